@@ -1,4 +1,5 @@
-//! The table of `docs/clock.md`: our bounds and other methods on the same packets of worlds that know the truth.
+//! The table of `docs/clock.md`: our bounds and other methods, on the same packets of simulated worlds with a
+//! known truth.
 //!
 //! `cargo bench -p magscope-core --bench clock`
 
@@ -54,7 +55,7 @@ fn pair(bounds: &Bounds) -> Option<(i64, i64)> {
     bounds.lower.zip(bounds.upper)
 }
 
-/// What one method did in all worlds of a scenario.
+/// Results of one method over all worlds of a scenario.
 struct Row {
     name: &'static str,
     asked: u64,
@@ -145,7 +146,7 @@ fn duration(ns: f64) -> String {
     }
 }
 
-/// A world with what every method is asked: instants of A with the truth there.
+/// A world with the input of every method, and instants of A with the true difference.
 struct Trial {
     packets: Vec<(Constraint, bool)>,
     /// `D` at each packet.
@@ -169,7 +170,7 @@ impl Trial {
             low
         };
         let times: Vec<i64> = packets.iter().map(|(c, _)| t_of(c.at_ns)).collect();
-        // At the instant on A's clock that the method is asked about.
+        // At the same instants on A's clock.
         let truth = times.iter().map(|t| world.truth(*t).1).collect();
         let step_at = settings.jumps.first().map(|(at, ..)| times.partition_point(|t| t < at));
         Trial { packets, truth, step_at, round_trip_ns: settings.floor_ns * 2.0 }
@@ -260,8 +261,8 @@ fn live<M: Method + Default>(trials: &[Trial]) {
     row.print();
 }
 
-/// Level 0 alone, by how often a packet comes and by how fast the clocks may drift apart: what it takes to come near half
-/// the quickest round trip.
+/// Level 0 alone, by packet rate and drift bound: the conditions for a half width near half the quickest round
+/// trip.
 fn half_widths(settings: &Settings) {
     println!("\nLevel 0, recorded: half width ÷ (RTT_min/2) at p50, p99\n");
     println!("| packets/s | ρ = 200 ppm | ρ = 100 ppm | ρ = 50 ppm |\n|---|---|---|---|");

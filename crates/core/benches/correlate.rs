@@ -1,7 +1,7 @@
-//! Events a second through the correlator, of the time that its one thread was on a CPU. The promise is five million.
+//! Events per second through the correlator, by the CPU time of its one thread. The target is five million.
 //!
-//! `cargo bench -p magscope-core --bench correlate [-- PART OF A NAME [ROUNDS]]`. Rounds are interleaved: what else the
-//! machine does falls on all rows alike.
+//! `cargo bench -p magscope-core --bench correlate [-- PART OF A NAME [ROUNDS]]`. Rounds are interleaved, so
+//! that other load on the machine affects all rows alike.
 
 mod spent;
 mod windows;
@@ -39,7 +39,7 @@ fn traffic(options: GeneratorOptions) -> Vec<Batch> {
     }
 }
 
-/// Each batch lost one record of a hundred, as when the reader comes too late now and then.
+/// Each batch lost one record of a hundred, as with an occasionally late reader.
 fn with_losses(mut batches: Vec<Batch>) -> Vec<Batch> {
     for batch in &mut batches {
         let gap = batch.events.len() / 2..batch.events.len() / 2 + batch.events.len() / 100;
@@ -83,7 +83,7 @@ fn cases(wanted: &str) -> Vec<Case> {
     all.map(|(name, served, limits, make)| Case { name, served, limits, batches: make() }).collect()
 }
 
-/// One pass: nanoseconds on the CPU, and the most in flight.
+/// One pass: CPU time in nanoseconds, and the maximum in flight.
 fn run(case: &Case) -> (u64, usize, Correlator) {
     let (mut correlator, mut done, mut most) = (Correlator::new(case.served, case.limits), Vec::new(), 0);
     let since = spent::ns();

@@ -1,5 +1,5 @@
-//! What joining events costs the correlator, and a tool that groups and sorts them, on the same events: one round of one of
-//! them, for `scripts/bench-join` to interleave.
+//! Cost of joining events in the correlator, against a tool that groups and sorts the same events. One run
+//! measures one round of one of them, for `scripts/bench-join` to interleave.
 //!
 //! `join dump FILE`, `join correlate` or `join sort`, and then `mix` or `deep`.
 
@@ -13,15 +13,15 @@ use std::hint::black_box;
 use std::io::{self, BufWriter, Write};
 use windows::Windows;
 
-/// What a packet keeps on its way, as a tool without byte ranges would use it: flow, sequence number, identification.
+/// Invariants of a packet on its path, for a tool without byte ranges: flow, sequence number, identification.
 type Key = (u64, u32, u16);
 
 fn key(event: &Event) -> Key {
-    // Both ends of a connection are one: the generator numbers them 2n + 1 and 2n + 2.
+    // Both ends of a connection share a key: the generator numbers them 2n + 1 and 2n + 2.
     ((event.flow.0.wrapping_sub(1)) / 2, event.seq, if event.seq == 0 { event.ip_id } else { 0 })
 }
 
-/// Events by key in a map of lists, each then put in order of time: all are held until the last has come.
+/// Events by key in a map of lists, each then sorted by time: all stay in memory until the last event.
 fn group_and_sort(batches: &[Batch]) -> usize {
     let mut groups: HashMap<Key, Vec<Event>> = HashMap::new();
     for event in batches.iter().flat_map(|batch| &batch.events) {

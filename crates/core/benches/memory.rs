@@ -1,5 +1,5 @@
-//! What a journey in flight costs in memory, all tables included: the bytes that a correlator holds with so many of them
-//! open, at its fullest, as an allocator counts them that does nothing else.
+//! Memory of a journey in flight, all tables included. The result is the bytes of a correlator with a given
+//! number of open journeys, at its peak, from the counting allocator.
 
 mod counting;
 
@@ -42,7 +42,7 @@ fn fill(proto: Proto, count: u32, flows: u32, resent: bool) -> Correlator {
                 flow: FlowId(tx(n) + u64::from(hop >= Hop::DevRecv)),
                 seq: if proto == Proto::TCP { nth * 1000 } else { 0 },
                 len: 1000,
-                // Each datagram has a name of its own, as hot buffers and identifications have for a while.
+                // Each datagram has a distinct name, as hot buffers and identifications have for a while.
                 skb: i + 1,
                 ip_id: (nth % 65_535 + 1) as u16,
                 segs: 1,

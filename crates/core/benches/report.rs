@@ -1,4 +1,4 @@
-//! What a report costs beside the correlator: events and journeys in memory, added up.
+//! Cost of a report in addition to the correlator: events and journeys in memory, added up.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use magscope_core::context::Known;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const EVENTS: u64 = 1_000_000;
 
-/// Tells a report what it is to say.
+/// Selects the contents of a report.
 type Ask = fn(ReportBuilder) -> ReportBuilder;
 
 fn benches(c: &mut Criterion) {

@@ -1,10 +1,11 @@
-//! What a viewer's work on an event costs with the number of hosts: the live walk (correlate, align, join) over 2 to 10,000 simulated
-//! hosts.
+//! CPU time of a viewer per event, by the number of hosts: the live walk (correlate, align, join) over 2 to
+//! 10,000 simulated hosts.
 //!
-//! `cargo bench -p magscope-core --bench scale [-- EVENTS HOSTS…]`. A simulation: generated traffic between pairs of hosts, or
-//! between neighbours in a tree, each host with a clock of its own that is hours from any other's, 1,000 events a second from each in batches of a tenth
-//! of a second, as many events in all whatever the hosts are. Told are processor time an event, what the walk holds of a host at its end, and how much of the traffic was joined
-//! across the hosts.
+//! `cargo bench -p magscope-core --bench scale [-- EVENTS HOSTS…]`. The traffic is simulated, between pairs of
+//! hosts or between neighbours in a tree. Each host has a clock of its own, hours from any other's. It sends
+//! 1,000 events per second in batches of a tenth of a second; the total is the same for any number of hosts.
+//! The output is the CPU time per event, the memory per host at the end, and the share of traffic joined across
+//! hosts.
 
 mod counting;
 mod spent;
@@ -53,9 +54,9 @@ impl Source for Host {
     }
 }
 
-/// Hosts with traffic between neighbours: of pairs, or in a tree, so that each hears of all others by way of some.
+/// Hosts with traffic between neighbours: of pairs, or in a tree, which connects each host to all others.
 fn world(hosts: u64, tree: bool, all: u64) -> Vec<Host> {
-    // Both ways, or their clocks would be known from one side alone.
+    // In both directions, because one direction bounds the clocks from one side only.
     let talks = if tree { (hosts - 1) * 2 } else { hosts };
     let mut world: Vec<(Vec<Event>, Batch, NodeInfo)> = Vec::new();
     for number in 0..hosts {
@@ -107,7 +108,7 @@ fn world(hosts: u64, tree: bool, all: u64) -> Vec<Host> {
                 announced.tasks.extend(batch.tasks.iter().map(own));
             }
             for event in &batch.events {
-                // What has no flow is the reader's waking.
+                // An event without a flow is the reader's wake-up.
                 let end = of.get(&event.flow).copied().unwrap_or(1);
                 let own = |id: u32| if id == 0 { 0 } else { id + threads };
                 world[ends[end] as usize].0.push(Event {
@@ -124,7 +125,7 @@ fn world(hosts: u64, tree: bool, all: u64) -> Vec<Host> {
         let ahead_ns = number * 7_000_000_000_000;
         let mut batches = VecDeque::from([announced]);
         let mut rest = &events[..];
-        // One more than there is traffic, so that clocks are read after the last of it.
+        // One more tick than the traffic has, so that clocks are read after its last event.
         for tick in 0..=end_ns.saturating_sub(BEGIN_NS) * BATCHES / 1_000_000_000 + 2 {
             let monotonic_ns = BEGIN_NS + tick * 1_000_000_000 / BATCHES;
             let (now, later) = rest.split_at(rest.partition_point(|event| event.time_ns <= monotonic_ns));
@@ -177,7 +178,7 @@ fn main() {
         };
         while walker.step(&mut visit).expect("a source that never fails") == Progress::More {}
         let ns = spent::ns() - since_ns;
-        // What was made before has been read and is gone.
+        // Earlier data have been read and freed.
         let held = HELD.load(Ordering::Relaxed).saturating_sub(before) as u64;
         println!(
             "{hosts:>8} {:<6}{events:>12}{:>12}{:>12.0}{:>14}{:>11.2}%{:>11.2}%",

@@ -1,4 +1,4 @@
-//! A batch: what a source hands over at a time.
+//! A batch: the unit of data from a source.
 
 use crate::change::{Change, HopCount};
 use crate::clock::ClockSample;
@@ -10,11 +10,11 @@ use crate::synthesis::Synthesis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Events in order of time, and what they refer to. Kept by the caller and refilled, so that a steady stream
-/// allocates nothing.
+/// Events in order of time, and the data that they refer to. The caller owns and refills it, so that a steady
+/// stream allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// In order of time, but for `late` of them.
+    /// In order of time, except `late` of them.
     pub events: Vec<Event>,
     /// Flows announced in this batch.
     pub flows: Vec<Flow>,
@@ -28,18 +28,18 @@ pub struct Batch {
     pub heads: Vec<PayloadHead>,
     /// Losses, in order of their end.
     pub losses: Vec<Loss>,
-    /// How the clocks of this node stood.
+    /// Clock samples of this node.
     pub clock: Vec<ClockSample>,
-    /// What was changed, in order of time.
+    /// Changes of the capture, in order of time.
     pub changes: Vec<Change>,
-    /// What the kernel counted at hops, where a filter or a sampler leaves events out; later ones replace earlier ones.
+    /// The kernel's counts at hops, with a filter or a sampler; later counts replace earlier ones.
     pub counts: Vec<HopCount>,
-    /// What the kernel added up in place of events or beside them, in order of the intervals' ends.
+    /// The kernel's sums in place of events or in addition to them, ordered by the end of the interval.
     pub synthesis: Vec<Synthesis>,
-    /// No later batch has an event before this time, but for those counted in its `late`.
+    /// No later batch has an event before this time, except those counted in its `late`.
     pub watermark_ns: u64,
-    /// Events in this batch older than the watermark of the batch before: the bounded sort window was too short
-    /// for them. They are kept, counted, and never reordered into the past.
+    /// Events in this batch older than the watermark of the previous batch: the bounded sort window was too
+    /// short for them. They are stored and counted, and never reordered into the past.
     pub late: u64,
 }
 
@@ -60,7 +60,7 @@ impl Batch {
         self.late = 0;
     }
 
-    /// Whether it holds nothing at all.
+    /// True for an empty batch.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
             && self.flows.is_empty()
@@ -80,50 +80,51 @@ impl Batch {
         (self.events.len() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
     }
 
-    /// Events lost within this batch, whatever the cause.
+    /// Events lost within this batch, of any cause.
     pub fn lost(&self) -> u64 {
         self.losses.iter().fold(0, |all, loss| all.saturating_add(loss.count))
     }
 }
 
-/// Records that are known to be missing, at their place in the stream.
+/// Missing records, at their place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
     /// CPU whose stream has the gap; `u16::MAX` where it concerns all of them.
     pub cpu: u16,
-    /// Nothing was lost before this, `CLOCK_MONOTONIC`.
+    /// No loss before this instant, `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// Nothing was lost after this.
+    /// No loss after this instant.
     pub to_ns: u64,
-    /// How many records.
+    /// Number of records.
     pub count: u64,
-    /// Where they were lost.
+    /// Place of the loss.
     pub cause: LossCause,
 }
 
-/// Where records were lost.
+/// The place where records were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum LossCause {
-    /// The kernel's ring buffer was full: the reader came too late.
+    /// The kernel's ring buffer was full: the reader was too late.
     RingFull = 0,
     /// A gap in the record numbers that no loss record explains.
     Gap = 1,
-    /// The recorder's queue was full: the disk came too late.
+    /// The recorder's queue was full: the disk was too slow.
     RecorderQueue = 2,
     /// A damaged stretch of a session file was skipped.
     Damaged = 3,
     /// A record that the decoder could not read.
     Undecodable = 4,
-    /// A run of a probe that the kernel refused, because the same probe was under way on that CPU: each may have been a hit.
+    /// The kernel refused to run a probe, because the same probe was active on that CPU: each refusal may have
+    /// been a hit.
     Refused = 5,
-    /// A viewer came too late for what an agent keeps, or was sent no more than it may have.
+    /// A viewer was too late for the agent's buffer, or reached its limit of data.
     Missed = 6,
 }
 
 impl LossCause {
-    /// Every cause.
+    /// All causes.
     pub const ALL: [LossCause; 7] = [
         Self::RingFull,
         Self::Gap,

@@ -1,7 +1,7 @@
-//! What was asked for by hand, kept until the journeys it belongs to have ended: hits of custom probes and heads of payload.
+//! Custom probe hits and payload heads, buffered until their journeys end.
 //!
-//! A hit or head belongs to a journey by its flow and its bytes; where bytes say nothing, by its time as well. Memory is
-//! bounded: beyond [`MOST`] the oldest are let go, and counted.
+//! A hit or head belongs to a journey by its flow and its bytes; without bytes, by its flow and time. Memory is
+//! bounded: beyond [`MOST`] the oldest are evicted and counted.
 
 use crate::batch::Batch;
 use crate::custom::ProbeHit;
@@ -11,13 +11,13 @@ use crate::head::PayloadHead;
 use crate::journey::Journey;
 use std::collections::VecDeque;
 
-/// Hits and heads kept at most.
+/// Maximum number of hits and heads.
 pub const MOST: usize = 1 << 18;
-/// How far beyond a journey's ends in time something can be that its bytes name: longer than retransmissions take, shorter
-/// than identifications take to come again.
+/// Maximum distance in time between a journey and a record with its bytes: longer than retransmissions take,
+/// shorter than identifications take to repeat.
 const SLACK_NS: u64 = 1_000_000_000;
 
-/// One of the two.
+/// A hit or a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kept {
     Hit(ProbeHit),
@@ -76,7 +76,7 @@ impl Beside {
         }
     }
 
-    /// How many were let go before anybody could ask for them.
+    /// Number of records evicted before their journey ended.
     pub const fn let_go(&self) -> u64 {
         self.let_go
     }
@@ -112,17 +112,17 @@ impl Beside {
     }
 }
 
-/// What says that something belongs to a journey.
+/// The reason why a record belongs to a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tie {
     /// The bytes that it saw are the journey's.
     Bytes,
-    /// It saw the flow while the journey was under way, and no bytes: it may be a neighbour's as well.
+    /// It has the flow within the journey's time, but no bytes: it may belong to a neighbour.
     Time,
 }
 
 impl ProbeHit {
-    /// What ties this hit of a recording to a journey, if anything does.
+    /// The tie between this hit of a recording and a journey, if any.
     pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
         let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.len, ip_id: self.ip_id };
         is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
@@ -130,7 +130,7 @@ impl ProbeHit {
 }
 
 impl PayloadHead {
-    /// What ties this head of a recording to a journey, if anything does.
+    /// The tie between this head of a recording and a journey, if any.
     pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
         let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.of_bytes, ip_id: self.ip_id };
         is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
@@ -148,7 +148,8 @@ fn belongs(mark: &Mark, journey: &Journey) -> bool {
 
 fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
     let named = if journey.proto == Proto::TCP {
-        // a hit that knows a socket and no packet has no bytes; a packet without any is an acknowledgement, say
+        // a hit with a socket and no packet has no bytes; a packet without bytes is, for example, an
+        // acknowledgement
         if mark.len == 0 && mark.seq == 0 {
             None
         } else {
@@ -159,8 +160,8 @@ fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
         let nth = u64::from(journey.ip_id.wrapping_sub(mark.ip_id));
         match nth {
             0 => Some(true),
-            // A super-packet is a run of datagrams with running identifications. So is a longer datagram before this one: only that it
-            // was seen meanwhile speaks for the former.
+            // A super-packet is a run of datagrams with consecutive identifications. A longer datagram before
+            // this one is, too: only the time distinguishes the former.
             _ => Some(nth * journey.bytes() < u64::from(mark.len)).filter(|fits| !fits),
         }
     } else if mark.len == 0 {

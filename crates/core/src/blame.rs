@@ -1,14 +1,14 @@
-//! Who is to blame for the time of a journey: a stack, a queue, the wire, the scheduler or the reader.
+//! The blame for the time of a journey: a stack, a queue, the wire, the scheduler or the reader.
 //!
-//! Two neighbouring rungs of a journey bound a span. What a packet does between them is known from the path: where all of
-//! it belongs to one part, so does the span; where hops in between are not served and it could belong to several, it is
-//! [`Part::Unknown`]. Every nanosecond is given to exactly one part.
+//! Two neighbouring events of a journey bound a span. The path defines the packet's processing between them. A
+//! span belongs to a part if all of it does; if unserved hops leave several possibilities, it is
+//! [`Part::Unknown`]. Every nanosecond belongs to exactly one part.
 //!
-//! Between two copies of the same bytes the sender waits for the retransmission: from where the one copy was seen last to where the
-//! next was seen first.
+//! Between two copies of the same bytes the sender waits for the retransmission. That wait lasts from the last
+//! event of one copy to the first of the next.
 //!
-//! **Known limits.** A reader without a wake-up of its own counts as away, which it also seems to be where its wake-up was among
-//! lost events.
+//! **Known limits.** A reader without a wake-up of its own counts as away. The same happens if its wake-up was
+//! among lost events.
 
 mod words;
 
@@ -19,36 +19,36 @@ use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::{Journey, Presence};
 use serde::Serialize;
 
-/// One who can be to blame.
+/// A part of the path that can take the blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Part {
     /// The sender's call, IP, queueing discipline, up to the driver.
     SenderStack = 0,
-    /// Bytes that TCP has taken and does not send yet: window, Nagle, pacing, or more to come.
+    /// Bytes that TCP has accepted and does not send yet: window, Nagle, pacing, or more data to follow.
     SendQueue = 1,
     /// A copy was dropped or lost, and the next one was not sent yet.
     Retransmission = 2,
     /// From the sender's driver to the receiver's.
     Wire = 3,
-    /// From the receiver's driver to the socket, and waking the reader.
+    /// From the receiver's driver to the socket, and the reader's wake-up.
     ReceiverStack = 4,
     /// The reader was woken and had no CPU yet.
     Scheduler = 5,
-    /// The data was ready and the reader did not ask for it: busy, or asleep elsewhere.
+    /// The data were ready and the reader did not request them: busy, or asleep elsewhere.
     ReaderAway = 6,
     /// The reader's own call, from being on a CPU to its return.
     Reading = 7,
-    /// Between hops of which none is served that would tell.
+    /// Between hops of which no served one separates the parts.
     Unknown = 8,
 }
 
 impl Part {
-    /// How many there are.
+    /// Number of parts.
     pub const COUNT: usize = 9;
 
-    /// All of them, in the order of the path.
+    /// All parts, in the order of the path.
     pub const ALL: [Part; Self::COUNT] = [
         Self::SenderStack,
         Self::SendQueue,
@@ -61,7 +61,7 @@ impl Part {
         Self::Unknown,
     ];
 
-    /// In words a person would use.
+    /// Name for display.
     pub const fn words(self) -> &'static str {
         match self {
             Self::SenderStack => "the sender's stack",
@@ -76,8 +76,8 @@ impl Part {
         }
     }
 
-    /// Whose the step is by which a packet comes to `hop` from the hop below it. What the reader does is told by its
-    /// wake-up, not by the place.
+    /// The part of the step to `hop` from the hop below it. The wake-up decides the reader's parts, not the
+    /// hop.
     const fn into(hop: Hop) -> Self {
         match hop {
             Hop::TcpXmit => Self::SendQueue,
@@ -89,15 +89,15 @@ impl Part {
         }
     }
 
-    /// Whose the span between two neighbouring rungs of a journey is. `served` are the hops of the capture.
+    /// The part of the span between two neighbouring events of a journey. `served` are the hops of the capture.
     pub fn of_span(from: Hop, to: Hop, proto: Proto, served: HopSet) -> Self {
         match (from, to) {
-            // Handing a segment to IP takes no time next to what a send queue holds back.
+            // The call of IP takes negligible time next to the delay in a send queue.
             (Hop::TcpSend, Hop::IpOut) => return Self::SendQueue,
             (Hop::SockReady, Hop::AppCopy | Hop::AppRecv) if served.contains(Hop::TaskWake) => {
                 return Self::ReaderAway;
             }
-            // It was awake already, and another packet came before it had its CPU.
+            // It was awake already, and another packet arrived before it had its CPU.
             (Hop::SockReady, Hop::TaskRun) if served.contains(Hop::TaskWake) => return Self::Scheduler,
             _ => {}
         }
@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-/// Whether a packet on its way passes the hop: the driver's return stands beside the way.
+/// True if packets pass the hop on their path; the driver's return is off the path.
 fn on_the_way(hop: Hop, proto: Proto) -> bool {
     hop != Hop::DevDone && passes(hop, proto)
 }
@@ -123,8 +123,8 @@ pub struct Blame {
 }
 
 impl Blame {
-    /// Splits the time from the first rung of a journey to the last, as [`Journey::total_ns`] counts it; `None` where that
-    /// gives none. A rung whose time stands in the wrong order tells nothing and is passed over.
+    /// Splits the time from the first event of a journey to the last, as [`Journey::total_ns`] counts it;
+    /// `None` if that is `None`. An event out of order carries no information and is skipped.
     pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
         let total_ns = journey.total_ns()?;
         let mut way = journey.way();
@@ -149,22 +149,22 @@ impl Blame {
         Some(blame)
     }
 
-    /// What a part took, nanoseconds; `None` where the journey has no span of it.
+    /// Time of a part, nanoseconds; `None` if the journey has no span of it.
     pub fn ns(&self, part: Part) -> Option<u64> {
         (self.seen & 1 << part as u16 != 0).then(|| self.parts_ns[part as usize])
     }
 
-    /// The parts that the journey has spans of, in path order, nanoseconds. They sum to the total.
+    /// The parts with spans in the journey, in path order, nanoseconds. Their sum is the total.
     pub fn parts(&self) -> impl Iterator<Item = (Part, u64)> + '_ {
         Part::ALL.into_iter().filter_map(|part| Some((part, self.ns(part)?)))
     }
 
-    /// From the first rung to the last, nanoseconds.
+    /// From the first event to the last, nanoseconds.
     pub const fn total_ns(&self) -> u64 {
         self.total_ns
     }
 
-    /// The part that took longest, the earlier on the path of equals; `None` where nothing took any time.
+    /// The part with the longest time, of equal ones the earlier on the path; `None` if all times are 0.
     pub fn largest(&self) -> Option<Part> {
         let longest = self.parts().map(|(_, ns)| ns).max().filter(|ns| *ns > 0)?;
         self.parts().find(|(_, ns)| *ns == longest).map(|(part, _)| part)

@@ -1,5 +1,5 @@
-//! What was changed while a capture ran, and what the kernel counted of each hop: what makes a recording of a part of the
-//! events still say what it is a part of.
+//! Changes of a running capture, and the kernel's counts of each hop. They define which part of the events a
+//! partial recording contains.
 
 use crate::hop::Hop;
 use serde::{Deserialize, Serialize};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 pub struct Change {
     /// Before this everything was as before, `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// From this on everything is as it says.
+    /// After this instant the change is complete.
     pub to_ns: u64,
-    /// In the words of the command line: `disable dev.queue`, `filter port = 443`.
+    /// In the syntax of the command line: `disable dev.queue`, `filter port = 443`.
     pub what: String,
 }
 
-/// What the kernel counted at one hop since the capture began. Every hit while the hop is on is in one of the five.
+/// The kernel's counts of one hop since the capture began. Every hit of an enabled hop is in one of the five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopCount {
     /// When it was read, `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Where.
+    /// The hop.
     pub hop: Hop,
-    /// Became records, or should have (see [`crate::Loss`]).
+    /// Became records, or were lost as such (see [`crate::Loss`]).
     pub kept: u64,
     /// Left out by the filter.
     pub filtered: u64,
-    /// Left out because the filter asks for something that could not be known.
+    /// Left out because the filter uses an unavailable field.
     pub undecided: u64,
     /// Left out by a sampler.
     pub sampled: u64,
@@ -44,7 +44,7 @@ impl HopCount {
             .saturating_add(self.synthesised)
     }
 
-    /// How many events each kept one stands for: 1 where nothing was sampled out.
+    /// Number of events per recorded event: 1 without sampling.
     pub fn weight(&self) -> f64 {
         if self.sampled == 0 || self.kept == 0 {
             return 1.0;

@@ -1,30 +1,31 @@
-//! Comparison of two captures, or of several a side: where the time went in one and not in the other.
+//! Comparison of two captures, or of several per side: which steps changed their time.
 //!
-//! **The problem.** Two runs never give the same figures. A difference of two percentiles says nothing without what would
-//! have been different by chance.
+//! **The problem.** Two runs never give the same figures. A difference of two percentiles is meaningless
+//! without the difference expected by chance.
 //!
-//! **The choice.** Both sides are looked at through the hops that all captures have, each protocol by itself: with a hop
-//! more or less a step would be another step. Each capture gives one figure for the p50 and one for the p99 of each step.
-//! The interval of a difference is Student's, from how much the captures of one side differ (`runs.rs`). It is never
-//! narrower than the intervals that order statistics give each capture's own quantile (David and Nagaraja, *Order
-//! Statistics*, 2003, 7.1), whatever the distribution. Ranks become times through the histogram's buckets, always the
-//! outer edge, so that rounding widens an interval and never narrows it. Journeys are not independent of their
-//! neighbours, so n counts for less where neighbours are alike (`blocks.rs`).
+//! **The choice.** Both sides are reduced to the hops that all captures have, each protocol separately: with a
+//! different set of hops the steps would differ. Each capture gives one figure for the p50 and one for the p99
+//! of each step. The interval of a difference is Student's, from the spread between the captures of one side
+//! (`runs.rs`). It is never narrower than the intervals that order statistics give each capture's own quantile
+//! (David and Nagaraja, *Order Statistics*, 2003, 7.1), for any distribution. Ranks become times through the
+//! histogram's buckets, always the outer edge, so that rounding widens an interval and never narrows it.
+//! Neighbouring journeys are not independent, so n is reduced where neighbours are alike (`blocks.rs`).
 //!
-//! **The confidence is that of the whole table.** With a probability of [`CONFIDENCE`] all its intervals hold the true
-//! difference at once. A table compares some sixty figures, so each of them gets its part of the permitted error
-//! (Bonferroni). A step is called slower or faster only if its interval leaves out zero.
+//! **The confidence is that of the complete table.** With a probability of [`CONFIDENCE`] all its intervals
+//! contain the true difference at once. A table compares some sixty figures, so each of them gets its part of
+//! the permitted error (Bonferroni). A step is called slower or faster only if its interval excludes zero.
 //!
-//! **Below a number there is no interval.** It takes [`LEAST_RUNS`] captures a side, and in each of them as many journeys
-//! as its own interval takes: [`least_journeys`]. With one capture a side nothing separates a change from what two
-//! captures of the same thing differ by.
+//! **Minimum numbers.** An interval requires [`LEAST_RUNS`] captures per side, and in each of them enough
+//! journeys for its own interval: [`least_journeys`]. With one capture per side a change cannot be separated
+//! from the difference between two captures of the same system.
 //!
 //! **Known limits.**
-//! - Runs are taken to scatter normally, and those of both sides equally far.
-//! - Three captures a side show only large differences: some twelve standard deviations of captures. Five show four.
-//! - It compares two sides, not two causes: what else differed between them is not known here.
-//! - The effect on the mean total is a difference of means, and one long wait moves it; it orders the table and decides
-//!   nothing.
+//! - Runs are assumed to be normally distributed, with the same variance on both sides.
+//! - Three captures per side show only large differences: some twelve standard deviations of captures. Five
+//!   show four.
+//! - It compares two sides, not two causes: other differences between them are unknown here.
+//! - The effect on the mean total is a difference of means, and one long wait moves it; it orders the table and
+//!   decides nothing.
 
 mod blocks;
 mod interval;
@@ -47,44 +48,44 @@ use serde::{Serialize, Serializer};
 use side::{Folded, Times};
 use std::cmp::Reverse;
 
-/// How often all intervals of a comparison hold the true difference at once, at least.
+/// Minimum probability that all intervals of a comparison contain the true difference at once.
 pub const CONFIDENCE: f64 = 0.99;
 
-/// What two captures say about each other.
+/// The comparison of two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The first capture.
     pub a: Summary,
     /// The second capture.
     pub b: Summary,
-    /// What makes them hard to compare.
+    /// Differences that make them hard to compare.
     pub warnings: Vec<Warning>,
-    /// How often all intervals hold the true difference at once, at least.
+    /// Minimum probability that all intervals contain the true difference at once.
     pub confidence: f64,
-    /// Captures a side that an interval takes.
+    /// Captures per side that an interval requires.
     pub least_runs: usize,
     /// Figures that were compared: each has its part of the permitted error.
     pub compared: usize,
-    /// Each protocol by itself.
+    /// Each protocol separately.
     pub protocols: Vec<Protocol>,
 }
 
-/// What the captures of one side hold.
+/// Summary of the captures of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// How many captures.
+    /// Number of captures.
     pub runs: u64,
     /// Host name; of several that of the first.
     pub host: String,
     /// Kernel release; of several that of the first.
     pub kernel: String,
-    /// From the first event to the last, nanoseconds; of several added up.
+    /// From the first event to the last, nanoseconds; summed over captures.
     pub duration_ns: u64,
     /// Journeys in all.
     pub journeys: u64,
-    /// Journeys that were seen to their end, which the times are about.
+    /// Journeys with a seen end: the basis of the times.
     pub measured: u64,
-    /// Events lost on the way from the kernel.
+    /// Events lost between kernel and reader.
     pub lost_events: u64,
     /// Pairs of events of one journey in the wrong order of time, left out.
     pub disordered: u64,
@@ -96,7 +97,7 @@ pub struct Protocol {
     /// TCP or UDP.
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
-    /// Of the hops that all captures have, the first and the last that most journeys of both passed; `None` without journeys.
+    /// Of the common hops, the first and the last that most journeys of both passed; `None` without journeys.
     pub way: Option<(Hop, Hop)>,
     /// The time from the one to the other, of those journeys.
     pub total: Measured,
@@ -104,20 +105,20 @@ pub struct Protocol {
     pub other_ways: Vec<OtherWay>,
     /// Steps between neighbouring hops: those with a difference first, and the largest effect on the total first.
     pub steps: Vec<Step>,
-    /// How journeys ended, and whether they were sent again.
+    /// Shares of journeys by verdict, and of retransmitted ones.
     pub shares: Vec<Share>,
 }
 
 /// Journeys that began or ended at another hop than those of the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OtherWay {
-    /// Where they began.
+    /// First hop.
     pub from: Hop,
-    /// Where they ended.
+    /// Last hop.
     pub to: Hop,
-    /// Of A.
+    /// Number in A.
     pub n_a: u64,
-    /// Of B.
+    /// Number in B.
     pub n_b: u64,
 }
 
@@ -128,8 +129,8 @@ pub struct Step {
     pub from: Hop,
     /// The hop it reaches.
     pub to: Hop,
-    /// What it adds to the mean total of a journey in B, beyond what it adds in A; nanoseconds. 0 for `dev.done`, which
-    /// stands beside the way.
+    /// Its contribution to the mean total of a journey in B, minus that in A; nanoseconds. 0 for `dev.done`,
+    /// which is off the path.
     pub effect_ns: i64,
     /// The figures.
     #[serde(flatten)]
@@ -143,11 +144,11 @@ pub struct Measured {
     pub n_a: u64,
     /// Journeys in B that have it.
     pub n_b: u64,
-    /// Half take at most this.
+    /// The median.
     pub p50: Quantile,
-    /// Ninety-nine in a hundred take at most this.
+    /// The 99th percentile.
     pub p99: Quantile,
-    /// What it comes to.
+    /// Result.
     pub change: Change,
 }
 
@@ -166,25 +167,25 @@ pub struct Quantile {
     pub spread_ns: Option<u64>,
     /// B as a multiple of A; `None` where A is 0.
     pub ratio: Option<f64>,
-    /// So many independent journeys would say as much as A's do; fewer than A has where neighbours are alike.
+    /// Effective number of independent journeys of A; fewer than A has if neighbours are alike.
     pub worth_a: u64,
     /// The same of B.
     pub worth_b: u64,
-    /// B minus A is at least this, nanoseconds; `None` if there are too few to say.
+    /// Lower bound of B minus A, nanoseconds; `None` with too few captures or journeys.
     pub at_least_ns: Option<i64>,
-    /// B minus A is at most this, nanoseconds; `None` if there are too few to say.
+    /// Upper bound of B minus A, nanoseconds; `None` with too few captures or journeys.
     pub at_most_ns: Option<i64>,
-    /// What it comes to.
+    /// Result.
     pub change: Change,
 }
 
-/// What a difference comes to.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// B takes longer.
+    /// B is slower.
     Slower,
-    /// B takes less long.
+    /// B is faster.
     Faster,
     /// One quantile is slower and the other faster.
     Mixed,
@@ -198,34 +199,34 @@ pub enum Change {
     OnlyInB,
 }
 
-/// How many journeys of one kind.
+/// Number of journeys of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Share {
     /// Name of the verdict, or `resent`.
     pub kind: &'static str,
     /// In A.
     pub a: u64,
-    /// Of so many.
+    /// Total of A.
     pub of_a: u64,
     /// In B.
     pub b: u64,
-    /// Of so many.
+    /// Total of B.
     pub of_b: u64,
-    /// Whether there are enough captures to compare them.
+    /// True with enough captures for a comparison.
     #[serde(skip)]
     pub comparable: bool,
-    /// Whether the shares differ by more than chance explains (Wilson intervals that do not touch), and by more than
-    /// captures of one side do. Never with fewer than [`LEAST_RUNS`] captures a side.
+    /// True if the shares differ by more than chance (disjoint Wilson intervals), and by more than captures of
+    /// one side do. Always false with fewer than [`LEAST_RUNS`] captures per side.
     pub differs: bool,
 }
 
 impl Change {
-    /// Whether a difference was found.
+    /// True if a difference was found.
     pub const fn is_found(self) -> bool {
         matches!(self, Self::Slower | Self::Faster | Self::Mixed)
     }
 
-    /// Of two quantiles: what they say together.
+    /// The combined result of two quantiles.
     const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Slower, Self::Faster) | (Self::Faster, Self::Slower) => Self::Mixed,
@@ -240,7 +241,7 @@ pub fn common_hops<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> HopSet 
     infos.into_iter().fold(HopSet::all(), |hops, info| HopSet(hops.0 & info.coverage.served().0))
 }
 
-/// Compares what two sides came to.
+/// Compares two sides.
 pub fn compare(a: &Side, b: &Side) -> Comparison {
     let mut protos: Vec<Proto> = a.runs.iter().chain(&b.runs).flat_map(|run| run.keys().copied()).collect();
     protos.sort_unstable();
@@ -251,7 +252,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         let each = protos.iter().map(|proto| protocol(*proto, &runs(a, *proto), &runs(b, *proto), miss));
         each.collect::<Vec<Protocol>>()
     };
-    // What can be compared does not depend on the error that each figure may have: the first pass only counts.
+    // The number of comparable figures does not depend on the error of each: the first pass only counts.
     let compared = protocols(1.0 - CONFIDENCE).iter().map(Protocol::compared).sum::<usize>();
     let protocols = protocols((1.0 - CONFIDENCE) / compared.max(1) as f64);
     let mut warnings = warning::of(a, b);
@@ -282,7 +283,7 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
     pairs.sort_unstable();
     pairs.dedup();
     let mut other_ways = ways(a, b);
-    // A journey that was followed further takes longer: only those that went from the same hop to the same hop are alike.
+    // The total grows with the length of the path: only journeys with the same first and last hop are alike.
     let most =
         other_ways.iter().enumerate().max_by_key(|(_, way)| (way.n_a.min(way.n_b), way.n_a.max(way.n_b)));
     let way = most.map(|(at, _)| at).map(|at| other_ways.remove(at)).map(|way| (way.from, way.to));
@@ -310,7 +311,7 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
     Protocol { proto, way, total, other_ways, steps, shares: shares(a, b, miss) }
 }
 
-/// Where journeys began and ended, and how many of each side.
+/// First and last hops of journeys, with the number of each side.
 fn ways(a: &[Folded], b: &[Folded]) -> Vec<OtherWay> {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.totals.keys().copied()).collect();
     pairs.sort_unstable();

@@ -1,45 +1,45 @@
-//! What the numbers of a journey stand for: flows, processes, namespaces, of one recording or of several.
+//! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::Direction;
 use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, Verdict, Who};
 use crate::node::NodeInfo;
 
-/// Looks up what the numbers of a journey stand for. Each number belongs to a recording: [`Journey::tx_node`] and
-/// [`Journey::rx_node`] say to which.
+/// Resolves the numbers of a journey. Each number belongs to a recording, in [`Journey::tx_node`] or
+/// [`Journey::rx_node`].
 pub trait Context {
-    /// What a flow id stands for in a recording.
+    /// The flow of an id in a recording.
     fn flow(&self, node: u16, id: FlowId) -> Option<&Flow>;
 
-    /// Who a thread is in a recording.
+    /// The thread of an id in a recording.
     fn task(&self, node: u16, tid: u32) -> Option<&Task>;
 
-    /// What a recording knows of its host.
+    /// Info of a recording's host.
     fn info(&self, node: u16) -> Option<&NodeInfo>;
 
-    /// How many recordings there are.
+    /// Number of recordings.
     fn nodes(&self) -> u16 {
         1
     }
 }
 
 impl dyn Context + '_ {
-    /// The flow as the sender sees it.
+    /// The flow from the sender's side.
     pub fn tx_flow(&self, journey: &Journey) -> Option<&Flow> {
         self.flow(journey.tx_node, journey.tx_flow)
     }
 
-    /// The flow as the receiver sees it.
+    /// The flow from the receiver's side.
     pub fn rx_flow(&self, journey: &Journey) -> Option<&Flow> {
         self.flow(journey.rx_node, journey.rx_flow)
     }
 
-    /// Why the kernel of a recording dropped a packet, in its own words; `reason 5` where they are not known.
+    /// The drop reason of a recording's kernel, by its name; `reason 5` without names.
     pub fn drop_reason(&self, node: u16, reason: u32) -> String {
         self.info(node).map_or_else(|| format!("reason {reason}"), |info| info.drop_reason(reason))
     }
 
-    /// What became of a journey, with the kernel's own words for why.
+    /// The verdict of a journey, with the kernel's name of the reason.
     pub fn verdict(&self, journey: &Journey) -> String {
         match (journey.verdict, self.why_dropped(journey)) {
             (Verdict::Dropped { hop, .. }, Some(why)) => format!("dropped after {hop}, {why}"),
@@ -54,7 +54,7 @@ impl dyn Context + '_ {
         Some(self.drop_reason(node, reason))
     }
 
-    /// That the kernel dropped a copy of a journey, and why, in its own words.
+    /// The kernel's drop of a copy of a journey, with its name of the reason.
     pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
         let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
         let node = if at_receiver { journey.rx_node } else { journey.tx_node };
@@ -75,19 +75,19 @@ impl dyn Context + '_ {
         self.task(node, who?.tid)
     }
 
-    /// What a person calls a network namespace: with the host before it where there are several recordings.
+    /// Display name of a network namespace: with the host before it for several recordings.
     pub fn place(&self, node: u16, netns: u32) -> String {
         let Some(info) = self.info(node) else { return String::new() };
         info.place(netns, self.nodes() > 1)
     }
 }
 
-/// What one correlator and its node know, whichever recording is asked about.
+/// The names of one correlator and its node, for any recording number.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// Knows flows and threads.
+    /// Source of flows and threads.
     pub correlator: &'a Correlator,
-    /// Knows the names of namespaces.
+    /// Source of the names of namespaces.
     pub node: &'a NodeInfo,
 }
 

@@ -1,15 +1,15 @@
-//! Which reasons of `kfree_skb` are clean-up, and which are drops.
+//! The division of `kfree_skb` reasons into clean-up and drops.
 //!
-//! The kernel traces every packet that it frees without having delivered it. Some of them were not lost on their way: their
-//! queue was emptied because its owner is gone. Every count of drops leaves these out, and shows them apart.
+//! The kernel traces every packet that it frees undelivered. Some of them were not lost on their path: their
+//! queue was emptied because its owner is gone. All counts of drops leave these out, and show them separately.
 
 use crate::event::Event;
 use crate::hop::Hop;
 use crate::node::NodeInfo;
 use crate::synthesis::{Sum, Synthesis};
 
-/// The kernel's names of the reasons that are clean-up, each with the argument. A reason that is not here is a drop, and so is
-/// one whose name is not known.
+/// The kernel's names of the clean-up reasons, each with the justification. Any other reason is a drop, and so
+/// is one without a name.
 pub const CLEAN_UP: &[(&str, &str)] = &[
     (
         "queue_purge",
@@ -33,24 +33,24 @@ pub struct CleanUp {
 }
 
 impl CleanUp {
-    /// By the names that a node's kernel has for its reasons.
+    /// From a node's kernel's names of its reasons.
     pub fn of(info: &NodeInfo) -> Self {
         let is_listed = |name: &str| CLEAN_UP.iter().any(|(listed, _)| *listed == name);
         let listed = info.drop_reasons.iter().filter(|reason| is_listed(&reason.name));
         CleanUp { numbers: listed.map(|reason| reason.number).collect() }
     }
 
-    /// Whether a reason is clean-up.
+    /// True if a reason is clean-up.
     pub fn has(&self, reason: u32) -> bool {
         self.numbers.contains(&reason)
     }
 
-    /// Whether an event is a packet freed in a clean-up.
+    /// True for the event of a packet freed in a clean-up.
     pub fn is_event(&self, event: &Event) -> bool {
         event.hop == Hop::SkbDrop && self.has(event.detail)
     }
 
-    /// Whether a row of the kernel's sums counts packets freed in a clean-up.
+    /// True if a row of the kernel's sums counts packets freed in a clean-up.
     pub fn is_row(&self, row: &Synthesis) -> bool {
         row.hop == Hop::SkbDrop && matches!(row.of, Sum::Reason(reason) if self.has(reason))
     }

@@ -3,35 +3,36 @@
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 
-/// One hit of one hop, as the kernel saw it. 72 bytes, `Copy`, no heap: a drain of a million of them allocates
-/// only the vector they stand in.
+/// One hit of one hop, as recorded in the kernel. 72 bytes, `Copy`, no heap: draining a million of them
+/// allocates only their vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The socket's cookie; 0 where the hop does not know it. Stable for the life of the socket.
+    /// The socket's cookie; 0 if the hop has none. Stable for the life of the socket.
     pub socket: u64,
-    /// The flow as seen from this end; [`FlowId::NONE`] for sockets without a peer and for scheduler events.
+    /// The flow from this end's side; [`FlowId::NONE`] for sockets without a peer and for scheduler events.
     pub flow: FlowId,
     /// First byte of the range: the TCP sequence number (32 bits, wraps). UDP: the payload of each segment of a
-    /// super-packet, else 0. ICMP: number of the echo. Of a first fragment the bytes behind its IP header, of a later one
-    /// its offset among them. `sched.switched`: nanoseconds that the switch took.
+    /// super-packet, else 0. ICMP: number of the echo. For a first fragment, the bytes after its IP header; for
+    /// a later one, its offset among them. `sched.switched`: duration of the switch, nanoseconds.
     pub seq: u32,
-    /// Payload bytes. At a segmentation-offload hop, the bytes of the whole super-packet; of a UDP datagram's first
-    /// fragment those of the datagram.
+    /// Payload bytes. At a segmentation-offload hop, the bytes of the complete super-packet; for a UDP
+    /// datagram's first fragment, those of the datagram.
     pub len: u32,
-    /// What tells one buffer from another for some microseconds: bits 6..38 of `skb->head`. 0 where there is none.
+    /// Identity of the buffer for some microseconds: bits 6..38 of `skb->head`. 0 without one.
     pub skb: u32,
     /// Interface index within the flow's network namespace; 0 where the hop has no device.
     pub ifindex: u32,
     /// Process, where [`Hop::knows_process`]; else 0.
     pub tgid: u32,
-    /// Thread, where [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
+    /// Thread, if [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
     pub tid: u32,
-    /// By hop: `skb.drop` the kernel's reason; TCP packets the acknowledgement number; `dev.done` the driver's
-    /// return code; `task.wake` the thread that woke the reader; the scheduler's own the other thread; `tcp.retransmit` why (see
-    /// [`crate::journey::Resend`]); `tcp.send` 0; `sock.ready` the thread in whose busy poll the data came; `app.recv`
-    /// nanoseconds since this thread asked this socket in vain, 0 if it never did.
+    /// Depends on the hop. `skb.drop`: the kernel's reason. TCP packets: the acknowledgement number.
+    /// `dev.done`: the driver's return code. `task.wake`: the waking thread. Other scheduler hops: the other
+    /// thread. `tcp.retransmit`: the reason (see [`crate::journey::Resend`]). `tcp.send`: 0. `sock.ready`: the
+    /// thread whose busy poll fetched the data. `app.recv`: nanoseconds since this thread's last empty read of
+    /// this socket, 0 without one.
     pub detail: u32,
     /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
     pub record: u32,
@@ -44,31 +45,32 @@ pub struct Event {
     pub segs: u16,
     /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128); 0 where there is no TCP packet.
     pub tcp_flags: u8,
-    /// Time to live (IPv4) or hop limit (IPv6); 0 where the hop sees no IP header.
+    /// Time to live (IPv4) or hop limit (IPv6); 0 if the hop has no IP header.
     pub ttl: u8,
     /// Type of service (IPv4) or traffic class (IPv6): DSCP and ECN.
     pub tos: u8,
     /// See [`EventFlags`].
     pub flags: EventFlags,
-    /// Where.
+    /// The hop.
     pub hop: Hop,
     /// TCP, UDP, ICMP or another protocol.
     pub proto: Proto,
 }
 
-/// What an event needs to have said about it in one bit each. The bits are part of the record contract.
+/// One-bit properties of an event. The bits are part of the record contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EventFlags(pub u8);
 
 impl EventFlags {
     /// The packet or socket is IPv6.
     pub const IPV6: Self = Self(1);
-    /// Taken when the call returned, not when it began: the process was already done with the layers below.
+    /// Recorded at the return of the call, not at its start: the process had already finished with the layers
+    /// below.
     pub const AT_RETURN: Self = Self(2);
     /// The read only looked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(4);
-    /// At `udp.recv` and `skb.drop`: a sampler leaves the flow of this datagram out. It is told because its socket takes those of other flows
-    /// too, and in which order is known only if nothing is missing. See [`Event::is_for_order`].
+    /// At `udp.recv` and `skb.drop`: a sampler leaves out the flow of this datagram. The event exists because
+    /// its socket serves other flows too, and their order requires all arrivals. See [`Event::is_for_order`].
     pub const ORDER: Self = Self(4);
     /// The packet is a fragment other than the first, so ports are unknown.
     pub const FRAGMENT: Self = Self(8);
@@ -76,17 +78,18 @@ impl EventFlags {
     pub const PARTIAL: Self = Self(16);
     /// More fragments follow. Without [`EventFlags::FRAGMENT`] this is the first.
     pub const MORE: Self = Self(32);
-    /// It came as multicast or broadcast, so that others may have got it too. Only at the receiver's packet hops.
+    /// Received as multicast or broadcast, so that other hosts may have received it too. Only at the receiver's
+    /// packet hops.
     pub const GROUP: Self = Self(64);
-    /// IPv4: the packet must not be fragmented on its way.
+    /// IPv4: the packet must not be fragmented on its path.
     pub const WHOLE: Self = Self(128);
 
-    /// Whether every bit of `other` is set.
+    /// True if every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// Union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -94,17 +97,17 @@ impl EventFlags {
 }
 
 impl Event {
-    /// Whether this is a read that only looked: the bytes will be read again.
+    /// True for a read that only peeked: the bytes will be read again.
     pub const fn peeks(&self) -> bool {
         self.flags.contains(EventFlags::PEEK) && !self.is_for_order()
     }
 
-    /// Whether a sampler left out all else of this datagram's flow.
+    /// True if a sampler left out all other events of this datagram's flow.
     pub const fn is_for_order(&self) -> bool {
         self.flags.contains(EventFlags::ORDER) && matches!(self.hop, Hop::UdpRecv | Hop::SkbDrop)
     }
 
-    /// An event with nothing known but its hop and time; for generators and tests.
+    /// An event with only its hop and time; for generators and tests.
     pub const fn at(hop: Hop, time_ns: u64) -> Self {
         Event {
             time_ns,

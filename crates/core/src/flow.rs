@@ -1,11 +1,11 @@
-//! Flows, tasks and TCP state: the records that come rarely and that plain events point at.
+//! Flows, tasks and TCP state: the rare records that plain events refer to.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// A flow as seen from one end: a 64-bit hash, made in the kernel, of protocol, network namespace, local and remote
-/// address and port. The two ends of a connection are two flows.
+/// A flow from one end's side: a 64-bit hash, computed in the kernel, of protocol, network namespace, local and
+/// remote address and port. The two ends of a connection are two flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FlowId(pub u64);
 
@@ -13,7 +13,7 @@ impl FlowId {
     /// No flow: the hop has no packet, or its socket has no peer.
     pub const NONE: FlowId = FlowId(0);
 
-    /// Whether this is [`FlowId::NONE`].
+    /// True for [`FlowId::NONE`].
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Proto {
 /// Address and port. The ports of an ICMP echo are its identifier, those of protocols without ports 0.
 pub type Endpoint = SocketAddr;
 
-/// What a [`FlowId`] stands for. Announced before the first event that uses it and again every few seconds.
+/// The flow of a [`FlowId`]. Announced before the first event that uses it and again every few seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flow {
     /// The hash.
@@ -71,12 +71,12 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Whether `other` is the same packets seen from the other end (addresses swapped, whatever the namespace).
+    /// True if `other` is the same packets from the other end's side (addresses swapped, in any namespace).
     pub fn mirrors(&self, other: &Flow) -> bool {
         self.proto == other.proto && self.local == other.remote && self.remote == other.local
     }
 
-    /// Whether both ends are on a loopback address.
+    /// True if both ends are on a loopback address.
     pub fn is_loopback(&self) -> bool {
         let on_loopback = |ip: IpAddr| ip.is_loopback();
         on_loopback(self.local.ip()) && on_loopback(self.remote.ip())
@@ -89,13 +89,14 @@ impl fmt::Display for Flow {
     }
 }
 
-/// Whether packets from this address are anybody's: without ports, every host that has no address yet sends the same ones (its
-/// `MLD` reports from `::`), so what went out somewhere is not known to be what came in elsewhere.
+/// True if several hosts may send packets from this address. Without ports, every host without an address yet
+/// sends the same ones (its `MLD` reports from `::`). So a packet sent somewhere cannot be matched with one
+/// received elsewhere.
 pub(crate) fn is_from_anybody(proto: Proto, from: Endpoint) -> bool {
     !matches!(proto, Proto::TCP | Proto::UDP) && from.ip().is_unspecified()
 }
 
-/// Who a thread is. Announced when a thread first uses a socket, and now and then after.
+/// A thread. Announced on its first use of a socket, and occasionally afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Process.
@@ -117,7 +118,7 @@ pub struct TcpSample {
     pub time_ns: u64,
     /// Socket cookie.
     pub socket: u64,
-    /// Flow as seen from this end.
+    /// Flow from this end's side.
     pub flow: FlowId,
     /// Congestion window, segments.
     pub cwnd: u32,
@@ -127,11 +128,11 @@ pub struct TcpSample {
     pub srtt_us: u32,
     /// Round-trip time variation, microseconds.
     pub rttvar_us: u32,
-    /// Retransmission time-out, microseconds; 0 where the length of the kernel's tick is not known.
+    /// Retransmission time-out, microseconds; 0 if the length of the kernel's tick is unknown.
     pub rto_us: u32,
     /// Segments sent and not yet acknowledged or marked lost.
     pub packets_out: u32,
-    /// Of those, sent again.
+    /// Of those, retransmitted.
     pub retrans_out: u32,
     /// Retransmissions over the life of the connection, segments.
     pub total_retrans: u32,
@@ -153,10 +154,11 @@ pub struct TcpSample {
     pub send_queue_bytes: u32,
     /// Bytes received and not yet read, `rcv_nxt − copied_seq`.
     pub recv_queue_bytes: u32,
-    /// `TCP_ESTABLISHED` and the rest, as in `include/net/tcp_states.h`.
+    /// `TCP_ESTABLISHED` and other states, as in `include/net/tcp_states.h`.
     pub state: u8,
     /// Congestion-avoidance state (open, disorder, CWR, recovery, loss).
     pub ca_state: u8,
-    /// Flags of the segment that had just come (as in [`crate::Event::tcp_flags`]). The sample is of before TCP has worked on it.
+    /// Flags of the segment just received (as in [`crate::Event::tcp_flags`]). The sample precedes its
+    /// processing by TCP.
     pub tcp_flags: u8,
 }

@@ -1,16 +1,17 @@
-//! Text that comes from outside: a recording, a peer, the kernel.
+//! Text from outside: a recording, a peer, the kernel.
 //!
-//! A host name or the name of a task can hold escape sequences, which a terminal obeys, or marks that turn the direction of a line
-//! around. Such text is cleaned where it enters the model, so that no front end has to do it.
+//! A host name or the name of a task can hold escape sequences, which a terminal executes, or marks that
+//! reverse the direction of a line. Such text is sanitised at its entry into the model, so that no front end
+//! has to do it.
 
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// What stands for a character that is not shown.
+/// Replacement for an unsafe character.
 pub const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether a character can change more of a screen or of a file than its own place: control characters (C0, DEL, C1), line and
-/// paragraph separators, and marks of direction (Unicode UAX #9).
+/// True if a character can change more of a screen or of a file than its own place. That applies to control
+/// characters (C0, DEL, C1), line and paragraph separators, and marks of direction (Unicode UAX #9).
 pub const fn is_unsafe(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -28,12 +29,12 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
     if text.contains(is_unsafe) { text.replace(is_unsafe, "\u{fffd}").into() } else { text.into() }
 }
 
-/// For serde: a string, cleaned.
+/// For serde: a sanitised string.
 pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(clean(&String::deserialize(from)?).into_owned())
 }
 
-/// For serde: strings, cleaned.
+/// For serde: sanitised strings.
 pub fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     Ok(texts.iter().map(|text| clean(text).into_owned()).collect())
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!(clean_lines("a\nb\u{1b}"), "a\nb\u{fffd}");
     }
 
-    /// A node with every list filled. No `..`: a new field has to be filled here.
+    /// A node with every list filled. No `..`: a new field must be filled here.
     fn full() -> NodeInfo {
         let name = || "name".to_owned();
         let values = vec![ProbeValue { name: name(), expr: name(), kind: ValueKind::default() }];

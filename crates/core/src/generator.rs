@@ -1,7 +1,7 @@
-//! Synthetic traffic that is true: every byte goes all the way, in the order of hops, with times that a stack could
-//! have.
+//! Realistic synthetic traffic: every byte passes the complete path, in the order of hops, with plausible
+//! times.
 //!
-//! For benches, tests and the load of a recorder. The same options give the same events.
+//! For benches, tests and the load of a recorder. Equal options give equal events.
 
 use crate::batch::Batch;
 use crate::clock::ClockSample;
@@ -13,7 +13,7 @@ use crate::source::{Progress, Source, SourceError};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// What to generate.
+/// Options of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorOptions {
     /// Connections and pairs of UDP sockets; every fourth is UDP. At least 1.
@@ -49,7 +49,7 @@ impl Default for GeneratorOptions {
 const CLIENT_NETNS: u32 = 4_026_531_841;
 const SERVER_NETNS: u32 = 4_026_531_842;
 
-/// Where one flow stands.
+/// State of one flow.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     client: FlowId,
@@ -146,7 +146,8 @@ impl Generator {
         });
     }
 
-    /// One event, a little later than the one before. All of it runs on as few nanoseconds as the rate allows.
+    /// One event, slightly later than the previous one. All events fit into as few nanoseconds as the rate
+    /// permits.
     fn emit(&mut self, batch: &mut Batch, event: Event) {
         let mean = 1_000_000_000 / self.options.events_per_s.max(1);
         let jitter = self.random() % mean.max(1);

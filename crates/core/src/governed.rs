@@ -1,30 +1,30 @@
-//! Captures that are kept to a budget: how much of what happens becomes records, a ladder from everything to nothing but a look now and
-//! then, and how a capture says that it stepped.
+//! Captures with a budget: the levels of recorded detail, from everything to nothing but occasional load
+//! checks, and the announcement of level changes.
 
 use crate::change::Change;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A rung.
+/// A level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// As it was asked for.
+    /// As requested.
     Full,
-    /// Events, and nothing beside them.
+    /// Events only.
     Compact,
-    /// Events of one in so many flows, beside any sampling that was asked for.
+    /// Events of one in this number of flows, in addition to any requested sampling.
     Flows(u32),
     /// No records: the kernel adds up.
     Histograms,
-    /// The same at the few hops where packets are added up (see [`crate::synthesis::outermost`]) and nowhere else.
+    /// Sums at only the few hops that count packets (see [`crate::synthesis::outermost`]).
     Packets,
-    /// Nothing is attached, but for a look now and then whether the load has fallen.
+    /// Nothing is attached, except for occasional checks of the load.
     Rest,
 }
 
 impl Level {
-    /// All of them, downwards.
+    /// All levels, by decreasing detail.
     pub const LADDER: [Self; 8] = [
         Self::Full,
         Self::Compact,
@@ -36,12 +36,12 @@ impl Level {
         Self::Rest,
     ];
 
-    /// How far down it is.
+    /// Index of the level.
     pub fn depth(self) -> usize {
         Self::LADDER.iter().position(|level| *level == self).unwrap_or(0)
     }
 
-    /// What part of the flows that pass what was asked for becomes records.
+    /// Fraction of the requested flows that become records.
     pub fn kept(self) -> f64 {
         match self {
             Self::Full | Self::Compact => 1.0,
@@ -52,7 +52,7 @@ impl Level {
 }
 
 impl Level {
-    /// In words.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "everything asked for",
@@ -73,11 +73,11 @@ impl fmt::Display for Level {
     }
 }
 
-/// What such a change begins with.
+/// Prefix of such a change.
 const GOVERNOR: &str = "governor: ";
 
 impl Level {
-    /// What it means for figures of the time in which it held; nothing where everything came.
+    /// Its effect on figures of its time; `None` at full detail.
     pub fn means(self) -> Option<&'static str> {
         match self {
             Self::Full => None,
@@ -99,13 +99,14 @@ impl Level {
         }
     }
 
-    /// A change that says that a capture stepped there: it took `used` of `budget` before, both as parts of the machine.
+    /// The change record of a new level; the previous overhead was `used` of `budget`, both as fractions of the
+    /// machine.
     pub fn told(self, from_ns: u64, to_ns: u64, used: f64, budget: f64) -> Change {
         let what = format!("{GOVERNOR}{self} ({:.1} % of {:.1} %)", used * 100.0, budget * 100.0);
         Change { from_ns, to_ns, what }
     }
 
-    /// Where a change says that a capture stepped to.
+    /// The level of a change record.
     pub fn of(change: &Change) -> Option<Self> {
         let words = change.what.strip_prefix(GOVERNOR)?;
         Self::LADDER

@@ -1,7 +1,7 @@
 //! A cheap hash for keys that are small numbers: flow ids (hashes already), cookies, thread ids.
 //!
-//! The standard hasher costs more than all the rest of an event. Keys come from the kernel or from a session file; a file
-//! made to collide can make its own reading slow, nothing more.
+//! The standard hasher costs more than all other work on an event. Keys come from the kernel or from a session
+//! file; a file with deliberate collisions can only slow down its own reading.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,10 +1,10 @@
-//! The first bytes of a packet's payload, where they were asked for.
+//! The first bytes of a packet's payload, on request.
 
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use std::fmt::Write;
 
-/// The first bytes of the payload of one event's packet. Never there unless somebody asked for it.
+/// The first bytes of the payload of one event's packet. Captured only on request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadHead {
     /// Time of the event, nanoseconds of `CLOCK_MONOTONIC`.
@@ -27,7 +27,7 @@ pub struct PayloadHead {
     pub hop: Hop,
     /// The event's protocol.
     pub proto: Proto,
-    /// The bytes: as many as were asked for, as there are, and as could be read.
+    /// The bytes: as many as requested, present and readable.
     pub bytes: Vec<u8>,
 }
 

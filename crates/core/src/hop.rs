@@ -1,14 +1,14 @@
-//! Hops: the named places in the stack where an event is taken.
+//! Hops: the named places in the stack with events.
 //!
 //! The numbers are part of the record contract (`bpf/record.h`) and of the session format; they never change
-//! meaning. A test in `probe` holds the two tables against each other.
+//! meaning. A test in `probe` compares the two tables.
 
 use crate::words;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which way a packet travels when it passes a hop.
+/// The direction of a packet at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -20,11 +20,11 @@ pub enum Direction {
     Off,
 }
 
-/// The layer a hop belongs to.
+/// The layer of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// `send`, `recv` and what a process sees.
+    /// `send`, `recv` and other calls of a process.
     Socket,
     /// TCP and UDP.
     Transport,
@@ -44,16 +44,16 @@ macro_rules! hops {
         pub enum Hop { $( $(#[$doc])* $variant = $id, )* }
 
         impl Hop {
-            /// Every hop: the sender's path, the receiver's path, then those off the path.
+            /// All hops: the sender's path, the receiver's path, then those off the path.
             pub const ALL: &'static [Hop] = &[ $( Hop::$variant, )* ];
 
             /// The name used on screens, on the command line and in files.
             pub const fn name(self) -> &'static str { match self { $( Hop::$variant => $name, )* } }
 
-            /// Which way a packet travels here.
+            /// The direction of packets at this hop.
             pub const fn direction(self) -> Direction { match self { $( Hop::$variant => Direction::$dir, )* } }
 
-            /// The layer this hop belongs to.
+            /// The layer of this hop.
             pub const fn layer(self) -> Layer { match self { $( Hop::$variant => Layer::$layer, )* } }
 
             /// The hop with this number in the record contract.
@@ -65,7 +65,7 @@ macro_rules! hops {
 hops! {
     /// A process handed bytes to a socket (`inet_sendmsg`).
     1 AppSend "app.send" Tx Socket;
-    /// TCP took bytes into its send queue (`tcp_sendmsg_locked`).
+    /// TCP added bytes to its send queue (`tcp_sendmsg_locked`).
     2 TcpSend "tcp.send" Tx Transport;
     /// UDP built a datagram (`udp_sendmsg`).
     3 UdpSend "udp.send" Tx Transport;
@@ -73,7 +73,7 @@ hops! {
     4 TcpXmit "tcp.xmit" Tx Transport;
     /// IP made a packet (`ip_local_out`, netfilter `LOCAL_OUT`).
     5 IpOut "ip.out" Tx Ip;
-    /// IP has routed it and hands it to the device (netfilter `POST_ROUTING`).
+    /// IP has routed the packet and passes it to the device (netfilter `POST_ROUTING`).
     6 IpPost "ip.post" Tx Ip;
     /// The packet reached the device's queue (`dev_queue_xmit`).
     7 DevQueue "dev.queue" Tx Device;
@@ -81,17 +81,17 @@ hops! {
     8 DevXmit "dev.xmit" Tx Device;
     /// The driver returned (`net_dev_xmit`).
     9 DevDone "dev.done" Tx Device;
-    /// The packet came out of the driver (`netif_receive_skb`).
+    /// The driver delivered the packet (`netif_receive_skb`).
     10 DevRecv "dev.recv" Rx Device;
-    /// IP sees it first (netfilter `PRE_ROUTING`).
+    /// Entry into IP (netfilter `PRE_ROUTING`).
     11 IpPre "ip.pre" Rx Ip;
-    /// IP found it to be for this node (netfilter `LOCAL_IN`).
+    /// IP found this node to be the destination (netfilter `LOCAL_IN`).
     12 IpIn "ip.in" Rx Ip;
     /// TCP found the socket (`tcp_rcv_established`).
     13 TcpRecv "tcp.recv" Rx Transport;
     /// UDP found the socket (`udp_queue_rcv_skb`).
     14 UdpRecv "udp.recv" Rx Transport;
-    /// The socket told its readers that there is data (`sk_data_ready`).
+    /// The socket notified its readers of data (`sk_data_ready`).
     15 SockReady "sock.ready" Rx Socket;
     /// The reader was made runnable (`sched_wakeup`).
     16 TaskWake "task.wake" Rx Sched;
@@ -105,11 +105,11 @@ hops! {
     32 TcpRetransmit "tcp.retransmit" Off Transport;
     /// A sample of a TCP connection's state (`tcp_probe`).
     33 TcpState "tcp.state" Off Transport;
-    /// The kernel dropped a packet and says why (`kfree_skb`).
+    /// The kernel dropped a packet for a reason (`kfree_skb`).
     34 SkbDrop "skb.drop" Off Device;
     /// A UDP socket's receive buffer was full (`udp_fail_queue_rcv_skb`).
     35 SockFull "sock.full" Off Socket;
-    /// A CPU went from one task to another (`sched_switch`).
+    /// A CPU switches from one task to another (`sched_switch`).
     36 SchedSwitch "sched.switch" Off Sched;
     /// A task was made runnable (`sched_wakeup`).
     37 SchedWakeup "sched.wakeup" Off Sched;
@@ -117,7 +117,8 @@ hops! {
     38 SchedFork "sched.fork" Off Sched;
     /// A task ended (`sched_process_exit`).
     39 SchedExit "sched.exit" Off Sched;
-    /// A CPU has gone over to another task, which runs from here on (`finish_task_switch`); says how long that took.
+    /// A CPU has switched to another task, which runs from here on (`finish_task_switch`); with the duration of
+    /// the switch.
     40 SchedSwitched "sched.switched" Off Sched;
 }
 
@@ -130,16 +131,16 @@ impl Hop {
         &Self::ALL[..PATH_HOPS]
     }
 
-    /// This hop's place on the path (0 is `app.send`), or `None` for hops off the path.
+    /// This hop's index on the path (0 is `app.send`), or `None` for hops off the path.
     pub const fn path_index(self) -> Option<usize> {
         let id = self as usize;
         if id >= 1 && id <= PATH_HOPS { Some(id - 1) } else { None }
     }
 
-    /// Whether the process of the event (tgid, tid) is the one that uses the socket.
+    /// True if the process of the event (tgid, tid) is the one that uses the socket.
     ///
-    /// Below the socket layer an event runs in whatever task was interrupted, so the kernel side leaves the
-    /// process out there.
+    /// Below the socket layer an event runs in an arbitrary interrupted task, so the kernel side omits the
+    /// process there.
     pub const fn knows_process(self) -> bool {
         match self {
             Hop::TcpSend | Hop::UdpSend => true,
@@ -159,7 +160,7 @@ impl fmt::Display for Hop {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no hop is called `{name}`; the nearest is `{nearest}` (`magnet-scope hops` lists them all)")]
 pub struct UnknownHop {
-    /// What was given.
+    /// The given text.
     pub name: String,
     /// The nearest hop by edit distance.
     pub nearest: Hop,
@@ -199,12 +200,12 @@ impl HopSet {
     /// No hop.
     pub const EMPTY: HopSet = HopSet(0);
 
-    /// Every hop there is.
+    /// All hops.
     pub fn all() -> Self {
         Hop::ALL.iter().copied().collect()
     }
 
-    /// Whether `hop` is in the set.
+    /// True if `hop` is in the set.
     pub const fn contains(self, hop: Hop) -> bool {
         self.0 & (1 << hop as u8) != 0
     }
@@ -214,12 +215,12 @@ impl HopSet {
         self.0 |= 1 << hop as u8;
     }
 
-    /// Takes `hop` out.
+    /// Removes `hop`.
     pub const fn remove(&mut self, hop: Hop) {
         self.0 &= !(1 << hop as u8);
     }
 
-    /// Whether nothing is in it.
+    /// True for the empty set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,19 +1,25 @@
-//! The model of magnet-scope, free of kernel, files and screens.
+//! The model of magnet-scope, independent of kernel, files and screens.
 //!
-//! Everything here is pure: a table of events goes in, journeys and statistics come out. That is what lets a
-//! viewer build on a laptop and lets every rule be tested without root.
+//! Everything here is pure: the input is a table of events, the output journeys and statistics. So a viewer
+//! builds on a laptop, and every rule can be tested without root.
 //!
 //! # Modules
 //!
-//! - `hop`, `event`, `flow`, `batch`, `node`, `clock`: the data types. `source`: the trait at the head of every stream of batches;
-//!   `generator` implements it for tests.
-//! - `journey/`: correlates events of one clock into journeys. `join/`: joins the halves of several recordings by wire key.
-//! - `align/`, `clock/`: one time line of several clocks, with a bound; `align::online` does it while packets arrive.
+//! - `hop`, `event`, `flow`, `batch`, `node`, `clock`: the data types. `source`: the trait at the head of every
+//!   stream of batches; `generator` implements it for tests.
+//! - `journey/`: correlates events of one clock into journeys. `join/`: joins the halves of several recordings
+//!   by wire key.
+//! - `align/`, `clock/`: one time line of several clocks, with a bound; `align::online` does it while packets
+//!   arrive.
 //! - `together`: reads several recordings, closed or growing, through all of that (`Walker`).
-//! - `blame`: whose time a step is. `stats`, `report/`: sums and percentiles in bounded memory. `compare`: differences of recordings.
-//! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`: conditions of triggers.
-//! - `custom`: custom probes and their hits. `head`: first bytes of payload. `beside`: keeps both until their journeys have ended.
-//! - `switches`: context switches. `places`: the namespace of events without a flow. `steps`: bounds of the kernel's histograms.
+//! - `blame`: the part that causes a step's time. `stats`, `report/`: sums and percentiles in bounded memory.
+//!   `compare`: differences of recordings.
+//! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
+//!   conditions of triggers.
+//! - `custom`: custom probes and their hits. `head`: first bytes of payload. `beside`: buffers both until their
+//!   journeys have ended.
+//! - `switches`: context switches. `places`: the namespace of events without a flow. `steps`: bounds of the
+//!   kernel's histograms.
 
 pub mod align;
 pub mod batch;

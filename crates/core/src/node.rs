@@ -1,4 +1,4 @@
-//! What a source knows about the node its events come from.
+//! The description of a source's node.
 
 use crate::custom::CustomProbe;
 use crate::hop::{Hop, HopSet};
@@ -31,7 +31,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// As written in tables and files.
+    /// Name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TpBtf => "tp-btf",
@@ -53,11 +53,11 @@ impl fmt::Display for Backend {
     }
 }
 
-/// How one hop is served.
+/// The service of one hop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Service {
-    /// Served: by which backend, at which point of the kernel (`net_dev_start_xmit`), and what a reader must know.
+    /// Served: by this backend, at this point of the kernel (`net_dev_start_xmit`), with notes for the reader.
     Served {
         /// Kind of probe.
         backend: Backend,
@@ -69,7 +69,7 @@ pub enum Service {
         #[serde(deserialize_with = "crate::foreign::text")]
         note: String,
     },
-    /// Could be served but was not asked for.
+    /// Available but not requested.
     Off,
     /// No backend works here.
     Missing {
@@ -89,13 +89,13 @@ pub struct Coverage {
     pub left_out: Vec<LeftOut>,
 }
 
-/// What a capture can do beside taking events at hops. Each is there or left out by itself.
+/// Abilities of a capture in addition to events at hops. Each is present or absent independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ability {
     /// First bytes of payload.
     Payload,
-    /// Bytes of packets that lie in pages behind the linear part.
+    /// Bytes of packets in pages behind the linear part.
     PayloadPages,
     /// The capture filter.
     Filter,
@@ -116,7 +116,7 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// All of them.
+    /// All abilities.
     pub const ALL: [Self; 10] = [
         Self::Payload,
         Self::PayloadPages,
@@ -130,7 +130,7 @@ impl Ability {
         Self::Tsc,
     ];
 
-    /// As written in tables and files.
+    /// Name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Payload => "payload",
@@ -146,7 +146,7 @@ impl Ability {
         }
     }
 
-    /// What a capture lacks without it.
+    /// The missing function without it.
     pub const fn consequence(self) -> &'static str {
         match self {
             Self::Payload => "`--snap` is refused",
@@ -184,7 +184,7 @@ pub struct LeftOut {
 pub struct HopService {
     /// Which hop.
     pub hop: Hop,
-    /// How it is served.
+    /// Its service.
     #[serde(flatten)]
     pub service: Service,
 }
@@ -205,13 +205,13 @@ impl Coverage {
         self.hops.iter().filter(served).map(|row| row.hop).collect()
     }
 
-    /// How one hop is served, if the table has it.
+    /// The service of one hop, if the table has it.
     pub fn of(&self, hop: Hop) -> Option<&Service> {
         self.hops.iter().find(|row| row.hop == hop).map(|row| &row.service)
     }
 }
 
-/// A network namespace with the name a person knows it by.
+/// A network namespace with its display name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetnsName {
     /// Inode number of `/proc/<pid>/ns/net`.
@@ -221,7 +221,7 @@ pub struct NetnsName {
     pub name: String,
 }
 
-/// A cgroup with the path a person knows it by.
+/// A cgroup with its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupName {
     /// Number of its directory, as in [`Task::cgroup`](crate::flow::Task::cgroup).
@@ -231,10 +231,10 @@ pub struct CgroupName {
     pub path: String,
 }
 
-/// The hosts of a recording that was made of a log of several of them.
+/// The hosts of a recording converted from a log of several of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Several {
-    /// What was known of the time from one of them to another.
+    /// The clock relation between them.
     #[serde(flatten)]
     pub across: Across,
     /// Which of them each network namespace is of.
@@ -261,14 +261,14 @@ pub struct HostOf {
 /// A reason for which this kernel drops packets: numbers differ from one release to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReason {
-    /// Of the kernel's `enum skb_drop_reason`.
+    /// Number in the kernel's `enum skb_drop_reason`.
     pub number: u32,
-    /// Its name there, in small letters and without what all of them begin with: `no_socket`.
+    /// Its name there, in lower case and without the common prefix: `no_socket`.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
 }
 
-/// What a source knows about the host its events come from.
+/// The description of a source's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Host name.
@@ -291,35 +291,35 @@ pub struct NodeInfo {
     /// Paths of the cgroups that were there when the capture began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<CgroupName>,
-    /// What was left out from the beginning, in the words of the command line: `filter port = 443`, `sample flows 1/16`.
+    /// Initial omissions, in the syntax of the command line: `filter port = 443`, `sample flows 1/16`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(deserialize_with = "crate::foreign::texts")]
     pub settings: Vec<String>,
-    /// Where flows are sampled, sockets without a peer tell of those that are left out what their order rests on
-    /// ([`Event::is_for_order`](crate::Event::is_for_order)).
+    /// True if, with sampled flows, sockets without a peer report arrivals of left-out flows, which their order
+    /// requires ([`Event::is_for_order`](crate::Event::is_for_order)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tells_order: bool,
     /// Probes that a person named; a hit carries its probe's place in this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<CustomProbe>,
-    /// What the kernel calls its reasons for dropping packets.
+    /// The kernel's names of its drop reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_reasons: Vec<DropReason>,
-    /// Where it was made of a log of several hosts: which, and what was known of their clocks.
+    /// For a recording converted from a log of several hosts: the hosts, and the relation of their clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several: Option<Several>,
-    /// How each hop is served.
+    /// The service of each hop.
     pub coverage: Coverage,
 }
 
 impl NodeInfo {
-    /// Why the kernel dropped a packet, in its own words; `reason 5` where they are not known.
+    /// The kernel's name of a drop reason; `reason 5` without names.
     pub fn drop_reason(&self, number: u32) -> String {
         let named = self.drop_reasons.iter().find(|reason| reason.number == number);
         named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
     }
 
-    /// What a person calls a network namespace: with the host before it where this is one of several recordings.
+    /// Display name of a network namespace: with the host before it if this is one of several recordings.
     pub fn place(&self, netns: u32, one_of_several: bool) -> String {
         let name = self.netns_name(netns);
         match (one_of_several, name.as_str()) {
@@ -335,17 +335,17 @@ impl NodeInfo {
         named.map_or_else(|| format!("netns:{netns}"), |n| n.name.clone())
     }
 
-    /// The path of a cgroup, if it is known.
+    /// The path of a cgroup, if known.
     pub fn cgroup_path(&self, id: u64) -> Option<&str> {
         self.cgroups.iter().find(|cgroup| cgroup.id == id).map(|cgroup| cgroup.path.as_str())
     }
 }
 
-/// What Linux calls a host that nobody has named.
+/// Linux's name of an unnamed host.
 const UNNAMED: &str = "(none)";
 
-/// Gives each of several nodes a host name of its own: a number goes behind one that others have too (`web-1`, `web-2`), and for
-/// one without a name.
+/// Gives each of several nodes a distinct host name: a number is appended to a duplicate (`web-1`, `web-2`) and
+/// to a missing name.
 pub fn tell_apart(infos: &mut [NodeInfo]) {
     let mut given: Vec<String> = infos.iter().map(|info| info.host.clone()).collect();
     for (at, info) in infos.iter_mut().enumerate() {
@@ -362,7 +362,7 @@ pub fn tell_apart(infos: &mut [NodeInfo]) {
     }
 }
 
-/// The same for one that comes when the others have their names, which they keep.
+/// The same for one node added to others, whose names stay.
 pub fn tell_apart_from(others: &[NodeInfo], info: &mut NodeInfo) {
     let is_taken = |name: &str| others.iter().any(|other| other.host == name);
     let stem = match info.host.as_str() {
@@ -370,7 +370,7 @@ pub fn tell_apart_from(others: &[NodeInfo], info: &mut NodeInfo) {
         own if is_taken(own) => own,
         _ => return,
     };
-    // One more name than there are others is free.
+    // Of one more name than there are others, one is free.
     let mut numbered = (others.len() + 1..).map(|number| format!("{stem}-{number}"));
     if let Some(free) = numbered.find(|name| !is_taken(name)) {
         info.host = free;

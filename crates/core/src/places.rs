@@ -1,7 +1,7 @@
-//! Which network namespace an event belongs to, also where it does not say so itself.
+//! The network namespace of an event, also for events without a namespace field.
 //!
-//! A flow names its namespace. An unconnected socket and a scheduler event have no flow; they belong where the same
-//! socket or the same thread was last seen with one.
+//! A flow names its namespace. An unconnected socket and a scheduler event have no flow; their namespace is
+//! that of the last event with a flow on the same socket or thread.
 
 use crate::event::Event;
 use crate::flow::FlowId;
@@ -28,7 +28,7 @@ fn keep<K: Eq + std::hash::Hash>(map: &mut Map<K, u32>, key: K, netns: u32) {
 }
 
 impl Places {
-    /// The namespace of an event. `netns_of` tells that of a flow that is not known here yet.
+    /// The namespace of an event. `netns_of` resolves a flow that is not stored here yet.
     pub fn of(&mut self, event: &Event, netns_of: impl FnOnce(FlowId) -> Option<u32>) -> Option<u32> {
         if event.flow.is_none() {
             return self.by_socket(event);
@@ -37,7 +37,7 @@ impl Places {
             Some((flow, netns)) if flow == event.flow => netns,
             _ => self.of_flow(event.flow, netns_of)?,
         };
-        // only where a socket without a peer will be met again: UDP's receiving side, and processes
+        // only where a socket without a peer occurs again: UDP's receiving side, and processes
         if event.socket != 0 && event.hop == Hop::UdpRecv {
             keep(&mut self.sockets, event.socket, netns);
         }

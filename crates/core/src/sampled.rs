@@ -1,10 +1,11 @@
-//! What the events of a sampled capture stand for.
+//! The weight of events in a sampled capture.
 //!
-//! A sampler leaves events out, and the kernel counts them (`Batch::counts`): of `kept + sampled` events at a hop `kept` came
-//! along. So each that came stands for `(kept + sampled) / kept`, and a rate of what came is that much too low. For all
-//! events of a hop the corrected count is what the kernel counted. For a part of them (a namespace, a protocol, their bytes) it is
-//! an estimate: the sampler chooses without looking at what it leaves out, but chance, or a rhythm that it shares with the traffic, may
-//! have given a part more or less than its share. What a *filter* leaves out is not wanted, and not added.
+//! A sampler leaves events out, and the kernel counts them (`Batch::counts`): of `kept + sampled` events at a
+//! hop `kept` were recorded. So each recorded event has the weight `(kept + sampled) / kept`, and the rate of
+//! recorded events is too low by that factor. For all events of a hop the corrected count is the kernel's
+//! count. For a part of them (a namespace, a protocol, their bytes) it is an estimate. The sampler's choice is
+//! independent of the event, but chance, or a common rhythm with the traffic, may distort the share of a part.
+//! Events that a *filter* rejects are unwanted, and not added.
 
 use crate::batch::Batch;
 use crate::change::HopCount;
@@ -15,7 +16,7 @@ use crate::synthesis::Sum;
 /// One more than the largest number of a hop.
 const HOPS: usize = 64;
 
-/// Kept and sampled out between two readings of the kernel's counters.
+/// Events kept and sampled out between two readings of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ratio {
     kept: u64,
@@ -28,7 +29,7 @@ impl Ratio {
         Ratio { kept: to.kept.saturating_sub(kept), sampled: to.sampled.saturating_sub(sampled) }
     }
 
-    /// How many events each kept one stands for.
+    /// Events per kept event.
     fn weight(self) -> Option<f64> {
         (self.kept > 0).then(|| (self.kept as f64 + self.sampled as f64) / self.kept as f64)
     }
@@ -39,22 +40,22 @@ struct HopState {
     first: Option<HopCount>,
     last: Option<HopCount>,
     lately: Ratio,
-    /// Events that came.
+    /// Recorded events.
     came: u64,
-    /// Whether most of what the first reading counts had come by then: it is then of this part, and counters begin with it. Else this part
-    /// begins in the middle of them.
+    /// True if most events of the first reading had been recorded by then: the counters then begin with this
+    /// part. Otherwise this part begins in the middle of them.
     whole: bool,
-    /// Hits in sums of the kernel that came.
+    /// Hits in received sums of the kernel.
     summed: u64,
 }
 
-/// Of how many flows one comes along, by a setting or a change that says so.
+/// The sampling rate of flows (one in this number), from a setting or a change.
 pub(crate) fn flows_one_in(setting: &str) -> Option<u32> {
     let flows = setting.strip_prefix("sample flows ")?;
     Some(flows.trim().strip_prefix("1/").and_then(|n| n.parse().ok()).unwrap_or(1).max(1))
 }
 
-/// Follows what one capture leaves out by sampling. Of fixed size.
+/// Tracks the sampling of one capture. Of fixed size.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     hops: Box<[HopState; HOPS]>,
@@ -64,7 +65,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// As the capture began.
+    /// The initial state of a capture.
     pub fn of(info: &NodeInfo) -> Self {
         let mut sampled = Sampled {
             hops: Box::new([HopState::default(); HOPS]),
@@ -84,7 +85,7 @@ impl Sampled {
         }
     }
 
-    /// Takes a batch's counts and changes.
+    /// Processes a batch's counts and changes.
     pub fn batch(&mut self, batch: &Batch) {
         for change in &batch.changes {
             let before = self.flow_one_in;
@@ -98,7 +99,8 @@ impl Sampled {
         for count in &batch.counts {
             let state = &mut self.hops[count.hop as usize % HOPS];
             if state.first.is_none() {
-                // Some events are told later than the counters that have them, so not all can be asked for.
+                // Some events arrive later than the counters that include them, so the test does not require
+                // all.
                 state.whole = count.kept <= state.came.saturating_mul(2);
             }
             state.lately = Ratio::between(state.last, *count);
@@ -111,13 +113,14 @@ impl Sampled {
         }
     }
 
-    /// How many hits of a hop the kernel added up in place of events. What it added up beside events is not among them: that came.
+    /// Number of hits of a hop that the kernel added up in place of events. Sums in addition to events are
+    /// excluded: those events were recorded.
     pub fn added_up(&self, hop: Hop) -> u64 {
         let state = &self.hops[hop as usize % HOPS];
         state.last.map_or(0, |last| last.synthesised.min(state.summed))
     }
 
-    /// How many events each one of a hop stands for, over all that was seen. 1 where nothing was sampled out.
+    /// Events per recorded event of a hop, over all data so far. 1 without sampling.
     pub fn weight(&self, hop: Hop) -> f64 {
         let state = &self.hops[hop as usize % HOPS];
         let Some(last) = state.last else { return 1.0 };
@@ -126,13 +129,14 @@ impl Sampled {
         part.or_else(|| Ratio::between(None, last).weight()).unwrap_or(1.0)
     }
 
-    /// The same between the last two readings of the counters, about a second apart: what holds on a live screen.
+    /// The same between the last two readings of the counters, about a second apart: the value for a live
+    /// screen.
     pub fn weight_lately(&self, hop: Hop) -> f64 {
         let state = &self.hops[hop as usize % HOPS];
         state.lately.weight().unwrap_or_else(|| self.weight(hop))
     }
 
-    /// Of a hop's events between the last two readings of the counters, how many were kept and how many sampled out.
+    /// Numbers of a hop's events kept and sampled out between the last two readings of the counters.
     pub fn lately(&self, hop: Hop) -> (u64, u64) {
         let Ratio { kept, sampled } = self.hops[hop as usize % HOPS].lately;
         (kept, sampled)
@@ -143,8 +147,8 @@ impl Sampled {
         self.hops[hop as usize % HOPS].last.map_or((0, 0), |last| (last.kept, last.sampled))
     }
 
-    /// How many journeys each one stands for, as far as that can be told: 1 where no flow is left out; nothing where single
-    /// events are, because nobody knows then what share of a journey was seen, or where it was changed meanwhile.
+    /// Journeys per recorded journey: 1 without sampled flows. `None` with sampled events, because the visible
+    /// share of a journey is then unknown, or after a change of the rate.
     pub fn journey_weight(&self) -> Option<f64> {
         (!self.tears && !self.flows_changed).then(|| f64::from(self.flow_one_in))
     }
@@ -194,14 +198,14 @@ mod tests {
     fn what_came_before_a_sampler_was_set_stands_for_itself() {
         let mut sampled = Sampled::of(&info(&[]));
         let came = |n| Batch { events: vec![Event::at(Hop::DevXmit, 0); n], ..Batch::default() };
-        // All of a thousand, then one in four; some are told after the counters that have them.
+        // All of a thousand, then one in four; some arrive after the counters that include them.
         sampled.batch(&came(980));
         sampled.batch(&counts(Hop::DevXmit, 1_000, 0));
         sampled.batch(&came(120));
         sampled.batch(&counts(Hop::DevXmit, 1_100, 300));
         let all = 1_100.0 * sampled.weight(Hop::DevXmit);
         assert!((all - 1_400.0).abs() < 1e-6, "{all}");
-        // A part that begins behind the thousand knows of them by the counters alone.
+        // A part that begins after the thousand has them only in the counters.
         let mut part = Sampled::of(&info(&[]));
         part.batch(&counts(Hop::DevXmit, 1_000, 0));
         part.batch(&came(100));

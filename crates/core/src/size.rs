@@ -1,6 +1,6 @@
-//! Units of size, the same wherever a person types one: decimal as on the screens, binary where it says so with an `i`.
+//! Units of size, the same in all inputs: decimal as on the screens, binary with an `i`.
 
-/// Names of units, upper or lower case, and the bytes that each is. The shortest name of a unit comes first.
+/// Names of units, upper or lower case, and the bytes of each. The shortest name of a unit is first.
 pub const UNITS: [(&str, u64); 17] = [
     ("B", 1),
     ("k", 1_000),

@@ -1,30 +1,30 @@
-//! A source of event batches with a clock: what stands at the head of the line.
+//! A source of event batches with a clock: the head of the pipeline.
 //!
-//! Live, replay and several hosts differ only here. Everything behind a source (correlator, scope, exporters)
-//! sees batches and nothing else.
+//! Live capture, replay and several hosts differ only here. All code behind a source (correlator, scope,
+//! exporters) processes batches only.
 
 use crate::batch::Batch;
 use crate::node::NodeInfo;
 use std::time::Duration;
 
-/// Whether a source has more to give.
+/// Whether a source has more data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There may be more; the batch can be empty when nothing came within the time-out.
+    /// More data may follow; the batch can be empty after a time-out.
     More,
     /// The last batch has been given.
     End,
 }
 
-/// Why a source cannot go on. What was already handed over stays good.
+/// The reason why a source cannot continue. Earlier batches stay valid.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A source of event batches: a live probe, a session, a remote agent, a generator.
 pub trait Source {
-    /// The node these events come from.
+    /// The node of these events.
     fn info(&self) -> &NodeInfo;
 
-    /// Clears `batch` and fills it with what came next, waiting at most `timeout` for something to come.
+    /// Clears `batch` and fills it with the next data, waiting at most `timeout` for them.
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError>;
 }
 

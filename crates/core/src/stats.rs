@@ -1,4 +1,5 @@
-//! Statistics: distributions of latencies, rates, running averages, the heaviest of many, what each layer passed on.
+//! Statistics: distributions of latencies, rates, running averages, the heaviest of many, throughput of each
+//! layer.
 
 pub mod heaviest;
 pub mod layers;
@@ -11,38 +12,38 @@ use serde::Serialize;
 /// Latencies beyond this are counted as this: 100 s, nanoseconds.
 const MAX_NS: u64 = 100_000_000_000;
 
-/// The distribution of the time between two hops, to two significant digits. Mergeable, so that threads and hosts can
-/// count apart. As large as its longest time needs, 31 kB at most.
+/// The distribution of the time between two hops, to two significant digits. Mergeable, so that threads and
+/// hosts can count separately. Its size depends on its longest time, 31 kB at most.
 #[derive(Clone, Debug)]
 pub struct HopPairStats {
     histogram: Option<Histogram<u64>>,
-    /// To the nanosecond; the histogram has the end of its bucket.
+    /// Exact, in nanoseconds; the histogram has the end of its bucket.
     longest_ns: u64,
 }
 
 /// Quantiles of a distribution of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
-    /// Half of them took at most this, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: u64,
-    /// Nine in ten took at most this, nanoseconds.
+    /// 90th percentile, nanoseconds.
     pub p90_ns: u64,
-    /// Ninety-nine in a hundred took at most this, nanoseconds.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// All but one in a thousand took at most this, nanoseconds.
+    /// 99.9th percentile, nanoseconds.
     pub p999_ns: u64,
     /// The longest, nanoseconds.
     pub max_ns: u64,
-    /// How many were measured.
+    /// Number of measurements.
     pub n: u64,
 }
 
-/// How many of a distribution lie between two powers of two.
+/// Count of a distribution between two powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
     /// The largest of them is at most this, and more than half of it.
     pub at_most: u64,
-    /// How many.
+    /// Count.
     pub n: u64,
 }
 
@@ -55,7 +56,7 @@ impl Default for HopPairStats {
 impl HopPairStats {
     /// An empty distribution.
     pub fn new() -> Self {
-        // Bounds and digits are constants that the library takes; were it to refuse, nothing would be counted.
+        // Bounds and digits are constants that the library accepts; on an error nothing would be counted.
         let mut histogram = Histogram::new_with_bounds(1, 2, 2).ok();
         if let Some(histogram) = &mut histogram {
             histogram.auto(true);
@@ -67,7 +68,7 @@ impl HopPairStats {
     pub fn record(&mut self, ns: u64) {
         self.longest_ns = self.longest_ns.max(ns);
         if let Some(histogram) = &mut self.histogram {
-            // It grows to what is recorded, and that is bounded.
+            // It grows with the recorded values, which are bounded.
             let _ = histogram.record(ns.min(MAX_NS));
         }
     }
@@ -80,12 +81,12 @@ impl HopPairStats {
         }
     }
 
-    /// What was counted, shortest first: a length within its bucket, nanoseconds, and how many. Counted again with
-    /// [`Self::record_n`] it makes the same distribution.
+    /// The recorded counts, shortest first: a length within its bucket, nanoseconds, and the count.
+    /// [`Self::record_n`] of these restores the distribution.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let longest_ns = self.longest_ns;
         self.histogram.iter().flat_map(move |histogram| {
-            // The longest is kept as it is, not as the end of its bucket.
+            // The longest is stored exactly, not as the end of its bucket.
             let last = histogram.max();
             let steps = histogram.iter_recorded();
             steps.map(move |step| {
@@ -104,12 +105,12 @@ impl HopPairStats {
     pub fn merge(&mut self, other: &Self) {
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
-            // It grows to what the other holds, so nothing can be out of range.
+            // It grows to the size of the other, so no value is out of range.
             let _ = mine.add(theirs);
         }
     }
 
-    /// How many were measured.
+    /// Number of measurements.
     pub fn n(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
@@ -121,13 +122,13 @@ impl HopPairStats {
             .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(self.longest_ns) })
     }
 
-    /// How many took at most so long, nanoseconds, to within a bucket.
+    /// Number of times up to a limit, nanoseconds, to within a bucket.
     pub fn at_most(&self, ns: u64) -> u64 {
         self.histogram.as_ref().map_or(0, |h| if h.is_empty() { 0 } else { h.count_between(0, ns) })
     }
 
-    /// The bounds of the bucket that holds the value of a rank, nanoseconds, both included; 1 is the rank of the
-    /// shortest. `None` if so many were not measured.
+    /// The bounds of the bucket of a rank, nanoseconds, both included; 1 is the rank of the shortest. `None`
+    /// beyond the number of measurements.
     pub fn at_rank_ns(&self, rank: u64) -> Option<(u64, u64)> {
         let histogram = self.histogram.as_ref().filter(|h| rank >= 1 && rank <= h.len())?;
         let mut below = 0;

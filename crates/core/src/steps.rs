@@ -1,14 +1,15 @@
-//! How times are counted: sixteen steps to each doubling, and exactly at the bounds that monitors are told.
+//! The classes of times: sixteen steps per doubling, with exact cuts at the bounds exported to monitors.
 //!
-//! The kernel counts by the same rule (`bpf/synthesis.h`): a time's *cell* is its step plus the number of bounds below it. Both grow with the time, so
-//! a cell knows one step, and between which two bounds.
+//! The kernel counts by the same rule (`bpf/synthesis.h`): a time's *cell* is its step plus the number of
+//! bounds below it. Both grow with the time, so a cell determines one step, and the two bounds around it.
 
-/// A time's step tells it to within one part in sixteen of itself.
+/// A time's step gives it to within one sixteenth of its value.
 pub const STEP_BITS: u32 = 4;
 /// Longer times are counted as this: 100 s, nanoseconds.
 pub const LONGEST_NS: u64 = 100_000_000_000;
 
-/// Upper bounds of what monitors are told, nanoseconds: 1 µs to 10 s, three to each power of ten. Longer ones are beyond all of them.
+/// Upper bounds for monitors, nanoseconds: 1 µs to 10 s, three per power of ten. Longer times exceed all of
+/// them.
 pub const BOUNDS_NS: [u64; 22] = [
     1_000,
     2_500,
@@ -60,7 +61,7 @@ pub const fn shortest(step: usize) -> u64 {
     if step == 0 { 0 } else { longest(step - 1).saturating_add(1) }
 }
 
-/// How many bounds are below a time.
+/// Number of bounds below a time.
 pub fn bounds_below(ns: u64) -> usize {
     BOUNDS_NS.partition_point(|bound| *bound < ns)
 }
@@ -71,7 +72,7 @@ pub fn cell(ns: u64) -> usize {
     step(ns) + bounds_below(ns)
 }
 
-/// What a cell says: the step, and how many bounds are below its times; nothing where it can have no times.
+/// The step of a cell, and the number of bounds below its times; `None` for an impossible cell.
 pub fn of_cell(cell: usize) -> Option<(usize, usize)> {
     (0..=BOUNDS_NS.len().min(cell)).map(|below| (cell - below, below)).find(|(step, below)| {
         let first = bounds_below(shortest(*step));
@@ -88,7 +89,7 @@ pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
     Some((least, most))
 }
 
-/// What a time in a cell is told as: the longest of it.
+/// The reported value of a time in a cell: the longest of it.
 pub fn told(cell: u16) -> u64 {
     range_of_cell(usize::from(cell)).map_or(0, |(_, most)| most.min(LONGEST_NS))
 }

@@ -1,7 +1,8 @@
-//! How long switching from one task to another takes, CPU by CPU and over time.
+//! Duration of context switches, per CPU and over time.
 //!
-//! After Gardner et al., *MAGNET: a tool for debugging, analyzing and adapting computing systems* (2003), figures 2 and 3: the
-//! time between the events "this task leaves the CPU" and "that task has it", averaged over short windows.
+//! Based on Gardner et al., *MAGNET: a tool for debugging, analyzing and adapting computing systems* (2003),
+//! figures 2 and 3: the time between the events "this task leaves the CPU" and "that task has it", averaged
+//! over short windows.
 
 use crate::stats::HopPairStats;
 use crate::{Event, Hop};
@@ -15,13 +16,13 @@ pub struct Row {
     pub from_ns: u64,
     /// Which CPU.
     pub cpu: u16,
-    /// How many.
+    /// Number of switches.
     pub switches: u64,
-    /// Mean time of one, nanoseconds; so are the rest.
+    /// Mean duration, nanoseconds; the others have the same unit.
     pub mean_ns: f64,
-    /// Half took at most this.
+    /// Median.
     pub p50_ns: u64,
-    /// Ninety-nine in a hundred took at most this.
+    /// 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -53,7 +54,7 @@ impl Times {
     }
 }
 
-/// Adds up events in order of time. Holds a distribution a CPU and one small row a window and CPU.
+/// Adds up events in order of time. It holds one distribution per CPU and one small row per window and CPU.
 #[derive(Clone, Debug)]
 pub struct Switches {
     from_ns: u64,
@@ -69,7 +70,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Nothing yet. Windows of `window_ns` (1 at least) begin at `from_ns`.
+    /// An empty sum. Windows of `window_ns` (1 at least) begin at `from_ns`.
     pub fn new(from_ns: u64, window_ns: u64) -> Self {
         Switches {
             from_ns,
@@ -83,8 +84,8 @@ impl Switches {
         }
     }
 
-    /// Counts an event; others than the scheduler's own are no business of this. One that came late, after its window was
-    /// closed, counts in the window that is open.
+    /// Counts an event of the scheduler and ignores others. A late event, after its window was closed, counts
+    /// in the open window.
     pub fn push(&mut self, event: &Event) {
         match event.hop {
             Hop::SchedFork => self.forks += 1,

@@ -1,8 +1,9 @@
-//! Sums that the kernel made itself, in place of events or beside them: how long from hop to hop, and how much of whom.
+//! The kernel's own sums, in place of events or in addition to them: times from hop to hop, and traffic by
+//! flow.
 //!
-//! A time here is not a journey's. It is the time since the hop that *the same thing* passed before on this host: the same packet, known by its
-//! buffer and what of it does not change on its way, or the same socket's last call. A journey follows bytes; this follows what carries them. What
-//! was cut, put together or copied on its way begins anew.
+//! A time here is not a journey's. It is the time since the hop that *the same object* passed before on this
+//! host: the same packet, identified by its buffer and its invariant fields, or the same socket's last call. A
+//! journey follows bytes; this follows their carrier. A packet that was cut, merged or copied starts from zero.
 
 use crate::flow::FlowId;
 use crate::hop::{Hop, HopSet};
@@ -11,28 +12,28 @@ use serde::{Deserialize, Serialize};
 /// One sum over an interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Synthesis {
-    /// What came before this is not in it, `CLOCK_MONOTONIC`.
+    /// Begin of the interval, `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// What came after this is not in it.
+    /// End of the interval.
     pub to_ns: u64,
-    /// Where.
+    /// The hop.
     pub hop: Hop,
-    /// What was added up there.
+    /// The subject of the sum.
     pub of: Sum,
-    /// How often: passes; packets on the wire; calls.
+    /// Count: passes; packets on the wire; calls.
     pub n: u64,
-    /// All together: nanoseconds of passes, payload bytes of packets.
+    /// Total: nanoseconds of passes, payload bytes of packets.
     pub sum: u64,
-    /// Of passes, how many in each cell (see [`crate::steps`]), in order; those without any are left out.
+    /// Counts of passes in each cell (see [`crate::steps`]), in order, without empty cells.
     pub cells: Vec<(u16, u32)>,
 }
 
-/// What was added up at a hop.
+/// The subject of a sum at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Sum {
     /// Times from this hop.
     Since(Hop),
-    /// Hits that nothing of theirs was known to come before.
+    /// Hits without a known predecessor.
     Begun,
     /// Packets of a flow.
     Flow(FlowId),
@@ -57,7 +58,7 @@ impl Sum {
         }
     }
 
-    /// What has these numbers.
+    /// The sum with these numbers.
     pub fn from_numbers(kind: u8, id: u64) -> Option<Self> {
         Some(match kind {
             0 => Self::Since(Hop::from_id(u8::try_from(id).ok()?)?),
@@ -71,8 +72,8 @@ impl Sum {
     }
 }
 
-/// Where packets are added up by flow: at one hop each way, the nearest to the wire of those that are on. Calls by
-/// cgroup and drops by reason where those are.
+/// Hops that add up packets by flow: one hop per direction, the enabled one nearest to the wire. Calls by
+/// cgroup and drops by reason if their hops are enabled.
 pub fn rated(on: HopSet) -> HopSet {
     use Hop::{
         AppRecv, AppSend, DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit,
@@ -88,7 +89,7 @@ pub fn rated(on: HopSet) -> HopSet {
     all.filter(|hop| on.contains(*hop)).collect()
 }
 
-/// What tells of all traffic with the fewest hits: a hop each way, and what seldom happens and says that something went wrong.
+/// Hops that cover all traffic with the fewest hits: one hop per direction, and rare hops that report an error.
 pub fn outermost(on: HopSet) -> HopSet {
     let calls = [Hop::AppSend, Hop::AppRecv];
     let trouble = [Hop::SkbDrop, Hop::TcpRetransmit, Hop::SockFull];

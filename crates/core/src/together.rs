@@ -1,4 +1,5 @@
-//! Several recordings read side by side, their journeys joined: what one recording is to a correlator, a set of them is to this.
+//! Several recordings read in parallel, their journeys joined: the equivalent of a correlator for a set of
+//! recordings.
 
 use crate::align::{Aligner, Alignment, Online};
 use crate::batch::Batch;
@@ -14,38 +15,37 @@ use std::time::Duration;
 
 /// Journeys of a node that wait for its clocks, at most; then the oldest go on without.
 const MAX_HELD: usize = 1 << 16;
-/// The clocks have to be known so long after a journey's end, nanoseconds: where it stands on the other clock is not known to the
-/// nanosecond.
+/// Required clock information after a journey's end, nanoseconds: its instant on the other clock is not exact.
 const AROUND_NS: u64 = 20_000_000;
 
-/// What comes out, piece by piece.
+/// The output, piece by piece.
 pub enum Piece<'a> {
-    /// Events of a recording, before their journeys. Their times, and those of losses and TCP states, are on the time line of
-    /// recording 0, as nearly as that is known.
+    /// Events of a recording, before their journeys. Their times, and those of losses and TCP states, are on
+    /// the time line of recording 0, as exactly as known.
     Batch(u16, &'a Batch),
-    /// A journey that ended, what its halves say about the clocks, and what knows its flows and processes.
+    /// A journey that ended, the crossing of its halves, and the context of its flows and processes.
     Journey(&'a Journey, Option<&'a Crossing>, &'a dyn Context),
 }
 
-/// What was found on the way.
+/// Results of the walk.
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
-    /// What the correlator of each recording could and could not make use of.
+    /// Counters of each recording's correlator.
     pub counters: Vec<Counters>,
-    /// What the join did.
+    /// Counters of the join.
     pub join: JoinCounters,
-    /// What became of each direction of each connection of which only halves were seen by the correlators.
+    /// The result for each direction of each connection with only halves from the correlators.
     pub pairings: Vec<Pairing>,
 }
 
-/// One recording on its way.
+/// State of one recording.
 struct Lane<'s> {
     source: Box<dyn Source + 's>,
     info: NodeInfo,
     correlator: Correlator,
     /// Rough common time of what was read, nanoseconds.
     at_ns: i64,
-    /// Journeys that ended and wait until the clocks are known around them.
+    /// Ended journeys that wait for clock information around them.
     held: VecDeque<Journey>,
 }
 
@@ -60,7 +60,7 @@ fn joiner(timeline: &dyn Timeline, limits: Limits) -> Joiner<'_> {
     Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
 }
 
-/// What the lanes know.
+/// The names of all lanes.
 struct Names<'a, 's>(&'a [Lane<'s>]);
 
 impl Context for Names<'_, '_> {
@@ -81,19 +81,20 @@ impl Context for Names<'_, '_> {
     }
 }
 
-/// Reads recordings side by side, a batch at a time: whoever is behind goes on, so that halves wait as shortly as can be.
+/// Reads recordings in parallel, one batch at a time, the least advanced first, so that halves wait as shortly
+/// as possible.
 pub struct Walker<'s> {
     lanes: Vec<Lane<'s>>,
-    /// Those that have not ended, by how far they are: a step must not cost more where there are many.
+    /// The running ones, by their position in time: the cost of a step must not grow with their number.
     order: BTreeSet<(i64, usize)>,
     timeline: &'s dyn Timeline,
-    /// Learns the clocks on the way.
+    /// Computes the clock offsets during the walk.
     online: Option<&'s Online>,
-    /// Halves of one recording can meet only where there is more than one namespace, behind a translator.
+    /// Halves of one recording can match only with several namespaces, behind a translator.
     joiner: Option<Joiner<'s>>,
     limits: Limits,
     patience: Duration,
-    /// Steps since anything came.
+    /// Steps since the last data.
     quiet: usize,
     batch: Batch,
     done: Vec<Journey>,
@@ -102,8 +103,8 @@ pub struct Walker<'s> {
 }
 
 impl<'s> Walker<'s> {
-    /// Reads these sources in the order of `timeline`. Where none of them has anything, each may wait at most `patience` for
-    /// something to come.
+    /// Reads these sources in the order of `timeline`. If none of them has data, each may wait at most
+    /// `patience` for some.
     pub fn new(
         sources: Vec<Box<dyn Source + 's>>,
         timeline: &'s dyn Timeline,
@@ -131,8 +132,9 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// Reads sources that run yet, and learns on the way how their clocks stand to each other. A journey waits to be joined until clock
-    /// samples have come after it, some tenths of a second; before anything bounds two clocks, what crosses between them has no latency.
+    /// Reads running sources, and computes the offsets between their clocks meanwhile. A journey waits for
+    /// later clock samples before the join, some tenths of a second. Before any bounds of two clocks, a
+    /// crossing between them has no latency.
     pub fn live(
         sources: Vec<Box<dyn Source + 's>>,
         online: &'s Online,
@@ -142,8 +144,8 @@ impl<'s> Walker<'s> {
         Walker { online: Some(online), ..Walker::new(sources, online, limits, patience) }
     }
 
-    /// Reads one more from now on, of those that run yet; what it is, with a name of its own. Its times are placed by when they come
-    /// until packets tell better.
+    /// Adds a running source; returns its info with a distinct name. Its times are placed by arrival until
+    /// packets give better bounds.
     pub fn join(&mut self, source: Box<dyn Source + 's>) -> NodeInfo {
         let infos: Vec<NodeInfo> = self.lanes.iter().map(|lane| lane.info.clone()).collect();
         let mut info = source.info().clone();
@@ -151,7 +153,7 @@ impl<'s> Walker<'s> {
         if let Some(online) = self.online {
             online.join(&info);
         }
-        // What ended here before has nobody left to meet, and what comes has.
+        // Earlier journeys here have no possible match, later ones have.
         self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits));
         self.order.insert((i64::MIN, self.lanes.len()));
         self.lanes.push(Lane::new(source, info.clone(), self.limits));
@@ -159,8 +161,8 @@ impl<'s> Walker<'s> {
         info
     }
 
-    /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes, unless one more
-    /// [joins](Walker::join).
+    /// Reads the next batch of one source and visits its output. After [`Progress::End`] there is no more
+    /// output, unless another source [joins](Walker::join).
     pub fn step(&mut self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<Progress, SourceError> {
         let newest_ns = self.order.last().map_or(i64::MIN, |(ns, _)| *ns);
         let Some((_, at)) = self.order.pop_first() else {
@@ -179,7 +181,7 @@ impl<'s> Walker<'s> {
                 online.ended(node);
             }
         } else {
-            // Where nothing comes, as from a quiet host, the others go on.
+            // A source without data, such as a quiet host, does not block the others.
             let newest = newest(&self.batch);
             self.quiet = if newest.is_some() { 0 } else { self.quiet.saturating_add(1) };
             if let (Some(online), Some(own_ns)) = (self.online, newest) {
@@ -188,7 +190,7 @@ impl<'s> Walker<'s> {
             let first = at == 0 && lane.at_ns == i64::MIN;
             lane.at_ns = match newest {
                 Some(own_ns) => self.timeline.rough_ns(node, own_ns),
-                // The others are placed by what has come of the first.
+                // The others are placed by the first one's data.
                 None if first && self.online.is_some() => i64::MIN,
                 None => newest_ns.saturating_add(1),
             };
@@ -243,7 +245,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// The sources have ended: what still waits for its other half goes on alone.
+    /// Ends the sources: halves that still wait are output alone.
     fn finish(&mut self, visit: &mut dyn FnMut(Piece<'_>)) {
         if std::mem::replace(&mut self.finished, true) {
             return;
@@ -255,7 +257,7 @@ impl<'s> Walker<'s> {
         self.hand_over(visit);
     }
 
-    /// What was found on the way.
+    /// Results of the walk.
     pub fn walked(&self) -> Walked {
         let counters = self.lanes.iter().map(|lane| *lane.correlator.counters()).collect();
         let joiner = self.joiner.as_ref();
@@ -264,8 +266,8 @@ impl<'s> Walker<'s> {
     }
 }
 
-/// Reads sources to their end, side by side in the order of `timeline`, and joins what their correlators give. A source may wait
-/// at most `patience` for something to come.
+/// Reads sources to their end, in parallel in the order of `timeline`, and joins their correlators' output. A
+/// source may wait at most `patience` for data.
 pub fn walk(
     sources: &mut [&mut dyn Source],
     timeline: &dyn Timeline,
@@ -279,17 +281,18 @@ pub fn walk(
     Ok(walker.walked())
 }
 
-/// The newest instant that a batch tells of, on its node's event clock.
+/// The newest instant in a batch, on its node's event clock.
 fn newest(batch: &Batch) -> Option<u64> {
     let event = batch.events.last().map(|event| event.time_ns);
     event.or(batch.clock.last().map(ClockSample::event_ns))
 }
 
-/// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.
+/// Moves the times of a batch to those of recording 0. One shift for all of it, so that differences do not
+/// change.
 fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     // 0 and the last of all are no time
     let watermark_ns = Some(batch.watermark_ns).filter(|ns| !matches!(ns, 0 | &u64::MAX));
-    // A batch can be without events and tell of losses all the same, or, where the kernel adds up, of sums alone.
+    // A batch can hold losses without events, or only the kernel's sums.
     let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
     let first = first.or(batch.losses.first().map(|loss| loss.to_ns));
     let first = first.or(batch.synthesis.first().map(|sum| sum.to_ns));
@@ -320,7 +323,7 @@ fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     }
 }
 
-/// Reads recordings once for what they say about each other's clocks. `rough` is used to read them side by side.
+/// Reads recordings once for their clock alignment. `rough` orders the parallel read.
 pub fn align(
     sources: &mut [&mut dyn Source],
     rough: &dyn Timeline,

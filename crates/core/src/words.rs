@@ -1,4 +1,4 @@
-//! Words that people mistype, and the nearest ones there are.
+//! Mistyped words, and the nearest valid ones.
 
 /// Longer words than this are not looked at to their end: an absurdly long argument costs nothing.
 const LONGEST: usize = 32;
@@ -10,12 +10,12 @@ pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     names.into_iter().min_by_key(|name| edit_distance(name, &typed))
 }
 
-/// What was typed, short enough to be shown again.
+/// The typed text, truncated for display.
 pub(crate) fn shown(typed: &str) -> String {
     typed.chars().take(LONGEST).collect()
 }
 
-/// Letters to change, add or take away to get from one word to the other (Levenshtein 1966).
+/// Number of letters to change, add or remove from one word to the other (Levenshtein 1966).
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Blame: tables of rungs and the split that they must give; and that every split sums to the whole.
+//! Blame: tables of events and their required split; every split sums to the total.
 
 use crate::common;
 use common::*;
@@ -64,7 +64,7 @@ fn a_reader_that_was_not_woken_was_away() {
         WHOLE.into_iter().filter(|(hop, _)| !matches!(hop, Hop::TaskWake | Hop::TaskRun)).collect();
     let here = blame(coverage(), &rungs);
     assert_eq!((here.ns(Part::ReaderAway), here.ns(Part::Reading)), (Some(310), Some(10)));
-    // where wake-ups are not told of, nobody can say whether it waited for a CPU
+    // without wake-up events a wait for a CPU cannot be recognised
     let mut served = coverage();
     served.remove(Hop::TaskWake);
     let here = blame(served, &rungs);
@@ -81,7 +81,7 @@ fn what_no_hop_tells_is_unknown() {
 
 const OTHER: u64 = 71;
 
-/// A datagram that is at its socket, and the socket's readers told, at 15.
+/// A datagram at its socket, with its readers notified, at 15.
 fn arrived() -> Vec<Event> {
     let hops = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::IpIn, Hop::UdpRecv];
     let flow = |hop: Hop| if hop.direction() == magscope_core::Direction::Tx { CLIENT } else { SERVER };
@@ -112,7 +112,7 @@ fn the_last_leg_by_what_the_reader_did() {
     const MS: u64 = 1_000_000;
     let (own, away, cpu) = (Part::Reading, Part::ReaderAway, Part::Scheduler);
     let late = reads(MS, 7, 70, 0);
-    // what happened, and what each part of the last leg, from 15 on, took
+    // scenario, and the time of each part of the last leg, from 15 on
     let table: Vec<Row> = vec![
         (
             "in recv or epoll",
@@ -123,7 +123,7 @@ fn the_last_leg_by_what_the_reader_did() {
         ("a timer woke it later", vec![wake(400, 7, 0), run(500, 7), late], vec![(away, MS - 15)]),
         ("another socket woke it later", vec![wake(400, 7, OTHER), run(500, 7), late], vec![(away, MS - 15)]),
         ("another thread was woken for it", vec![wake(20, 8, 70), run(50, 8), late], vec![(away, MS - 15)]),
-        // it had been woken and had no CPU yet: that is the scheduler's time whatever had woken it
+        // it had been woken and had no CPU yet: that is the scheduler's time for any cause of the wake-up
         (
             "woken before by another socket",
             vec![wake(5, 7, OTHER), run(40, 7), reads(60, 7, 70, 0)],
@@ -154,7 +154,7 @@ fn the_last_leg_by_what_the_reader_did() {
 fn a_busy_poll_is_the_readers_own_call() {
     let mut events = arrived();
     if let Some(ready) = events.last_mut() {
-        ready.detail = 7; // the thread that took the data off the device
+        ready.detail = 7; // the thread that fetched the data from the device
     }
     events.push(reads(40, 7, 70, 0));
     let mine = correlate(coverage(), flows(Proto::UDP), events.clone()).0;

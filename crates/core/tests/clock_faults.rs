@@ -1,5 +1,4 @@
-//! Worlds in which ρ is broken or packets are taken for others: what Level 0 promises then is to notice, to count and to
-//! recover.
+//! Worlds that violate ρ or have false matches: Level 0 then has to detect, count and recover.
 
 use crate::clock_world;
 
@@ -18,7 +17,7 @@ fn sorted(world: &World) -> Vec<Constraint> {
     all
 }
 
-/// Two hosts on a switch with whatever queues: a packet every 2.5 ms, both ways.
+/// Two hosts on a switch with arbitrary queues: a packet every 2.5 ms, in both directions.
 fn switch(random: &mut Random) -> Settings {
     let mut settings = Settings::quiet(400, SECOND);
     settings.jitter = [Jitter::any(random), Jitter::any(random)];
@@ -40,7 +39,7 @@ fn t_of(world: &World, a_ns: u64) -> i64 {
 struct Tally {
     asked: u64,
     wrong: u64,
-    /// Of those, by a false match that hides.
+    /// Of those, by a hidden false match.
     hidden: u64,
     asked_live: u64,
     wrong_live: u64,
@@ -48,9 +47,9 @@ struct Tally {
     rejected: u64,
     quarantined: u64,
     steps: u64,
-    /// Worlds in which no packet tells of the step.
+    /// Worlds without a packet that shows the step.
     untold: u64,
-    /// Packets from a step until live bounds have the truth again, in all and at most.
+    /// Packets from a step until live bounds contain the truth again, in total and at most.
     recovery: u64,
     slowest: u64,
 }
@@ -76,7 +75,8 @@ impl Tally {
     }
 }
 
-/// Whether a difference that keeps ρ explains every packet. Bounds that agree two by two agree all together (`McShane`).
+/// True if a difference within ρ explains every packet. Bounds that agree pairwise agree all together
+/// (`McShane`).
 fn agree(all: &[Constraint]) -> bool {
     let of = |kind| all.iter().filter(move |constraint| constraint.kind == kind);
     of(Kind::Lower).all(|lower| {
@@ -87,7 +87,7 @@ fn agree(all: &[Constraint]) -> bool {
     })
 }
 
-/// Whether a bound that the truth is beyond is of a false match that no true packet contradicts: nobody can know that it is false.
+/// True if a wrong bound comes from a false match that no true packet contradicts: no method can detect it.
 fn hides(world: &World, recorded: &Recorded, a_ns: u64, truth_ns: i64) -> bool {
     let (lower, upper) = recorded.limiting_at(a_ns);
     let beyond = recorded.bounds_at(a_ns).upper.is_some_and(|upper_ns| upper_ns < truth_ns);
@@ -97,7 +97,8 @@ fn hides(world: &World, recorded: &Recorded, a_ns: u64, truth_ns: i64) -> bool {
     is_false(&guilty) && all.iter().filter(|c| !is_false(c)).all(|c| agree(&[*c, guilty]))
 }
 
-/// One in fifty matches is wrong, by 0.1 ms to 10 s, to either side. Half of them are late and so merely say nothing.
+/// One in fifty matches is wrong, by 0.1 ms to 10 s, to either side. Half of them are late and so carry no
+/// information.
 #[test]
 fn false_matches_are_found_out() {
     let mut tally = Tally::default();
@@ -121,17 +122,18 @@ fn false_matches_are_found_out() {
     println!("{tally:?}");
     assert!(tally.rejected * 10 > tally.false_matches * 4, "too few were found: {tally:?}");
     assert!(tally.rejected < tally.false_matches, "true ones were rejected: {tally:?}");
-    // One that hides between the bounds cannot be told from a true one; every other is found out, with hindsight.
+    // A match hidden between the bounds is indistinguishable from a true one; every other is detected on
+    // complete data.
     assert_eq!(tally.wrong, tally.hidden, "{tally:?}");
     assert!(tally.wrong * 200 <= tally.asked, "{tally:?}");
     assert!(tally.wrong_live * 200 <= tally.asked_live, "{tally:?}");
-    // A handful of false ones at the very beginning look like a step; the bounds are right all the same.
+    // A handful of false ones at the very beginning look like a step; the bounds are correct nevertheless.
     assert!(tally.steps * 20 <= worlds(), "steps where there are none: {tally:?}");
 }
 
-/// One of the clocks jumps ahead by 1 ms to a quarter of an hour: with hindsight no instant is wrong, live bounds
-/// are right again some packets later. Unless what comes after the step went only the way that a step makes look late: such a step
-/// no packet tells of, and nobody can know it.
+/// One of the clocks jumps ahead by 1 ms to a quarter of an hour: on complete data no instant is wrong, live
+/// bounds are correct again some packets later. The exception is a step followed only by packets in the
+/// direction that the step delays: no packet shows it.
 #[test]
 fn steps_are_noticed_and_got_over() {
     let mut tally = Tally::default();
@@ -171,8 +173,8 @@ fn steps_are_noticed_and_got_over() {
                 assert!(live.bounds_at(a).contains(d));
             }
         }
-        // Both sides are bounded as soon as a packet of either kind has come since the step was found. While the last packets stand aside
-        // and are of one kind, the other side may be anything.
+        // Both sides are bounded as soon as a packet of either kind has arrived since the step was found. With
+        // candidates of one kind at the end, the other side is unbounded.
         let closed = uppers > 0 && lowers > 0;
         assert!(!closed || live.bounds_at(u64::MAX).upper.is_some() || live.counts().quarantined > 0);
     }
@@ -185,8 +187,9 @@ fn steps_are_noticed_and_got_over() {
     assert!(tally.slowest <= 40, "{tally:?}");
 }
 
-/// One clock is set ahead or back while packets are under way. Those that were sent before the step and received after it bound the other
-/// epoch than their instant is in. With hindsight no instant is wrong, the nearest to the step included, and no model or estimate.
+/// One clock is set ahead or back while packets are in flight. Packets sent before the step and received after
+/// it bound the epoch other than that of their instant. On complete data no instant is wrong, the nearest to
+/// the step included, and neither is a model or estimate.
 #[test]
 fn no_instant_beside_a_step_is_wrong() {
     let (mut found, mut asked) = (0_u64, 0_u64);
@@ -202,7 +205,7 @@ fn no_instant_beside_a_step_is_wrong() {
         let world = World::new(&mut random, settings);
         let recorded = Recorded::build(world.constraints());
         if recorded.steps() == 0 {
-            // No eight packets contradict what came before: nobody can know.
+            // No eight packets contradict the earlier ones: the step is undetectable.
             continue;
         }
         found += 1;
@@ -236,7 +239,7 @@ fn no_instant_beside_a_step_is_wrong() {
     assert!(found * 10 >= worlds() * 8, "{found} of {} steps were found", worlds());
 }
 
-/// A latency over a step has room for the truth, whichever instant it is measured from.
+/// A latency over a step covers the truth, for either instant of measurement.
 fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64) {
     for flight in world.flights.iter().filter(|flight| flight.a_to_b) {
         let sent = t_of(world, flight.sent_ns);
@@ -249,7 +252,7 @@ fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64
         let (difference_ns, half_ns) = difference_over(there, back);
         let latency_ns = flight.received_ns.wrapping_sub(flight.sent_ns) as i64 - difference_ns;
         let truth_ns = flight.true_delay_ns;
-        // Either clock may run 0.1 per mille fast while the packet is under way.
+        // Either clock may run 0.1 per mille fast during the flight.
         let slack_ns = half_ns + truth_ns.unsigned_abs() / 5_000 + flight.error_ns;
         assert!(
             latency_ns.abs_diff(truth_ns) <= slack_ns,

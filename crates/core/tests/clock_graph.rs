@@ -16,7 +16,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Bounds between some pairs of clocks whose true time is known.
+/// Bounds between some pairs of clocks with a known true time.
 fn fleet(random: &mut Random) -> (Vec<i64>, Vec<(usize, usize, Bounds)>) {
     let nodes = 2 + random.below(6) as usize;
     let truth: Vec<i64> = (0..nodes).map(|_| random.between(-1e6, 1e6) as i64).collect();
@@ -161,7 +161,7 @@ fn utc_places_nodes_that_never_spoke_and_is_dropped_where_packets_refute_it() {
     let utc = |ns: i64| within(ns - 10, ns + 10);
     let (solution, refuted) = packets.solve_with_utc(&[(0, utc(1_000)), (2, utc(700))]).unwrap();
     assert_eq!((solution.bounds(0, 2), refuted), (within(280, 320), vec![]));
-    // Node 1 claims to be 300 ahead of node 0, and packets say 100: 0 or 1 lies, 2 is beyond suspicion.
+    // Node 1 claims to be 300 ahead of node 0, and packets show 100: 0 or 1 is wrong, 2 is not involved.
     let claims = [(0, utc(1_000)), (1, utc(700)), (2, utc(700))];
     let (solution, refuted) = packets.solve_with_utc(&claims).unwrap();
     assert_eq!(refuted, [0, 1]);

@@ -1,4 +1,5 @@
-//! Level 1 against the truth, counted over many worlds: it is a model, so it may be wrong, and this says how often.
+//! Level 1 against the truth, counted over many worlds: it is a model, so it may be wrong, and this test
+//! measures how often.
 
 use crate::clock_world;
 
@@ -11,8 +12,8 @@ fn worlds() -> u64 {
     std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
 }
 
-/// Any path and any traffic, between crystals as they are in a room: the temperature makes them sway by up to 1 ppm in
-/// some minutes, and their rate walks.
+/// Any path and any traffic, between crystals at room temperature: the temperature varies their rate by up to 1
+/// ppm in some minutes, and their rate walks.
 fn in_a_room(random: &mut Random, packets: usize) -> Settings {
     let mut settings = Settings::any(random, packets);
     settings.sway_ppm = random.between(0.0, 1.0);
@@ -27,7 +28,7 @@ fn in_a_room(random: &mut Random, packets: usize) -> Settings {
 struct Tally {
     asked: u64,
     modelled: u64,
-    /// Of those, how often the truth was outside.
+    /// Of those, the number with the truth outside.
     wrong: u64,
     certified_ns: f64,
     model_ns: f64,
@@ -75,15 +76,15 @@ fn live_has_the_model_too() {
         if i > 100 {
             let width = known.bounds.width_ns().unwrap();
             assert!(width <= live.certified().bounds_at(constraint.at_ns).width_ns().unwrap());
-            // The floor of the round trip is 50 µs, and a packet comes only every 20 ms.
+            // The floor of the round trip is 50 µs, with a packet only every 20 ms.
             assert!(width < 75_000, "{width}");
         }
     }
     assert!(modelled > 2_500, "{modelled}");
 }
 
-/// The estimate lies inside of the narrowest interval that is claimed, wherever windows of the model begin, and has no jump there: it
-/// moves no faster than the clocks do.
+/// The estimate lies inside the narrowest claimed interval, also at the beginnings of windows, and is
+/// continuous there: it moves no faster than the clocks.
 #[test]
 fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
     let half_window_ns = Model::default().window_ns / 2;
@@ -113,7 +114,7 @@ fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
                 modelled += u64::from(inside(a).1 == State::Model);
             }
         }
-        // Where a split leaves no window, there is no model to be continuous.
+        // A split without a window has no model to be continuous.
         if recorded.splits() > 0 {
             continue;
         }

@@ -1,7 +1,7 @@
-//! The clocks of one node, made up: slewed by whoever steers them, asleep, moved to another clocksource, set. What the map
-//! between them says must hold, and where it breaks it must say so.
+//! Simulated clocks of one node: slewed, asleep, moved to another clocksource, set. The map between them must
+//! hold, and must report its breaks.
 //!
-//! `MAGSCOPE_CASES` sets how many nodes each property is tried on, with fresh seeds; unless set, the same 10 000.
+//! `MAGSCOPE_CASES` sets the number of nodes per property, with fresh seeds; by default, the same 10 000.
 
 use crate::clock_world;
 
@@ -26,12 +26,13 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// What happens to a node's clocks at a true instant.
+/// An event of a node's clocks at a true instant.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     /// MONOTONIC and REALTIME run at this rate against R from now on, parts per million.
     Slew(i64),
-    /// R, MONOTONIC and REALTIME stand still for so long; BOOTTIME goes on, and REALTIME is put right on waking.
+    /// R, MONOTONIC and REALTIME stop for this time; BOOTTIME continues, and REALTIME is corrected at the
+    /// wake-up.
     Suspend(u64),
     /// Counted by something else from now on: R jumps ahead by this.
     Clocksource(u64),
@@ -52,7 +53,7 @@ struct Clocks {
 }
 
 struct Node {
-    /// What happened, and the clocks just after.
+    /// The clocks directly after each event.
     pieces: Vec<(Clocks, i64)>,
     end_ns: u64,
 }
@@ -110,7 +111,7 @@ impl Node {
         }
     }
 
-    /// Whether it is awake at an instant: nobody reads clocks in its sleep.
+    /// True if it is awake at an instant: no process reads clocks during sleep.
     fn is_awake(&self, t_ns: u64) -> bool {
         let asleep = |pair: &[(Clocks, i64)]| {
             let slept = pair[1].0.suspended_ns - pair[0].0.suspended_ns;
@@ -140,14 +141,14 @@ impl Node {
     fn samples(&self, random: &mut Random) -> Vec<(u64, ClockSample)> {
         let (mut t_ns, mut samples) = (0, Vec::new());
         while t_ns < self.end_ns {
-            // A reading that something happens in is not the narrowest of eight.
+            // A reading interrupted by an event is not the narrowest of eight.
             let quiet = self.pieces.iter().all(|(clocks, _)| !(t_ns..t_ns + 1_000).contains(&clocks.t_ns));
             if quiet && self.is_awake(t_ns) && self.is_awake(t_ns + 1_000) {
                 samples.push((t_ns, self.sample(random, t_ns)));
             }
             t_ns += EVERY_NS - JITTER_NS + random.below(2 * JITTER_NS);
         }
-        // As a capture does when it ends.
+        // As at the end of a capture.
         samples.push((self.end_ns, self.sample(random, self.end_ns)));
         samples
     }
@@ -208,7 +209,8 @@ proptest! {
         }
     }
 
-    /// B's R jumps by less than a packet takes, or more: the packets alone could not tell, its samples can.
+    /// B's R jumps by less than a packet's delay, or more: the packets alone could not show it, its samples
+    /// can.
     #[test]
     fn a_known_break_is_an_epoch_however_small(
         seed in any::<u64>(),
@@ -238,7 +240,7 @@ proptest! {
         }
     }
 
-    /// The same as it comes. Bounds hold at every instant but those between a break and the sample that tells of it.
+    /// The same live. Bounds hold at every instant except those between a break and the sample that shows it.
     #[test]
     fn online_bounds_hold_and_a_known_break_ends_them(
         seed in any::<u64>(),
@@ -258,7 +260,8 @@ proptest! {
         told.sort_by_key(|(t_ns, _)| *t_ns);
         let jumps = usize::from(on_b);
         let broke_ns = nodes[jumps].pieces[1].0.t_ns;
-        // A sample that tells of the break comes within this; so long bounds from before it are given to what comes after it.
+        // A sample shows the break within this time; until then bounds from before it are applied to later
+        // instants.
         let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Told::Clock(at, _) if usize::from(*at) == jumps));
         let told_ns = told_ns.expect("the last sample").0;
         let mut known = 0;
@@ -287,7 +290,7 @@ proptest! {
     }
 }
 
-/// What a source tells of itself.
+/// Input of a source.
 enum Told {
     Clock(u16, ClockSample),
     Crossing(Crossing),
@@ -325,7 +328,7 @@ fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<
     })
 }
 
-/// What one clock stamps has nothing between, from its first packet on.
+/// Two sources with one clock have no difference, from the first packet on.
 #[test]
 fn sources_of_one_boot_have_no_difference_and_wait_for_nothing() {
     let one = NodeInfo { boot_id: "a".to_owned(), ..NodeInfo::default() };

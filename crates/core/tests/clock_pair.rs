@@ -1,4 +1,4 @@
-//! Level 0 by hand: tables small enough to check with a pencil.
+//! Level 0 by hand: tables small enough for manual verification.
 
 use magscope_core::clock::pair::{Bounds, Builder, Constraint, Kind, Level0, Outcome, Recorded, State};
 
@@ -26,7 +26,7 @@ fn live(constraints: &[Constraint]) -> Level0 {
 
 #[test]
 fn a_packet_is_received_after_it_is_sent() {
-    // B is 1000 ahead; 30 ns under way.
+    // B is 1000 ahead; 30 ns in flight.
     let there = Constraint::a_to_b(5_000, 6_030, 0).unwrap();
     assert_eq!((there.kind, there.at_ns, there.value_ns), (Kind::Upper, 5_000, 1_030));
     let back = Constraint::b_to_a(7_000, 6_030, 0).unwrap();
@@ -120,7 +120,7 @@ fn a_step_begins_an_epoch_and_both_are_right() {
         assert!(recorded.bounds_at(at(500)).contains(step), "{step}");
         assert!(recorded.bounds_at(at(100)).width_ns().unwrap() < 41_000);
         assert!(recorded.bounds_at(at(900)).width_ns().unwrap() < 41_000);
-        // In between nobody knows, and the bounds have room for both.
+        // In between the epoch is unknown, and the bounds cover both.
         let between = recorded.bounds_at(at(499) + 600_000);
         assert!(between.contains(0) && between.contains(step), "{step}: {between:?}");
         let live = live(&trips(step));

@@ -1,5 +1,5 @@
-//! Other methods on the same packets: where the world is kind to all of them they agree with ours, and where it is not it
-//! is known which of them breaks how.
+//! Other methods on the same packets: in a benign world they agree with ours; in others each fails in a known
+//! way.
 
 use crate::clock_world;
 
@@ -73,7 +73,7 @@ fn products_of_64_bits_do_not_last_for_hours() {
     assert!(broken >= 5, "it breaks in {broken} of 10 only");
 }
 
-/// Once its lines have crossed they stay as they were, whatever comes.
+/// After its lines have crossed they stay constant.
 #[test]
 fn a_hull_that_failed_once_never_recovers() {
     for seed in 0..20 {
@@ -91,8 +91,8 @@ fn a_hull_that_failed_once_never_recovers() {
     }
 }
 
-/// Two hosts that spoke a little over a long and lopsided way, and both a lot with a third nearby: the fewest hops lead over
-/// the long way, the tightest bounds over the third.
+/// Two hosts that exchanged few packets over a long and asymmetric path, and both many with a third nearby. The
+/// fewest hops use the long path, the tightest bounds the third.
 #[test]
 fn a_tree_by_hops_takes_the_direct_way_however_bad_it_is() {
     let near = |a: u64, b: u64, t: u64, i: u64| {
@@ -127,7 +127,7 @@ fn a_tree_by_hops_takes_the_direct_way_however_bad_it_is() {
         let (truth, theirs) = (clocks[2] as i64, tree.estimate(0, 2, t).unwrap());
         assert!(theirs.abs_diff(truth) > 1_900_000, "{theirs}, truly {truth}");
         assert!(ours.contains(truth) && ours.width_ns().unwrap() < 120_000, "{ours:?}, truly {truth}");
-        // Where there is no direct way both go by the third.
+        // Without a direct path both use the third.
         let mut tree = HopTree::default();
         for (a, b, i) in [(0, 1, 0), (1, 2, 1)] {
             let points = (0..50_u64).flat_map(|i| {

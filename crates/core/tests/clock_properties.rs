@@ -1,6 +1,6 @@
-//! What holds of the clock bounds in every made-up world.
+//! Properties of the clock bounds in every simulated world.
 //!
-//! `MAGSCOPE_CASES` sets how many worlds each property is tried on, with fresh seeds; unless set, the same 10 000.
+//! `MAGSCOPE_CASES` sets the number of worlds per property, with fresh seeds; by default, the same 10 000.
 
 use crate::clock_world;
 
@@ -30,7 +30,7 @@ fn sorted(mut constraints: Vec<Constraint>) -> Vec<Constraint> {
     constraints
 }
 
-/// Whether one leaves no more room than the other.
+/// True if one interval lies within the other.
 fn within(tight: &Bounds, wide: &Bounds) -> bool {
     tight.and(wide) == *tight
 }
@@ -121,7 +121,7 @@ proptest! {
             Constraint { kind, value_ns: -c.value_ns, ..c }
         });
         let (one, mirrored) = (Recorded::build(world.constraints()), Recorded::build(mirrored));
-        // Seen from the other node the instants are on its clock: the same up to what drifts during a flight.
+        // From the other node's side the instants are on its clock: the same up to the drift during a flight.
         let seen_from_b = |f: &clock_world::Flight| clock_world::Flight { a_to_b: !f.a_to_b, ..*f }.constraint();
         let from_b = Recorded::build(world.flights.iter().map(seen_from_b));
         for t in world.instants(&mut Random(seed), 8) {
@@ -160,8 +160,8 @@ proptest! {
         }
     }
 
-    /// No method can say more by the same assumption: the upper bound itself drifts by no more than ρ and contradicts no packet,
-    /// so that it may be the truth, and so may the lower one.
+    /// No method can give tighter bounds from the same assumption: the upper bound itself drifts by no more
+    /// than ρ and contradicts no packet, so that it may be the truth, and so may the lower one.
     #[test]
     fn both_bounds_may_be_the_truth(seed in any::<u64>(), packets in 1..40_usize) {
         let world = World::any(seed, packets);

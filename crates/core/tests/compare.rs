@@ -1,4 +1,4 @@
-//! Comparison: nothing is found where nothing differs, and what was slowed down is found and only there.
+//! Comparison: no difference is found without one, and a slowed step is found alone.
 
 use magscope_core::compare::{Change, Comparison, Run as Reading, Side, common_hops, compare};
 use magscope_core::node::{Backend, NodeInfo, Service};
@@ -11,12 +11,12 @@ use std::time::Duration;
 struct Run {
     seed: u64,
     events: u64,
-    /// Everything from this hop of every message on comes so much later, nanoseconds.
+    /// Additional delay of every message from this hop on, nanoseconds.
     later: Option<(Hop, u64)>,
     lose_every: u32,
     /// A hop that is switched off.
     off: Option<Hop>,
-    /// How long what is not heard of again is waited for, nanoseconds; 0: as long as ever.
+    /// Waiting time for missing events, nanoseconds; 0: the default.
     wait_ns: u64,
 }
 
@@ -210,7 +210,7 @@ fn a_hop_that_one_of_them_has_not_is_left_out_and_said() {
 
 #[test]
 fn totals_that_end_at_other_hops_are_not_compared() {
-    // Without `udp.recv` no datagram is followed to its reader: its way ends below the socket, and is shorter.
+    // Without `udp.recv` no datagram is followed to its reader: its path ends below the socket, and is shorter.
     let b = Run { off: Some(Hop::UdpRecv), wait_ns: 1_000_000, ..ANOTHER };
     let comparison = compared(PLAIN, b);
     let udp = comparison.protocols.iter().find(|p| p.proto == Proto::UDP).expect("datagrams");

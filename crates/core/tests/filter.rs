@@ -1,4 +1,4 @@
-//! Filters: what is read, what is refused and how that is said, which journeys are meant.
+//! Filters: accepted texts, rejected texts and their errors, matching journeys.
 
 use crate::common;
 use common::*;
@@ -9,8 +9,8 @@ use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
 use magscope_core::{Filter, Hop, HopSet, Proto, Task, Verdict};
 use proptest::prelude::*;
 
-/// 1000 bytes from the client to the server: 2 ms in the queue of the device, 1 ms over the wire, 30 ms until the reader
-/// came. `ip.in` and the scheduler's hops were off.
+/// 1000 bytes from the client to the server: 2 ms in the queue of the device, 1 ms over the wire, 30 ms until
+/// the read. `ip.in` and the scheduler's hops were disabled.
 fn one_journey() -> (Journey, Correlator) {
     let tx = [(Hop::TcpSend, 0), (Hop::TcpXmit, 10), (Hop::DevQueue, 20), (Hop::DevXmit, 2_020)];
     let rx = [(Hop::DevRecv, 3_020), (Hop::TcpRecv, 3_030)];
@@ -126,7 +126,7 @@ fn journeys_that_are_meant() {
         let known = Known { correlator: &correlator, node: &node };
         assert_eq!(filter.matches(&journey, &known), meant, "{text}");
     }
-    // Nothing is known of flows and processes that nobody announced, so nothing is claimed of them.
+    // Unannounced flows and processes are unknown, so no comparison with them holds.
     let nobody = Correlator::new(HopSet::all(), magscope_core::Limits::default());
     for text in [
         "port != 80",
@@ -201,7 +201,7 @@ fn nesting_is_bounded() {
     assert!(Filter::parse(&long).is_ok(), "length is not depth");
 }
 
-/// One comparison as a person might write it.
+/// One comparison as a user might write it.
 fn comparison() -> impl Strategy<Value = String> {
     let op = prop::sample::select(vec!["<", "<=", ">", ">=", "=", "!="]);
     let is = prop::sample::select(vec!["=", "!="]);

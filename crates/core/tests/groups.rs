@@ -8,7 +8,7 @@ use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
 const GROUP_HERE: FlowId = FlowId(51);
 const GROUP_THERE: FlowId = FlowId(52);
 
-/// A sender's flow to a group, as it is seen by the sender, by itself as a receiver, and by another host.
+/// A sender's flow to a group, from the side of the sender, of the sender as a receiver, and of another host.
 fn group_flows() -> Vec<Flow> {
     vec![
         flow(CLIENT, 1, Proto::UDP, "10.0.0.1:4000", "239.1.1.1:80"),
@@ -63,7 +63,7 @@ fn every_receiver_of_a_group_has_its_journey() {
                 (Some(5), false, 0)
             );
             assert!(journey.rungs.has(Hop::AppSend) && journey.rungs.time_ns(Hop::IpPost) == Some(1));
-            // what is looped back never comes to the device
+            // a looped-back datagram never reaches the device
             assert_eq!(journey.rungs.has(Hop::DevXmit), journey.rx_flow == GROUP_THERE);
         }
     }

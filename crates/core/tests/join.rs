@@ -10,7 +10,7 @@ use magscope_core::journey::{Across, Verdict};
 use magscope_core::node::NodeInfo;
 use magscope_core::{Event, Flow, FlowId, Hop, Proto};
 
-/// What a recording has: its flows and events.
+/// The contents of a recording: its flows and events.
 struct Recording {
     flows: Vec<Flow>,
     events: Vec<Event>,
@@ -133,7 +133,7 @@ fn two_clocks_of_which_nothing_is_known_give_no_time_between_them() {
     assert_eq!((crossing.sent_ns, crossing.received_ns), (5_000_014, 100));
 }
 
-/// The second recording's clock is an hour ahead, known to within 20 ns.
+/// The second recording's clock is an hour ahead, with an error of up to 20 ns.
 struct HourAhead;
 
 impl Timeline for HourAhead {
@@ -177,7 +177,7 @@ fn bytes_sent_again_say_nothing_about_clocks() {
 }
 
 fn translated_server(events: Vec<Event>) -> Recording {
-    // the server sees the translator's address
+    // the server receives the translator's address
     let seen = flow(SERVER, 2, Proto::TCP, "10.0.0.2:80", "192.168.7.1:61000");
     Recording { flows: vec![seen], events }
 }

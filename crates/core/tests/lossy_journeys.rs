@@ -1,4 +1,4 @@
-//! What a missing record may not make the correlator say: the smallest scenarios of what the model stack found.
+//! Conclusions that a missing record must prevent: minimal scenarios of failures that the model stack found.
 
 use crate::common;
 use common::*;
@@ -103,7 +103,7 @@ fn a_read_after_a_lost_arrival_is_in_doubt_until_the_reader_sleeps() {
     let read = |j: &Journey| Some((j.rungs.time_ns(Hop::AppRecv)?, j.ambiguous, j.verdict));
     let mut reads: Vec<_> = done.iter().filter_map(read).collect();
     reads.sort_unstable_by_key(|(ns, ..)| *ns);
-    // Which datagram it was that was read at 150 the order does not tell: nothing may be measured from it.
+    // The order does not identify the datagram of the read at 150: no time may be measured from it.
     let gap = loss(105, 110);
     assert_eq!(
         reads,
@@ -129,7 +129,7 @@ fn a_send_that_returns_after_a_loss_is_in_doubt() {
 fn what_a_filter_may_have_hidden_is_not_lost() {
     let packets = || run(&PACKET_TX, 0, CLIENT, 1000, 100);
     let ends = |settings: &[&str], changes: Vec<Change>| {
-        // The other way has been seen at both ends, so that the receiver's silence means something.
+        // The other direction has been seen at both ends, so that the receiver's silence is significant.
         let mut events = run(&PACKET_TX, 0, CLIENT, 100, 10);
         events.extend(run(&PACKET_RX, 50, SERVER, 100, 10));
         events.push(tcp(Hop::AppRecv, 60, SERVER, 100, 10));
@@ -153,7 +153,7 @@ fn what_a_filter_may_have_hidden_is_not_lost() {
     assert_eq!(ends(&[], vec![change(90_000_000_000)]), lost, "it was before that");
 }
 
-/// Whatever a batch holds, a loss concerns what it can have touched.
+/// Independent of the contents of a batch, a loss affects only the journeys that it can have touched.
 #[test]
 fn what_had_waited_long_enough_before_a_loss_is_not_broken_by_it() {
     const SECOND: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Every test of this crate that needs no more than what is public: one program, which is linked once.
+//! All tests of this crate that use only its public interface: one program, linked once.
 
 mod blame;
 mod capture_filter;

@@ -1,7 +1,7 @@
-//! The correlator against a model stack that knows the truth: whatever the traffic, the journeys are those that were.
+//! The correlator against a model stack with a known truth: for any traffic, the journeys are the true ones.
 //!
-//! `MAGSCOPE_CASES` sets how many worlds each property is tried on; 256 unless set. They are other ones in every run;
-//! those in which a fault was found once are tried every time.
+//! `MAGSCOPE_CASES` sets the number of worlds per property; 256 by default. They differ in every run; worlds of
+//! earlier failures are tried every time.
 
 use crate::model;
 
@@ -11,7 +11,7 @@ use model::capture::Capture;
 use model::{Random, Weather, World, truth};
 use proptest::prelude::*;
 
-/// Nothing is given up on because of its age while a world lasts: time-outs of the model can add up to many seconds.
+/// No journey is evicted by age during a world: time-outs of the model can add up to many seconds.
 const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
 
 fn config() -> ProptestConfig {
@@ -33,7 +33,7 @@ fn weather() -> impl Strategy<Value = Weather> {
     )
 }
 
-/// Connections both ways, and datagrams among them.
+/// Connections in both directions, and datagrams among them.
 fn world(seed: u64, weather: Weather, tcp: u64, udp: u64) -> World {
     let mut world = World::new(seed, weather);
     for _ in 0..tcp {

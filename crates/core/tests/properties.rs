@@ -1,4 +1,4 @@
-//! Properties: whatever comes in, nothing panics and memory is bounded; and a stream cut at random at every hop becomes
+//! Properties: no input causes a panic, and memory is bounded; a stream cut at random at every hop becomes
 //! pieces that partition it exactly.
 
 use crate::common;
@@ -101,7 +101,7 @@ proptest! {
             }
             borders.extend(here);
         }
-        // A byte that TCP sends alone can look like a keep-alive only once it was delivered, which comes later here.
+        // A byte that TCP sends alone can look like a keep-alive only after its delivery, which is later here.
         borders.sort_unstable();
         borders.dedup();
         let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events.clone());

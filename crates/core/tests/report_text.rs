@@ -1,4 +1,4 @@
-//! What a report looks like: generated captures, their text kept beside this file.
+//! The text of a report: generated captures, with the expected text in this directory.
 
 use magscope_core::batch::{Loss, LossCause};
 use magscope_core::context::Known;
@@ -52,7 +52,7 @@ fn text(width: usize, ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> Strin
     text
 }
 
-/// What a section adds to a report.
+/// The additional section of a report.
 fn section(width: usize, from: &str, ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> String {
     let text = text(width, ask);
     let (start, end) = (text.find(from).expect(from), text.find("400 events were lost").expect("losses"));

@@ -1,5 +1,5 @@
-//! Bytes that are sent again: each time is a copy of their journey, with its reason and the hops of its own packet; and no step is
-//! measured from one copy to another.
+//! Retransmitted bytes: each pass is a copy of their journey, with its reason and the hops of its own packet;
+//! no step is measured from one copy to another.
 
 use crate::common;
 use common::*;
@@ -22,7 +22,7 @@ fn come(time_ns: u64, ip_id: u16) -> Vec<Event> {
     numbered(run(&PACKET_RX, time_ns, SERVER, BYTES.0, BYTES.1), ip_id, 1)
 }
 
-/// `tcp.xmit` comes before the IP header, `tcp.recv` has lost it.
+/// `tcp.xmit` precedes the IP header, `tcp.recv` follows its removal.
 fn numbered(mut events: Vec<Event>, ip_id: u16, segs: u16) -> Vec<Event> {
     for event in &mut events {
         event.segs = segs;
@@ -53,7 +53,7 @@ fn one(events: Vec<Event>) -> Journey {
 
 type Row = (Resend, Option<u64>, Option<u64>, Option<u64>);
 
-/// Kind, when it was told, and the times at `dev.xmit` and `tcp.recv` of each copy.
+/// Kind, time of the report, and the times at `dev.xmit` and `tcp.recv` of each copy.
 fn copies(journey: &Journey) -> Vec<Row> {
     let row = |c: &SentCopy| (c.kind, c.told_ns, c.rungs.time_ns(Hop::DevXmit), c.rungs.time_ns(Hop::TcpRecv));
     journey.copies.iter().map(row).collect()
@@ -120,7 +120,7 @@ fn the_identification_tells_which_copy_came_first() {
     assert_eq!(copies(&journey), [first, (Resend::Fast, Some(1010), Some(1004), Some(1603))]);
     assert_eq!((journey.copy, journey.rungs.time_ns(Hop::TcpRecv)), (1, Some(1503)));
     assert!(journey.copies.iter().all(|copy| !copy.ambiguous));
-    // It was not waited for: the bytes of the first copy were on the wire all the time.
+    // There was no wait: the bytes of the first copy were on the wire all the time.
     let blame = Blame::of(&journey, coverage()).unwrap();
     assert_eq!((blame.ns(Part::Retransmission), blame.ns(Part::Wire)), (None, Some(1496)));
     let wires: Vec<_> = journey.latencies().filter(|l| l.to == Hop::DevRecv).map(|l| l.ns).collect();
@@ -137,7 +137,7 @@ fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
     );
     assert!(journey.copies[1].ambiguous);
     assert!(journey.latencies().all(|l| l.from.direction() == l.to.direction()), "whose wire, nothing shows");
-    // one that was dropped before the wire cannot be the one that came
+    // a copy dropped before the wire cannot be the arrived one
     let events = [
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
         out(1000, 0),
@@ -184,7 +184,7 @@ fn the_kernel_alone_tells_where_no_packet_hop_is_served() {
         read(4000),
     ];
     let done = journeys(served, events);
-    // nothing tells which of the three it was that came
+    // the arrived one of the three cannot be identified
     assert_eq!(
         copies(&done[0]),
         [
@@ -265,7 +265,7 @@ fn a_late_driver_belongs_to_the_packet_it_had() {
     let events = events.concat();
     let done = journeys(served, events.clone());
     assert_eq!(done[0].copies[1].rungs.time_ns(Hop::DevDone), Some(1020));
-    // without identifications nothing tells whose return it was
+    // without identifications the owner of the return is unknown
     let done = journeys(served, numbered(events, 0, 1));
     assert_eq!(done[0].copies[1].rungs.time_ns(Hop::DevDone), None);
 }
@@ -303,7 +303,7 @@ fn the_driver_of_a_single_byte_returns_after_the_read() {
 
 #[test]
 fn a_pass_from_before_the_capture_may_be_the_one_that_comes() {
-    // What is seen first was sent again already, as the kernel tells; it is dropped, and sent once more.
+    // The first event is already a retransmission, as the kernel reports; it is dropped, and sent once more.
     let events = [
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
         vec![told(10, Resend::Fast)],

@@ -1,4 +1,4 @@
-//! Statistics against brute force, and halves against the whole.
+//! Statistics against brute force, and halves against the complete capture.
 
 use crate::common;
 use common::*;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Every event and journey of a generated capture, and the report about it.
+/// Every event and journey of a generated capture, and its report.
 fn report(
     options: GeneratorOptions,
     ask: impl FnOnce(ReportBuilder) -> ReportBuilder,
@@ -106,7 +106,7 @@ proptest! {
         sorted.sort_unstable();
         let q = stats.quantiles().unwrap();
         prop_assert_eq!(q.n, times.len() as u64);
-        // A value within one part in a hundred and twenty-eight, and what no bucket tells apart.
+        // A value within one part in 128, plus the resolution of a bucket.
         let near = |found: u64, exact: u64| found.abs_diff(exact) <= exact / 100 + 1;
         for (share, found) in [(0.5, q.p50_ns), (0.9, q.p90_ns), (0.99, q.p99_ns), (0.999, q.p999_ns)] {
             let rank = ((share * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
@@ -150,7 +150,7 @@ proptest! {
             }).collect();
         for proto in [Proto::TCP, Proto::UDP] {
             for hop in Hop::ALL {
-                // what is told for the order of its socket alone was received as all else
+                // events reported only for the order of their socket were received like all others
                 let looks = |e: &Event| e.flags.contains(EventFlags::PEEK) && !matches!(e.hop, Hop::UdpRecv | Hop::SkbDrop);
                 let beside = |e: &&Event| looks(e) || e.flags.contains(EventFlags::FRAGMENT);
                 let mine = || events.iter().filter(|e| e.proto == proto && e.hop == *hop);

@@ -9,7 +9,7 @@ fn journeys(events: Vec<Event>) -> Vec<Journey> {
     correlate(coverage(), flows(Proto::TCP), events).0
 }
 
-/// One way of `len` bytes from `seq`, every hop once, read at the end.
+/// One transfer of `len` bytes from `seq`, every hop once, read at the end.
 fn whole(time_ns: u64, seq: u32, len: u32) -> Vec<Event> {
     let mut events = vec![tcp(Hop::TcpSend, time_ns, CLIENT, seq, len)];
     events.extend(run(&PACKET_TX, time_ns + 10, CLIENT, seq, len));
@@ -114,7 +114,7 @@ fn sequence_numbers_wrap() {
 
 #[test]
 fn a_capture_that_begins_half_way() {
-    // the first thing seen is an arrival, then older bytes, then a whole journey
+    // the first event is an arrival, then older bytes, then a complete journey
     let mut events = run(&PACKET_RX, 0, SERVER, 2000, 100);
     events.extend(run(&PACKET_RX, 10, SERVER, 1900, 100));
     events.push(tcp(Hop::AppRecv, 20, SERVER, 1900, 200));

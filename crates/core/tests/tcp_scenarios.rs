@@ -1,4 +1,4 @@
-//! What TCP does besides sending in order: tables of events, and no byte in two journeys.
+//! TCP beyond sending in order: tables of events, and no byte in two journeys.
 
 use crate::common;
 use common::*;
@@ -8,7 +8,7 @@ use magscope_core::{Batch, Event, FlowId, Hop, HopSet, Proto};
 const SYN: u8 = 2;
 const FIN: u8 = 1;
 
-/// One way of `len` bytes from `seq`, every hop once, read at the end.
+/// One transfer of `len` bytes from `seq`, every hop once, read at the end.
 fn whole(time_ns: u64, seq: u32, len: u32) -> Vec<Event> {
     let mut events = vec![tcp(Hop::TcpSend, time_ns, CLIENT, seq, len)];
     events.extend(packet(time_ns + 10, seq, len));
@@ -32,7 +32,7 @@ fn read(time_ns: u64, seq: u32, len: u32) -> Event {
 /// A segment with flags, over the packet hops that read the header.
 fn flagged(time_ns: u64, tcp_flags: u8, seq: u32, len: u32) -> Vec<Event> {
     let mut events = [packet(time_ns, seq, len), arrival(time_ns + 10, seq, len)].concat();
-    // a SYN does not come by tcp.recv
+    // a SYN does not pass tcp.recv
     events.retain(|e| tcp_flags & SYN == 0 || e.hop != Hop::TcpRecv);
     for event in &mut events {
         event.tcp_flags = tcp_flags;
@@ -81,7 +81,7 @@ fn a_handshake_and_an_end_carry_no_byte() {
 
 #[test]
 fn data_on_a_syn_is_data() {
-    // fast open: the first bytes go with the SYN, and come by no tcp.recv
+    // fast open: the first bytes accompany the SYN, and do not pass tcp.recv
     let mut events = vec![tcp(Hop::TcpSend, 0, CLIENT, 101, 80)];
     events.extend(flagged(10, SYN, 101, 30));
     events.extend(packet(50, 131, 50));
@@ -165,7 +165,7 @@ fn an_urgent_byte_that_reads_pass_over_spoils_no_other() {
 
 #[test]
 fn a_capture_that_begins_in_the_middle_of_a_send() {
-    // of 1000 bytes, 400 were on their way and the rest is declared again by a later piece of the call
+    // of 1000 bytes, 400 were in flight and the rest is declared again by a later piece of the call
     let mut events = arrival(0, 5000, 400);
     events.push(tcp(Hop::TcpSend, 10, CLIENT, 5400, 600));
     events.extend(packet(20, 5400, 600));
@@ -216,7 +216,7 @@ fn a_tuple_taken_over_from_time_wait_begins_right_above_the_old_numbers() {
     assert_eq!(correlator.counters().resets, 1);
 }
 
-/// What becomes of events when only these hops are served and a long time passes.
+/// Verdicts of events with only these hops served, after a long time.
 fn settled(served: &[Hop], events: Vec<Event>) -> Vec<Verdict> {
     let served: HopSet = served.iter().copied().collect();
     let events: Vec<_> = events.into_iter().filter(|e| served.contains(e.hop)).collect();

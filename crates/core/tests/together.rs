@@ -1,7 +1,7 @@
-//! The model stack seen by two recordings with clocks of their own: joined and aligned they must say what one recording
-//! with one clock says, and nothing that is not true.
+//! The model stack in two recordings with clocks of their own: joined and aligned they must agree with one
+//! recording with one clock, and make only true claims.
 //!
-//! `MAGSCOPE_CASES` sets how many worlds are tried; 48 unless set.
+//! `MAGSCOPE_CASES` sets the number of worlds; 48 by default.
 
 use crate::model;
 
@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
-/// The model has a switch that takes no time; a recording has seconds of life before and after.
+/// The model has a switch without delay; a recording extends seconds before and after.
 const MARGIN_NS: u64 = 2_000_000_000;
 
-/// A clock: `offset + t + t * ppm`, as that of another host, and once it may jump ahead, as that of a virtual machine does
-/// that moves to another host.
+/// A clock: `offset + t + t * ppm`, as that of another host. Once it may jump ahead, as that of a virtual
+/// machine that moves to another host.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     offset_ns: u64,
@@ -65,7 +65,7 @@ impl Source for Recording {
 }
 
 impl Recording {
-    /// What namespace `netns` saw of the world, by its own clock.
+    /// The recording of namespace `netns`, by its own clock.
     fn of(world: &World, capture: &Capture, netns: u32, clock: Clock) -> Self {
         let mine: HashMap<FlowId, bool> = world.flows.iter().map(|f| (f.id, f.netns == netns)).collect();
         let events = capture.events.iter().filter(|e| e.flow.is_none() || mine.get(&e.flow) == Some(&true));
@@ -150,7 +150,7 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
         capture = capture.with_losses(&mut random);
     }
     let seen = see(&world, &capture, clocks);
-    // No crossing is false: what was received was sent before.
+    // No crossing is false: every received packet was sent before.
     let times = |clock: Clock| capture.events.iter().map(move |e| (clock.at(e.time_ns), e.time_ns));
     let known: [HashMap<u64, u64>; 2] = clocks.map(|clock| times(clock).collect());
     let back = |node: u16, at: u64| known[usize::from(node)].get(&at).copied();
@@ -161,15 +161,15 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
             return Err(format!("sent {sent:?}, received {received:?}: {crossing:?}"));
         }
     }
-    // A clock that jumped ahead is found out by what it sends: it seems to arrive before it was sent. If nothing comes from it any
-    // more, the packets towards it just seem slow.
+    // A clock that jumped ahead is detected by its sent packets: they seem to arrive before they were sent.
+    // Without further packets from it, packets towards it just seem slow.
     for (node, clock) in clocks.iter().enumerate() {
         let Some((at, _)) = clock.step else { continue };
         let sent = |by: usize, after: bool| {
             let mine = seen.crossings.iter().filter(|c| usize::from(c.tx_node) == by);
             mine.filter(|c| (back(c.tx_node, c.sent_ns) >= Some(at)) == after).count()
         };
-        // Where few packets speak for one side of the step, they and not the others may be taken for false.
+        // With few packets for one side of the step, they and not the others may be rejected as false.
         if [(node, true), (node, false), (1 - node, true), (1 - node, false)]
             .iter()
             .any(|(by, after)| sent(*by, *after) < 20)
@@ -183,7 +183,7 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
         let (sent, received) =
             (back(crossing.tx_node, crossing.sent_ns), back(crossing.rx_node, crossing.received_ns));
         let true_ns = received.unwrap_or(0) - sent.unwrap_or(0);
-        // By the clock of recording 0, which is a little fast or slow itself.
+        // By the clock of recording 0, which has a small rate error itself.
         if ns.abs_diff(true_ns) > half_width_ns + true_ns / 5_000 + 2 {
             return Err(format!("{true_ns} is not {ns} ± {half_width_ns}: {crossing:?}"));
         }
@@ -207,7 +207,7 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
             return Err(format!("rejected: {:?}", bounds.counts()));
         }
     }
-    // All recordings together say no less than the pair alone, and nothing else.
+    // All recordings together give at least the information of the pair alone, without contradiction.
     for true_ns in (0..3_000_000_000).step_by(500_000_000) {
         let (a, b) = (clocks[0].at(true_ns), clocks[1].at(true_ns));
         let together = seen.alignment.at(a).map_err(|e| e.to_string())?.0.bounds(0, 1);
@@ -218,10 +218,10 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
             return Err(format!("together {together:?}, alone {alone:?} at {true_ns}"));
         }
     }
-    // No byte twice, nothing negative.
+    // No byte twice, no negative time.
     truth::apart(&world, &seen.journeys)?;
     for journey in &seen.journeys {
-        // Where events of the first copy were lost, those of a later one stand in their place.
+        // After lost events of the first copy, those of a later one replace them.
         if journey.disordered() > 0 && !losses {
             return Err(format!("disordered: {journey:?}"));
         }
@@ -249,14 +249,14 @@ fn complete(world: &World, journeys: &[Journey]) -> Result<BTreeMap<(usize, u64)
     for journey in journeys.iter().filter(|j| j.proto == Proto::TCP && j.verdict == Verdict::Complete) {
         let (stream, range) = truth::place(world, journey)?;
         for byte in range {
-            // `dev.done` stands beside the way.
+            // `dev.done` is off the path.
             bytes.insert((stream, byte), journey.rungs.hops().filter(|hop| *hop != Hop::DevDone).collect());
         }
     }
     Ok(bytes)
 }
 
-/// Two recordings of hosts with the same clock say the same as one recording of both.
+/// Two recordings of hosts with the same clock agree with one recording of both.
 fn same_as_one(seed: u64, weather: Weather) -> Result<(), String> {
     let world = world(seed, weather);
     let capture = Capture::whole(&world);

@@ -66,7 +66,7 @@ fn the_same_identification_again_is_another_datagram() {
     events.extend([up(50, 9, 2, 100), vec![read(90, 100)]].concat());
     let done = journeys(flows(Proto::UDP), events);
     assert_eq!(done.len(), 2);
-    // which of the two came can only be guessed
+    // the arrived one of the two is a guess
     assert_eq!(
         done.iter().map(|j| (j.verdict == Verdict::Complete, j.ambiguous)).collect::<Vec<_>>(),
         [(true, true), (false, false)]
@@ -179,7 +179,7 @@ fn a_datagram_that_no_socket_was_seen_to_take_is_not_said_to_be_lost() {
         correlator.push(&Batch { watermark_ns: 60_000_000_000, ..Batch::default() }, &mut done);
         done.iter().map(|journey| journey.verdict).collect::<Vec<_>>()
     };
-    // Its socket was ready and was read, and neither says which datagram that was of.
+    // Its socket was ready and was read, and neither event identifies the datagram.
     let beyond = [Verdict::NotProbed { beyond: Hop::IpIn }];
     assert_eq!(verdict(Some(Hop::UdpRecv), &[read(90, 100)]), beyond);
     assert_eq!(verdict(Some(Hop::UdpRecv), &[]), beyond);
@@ -213,7 +213,8 @@ fn fragment(n: u32, hop: Hop, time_ns: u64) -> Event {
     }
 }
 
-/// A datagram of 4000 bytes that leaves in fragments; those in `arrive` come, in that order, and if `whole` it is read.
+/// A datagram of 4000 bytes that leaves in fragments; those in `arrive` arrive in that order, and if `whole` it
+/// is read.
 fn fragmented(arrive: &[u32], whole: bool) -> (Vec<Journey>, magscope_core::journey::Correlator) {
     let mut events: Vec<_> =
         [Hop::IpOut, Hop::IpPost].iter().zip(0..).map(|(h, i)| udp(*h, i, CLIENT, 9, 1, 4000)).collect();
@@ -360,7 +361,7 @@ fn the_start_of_a_send_is_its_packets_first_rung() {
     let begin = |time_ns, len| by(udp(Hop::UdpSend, time_ns, CLIENT, 0, 0, len), 5, 50);
     let mut events = vec![begin(0, 100)];
     events.extend(down(10, 9, 1, 100));
-    // a call that made no packet, and then one whose length is not told
+    // a call without a packet, and then one of unknown length
     events.extend([begin(20, 77), begin(30, 0)]);
     events.extend(down(40, 10, 1, 120));
     events.extend([up(50, 9, 2, 100), up(60, 10, 3, 120), vec![read(90, 100), read(91, 120)]].concat());
@@ -410,9 +411,9 @@ fn threads_that_share_a_socket_may_have_swapped_what_is_alike() {
         let done = journeys(flows(Proto::UDP), events(lens));
         done.iter().map(|j| (j.reader.map(|w| w.tid), j.ambiguous)).collect()
     };
-    // lengths that differ tell who read what
+    // distinct lengths identify each reader's datagram
     assert_eq!(seen([100, 200, 300]), [(Some(7), false), (Some(8), false), (Some(7), false)]);
-    // from the second thread on it is known that there are several; the last had nobody to be swapped with
+    // several readers are recognised from the second thread on; the last cannot be swapped
     assert_eq!(seen([100, 100, 100]), [(Some(7), false), (Some(8), true), (Some(7), false)]);
 }
 
@@ -442,7 +443,7 @@ fn an_echo_is_a_journey_each_way_up_to_ip() {
 
 #[test]
 fn what_a_host_without_an_address_sends_is_not_taken_for_what_another_sent() {
-    // Both report their groups when their link comes up, and each hears the other.
+    // Both report their groups when their link comes up, and each receives the other's.
     let flows = vec![
         flow(CLIENT, 1, Proto::ICMPV6, "[::]:0", "[ff02::16]:0"),
         flow(SERVER, 1, Proto::ICMPV6, "[ff02::16]:0", "[::]:0"),
@@ -468,7 +469,7 @@ fn an_echo_in_fragments_is_one_journey() {
         host(CLIENT_HOST, 1, "10.0.0.1:0", "10.0.0.2:0"),
         host(SERVER_HOST, 2, "10.0.0.2:0", "10.0.0.1:0"),
     ];
-    // 2000 bytes: the first fragment does not tell so
+    // 2000 bytes: the first fragment does not have the length
     let is_icmp = |e: Event| Event { proto: Proto::ICMP, ..e };
     let first =
         |hop, at, flow| is_icmp(Event { flags: EventFlags::MORE, seq: 1480, ..udp(hop, at, flow, 9, 2, 1472) });

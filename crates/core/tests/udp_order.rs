@@ -1,4 +1,4 @@
-//! Which datagram a read took: told by order, as far as nothing that the order rests on was left out or forgotten.
+//! Reads assigned to datagrams by order, unless events that the order requires were left out or evicted.
 
 use crate::common;
 use common::*;
@@ -6,7 +6,8 @@ use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::{Batch, Change, Event, EventFlags, FlowId, Hop, HopSet, Proto};
 
-/// Four datagrams, 10 ms apart; the reads of the first two are not seen. Before the fourth the reader is seen to have slept.
+/// Four datagrams, 10 ms apart; the reads of the first two are not seen. Before the fourth the reader certainly
+/// slept.
 fn journeys_with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Journey> {
     const MS: u64 = 1_000_000;
     let mut correlator = Correlator::new(coverage(), Limits::default());
@@ -31,7 +32,7 @@ fn journeys_with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Journey> {
     done
 }
 
-/// Their times to the reader, as far as they are said.
+/// Their times to the reader, where available.
 fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
     journeys_with_reads_unseen(changes)
         .iter()
@@ -43,10 +44,10 @@ fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
 fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
     // the model: by order alone the reads would be those of the first two, 20 ms too late
     assert_eq!(with_reads_unseen(&[]), [Some(20_000_090), Some(20_000_090), None, None]);
-    // known to be off for a while: nothing is said until the reader is known to have slept
+    // disabled for a while: no time until the reader certainly slept
     let off = [(0, "disable app.recv,task.run"), (2, "enable app.recv,task.run")];
     assert_eq!(with_reads_unseen(&off), [None, None, None, Some(90)]);
-    // left out all the time: nothing is said at all
+    // left out all the time: no time at all
     for all_the_time in ["sample 1/10 all", "filter cpu = 1", "disable app.recv"] {
         assert_eq!(with_reads_unseen(&[(0, all_the_time)]), [None; 4], "{all_the_time}");
     }
@@ -59,7 +60,8 @@ fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
     assert_eq!(with_reads_unseen(&[(0, "sample flows 1/1")])[0], Some(20_000_090));
 }
 
-/// More lie in one socket than are remembered: whose the reads then are is not known, until the reader is known to have slept.
+/// More datagrams wait in one socket than the queue stores: reads are unassigned until the reader certainly
+/// slept.
 #[test]
 fn a_queue_that_outgrew_what_is_remembered_says_nothing_of_reads() {
     const MANY: u64 = (1 << 14) + 3;
@@ -82,7 +84,8 @@ fn a_queue_that_outgrew_what_is_remembered_says_nothing_of_reads() {
     assert_eq!(read[0].rungs.time_ns(Hop::AppRecv), Some(alone + 90));
 }
 
-/// The arrival of the first datagram was not told, and each read takes the one before. That the queue is empty after a read proves nothing.
+/// The arrival of the first datagram was not recorded, and each read takes the previous one. An empty queue
+/// after a read proves nothing.
 #[test]
 fn an_empty_queue_proves_nothing_where_arrivals_were_left_out() {
     const MS: u64 = 1_000_000;
@@ -107,8 +110,9 @@ fn an_empty_queue_proves_nothing_where_arrivals_were_left_out() {
     assert!(done.iter().all(|journey| journey.rung(Hop::AppRecv).is_none()), "{done:?}");
 }
 
-/// A sampler leaves out the flows of the second and the third datagram; of these it is told that the socket took them, and that it had no
-/// room for the third after all. So the second read is nobody's, and the third is the fourth datagram's.
+/// A sampler leaves out the flows of the second and the third datagram. Events report that the socket accepted
+/// both, and later had no room for the third. So the second read belongs to no journey, and the third to the
+/// fourth datagram.
 #[test]
 fn datagrams_of_flows_that_are_left_out_have_their_place_in_the_order() {
     let other = |hop: Hop, time_ns: u64, flow: u64| Event {

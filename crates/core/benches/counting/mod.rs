@@ -1,4 +1,4 @@
-//! Bytes on the heap, as an allocator counts them that does nothing else.
+//! Bytes on the heap, counted by a wrapper of the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ pub static HELD: AtomicUsize = AtomicUsize::new(0);
 /// The most that were.
 pub static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counted: what was asked for, not what the allocator rounds it up to.
+/// The system's allocator with a count of the requested bytes, without its rounding.
 struct Counting;
 
 fn grow(bytes: usize) {
@@ -16,18 +16,18 @@ fn grow(bytes: usize) {
     MOST.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes on to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 #[allow(unsafe_code)] // an allocator cannot be written without
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promises are this call's.
+        // SAFETY: the caller's guarantees are those of this call.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are this call's.
+        // SAFETY: the caller's guarantees are those of this call.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -1,4 +1,4 @@
-//! Time on the CPU, which other work on the machine does not stretch as it does the time of day.
+//! CPU time, which is independent of other load on the machine, in contrast to wall time.
 
 /// Nanoseconds that this thread has been on a CPU so far (`/proc/thread-self/schedstat`).
 pub fn ns() -> u64 {

@@ -1,6 +1,6 @@
-//! Traffic with a window: each flow has so many segments or datagrams on their way at any time, so that the queues of the
-//! correlator are as deep as those of long, fat pipes. Every nth TCP segment is lost once and sent again a window later;
-//! what lies behind it waits for it, as at a real receiver.
+//! Traffic with a window: each flow has a fixed number of segments or datagrams in flight. So the correlator's
+//! queues are as deep as those of long, fat pipes. Every nth TCP segment is lost once and sent again a window
+//! later; the data behind it wait, as at a real receiver.
 
 use magscope_core::event::EventFlags;
 use magscope_core::flow::{Flow, FlowId, Proto};
@@ -18,11 +18,11 @@ const BATCH: usize = 8_192;
 /// Between two events, nanoseconds.
 const STEP_NS: u64 = 100;
 
-/// What to make.
+/// The traffic to generate.
 #[derive(Clone, Copy)]
 pub struct Windows {
     pub flows: u32,
-    /// Segments or datagrams on their way in each flow.
+    /// Segments or datagrams in flight per flow.
     pub window: u32,
     /// Every nth TCP segment is lost; 0: none.
     pub lose_every: u32,
@@ -45,7 +45,7 @@ struct Pipe {
     rx: FlowId,
     /// Segments handed to the kernel.
     sent: u32,
-    /// Segments on their way and whether they were lost.
+    /// Segments in flight, and whether they were lost.
     way: VecDeque<(u32, bool)>,
     /// Arrived out of order.
     early: HashSet<u32>,
@@ -137,7 +137,7 @@ impl Pipe {
         }
     }
 
-    /// One call's worth of sending, and of arriving once the window is full.
+    /// Sends one call's data, and delivers as much once the window is full.
     fn step(&mut self, maker: &mut Maker, what: Windows) {
         let first = self.sent;
         self.sent += CALL;

@@ -8,11 +8,11 @@ use crate::node::NodeInfo;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Crossings that wait for a clock sample after them, a pair; beyond it they are taken with the larger error of a clock read
-/// too long ago.
+/// Maximum number of crossings per pair that wait for a later clock sample. Beyond it, crossings are used with
+/// the larger error of an old clock sample.
 const MAX_PENDING: usize = 1 << 16;
 
-/// Collects what recordings say about each other's clocks.
+/// Collects the information of recordings about each other's clocks.
 #[derive(Debug, Default)]
 pub struct Aligner {
     nodes: Vec<Node>,
@@ -20,18 +20,18 @@ pub struct Aligner {
 }
 
 impl Aligner {
-    /// For recordings of these nodes. Those of one boot of one host share a clock, but for the TSC: each recording counts it
-    /// from its own beginning.
+    /// An aligner for recordings of these nodes. Recordings of one boot of one host share a clock, except the
+    /// TSC: each recording counts it from its own beginning.
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
         Aligner { nodes: self::nodes(nodes), pairs: BTreeMap::new() }
     }
 
-    /// Whether all recordings share one clock, so that there is nothing to align.
+    /// True if all recordings share one clock: there is nothing to align.
     pub fn is_one_clock(&self) -> bool {
         self.nodes.iter().all(|node| node.same == 0)
     }
 
-    /// How the clocks of a recording stood. In order of time.
+    /// Adds a clock sample of a recording, in order of time.
     pub fn clock(&mut self, node: u16, sample: ClockSample) {
         if let Some(node) = self.nodes.get_mut(usize::from(node)) {
             node.clock.push(sample);
@@ -64,14 +64,14 @@ impl Aligner {
     }
 }
 
-/// How often the clocks of A and of B have broken.
+/// Numbers of breaks of A's and of B's clock.
 pub(super) type Breaks = [usize; 2];
 
 #[derive(Debug, Default)]
 struct Pair {
     pending: Vec<Crossing>,
     builder: Builder,
-    /// What the builder is at.
+    /// The builder's current breaks.
     breaks: Breaks,
     /// The newest instant of A at which B's clock had certainly not broken again.
     unbroken_ns: u64,
@@ -95,7 +95,7 @@ impl Pair {
                 _ => self.between += 1,
             }
         }
-        // As time went on. What was under way while a clock broke may look like a span of its own, that never was.
+        // In order of time. Packets in flight during a break may form a spurious span.
         let mut spans: Vec<_> = spans.into_iter().collect();
         spans.sort_by_key(|([a, b], span)| (a + b, Reverse(span.len())));
         for (breaks, span) in spans {
@@ -115,8 +115,8 @@ impl Pair {
         }
     }
 
-    /// A clock is known to have broken. Of A's own it is known when. B's broke after what it had received by then was sent,
-    /// and before what it has sent since was received.
+    /// Applies a known break of a clock. A break of A's clock has a known instant. A break of B's lies after
+    /// the sending of the data that B had received before, and before the receipt of the data sent since.
     fn step(&mut self, broken_a: &[(u64, u64)], breaks: Breaks, next: &[Constraint]) {
         let (mut from_ns, mut to_ns) = (u64::MAX, 0);
         if let Some(own) = broken_a.get(self.breaks[0]..breaks[0]) {
@@ -133,13 +133,13 @@ impl Pair {
     }
 }
 
-/// Those of one boot of one host share a clock, but for the TSC.
+/// Recordings of one boot of one host share a clock, except the TSC.
 pub(super) fn nodes<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> Vec<Node> {
     let mut boots = Boots::default();
     infos.into_iter().map(|info| boots.node(info)).collect()
 }
 
-/// The boots of the recordings so far, where they are known.
+/// The boots of the recordings so far, where available.
 #[derive(Debug, Default)]
 pub(super) struct Boots(Vec<Option<String>>);
 
@@ -154,7 +154,7 @@ impl Boots {
     }
 }
 
-/// What a crossing says, and when it was at A and at B on their R.
+/// The constraint of a crossing, with its instants on R of A and of B.
 pub(super) fn constraint(nodes: &[Node], a: u16, crossing: &Crossing) -> Option<([u64; 2], Constraint)> {
     let node = |node: u16| nodes.get(usize::from(node));
     let sent = node(crossing.tx_node)?.clock.raw_ns(crossing.sent_ns)?;
@@ -168,7 +168,7 @@ pub(super) fn constraint(nodes: &[Node], a: u16, crossing: &Crossing) -> Option<
     Some((stamps, made?.of_packet(crossing.sent_ns)))
 }
 
-/// The spans of R in which a clock broke, by what any recording with this clock has seen.
+/// The spans of R with a break of a clock, from all recordings with this clock.
 fn broken_ns(nodes: &[Node], clock: u16) -> Vec<(u64, u64)> {
     let recordings = nodes.iter().filter(|node| node.same == clock);
     let mut spans: Vec<(u64, u64)> =
@@ -183,7 +183,7 @@ fn broken_ns(nodes: &[Node], clock: u16) -> Vec<(u64, u64)> {
     spans
 }
 
-/// How many spans end before an instant; `None` within one.
+/// Number of spans that end before an instant; `None` within one.
 pub(super) fn breaks_before(spans: &[(u64, u64)], at_ns: u64) -> Option<usize> {
     let before = spans.partition_point(|(_, to)| *to <= at_ns);
     spans.get(before).is_none_or(|(from, _)| at_ns <= *from).then_some(before)

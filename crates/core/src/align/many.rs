@@ -1,4 +1,4 @@
-//! All clocks together: what every pair of them says about each.
+//! All clocks together: the bounds of each pair from all pairs.
 
 use super::Alignment;
 use crate::clock::graph::{Contradiction, Graph, Solution};
@@ -14,11 +14,12 @@ struct Reached {
 }
 
 impl<P: Difference> Alignment<P> {
-    /// What all pairs say together at one instant of R of recording 0: bounds of every two clocks, also of those that
-    /// never spoke to each other, and whose UTC the packets refute. Recordings that share a clock have the number of the first of them.
+    /// The combined bounds of all pairs at one instant of R of recording 0, including clocks that never
+    /// exchanged packets. Also returned are the nodes whose UTC the packets refute. Recordings that share a
+    /// clock have the number of the first of them.
     ///
     /// # Errors
-    /// Names the recordings whose clocks contradict each other.
+    /// The recordings whose clocks contradict each other.
     pub fn at(&self, raw_0_ns: u64) -> Result<(Solution, Vec<usize>), Contradiction> {
         self.solved(0, raw_0_ns)
     }
@@ -29,7 +30,7 @@ impl<P: Difference> Alignment<P> {
         self.solved_among(&reached, self.nodes.len(), |node| Some(usize::from(node)))
     }
 
-    /// What pairs of these say together, each with its number in a graph of so many.
+    /// The combined bounds of pairs of these clocks; `number` gives their vertex in the graph.
     fn solved_among(
         &self,
         reached: &[Reached],
@@ -43,12 +44,13 @@ impl<P: Difference> Alignment<P> {
             upper: bounds.upper.map(|ns| ns.saturating_add_unsigned(slack_ns)),
         };
         for Reached { clock: a, at_ns, off_ns } in reached {
-            // Each pair once, at an instant of the first of both.
+            // Each pair once, at an instant of its first clock.
             for b in self.beside(*a).filter(|b| b > a) {
                 let (Some(from), Some(to), Some(pair)) = (number(*a), number(b), self.pair(*a, b)) else {
                     continue;
                 };
-                // The instant on this clock is known to within `off_ns`, and the difference drifts during that.
+                // The instant on this clock has an error of up to `off_ns`, and the difference drifts during
+                // that time.
                 graph.bound(from, to, &widened(pair.bounds_at(*at_ns), drift.over_ns(*off_ns)));
             }
         }
@@ -62,8 +64,8 @@ impl<P: Difference> Alignment<P> {
         graph.solve_with_utc(&utc.collect::<Vec<_>>())
     }
 
-    /// One instant on R of every clock that estimates lead to from one, and how far it may be off; nothing where those are more than
-    /// `most`.
+    /// One instant on R of every clock reachable by estimates from one clock, with its error; `None` if there
+    /// are more than `most`.
     fn reached(&self, from: u16, raw_ns: u64, most: usize) -> Option<Vec<Reached>> {
         let (mut seen, mut reached) = (BTreeSet::new(), Vec::new());
         let mut next = vec![Reached { clock: from, at_ns: raw_ns, off_ns: 0 }];
@@ -89,7 +91,7 @@ impl<P: Difference> Alignment<P> {
         Some(reached)
     }
 
-    /// From one clock to another by way of others, by as few as can be, where they are too many to be looked at all together.
+    /// The offset from one clock to another through the fewest others, for too many clocks to solve at once.
     pub(super) fn cross_by_way(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         let (mut here, mut at_ns, mut off_ns) = (from, raw_ns, 0_u64);
         for there in self.ways.between(from, to)? {
@@ -99,10 +101,10 @@ impl<P: Difference> Alignment<P> {
         Some((at_ns, off_ns))
     }
 
-    /// From one clock to another on the time line that keeps the bounds of all pairs at once; `None` where there are no more
-    /// than two clocks, or where they contradict each other.
+    /// The offset from one clock to another on the time line that satisfies the bounds of all pairs at once.
+    /// `None` with at most two clocks, or with contradictory bounds.
     pub(super) fn cross_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        // Those whose clocks something outside vouches for hear of each other as well.
+        // Clocks with external UTC bounds are connected as well.
         let vouched = || self.clock(from).is_some_and(|clock| clock.utc(raw_ns).is_some());
         if self.ways.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
             return None;

@@ -1,8 +1,9 @@
 //! Alignment: one time line for several recordings, from the packets that crossed between them.
 //!
-//! The join gives [`Crossing`](crate::join::Crossing)s: a packet certainly still here at one instant of one clock, certainly there at one of the other's.
-//! Each bounds the difference of the two clocks from one side ([`crate::clock::pair`]); all together give an interval that holds the truth
-//! as long as crystals drift apart by less than 200 ppm. The time line is that of recording 0.
+//! The join gives [`Crossing`](crate::join::Crossing)s: a packet was certainly still here at one instant of one
+//! clock, and certainly there at one of the other's. Each bounds the difference of the two clocks from one side
+//! ([`crate::clock::pair`]). All together give an interval that contains the truth as long as crystals drift
+//! apart by less than 200 ppm. The time line is that of recording 0.
 
 mod collect;
 mod many;
@@ -18,7 +19,7 @@ use crate::join::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
 use ways::Ways;
 
-/// Clocks of recordings that are looked at together, see [`Alignment`]; a hundred take some milliseconds an instant.
+/// Maximum number of clocks solved together, see [`Alignment`]; a hundred take some milliseconds per instant.
 const MOST_RECORDED: usize = 64;
 /// The same of what runs yet, where packets do not wait.
 const MOST_LIVE: usize = 16;
@@ -30,22 +31,22 @@ struct Node {
     same: u16,
 }
 
-/// How the clocks of several recordings stand to each other: with hindsight, or, of what runs yet, by what has come so far
-/// ([`Online`]).
+/// The offsets between the clocks of several recordings: from complete recordings, or for running ones from the
+/// data so far ([`Online`]).
 #[derive(Debug)]
 pub struct Alignment<P = Recorded> {
     nodes: Vec<Node>,
     pairs: BTreeMap<(u16, u16), P>,
-    /// Who has a pair with whom, both ways.
+    /// Pairs of clocks with packets, in both orders.
     beside: BTreeSet<(u16, u16)>,
     /// The same of pairs that are bounded from both sides.
     ways: Ways,
-    /// As many clocks that know of each other are looked at together at most: that costs the third power of their number, at each
-    /// instant anew.
+    /// Maximum number of connected clocks solved together: the cost is the third power of their number, at each
+    /// instant.
     most_solved: usize,
 }
 
-/// Whether packets bound the difference from both sides.
+/// True if packets bound the difference from both sides.
 fn two_sided(pair: &impl Difference) -> bool {
     pair.middle_ns().is_some_and(|at_ns| pair.estimate_at(at_ns).is_some())
 }
@@ -75,7 +76,7 @@ impl<P: Difference> Alignment<P> {
         self.clocks().flat_map(move |a| self.clocks().filter(move |b| a < *b).map(move |b| (a, b)))
     }
 
-    /// Those of which there is something to tell: every two, or where there are many only those that packets went between.
+    /// Pairs with information to show: all pairs, or with many clocks only those with packets between them.
     pub fn told(&self) -> Vec<(u16, u16)> {
         if self.clocks().nth(MOST_LIVE).is_none() {
             self.couples().collect()
@@ -84,7 +85,7 @@ impl<P: Difference> Alignment<P> {
         }
     }
 
-    /// What packets say of two clocks.
+    /// The pair's bounds from packets.
     pub fn pair(&self, a: u16, b: u16) -> Option<&P> {
         self.pairs.get(&(a, b))
     }
@@ -94,7 +95,7 @@ impl<P: Difference> Alignment<P> {
         self.nodes.get(usize::from(node)).map(|node| &node.clock)
     }
 
-    /// What the difference between two recordings' clocks rests on; `None` where they share one.
+    /// Basis of the difference between two recordings' clocks; `None` for one shared clock.
     pub fn state(&self, a: u16, b: u16) -> Option<State> {
         let (a, b) = (self.same(a)?.min(self.same(b)?), self.same(a)?.max(self.same(b)?));
         if a == b {
@@ -112,18 +113,18 @@ impl<P: Difference> Alignment<P> {
         Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
     }
 
-    /// An instant of R of `a` at which as much is known of the difference to `b` as ever.
+    /// An instant of R of `a` with maximum information about the difference to `b`.
     pub fn amid_ns(&self, a: u16, b: u16) -> Option<u64> {
         let of_pair = self.pair(a, b).and_then(P::middle_ns);
         let of_pair = of_pair.or_else(|| {
-            // Where both were recorded, by what their clocks say of UTC.
+            // Both were recorded then, by their clocks' UTC.
             let samples = |node| Some(self.clock(node)?.samples());
             let ends = |node| Some((samples(node)?.first()?.realtime_ns, samples(node)?.last()?.realtime_ns));
             let ((from_a, to_a), (from_b, to_b)) = (ends(a)?, ends(b)?);
             let (from, to) = (from_a.max(from_b), to_a.min(to_b));
             self.clock(a)?.raw_of_utc(from.checked_add(to.checked_sub(from)? / 2)?)
         });
-        // Or amid the packets of one of the two with somebody else.
+        // Alternatively an instant amid packets of one of the two with a third clock.
         of_pair.or_else(|| {
             self.beside(a).find_map(|other| {
                 let first = other.min(a);
@@ -133,8 +134,8 @@ impl<P: Difference> Alignment<P> {
         })
     }
 
-    /// Everything that is known of the difference of two clocks at an instant of R of `a`: what packets say, and what UTC says
-    /// where something vouches for it on both.
+    /// All information about the difference of two clocks at an instant of R of `a`: packets, and UTC where
+    /// both clocks have external bounds.
     pub fn known_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Known> {
         let pair = self.pair(a, b);
         let packets = pair.map_or(Known::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
@@ -165,7 +166,7 @@ impl<P: Difference> Alignment<P> {
         few.or_else(|| self.cross_by_way(from, to, raw_ns))
     }
 
-    /// The same by what the two know of each other alone.
+    /// The same from the two clocks' own pair alone.
     fn cross_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         self.cross_by_packets(from, to, raw_ns).or_else(|| {
             let bounds = self.external_at(from, to, raw_ns)?;
@@ -214,7 +215,8 @@ impl<P: Difference> Timeline for Alignment<P> {
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
-        // Where this very instant has no bound, the difference amid the recording is right to within what clocks drift.
+        // Without a bound at this instant, the difference amid the recording is correct to within the clocks'
+        // drift.
         let amid = || {
             let pair = self.pairs.get(&(0, self.same(node)?))?;
             let (difference_ns, _) = pair.estimate_at(pair.middle_ns()?)?;

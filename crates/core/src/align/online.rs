@@ -1,4 +1,4 @@
-//! Alignment while the recordings run: bounds from what has come so far, in constant memory.
+//! Alignment of running recordings: bounds from the data so far, in constant memory.
 
 use super::collect::{Boots, Breaks, breaks_before, constraint};
 use super::{Alignment, MOST_LIVE, Node, two_sided};
@@ -11,16 +11,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Crossings that wait for a clock sample after them, a pair; the oldest of more are left out, which only widens.
 const MAX_PENDING: usize = 1 << 14;
-/// Clock samples kept a node: some seven minutes, at ten a second.
+/// Maximum number of clock samples per node: some seven minutes, at ten per second.
 const MAX_SAMPLES: usize = 1 << 12;
-/// Breaks of a clock remembered; what lies before them is left out.
+/// Maximum number of stored breaks of a clock; earlier instants are left out.
 const MAX_BREAKS: usize = 64;
 
-/// How the clocks of running sources stand to each other by now: Level 0 and Level 1 as packets come.
+/// The current offsets between the clocks of running sources: Level 0 and Level 1 as packets arrive.
 ///
-/// It is told of clock samples and crossings while others ask it for the time line, so it is shared within one thread. A crossing
-/// counts once a clock sample has come after it on both sides, O(1) each; until then, and before the first, older bounds hold
-/// and widen with time. A break of a clock ends the bounds of its pairs as soon as a sample tells of it.
+/// It receives clock samples and crossings while other code queries the time line, so it is shared within one
+/// thread. A crossing counts after a later clock sample on both sides, O(1) each. Until then, and before the
+/// first, older bounds hold and widen with time. A break of a clock ends the bounds of its pairs as soon as a
+/// sample shows it.
 #[derive(Debug)]
 pub struct Online(RefCell<Inner>);
 
@@ -29,11 +30,11 @@ struct Inner {
     boots: Boots,
     known: Alignment<Live>,
     pending: BTreeMap<(u16, u16), Pending>,
-    /// Of each clock.
+    /// Per clock.
     broken: Vec<Broken>,
-    /// What to add to a node's event clock to get to that of node 0, roughly: as they arrived.
+    /// Approximate offset from a node's event clock to that of node 0, from arrival times.
     arrived: Vec<Option<i64>>,
-    /// The newest instant that was told of, roughly, on node 0's event clock.
+    /// The newest instant so far, approximately, on node 0's event clock.
     newest_ns: Option<i64>,
     ended: Vec<bool>,
 }
@@ -48,13 +49,13 @@ struct Broken {
 #[derive(Debug, Default)]
 struct Pending {
     crossings: VecDeque<Crossing>,
-    /// How often the two clocks had broken when the bounds began.
+    /// Numbers of breaks of the two clocks at the beginning of the bounds.
     breaks: Breaks,
     left_out: u64,
 }
 
 impl Online {
-    /// For sources of these nodes, of which nothing is known yet. Those of one boot of one host share a clock, see
+    /// The initial state for sources of these nodes. Nodes of one boot of one host share a clock, see
     /// [`Aligner::new`](super::Aligner::new).
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
         let online = Online(RefCell::new(Inner {
@@ -70,7 +71,7 @@ impl Online {
         online
     }
 
-    /// One more source, that comes while the others run.
+    /// Adds a source while the others run.
     pub fn join(&self, info: &NodeInfo) {
         let inner = &mut *self.0.borrow_mut();
         inner.known.nodes.push(inner.boots.node(info));
@@ -79,8 +80,9 @@ impl Online {
         inner.ended.push(false);
     }
 
-    /// Something came from a source that is as new as this instant of its event clock. Whatever comes first from another than the first
-    /// is taken for as new as what came last from those before it, until packets tell better.
+    /// Reports data of a source up to this instant of its event clock. The first data of a source other than
+    /// the first are taken as simultaneous with the newest of earlier sources, until packets give better
+    /// bounds.
     pub fn arrived(&self, node: u16, event_ns: u64) {
         let Inner { known, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
         let own_ns = event_ns as i64;
@@ -95,7 +97,7 @@ impl Online {
         *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
-    /// How the clocks of a source stood, just now.
+    /// Adds a current clock sample of a source.
     pub fn clock(&self, node: u16, sample: ClockSample) {
         self.0.borrow_mut().clock(node, sample);
     }
@@ -105,18 +107,18 @@ impl Online {
         self.0.borrow_mut().crossing(crossing);
     }
 
-    /// A source has ended: no more samples come.
+    /// Ends a source: no more samples follow.
     pub fn ended(&self, node: u16) {
         self.0.borrow_mut().end(node);
     }
 
-    /// From which instant of a node's event clock to which one bounds are given: from the second sample to the last but one. Who
-    /// slews a clock by a tenth may have begun to outside of them. After the source has ended, to the last.
+    /// Range of instants of a node's event clock with bounds. It spans the second sample to the last but one,
+    /// because a slew may have begun outside. After the end of the source, up to the last sample.
     pub fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
         self.0.borrow().settled_ns(node)
     }
 
-    /// What became of the crossings of two clocks, by the first nodes that have them.
+    /// Counts of the crossings of two clocks, by the first nodes that have them.
     pub fn counts(&self, a: u16, b: u16) -> Counts {
         let inner = self.0.borrow();
         let counts = inner.known.pair(a, b).map(|live| live.certified().counts()).unwrap_or_default();
@@ -124,7 +126,7 @@ impl Online {
         Counts { between_epochs: counts.between_epochs + left_out, ..counts }
     }
 
-    /// Looks at everything that is known now.
+    /// Gives access to the current alignment.
     pub fn look<T>(&self, at: impl FnOnce(&Alignment<Live>) -> T) -> T {
         at(&self.0.borrow().known)
     }
@@ -135,18 +137,18 @@ impl Timeline for Online {
         self.0.borrow().known.shift_ns(node, at_ns)
     }
 
-    /// As they arrived, before packets tell better.
+    /// The offset from arrival times, until packets give better bounds.
     fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
         let inner = self.0.borrow();
         let arrived = || inner.arrived.get(usize::from(node)).copied().flatten();
         inner.known.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0)
     }
 
-    /// Nothing yet of instants that are not settled on both sides, see [`Online::settled_ns`].
+    /// `None` for instants that are not settled on both sides, see [`Online::settled_ns`].
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
         let inner = self.0.borrow();
         let (difference_ns, half_width_ns) = inner.known.difference_ns(a, b, at_ns)?;
-        // What has one clock has nothing to wait for.
+        // Nodes with one clock need no bounds.
         if inner.known.same(a) == inner.known.same(b) {
             return Some((difference_ns, half_width_ns));
         }
@@ -197,7 +199,7 @@ impl Inner {
         pending.crossings.push_back(*crossing);
         let has_ended = |node: u16| self.ended.get(usize::from(node)).copied().unwrap_or_default();
         if has_ended(crossing.tx_node) && has_ended(crossing.rx_node) {
-            self.settle(pair); // no sample comes that would
+            self.settle(pair); // no later sample will arrive
         }
     }
 
@@ -213,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// Takes what has settled between a clock and every other.
+    /// Processes the settled crossings between a clock and every other.
     fn settle_all(&mut self, clock: u16) -> Vec<(u16, u16)> {
         let concerned = self.known.beside(clock).map(|other| (clock.min(other), clock.max(other)));
         let concerned: Vec<(u16, u16)> = concerned.collect();
@@ -223,7 +225,7 @@ impl Inner {
         concerned
     }
 
-    /// Takes the crossings that both nodes' clocks are known around.
+    /// Processes the crossings whose instants are settled on both nodes' clocks.
     fn settle(&mut self, pair: (u16, u16)) {
         let settled = |node: u16| settled_ns(&self.known, &self.ended, node);
         let Some(pending) = self.pending.get_mut(&pair) else { return };
@@ -234,7 +236,7 @@ impl Inner {
             let Some(((sent_from, sent_to), (received_from, received_to))) = spans else { return true };
             let is_ready = crossing.sent_ns <= sent_to && crossing.received_ns <= received_to;
             if is_ready {
-                // Before the second sample a slew may have begun that none tells of.
+                // Before the second sample an unseen slew may have begun.
                 if crossing.sent_ns < sent_from || crossing.received_ns < received_from {
                     left_out += 1;
                     return false;
@@ -263,7 +265,7 @@ impl Inner {
         self.known.ways.set(pair, known);
     }
 
-    /// A clock of a pair has broken: what was known of their difference holds no longer.
+    /// Handles a break of a clock of a pair: earlier bounds of their difference are invalid.
     fn step(&mut self, pair: (u16, u16)) {
         let breaks = [self.breaks(pair.0), self.breaks(pair.1)];
         if let Some(pending) = self.pending.get_mut(&pair) {
@@ -288,7 +290,7 @@ fn settled_ns(known: &Alignment<Live>, ended: &[bool], node: u16) -> Option<(u64
 }
 
 impl Broken {
-    /// Adds a span; says whether it is a break that was not known. Two recordings see one break, each within a span of its own.
+    /// Adds a span. True if it is a new break. Two recordings see one break, each within a span of its own.
     fn add(&mut self, (from, to): (u64, u64)) -> bool {
         if let Some(last) = self.spans.last_mut()
             && from < last.1
@@ -304,7 +306,7 @@ impl Broken {
         true
     }
 
-    /// How often the clock had broken at an instant; `None` within a break, or before those that are remembered.
+    /// Number of breaks of the clock at an instant; `None` within a break, or before the stored ones.
     fn before(&self, raw_ns: u64) -> Option<usize> {
         let remembered = self.forgotten == 0 || self.spans.first().is_some_and(|(from, _)| raw_ns > *from);
         let before = breaks_before(&self.spans, raw_ns).filter(|_| remembered)?;

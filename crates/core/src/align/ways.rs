@@ -1,11 +1,11 @@
-//! Who is heard of by way of whom: a tree over the pairs of clocks that packets bound from both sides.
+//! Indirect connections between clocks: a tree over the pairs that packets bound from both sides.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// Pairs of clocks, and the shortest ways among them. Where one pair more is known all of it is found anew, which happens once a pair.
+/// Pairs of clocks, and the shortest paths between them. A new pair rebuilds the tree, once per pair.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
-    /// Both ways round.
+    /// Both orders of each pair.
     pairs: BTreeSet<(u16, u16)>,
     /// By clock.
     places: Vec<Place>,
@@ -13,15 +13,15 @@ pub(super) struct Ways {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// The next one on the way to the first clock of all that hear of each other.
+    /// The next clock on the path to the first clock of the connected component.
     parent: Option<u16>,
     depth: u16,
-    /// How many those are.
+    /// Size of the component.
     size: u16,
 }
 
 impl Ways {
-    /// Those of these pairs.
+    /// The tree of these pairs.
     pub(super) fn of(pairs: impl IntoIterator<Item = (u16, u16)>) -> Self {
         let both = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         let mut ways = Ways { pairs: both, places: Vec::new() };
@@ -29,7 +29,7 @@ impl Ways {
         ways
     }
 
-    /// One pair more, or one less.
+    /// Adds or removes a pair.
     pub(super) fn set(&mut self, (a, b): (u16, u16), known: bool) {
         let (one, other) = ((a, b), (b, a));
         let changed = if known {
@@ -74,12 +74,12 @@ impl Ways {
         self.places = places;
     }
 
-    /// How many hear of each other where this one is, itself among them.
+    /// Size of the connected component of a clock, itself included.
     pub(super) fn size(&self, clock: u16) -> usize {
         self.places.get(usize::from(clock)).map_or(1, |place| usize::from(place.size).max(1))
     }
 
-    /// The clocks on the way from one to another, the first left out and the last not; nothing where there is none.
+    /// The clocks on the path from one to another, without the first and with the last; `None` without a path.
     pub(super) fn between(&self, from: u16, to: u16) -> Option<Vec<u16>> {
         let place = |clock: u16| self.places.get(usize::from(clock)).copied().unwrap_or_default();
         let (mut up, mut down) = (vec![from], vec![to]);
@@ -88,7 +88,7 @@ impl Ways {
             if a == b {
                 break;
             }
-            // The deeper one goes up.
+            // The deeper one moves up.
             let (side, at) = if place(a).depth >= place(b).depth { (&mut up, a) } else { (&mut down, b) };
             side.push(place(at).parent?);
         }

@@ -1,10 +1,10 @@
-//! A step between two hops in words a person would use. Finer than a [`Part`]: it names the layer.
+//! Words for a step between two hops. They are finer than a [`Part`]: they name the layer.
 
 use super::Part;
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
 
-/// What happened between two hops that follow each other; where hops between them are not served, which they are.
+/// The processing between two hops in path order, with the unserved hops between them.
 pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if from.direction() == Direction::Tx && to.direction() == Direction::Rx {
         return crossing(from, to).to_owned();
@@ -32,7 +32,7 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     }
 }
 
-/// A step over the wire, with what else lies between the two hops.
+/// A step over the wire, with the rest of the path between the two hops.
 fn crossing(from: Hop, to: Hop) -> &'static str {
     let sender = !matches!(from, Hop::DevXmit | Hop::DevDone);
     let receiver = to != Hop::DevRecv;
@@ -44,14 +44,14 @@ fn crossing(from: Hop, to: Hop) -> &'static str {
     }
 }
 
-/// Whether no hop a packet of this protocol passes lies between the two.
+/// True if packets of this protocol pass no hop between the two.
 fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
     let (Some(a), Some(b)) = (from.path_index(), to.path_index()) else { return false };
     let between = Hop::path().get(a + 1..b).unwrap_or_default();
     b > a && between.iter().all(|hop| !passes(*hop, proto))
 }
 
-/// Whether a packet of this protocol passes the hop.
+/// True if a packet of this protocol passes the hop.
 pub const fn passes(hop: Hop, proto: Proto) -> bool {
     match hop {
         Hop::TcpSend | Hop::TcpXmit | Hop::TcpRecv => proto.0 == Proto::TCP.0,

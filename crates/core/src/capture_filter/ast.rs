@@ -1,4 +1,4 @@
-//! What a capture filter is made of, and how it is written.
+//! The syntax tree of a capture filter, and its text form.
 
 use super::parse::PROTOCOLS;
 use crate::condition::{self, write_name};
@@ -9,23 +9,23 @@ use std::fmt;
 /// A condition.
 pub type Expr = condition::Expr<Test>;
 
-/// One comparison for equality, or for lying in a range.
+/// One comparison: equality, or membership in a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// What is compared.
+    /// The compared field.
     pub field: Field,
     /// With what.
     pub value: Value,
 }
 
-/// What an event is asked for.
+/// A property of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// The CPU.
     Cpu,
     /// The hop.
     Hop,
-    /// Which way packets go there.
+    /// Direction of packets at the hop.
     Dir,
     /// IP protocol.
     Proto,
@@ -61,10 +61,10 @@ pub enum Field {
     Container,
 }
 
-/// What it is compared with.
+/// The operand of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// From the first to the last number. None lies in a range that ends before it begins.
+    /// From the first to the last number. A range that ends before it begins is empty.
     Range(u64, u64),
     /// A name that has yet to be looked up on the host.
     Name(String),
@@ -77,7 +77,7 @@ pub enum Value {
 }
 
 impl Field {
-    /// Every field.
+    /// All fields.
     pub const ALL: [Field; 19] = [
         Self::Cpu,
         Self::Hop,
@@ -135,7 +135,7 @@ impl Field {
         }
     }
 
-    /// Whether it is a matter of the process, which only the socket layer sees at work.
+    /// True for a property of the process, which is available only at the socket layer.
     pub const fn is_of_process(self) -> bool {
         matches!(self, Self::Tgid | Self::Comm | Self::Uid | Self::Cgroup | Self::Container)
     }

@@ -1,23 +1,23 @@
-//! What each hop can know of what a filter asks for: the table of `docs/filters.md`.
+//! The fields available at each hop: the table of `docs/filters.md`.
 
 use super::Field;
 use crate::hop::{Direction, Hop, Layer};
 
-/// How a hop comes to know a field.
+/// The source of a field at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knows {
-    /// From what stands before it (as far as the socket or packet has it: a socket without a peer has no remote end).
+    /// The socket or packet at the hop, as far as it has the field: a socket without a peer has no remote end.
     Itself,
-    /// From what is remembered of the socket, once that was seen at the socket layer.
+    /// The stored data of the socket, after its first event at the socket layer.
     Remembered,
-    /// Not at all.
+    /// Not available.
     Never,
 }
 
-/// How `hop` comes to know `field`. Says the same as `bpf/filter.h` and those who call it.
+/// The source of `field` at `hop`. Must agree with `bpf/filter.h` and its callers.
 pub fn knows(hop: Hop, field: Field) -> Knows {
     let sched = hop.layer() == Layer::Sched;
-    // a wake-up knows the socket that caused it; the scheduler's own events know none
+    // a wake-up has the socket that caused it; the scheduler's own events have none
     let woken = matches!(hop, Hop::TaskWake | Hop::TaskRun);
     let of_socket = match (sched, woken) {
         (false, _) => Knows::Itself,
@@ -43,7 +43,7 @@ pub fn knows(hop: Hop, field: Field) -> Knows {
             _ => Knows::Itself,
         },
         Field::Socket => match hop {
-            // on its way in a packet has no socket yet; a dropped one has none any more
+            // a received packet has no socket yet, and a dropped one has none any more
             Hop::DevRecv | Hop::IpPre | Hop::IpIn | Hop::SkbDrop => Knows::Never,
             _ if sched && !woken => Knows::Never,
             _ => Knows::Itself,

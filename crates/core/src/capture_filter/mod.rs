@@ -1,4 +1,4 @@
-//! The capture filter: which events the kernel keeps, as a line of text.
+//! The capture filter: selects the events that the kernel records, as a line of text.
 //!
 //! ```text
 //! port 443 and not comm = sshd
@@ -6,15 +6,16 @@
 //! container = 4fa2 and hop = dev.xmit
 //! ```
 //!
-//! Words, signs and precedence are those of the journeys' filter ([`crate::filter`]); the `=` may be left out, and numbers
+//! Words, signs and precedence are those of the journeys' filter ([`crate::filter`]); the `=` may be left out,
+//! and numbers
 //! can be ranges (`port 8000-8099`).
 //!
-//! | word | what | kind |
+//! | word | meaning | kind |
 //! |---|---|---|
-//! | `cpu` | the CPU it happened on | number |
-//! | `hop` | where | a hop's name |
+//! | `cpu` | CPU of the event | number |
+//! | `hop` | hop of the event | a hop's name |
 //! | `dir` | `tx`, `rx`, `off` (hops off a packet's path) | |
-//! | `proto` | `tcp`, `udp`, `icmp`, `icmp6` (alone they mean the same) or a number | |
+//! | `proto` | `tcp`, `udp`, `icmp`, `icmp6` (also valid alone) or a number | |
 //! | `netns` | network namespace: name, inode number or path | |
 //! | `iface` | interface: name or index | |
 //! | `host`, `src`, `dst` | address or prefix of either end, the sender, the receiver | |
@@ -22,14 +23,15 @@
 //! | `len` | payload, bytes | number |
 //! | `socket` | the socket's cookie | number |
 //! | `tgid` (`pid`) | process | number |
-//! | `comm` | its name, whole | |
-//! | `uid` (`user`) | its user: name or number | |
+//! | `comm` | complete name of the process | |
+//! | `uid` (`user`) | user of the process: name or number | |
 //! | `cgroup` | at or below a cgroup: path or id | |
-//! | `container` | at or below the cgroup whose name holds this id | |
+//! | `container` | at or below the cgroup whose name contains this id | |
 //!
-//! **What a hop cannot know, it does not guess.** An event is kept only if the filter certainly holds: a comparison with
-//! something unknown is neither true nor false, and neither is its opposite. (The journeys' filter, which looks at what
-//! is already there, takes such a comparison for false.) The kernel counts these events apart, as *undecided*.
+//! **Unknown fields are not guessed.** An event is kept only if the filter certainly matches: a comparison with
+//! an unknown field is neither true nor false, and neither is its negation. (The journeys' filter, which works
+//! on recorded data, treats such a comparison as false.) The kernel counts these events separately, as
+//! *undecided*.
 
 mod ast;
 mod knows;
@@ -52,29 +54,29 @@ pub struct CaptureFilter {
 }
 
 impl CaptureFilter {
-    /// Reads a filter. An error says where it stands and what would do.
+    /// Parses a filter. The error has the position and a valid example.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         parse::parse(text).map(|root| CaptureFilter { root })
     }
 
-    /// What it is made of.
+    /// The syntax tree.
     pub fn expr(&self) -> &Expr {
         &self.root
     }
 
-    /// Both conditions.
+    /// Conjunction of two filters.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let alone = self.clone();
         Expr::all(vec![self.root, other.root]).map_or(alone, |root| CaptureFilter { root })
     }
 
-    /// One comparison as a filter.
+    /// A filter of one comparison.
     pub fn of(test: Test) -> Self {
         CaptureFilter { root: Expr::Test(test) }
     }
 
-    /// The fields it asks for, each once.
+    /// The fields of the filter, each once.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = Vec::new();
         self.root.tests(&mut |test| {
@@ -85,7 +87,7 @@ impl CaptureFilter {
         fields
     }
 
-    /// Of `hops`, those that can never know something the filter asks for: a field, and where it is unknown.
+    /// The fields of the filter that some of `hops` can never have, each with those hops.
     pub fn blind_spots(&self, hops: HopSet) -> Vec<(Field, HopSet)> {
         let blind =
             |field: Field| -> HopSet { hops.iter().filter(|hop| knows(*hop, field) == Knows::Never).collect() };
@@ -96,7 +98,7 @@ impl CaptureFilter {
             .collect()
     }
 
-    /// Whether it asks for what hops below the socket layer know only by remembering sockets.
+    /// True if the filter uses fields that hops below the socket layer have only from stored sockets.
     pub fn needs_memory(&self) -> bool {
         self.fields().into_iter().any(Field::is_of_process)
     }

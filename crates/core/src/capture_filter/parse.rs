@@ -1,4 +1,4 @@
-//! From words to comparisons of events.
+//! Parser of event comparisons.
 
 use super::ast::{Expr, Field, Test, Value, direction};
 use crate::condition::{self, FilterError, Kind, Op, Parser, Problem};

@@ -1,28 +1,29 @@
-//! The capture filter asked in user space: by an agent, for each of its clients, of events that the kernel kept.
+//! Evaluation of the capture filter in user space: an agent applies the filter of each client to events that
+//! the kernel kept.
 //!
-//! Says the same as the kernel does, but for what is remembered of processes: that is the business of whoever asks.
+//! The result agrees with the kernel's, except for stored process data, which the caller handles.
 
 use super::{CaptureFilter, Expr, Field, Knows, Test, Value, knows};
 use crate::flow::{Flow, Proto, Task};
 use crate::hop::{Direction, Hop};
 use crate::node::NodeInfo;
 
-/// What is known of an event.
+/// The available data of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// Where.
+    /// The hop.
     pub hop: Hop,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u16,
     /// Its protocol.
     pub proto: Proto,
-    /// Its interface's index; 0 where there is none.
+    /// Index of its interface; 0 without one.
     pub ifindex: u32,
     /// Payload bytes.
     pub len: u32,
-    /// The socket's cookie; 0 where it is not known.
+    /// The socket's cookie; 0 if unknown.
     pub socket: u64,
-    /// Its flow, where it has one.
+    /// Its flow, if any.
     pub flow: Option<&'a Flow>,
     /// The process whose data it is, as far as that is remembered.
     pub task: Option<&'a Task>,
@@ -31,12 +32,13 @@ pub struct Sight<'a> {
 }
 
 impl CaptureFilter {
-    /// Whether it holds for an event; `None` where that cannot be known.
+    /// Evaluates the filter for an event; `None` if undecided.
     pub fn holds(&self, sight: &Sight<'_>) -> Option<bool> {
         holds(self.expr(), sight)
     }
 
-    /// A comparison with a name that only its host can look up: of a user or an interface. [`CaptureFilter::holds`] never knows it.
+    /// A comparison with a user's or interface's name, which only its host can resolve.
+    /// [`CaptureFilter::holds`] cannot decide it.
     pub fn needs_its_host(&self) -> Option<Field> {
         let mut found = None;
         self.expr().tests(&mut |test| {
@@ -115,7 +117,7 @@ fn compare(test: &Test, sight: &Sight<'_>) -> Option<bool> {
     }
 }
 
-/// Whether one end has it, the sender's, or the receiver's, by which is asked for.
+/// Tests either end, the sender's or the receiver's, according to the field.
 fn ends(field: Field, sight: &Sight<'_>, has: impl Fn(&std::net::SocketAddr) -> Option<bool>) -> Option<bool> {
     let Flow { local, remote, .. } = sight.flow?;
     let leaves = match (sight.hop, sight.hop.direction()) {
@@ -142,7 +144,7 @@ fn netns(netns: u32, value: &Value, info: &NodeInfo) -> Option<bool> {
     Some(known.netns == netns)
 }
 
-/// Whether a cgroup is, or lies below, the one that is meant.
+/// True if a cgroup is the given one or below it.
 fn cgroup(id: u64, test: &Test, info: &NodeInfo) -> Option<bool> {
     let Value::Name(name) = &test.value else { return None };
     if test.field == Field::Cgroup && name.parse() == Ok(id) {
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(judge("port 443", |sight| sight.flow = None), None);
         assert_eq!(judge("iface 2", |sight| sight.hop = Hop::AppSend), None);
         assert_eq!(judge("src 10.0.0.1", |sight| sight.hop = Hop::SkbDrop), None);
-        // What is certain whatever the unknown is, is certain.
+        // A result independent of the unknown value is certain.
         assert_eq!(judge("socket 5 and udp", |_| {}), Some(false));
         assert_eq!(judge("socket 5 or tcp", |_| {}), Some(true));
         assert_eq!(judge("port 80", |sight| sight.proto = Proto::ICMP), Some(false));

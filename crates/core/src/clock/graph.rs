@@ -1,8 +1,9 @@
-//! Many nodes at one instant: what all pairs' bounds together say about each pair.
+//! Many nodes at one instant: the bounds of each pair from the bounds of all pairs.
 //!
-//! Nodes are vertices; `θ_B − θ_A ≤ U` is an edge A→B of weight `U`, `θ_B − θ_A ≥ L` an edge B→A of weight `−L`. The tightest
-//! bound of any two nodes is the shortest path between them (Patt-Shamir and Rajsbaum: no method can do better), and a
-//! cycle of negative weight says that its nodes contradict each other. UTC is a node like any other.
+//! Nodes are vertices; `θ_B − θ_A ≤ U` is an edge A→B of weight `U`, `θ_B − θ_A ≥ L` an edge B→A of weight
+//! `−L`. The tightest bound of any two nodes is the shortest path between them (Patt-Shamir and Rajsbaum: no
+//! method can do better). A cycle of negative weight proves that its nodes contradict each other. UTC is a node
+//! like any other.
 
 use super::pair::Bounds;
 use thiserror::Error;
@@ -18,7 +19,7 @@ const FAR: i128 = i128::MAX / 4;
 pub struct Contradiction {
     /// The nodes of a cycle of negative weight, in its order.
     pub nodes: Vec<usize>,
-    /// How negative it is: the bounds would have to be wrong by this much in all.
+    /// Weight of the cycle, negated: the minimum total error of the bounds.
     pub by_ns: u64,
 }
 
@@ -30,7 +31,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// So many nodes of which nothing is known.
+    /// A graph of this number of nodes without bounds.
     pub fn new(nodes: usize) -> Self {
         Graph { nodes, edges: Vec::new() }
     }
@@ -75,8 +76,8 @@ impl Graph {
         Ok(Solution { nodes: n, paths })
     }
 
-    /// The same with UTC: bounds of `UTC − θ_i` for some nodes `i`. Those that the packets refute are left out; returns
-    /// whose they were too, for a person to hear of it.
+    /// The same with UTC: bounds of `UTC − θ_i` for some nodes `i`. Bounds that the packets refute are left
+    /// out; their nodes are returned for display.
     pub fn solve_with_utc(&self, utc: &[(usize, Bounds)]) -> Result<(Solution, Vec<usize>), Contradiction> {
         self.check()?;
         let mut left: Vec<(usize, Bounds)> = utc.to_vec();
@@ -89,7 +90,7 @@ impl Graph {
             let Err(contradiction) = graph.check() else {
                 return graph.solve().map(|solution| (solution, refuted));
             };
-            // A cycle goes through UTC once, between two of the nodes; either may be the one that is wrong.
+            // A cycle passes UTC once, between two of the nodes; either may be the wrong one.
             let cycle = &contradiction.nodes;
             let Some(at) = cycle.iter().position(|node| *node == self.nodes) else { return Err(contradiction) };
             let beside = [cycle[(at + cycle.len() - 1) % cycle.len()], cycle[(at + 1) % cycle.len()]];
@@ -104,7 +105,7 @@ impl Graph {
         }
     }
 
-    /// Looks for a cycle of negative weight (Bellman and Ford).
+    /// Searches for a cycle of negative weight (Bellman and Ford).
     fn check(&self) -> Result<(), Contradiction> {
         let mut reach = vec![0_i128; self.nodes];
         let mut from_edge: Vec<Option<usize>> = vec![None; self.nodes];

@@ -1,15 +1,16 @@
-//! Clocks: how those of one node stand to each other, and those of two.
+//! Clocks: the relations between the clocks of one node, and between those of two.
 //!
-//! One question is answered here: *what is the interval in which the true time difference of two nodes lies, at any
-//! instant, and which assumption does that rest on?* An estimate without that interval is not given.
+//! The problem: *the interval that contains the true time difference of two nodes at any instant, and the
+//! assumption behind it.* No estimate is given without that interval.
 //!
-//! * On a node, events carry `CLOCK_MONOTONIC`, which NTP slews. [`NodeClock`] turns it into **R**, the unslewed
-//!   `CLOCK_MONOTONIC_RAW`, and into UTC, with an error bound ([`UtcMap`] is the same for reading only, without bounds).
-//! * Between two nodes, [`pair`] turns packets into bounds of `D(a) = R_B − R_A` at the instant `R_A = a`.
-//! * Between many nodes, [`graph`] makes one consistent time line of the bounds of all pairs.
+//! * On a node, events carry `CLOCK_MONOTONIC`, which NTP slews. [`NodeClock`] converts it to **R**, the
+//!   unslewed `CLOCK_MONOTONIC_RAW`, and to UTC, with an error bound ([`UtcMap`] is the same for display only,
+//!   without bounds).
+//! * Between two nodes, [`pair`] computes bounds of `D(a) = R_B − R_A` at the instant `R_A = a` from packets.
+//! * Between many nodes, [`graph`] combines the bounds of all pairs into one consistent time line.
 //!
-//! Instants on a node are `u64` nanoseconds, differences `i64`; arithmetic between them is checked or done in `i128`, so
-//! that nothing wraps. The method is described in `docs/clock.md`.
+//! Instants on a node are `u64` nanoseconds, differences `i64`; arithmetic between them is checked or in
+//! `i128`, so that nothing wraps. The method is described in `docs/clock.md`.
 
 pub mod graph;
 mod node;

@@ -3,8 +3,8 @@
 use super::pair::UtcReading;
 use super::{Break, ClockSample};
 
-/// The rate of `CLOCK_MONOTONIC` against R differs from one by this at most where no sample says more: the kernel's own limit
-/// for a frequency correction (`MAXFREQ`), parts per million.
+/// Maximum rate difference of `CLOCK_MONOTONIC` against R without a sample: the kernel's own limit for a
+/// frequency correction (`MAXFREQ`), parts per million.
 const SLEW_PPM: u64 = 500;
 
 /// A value and how far it may be off, nanoseconds.
@@ -16,12 +16,12 @@ pub struct Reading {
     pub error_ns: u64,
 }
 
-/// How one clock of a node maps to another, given by samples in order of time.
+/// The map from one clock of a node to another, from samples in order of time.
 ///
-/// Between two samples the map is a straight line. What lies between may have a kink, because NTP changes the rate when it
-/// likes; with the rate somewhere among those before, in and after the interval, the line is off by no more than
-/// `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval, and that is part of the error. Beyond the
-/// first and the last sample the error grows with 500 ppm. The map never runs backwards.
+/// Between two samples the map is a straight line. The true map may have a kink there, because NTP changes the
+/// rate at any time. Its rate lies among those before, in and after the interval. So the error of the line is
+/// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval, which is part of the
+/// bound. Outside the samples the error grows with 500 ppm. The map is monotonic.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClock {
     samples: Vec<ClockSample>,
@@ -35,12 +35,12 @@ const MONOTONIC: Axis = |s| s.monotonic_ns;
 const RAW: Axis = |s| s.raw_ns;
 
 impl NodeClock {
-    /// An empty map: nothing is known.
+    /// An empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a sample. One that is not newer than the newest on both clocks is left out: time does not run backwards.
+    /// Adds a sample. A sample that is not newer on both clocks is ignored: time does not run backwards.
     pub fn push(&mut self, sample: ClockSample) {
         let newer = |last: &ClockSample| {
             let clocks: [Axis; 3] = [EVENTS, MONOTONIC, RAW];
@@ -61,8 +61,8 @@ impl NodeClock {
         self.samples.last().copied()
     }
 
-    /// From the second sample to the last but one, on the clock that events carry: there the map does not change any more, and its
-    /// error allows for whatever rate began meanwhile.
+    /// From the second sample to the last but one, on the events' clock. There the map is final, and its error
+    /// covers any rate that began meanwhile.
     pub fn settled_ns(&self) -> Option<(u64, u64)> {
         let last = self.samples.len().checked_sub(2)?;
         Some((self.samples.get(1)?.event_ns(), self.samples.get(last)?.event_ns()))
@@ -75,8 +75,8 @@ impl NodeClock {
         }
     }
 
-    /// Where R itself broke, on R: between the two instants of each. What was known of its difference to another node's clock
-    /// holds no longer.
+    /// Breaks of R itself, on R: each between two instants. Earlier differences to another node's clock are
+    /// invalid after one.
     pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
         self.samples.windows(2).filter_map(|pair| {
             let [before, next] = pair else { return None };
@@ -94,7 +94,7 @@ impl NodeClock {
         self.map(raw_ns, RAW, EVENTS)
     }
 
-    /// UTC at an instant of R, where something vouched for it before and after and nobody set the clock in between.
+    /// UTC at an instant of R, if external bounds exist before and after and the clock was not set between.
     pub fn utc(&self, raw_ns: u64) -> Option<UtcReading> {
         let after =
             self.samples.partition_point(|s| s.raw_ns <= raw_ns).min(self.samples.len().checked_sub(1)?);
@@ -122,7 +122,8 @@ impl NodeClock {
         let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
         let anchor = self.samples.get(known)?;
         let mut raw_ns = anchor.raw_ns.checked_add(utc_ns.abs_diff(anchor.realtime_ns))?;
-        // R and UTC drift apart by parts in a thousand at most: each look is right to a thousandth of the one before.
+        // R and UTC drift apart by parts in a thousand at most: each iteration reduces the error a
+        // thousandfold.
         for _ in 0..4 {
             let seen = self.utc(raw_ns)?;
             raw_ns = raw_ns.checked_add_signed(utc_ns.checked_sub(seen.utc_ns)?)?;
@@ -146,14 +147,14 @@ impl NodeClock {
         Some(Reading { ns: u64::try_from(ns).ok()?, error_ns })
     }
 
-    /// How far the line between the samples `after − 1` and `after` may be from the truth `since` its beginning, when the
-    /// rate in between was one of those around.
+    /// Maximum error of the line between the samples `after − 1` and `after`, `since` its beginning, for a rate
+    /// among the neighbouring ones.
     fn kink_ns(&self, after: usize, from: Axis, to: Axis, since: i128) -> u64 {
         let gain = |i: usize| {
             let (one, two) = (self.samples.get(i.checked_sub(1)?)?, self.samples.get(i)?);
             let run = i128::from(from(two)) - i128::from(from(one));
             let gain = i128::from(to(two)) - i128::from(to(one)) - run;
-            // Both samples may be off by half their widths, and so may what looks like one rate or two.
+            // Both samples have an error of up to half their widths, and so does an apparent change of rate.
             let doubt = f64::from(one.width_ns) / 2.0 + f64::from(two.width_ns) / 2.0;
             let run_ns = run.max(1) as f64;
             Some((gain as f64 / run_ns, doubt / run_ns, run))
@@ -161,7 +162,7 @@ impl NodeClock {
         let Some((own, own_doubt, run)) = gain(after) else { return 0 };
         let around = [after.checked_sub(1).and_then(gain), gain(after + 1)];
         let slew = SLEW_PPM as f64 / 1e6;
-        // At an end of the samples nothing is known about the rate on the other side.
+        // At an end of the samples the rate on the other side is unknown.
         let known = around.iter().all(Option::is_some);
         let rates = around.into_iter().flatten();
         let (mut low, mut high) = rates
@@ -171,7 +172,7 @@ impl NodeClock {
         if !known {
             (low, high) = (low.min(own - slew), high.max(own + slew));
         }
-        // The truth lies in the parallelogram that the flattest and the steepest rate span between the two ends.
+        // The truth lies in the parallelogram of the flattest and the steepest rate between the two ends.
         let (since, left) = (since as f64, (run - since) as f64);
         let above = ((high - own) * since).min((own - low) * left);
         let below = ((own - low) * since).min((high - own) * left);
@@ -179,8 +180,8 @@ impl NodeClock {
     }
 }
 
-/// How far a sample of this width may be from the truth: half of it, by a clock that may be slewed by a tenth, and what
-/// three readings in whole nanoseconds leave out.
+/// Maximum error of a sample of this width. It is half the width, by a clock slewed by up to a tenth, plus the
+/// rounding of three readings to nanoseconds.
 fn half_ns(width_ns: u32) -> u64 {
     (u64::from(width_ns) * 9).div_ceil(16) + 3
 }
@@ -209,7 +210,7 @@ mod tests {
             clock.push(sample(1_000_000 * i + 500, 1_000_100 * i + 7_000));
         }
         let raw = clock.raw_ns(4_500_500).unwrap();
-        // Half a width, and half a width more amid the samples: a kink as small as their noise is not seen.
+        // Half a width, and another half amid the samples: a kink within their noise is invisible.
         assert_eq!(raw.ns, 4_500_450 + 7_000);
         assert!((105..=112).contains(&raw.error_ns), "{raw:?}");
         let back = clock.event_ns(raw.ns).unwrap();

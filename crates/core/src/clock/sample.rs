@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 /// One reading of a node's clocks at the same instant, to within `width_ns`.
 ///
-/// Events carry `CLOCK_MONOTONIC`, which NTP slews; geometry between hosts needs `CLOCK_MONOTONIC_RAW`; people
+/// Events carry `CLOCK_MONOTONIC`, which NTP slews; geometry between hosts needs `CLOCK_MONOTONIC_RAW`; users
 /// read UTC. A session carries samples of the map between the three, never a single offset.
 ///
-/// What comes after `width_ns` says when the map breaks and who steers it. A recording made by an older version does not
-/// have it; it has the values of `ClockSample::default()` then.
+/// The fields after `width_ns` describe breaks and the steering of the clock. A recording by an older version
+/// lacks them; they then have the values of `ClockSample::default()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSample {
@@ -20,15 +20,16 @@ pub struct ClockSample {
     pub realtime_ns: i64,
     /// The three were read within this many nanoseconds: the sample's error is at most half of it.
     pub width_ns: u32,
-    /// How long the host has been asleep since it booted (`CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`), to within some width.
+    /// Total sleep time of the host since boot (`CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`), to within some
+    /// width.
     pub suspended_ns: u64,
-    /// `CLOCK_TAI` less `CLOCK_REALTIME`, seconds; 0 where nobody told the kernel.
+    /// `CLOCK_TAI` minus `CLOCK_REALTIME`, seconds; 0 if the kernel does not have it.
     pub tai_offset_s: i32,
-    /// How often `CLOCK_REALTIME` was set since the capture began.
+    /// Number of times `CLOCK_REALTIME` was set since the capture began.
     pub realtime_steps: u32,
-    /// What the kernel counts time with.
+    /// The kernel's clock source.
     pub clocksource: Clocksource,
-    /// By how much the kernel was told to correct its rate: `adjtimex`'s `freq`, parts per million times 2¹⁶.
+    /// The kernel's frequency correction: `adjtimex`'s `freq`, parts per million times 2¹⁶.
     pub frequency: i64,
     /// `adjtimex`'s `status`: `STA_PLL` 1 and the other bits of `linux/timex.h`.
     pub status: u32,
@@ -39,7 +40,7 @@ pub struct ClockSample {
     pub stamp_ns: u64,
 }
 
-/// What a kernel counts time with (`current_clocksource`). Numbers never change meaning.
+/// A kernel's clock source (`current_clocksource`). Numbers never change meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -99,14 +100,14 @@ impl Clocksource {
     }
 }
 
-/// What happened to a node's clocks between two samples.
+/// A break of a node's clocks between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
-    /// The host slept: R stood still.
+    /// The host slept: R did not advance.
     Suspend,
     /// Another clocksource: R runs at another rate and may have jumped.
     Clocksource,
-    /// `CLOCK_REALTIME` was set, or the offset of TAI: only the way to UTC is broken.
+    /// `CLOCK_REALTIME` was set, or the offset of TAI: only the map to UTC is broken.
     Realtime,
 }
 
@@ -119,7 +120,7 @@ impl ClockSample {
         if self.stamp_ns == 0 { self.monotonic_ns } else { self.stamp_ns }
     }
 
-    /// What broke between this sample and the next one; the worst of it.
+    /// The worst break between this sample and the next one.
     pub fn break_before(&self, next: &ClockSample) -> Option<Break> {
         if next.suspended_ns.abs_diff(self.suspended_ns) > SLEEP_NS {
             return Some(Break::Suspend);
@@ -128,7 +129,7 @@ impl ClockSample {
         if known && self.clocksource != next.clocksource {
             return Some(Break::Clocksource);
         }
-        // A slew moves MONOTONIC and REALTIME alike, so their difference changes only when somebody sets it.
+        // A slew moves MONOTONIC and REALTIME alike, so their difference changes only by a set of the clock.
         let ahead = |s: &ClockSample| i128::from(s.realtime_ns) - i128::from(s.monotonic_ns);
         let moved = (ahead(next) - ahead(self)).unsigned_abs();
         let set = next.realtime_steps != self.realtime_steps || next.tai_offset_s != self.tai_offset_s;

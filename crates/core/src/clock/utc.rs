@@ -1,4 +1,4 @@
-//! From the clock that events carry to UTC, for reading.
+//! The map from the events' clock to UTC, for display.
 
 use super::ClockSample;
 
@@ -10,19 +10,19 @@ pub struct UtcMap {
 }
 
 impl UtcMap {
-    /// An empty map: nothing is known about UTC.
+    /// An empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a sample. Samples older than the newest are left out: time does not run backwards. Of those between which
-    /// nothing broke only the ends are kept, so that a map is as long as its clock was set often.
+    /// Adds a sample. Samples older than the newest are ignored: time does not run backwards. Between breaks
+    /// only the end samples are kept, so that the size of a map depends on the number of breaks.
     pub fn push(&mut self, sample: ClockSample) {
         if self.samples.last().is_some_and(|last| sample.event_ns() <= last.event_ns()) {
             return;
         }
         if let [.., before, last] = self.samples.as_slice() {
-            // The TSC is not slewed as UTC is: of it every sample tells something.
+            // The TSC is not slewed as UTC is: every sample of it carries information.
             let steady = |a: &ClockSample, b: &ClockSample| a.break_before(b).is_none() && b.stamp_ns == 0;
             if steady(before, last) && steady(last, &sample) && steady(before, &sample) {
                 self.samples.pop();
@@ -38,8 +38,8 @@ impl UtcMap {
             return None;
         };
         let since = i128::from(event_ns) - i128::from(before.event_ns());
-        // MONOTONIC and REALTIME run at one rate, whatever NTP does, and the TSC at one that is near; until somebody sets
-        // REALTIME: a straight line to a sample after that would be a time that no clock ever showed.
+        // MONOTONIC and REALTIME have one rate despite NTP, and the TSC a similar one, until REALTIME is set. A
+        // straight line to a sample after that would give times that no clock showed.
         let line = next.filter(|next| since > 0 && before.break_before(next).is_none());
         let rise = line.map_or(since, |next| {
             let run = i128::from(next.event_ns()) - i128::from(before.event_ns());
@@ -59,7 +59,7 @@ impl UtcMap {
         if let Some(next) = next.filter(|next| guess >= next.event_ns()) {
             return Some(next.event_ns().saturating_sub(1));
         }
-        // The two clocks drift apart by what a sample is wide: a second look is exact to a nanosecond.
+        // The two clocks drift apart by the width of a sample: a second iteration is exact to a nanosecond.
         let seen = self.utc_ns(guess)?;
         Some(at(guess, i128::from(utc_ns) - i128::from(seen)))
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(map.event_ns(500_000), Some(1_999), "no instant had it: the one before it was set");
         assert_eq!(map.event_ns(1_000_100), Some(2_100));
         assert_eq!(map.event_ns(4_900), Some(900));
-        // set back: what was shown twice is found the second time
+        // set back: for a time shown twice, the second instant is found
         map.push(sample(3_000, 800_000));
         assert_eq!(map.event_ns(1_000_100), Some(203_100));
     }

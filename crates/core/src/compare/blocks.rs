@@ -1,9 +1,9 @@
-//! Times in the order they came, so that neighbours that say the same do not count twice.
+//! Times in order of arrival, so that similar neighbours do not count twice.
 //!
-//! Journeys of one packet, of one burst, of one busy second of another program are alike. Counted as independent they
-//! would make chance look like a difference. So the times are kept in blocks of neighbours too (batch means, Schmeiser
-//! 1982): where the share below a quantile varies between blocks by more than a binomial does, n counts for less, by
-//! that factor (the design effect of Woodruff 1952 and Kish 1965).
+//! Journeys of one packet, of one burst, or of one busy second are alike. Counted as independent, they would
+//! make chance look like a difference. So the times are also stored in blocks of neighbours (batch means,
+//! Schmeiser 1982). The share below a quantile may vary between blocks by more than a binomial. n is then
+//! divided by that factor (the design effect of Woodruff 1952 and Kish 1965).
 
 use crate::stats::HopPairStats;
 
@@ -11,7 +11,7 @@ use crate::stats::HopPairStats;
 const BLOCKS: usize = 16;
 /// Times in the first blocks; doubled whenever there are too many blocks.
 const FIRST: u64 = 16;
-/// Fewer blocks say nothing about how they vary.
+/// Fewer blocks give no estimate of their variance.
 const FEWEST: usize = 4;
 
 /// Times, all together and in blocks of neighbours.
@@ -52,12 +52,12 @@ impl Blocks {
         }
     }
 
-    /// All of them.
+    /// All times.
     pub fn all(&self) -> &HopPairStats {
         &self.all
     }
 
-    /// So many independent times would say as much about the quantile `q`; at most as many as there are.
+    /// Effective number of independent times for the quantile `q`; at most their actual number.
     pub fn worth(&self, q: f64) -> u64 {
         let n = self.all.n();
         if self.full.len() < FEWEST {

@@ -1,17 +1,17 @@
-//! What chance alone explains: ranks around a quantile, intervals around a share, Student's t.
+//! Chance alone: ranks around a quantile, intervals around a share, Student's t.
 
 use super::blocks::Blocks;
 
-/// How often the interval of one quantile of one capture may miss the true figure.
+/// Probability that the interval of one quantile of one capture misses the true figure.
 pub const MISS: f64 = 0.005;
 
-/// The number of standard deviations that [`MISS`] stands for, both sides together.
+/// The number of standard deviations for [`MISS`], both sides together.
 const DEVIATIONS: f64 = 2.807;
 
 /// A share of a binomial below this is none.
 const NEGLIGIBLE: f64 = 1e-20;
 
-/// Times between which the quantile `q` lies, nanoseconds; `None` on the side where there are too few to say.
+/// Bounds of the quantile `q`, nanoseconds; `None` on a side with too few times.
 pub fn bounds_ns(times: &Blocks, q: f64) -> (Option<u64>, Option<u64>) {
     let (n, worth) = (times.all().n(), times.worth(q));
     let (low, high) = ranks(worth, q);
@@ -24,23 +24,25 @@ pub fn bounds_ns(times: &Blocks, q: f64) -> (Option<u64>, Option<u64>) {
     (low.map(|(low, _)| low), high.map(|(_, high)| high))
 }
 
-/// Independent journeys of a capture that an interval of its quantile `q` takes.
+/// Minimum number of independent journeys for an interval of the quantile `q`.
 pub fn least_journeys(q: f64) -> u64 {
     let tail = |q: f64| ((MISS / 2.0).ln() / q.ln()).ceil() as u64;
     tail(q).max(tail(1.0 - q))
 }
 
-/// Two ranks between whose values the quantile `q` of what n values were taken from lies, but for [`MISS`].
+/// Two ranks whose values enclose the quantile `q` of the distribution of n values, except with probability
+/// [`MISS`].
 ///
-/// The number B of values below the quantile is binomial. The value of rank l is above it if B < l, that of rank u below
-/// it if B >= u: l is the largest with P(B < l) <= MISS/2, u the smallest with P(B >= u) <= MISS/2.
+/// The number B of values below the quantile is binomial. The value of rank l is above it if B < l, that of
+/// rank u below it if B >= u: l is the largest with P(B < l) <= MISS/2, u the smallest with P(B >= u) <=
+/// MISS/2.
 fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     if n == 0 {
         return (None, None);
     }
     let odds = q / (1.0 - q);
     let mode = (((n + 1) as f64 * q) as u64).min(n);
-    // Shares relative to the mode's, outwards until nothing is left: no factorial, about ten deviations each way.
+    // Shares relative to the mode's, outwards until they vanish: no factorial, about ten deviations each way.
     let (mut up, mut down) = (vec![1.0], Vec::new());
     let (mut k, mut share) = (mode, 1.0);
     while k < n && share > NEGLIGIBLE {
@@ -71,13 +73,13 @@ fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     ((low >= 1).then_some(low), (high <= n).then_some(high))
 }
 
-/// Student's t that is exceeded, either way, with a probability of `miss`; `freedom` is at least 1.
+/// The two-sided quantile of Student's t for a probability of `miss`; `freedom` is at least 1.
 pub fn student(freedom: usize, miss: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while exceeded(freedom, high) > miss {
         (low, high) = (high, high * 2.0);
     }
-    // Sixty halvings are as far as an f64 goes.
+    // Sixty bisections exhaust the precision of an f64.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if exceeded(freedom, middle) > miss { low = middle } else { high = middle }
@@ -101,7 +103,7 @@ fn exceeded(freedom: usize, t: f64) -> f64 {
     1.0 - inside
 }
 
-/// Whether two shares differ by more than chance explains: their intervals (Wilson 1927) do not touch.
+/// True if two shares differ by more than chance: their intervals (Wilson 1927) are disjoint.
 pub fn shares_differ(a: (u64, u64), b: (u64, u64)) -> bool {
     let ((low_a, high_a), (low_b, high_b)) = (wilson(a), wilson(b));
     low_a > high_b || low_b > high_a
@@ -140,7 +142,7 @@ mod tests {
             assert_eq!(ranks(n, q), expected, "n={n} q={q}");
         }
         assert_eq!((least_journeys(0.5), least_journeys(0.99)), (9, 597));
-        // Many: as the normal distribution has it.
+        // Large n: the normal distribution.
         let (low, high) = ranks(1_000_000, 0.5);
         assert!(low.unwrap().abs_diff(500_000 - 1_403) <= 2 && high.unwrap().abs_diff(500_000 + 1_404) <= 2);
     }

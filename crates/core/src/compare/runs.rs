@@ -1,27 +1,28 @@
-//! What several runs of one side say: how much runs of the same thing differ, and whether two sides differ by more.
+//! Several runs per side: the spread between runs of the same system, and the test whether two sides differ by
+//! more.
 //!
-//! Each run gives one figure. The figures of a side scatter around their mean, and by how much tells what a difference of
-//! the two means is worth: Student's interval with the spread of both sides together, *The Probable Error of a Mean*
-//! (1908). What chance does within a run is in that spread too, but two or three runs can lie close together by luck or
-//! because a bucket of a histogram holds them all; so the interval is never narrower than what the runs' own intervals
-//! come to.
+//! Each run gives one figure. The spread of a side's figures around their mean determines the significance of a
+//! difference of the two means. The interval is Student's with the spread of both sides together, *The Probable
+//! Error of a Mean* (1908). That spread includes chance within a run. But two or three runs can be close by
+//! luck, or because one histogram bucket holds them all. So the interval is never narrower than the runs' own
+//! intervals imply.
 //!
-//! Below [`LEAST_RUNS`] a side, or with a run too short for an interval of its own, there is no interval.
+//! Below [`LEAST_RUNS`] per side, or with a run too short for an interval of its own, there is no interval.
 
 use super::blocks::Blocks;
 use super::interval::{bounds_ns, student};
 
-/// Runs a side that an interval takes. Two runs of one side agree by luck too often.
+/// Minimum number of runs per side for an interval. Two runs of one side agree by luck too often.
 pub const LEAST_RUNS: usize = 3;
 
-/// A quantile of one run, and where the true one may lie.
+/// A quantile of one run, and its interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     pub ns: u64,
-    /// `None` where there are too few to say.
+    /// `None` with too few times.
     pub low_ns: Option<u64>,
     pub high_ns: Option<u64>,
-    /// So many independent journeys would say as much.
+    /// Effective number of independent journeys.
     pub worth: u64,
 }
 
@@ -47,8 +48,8 @@ pub fn spread(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(((squares(a) + squares(b)) / freedom as f64).sqrt())
 }
 
-/// The interval of the difference of two means, from how much runs of one side differ. It misses with a probability of
-/// `miss`. `None` with too few runs.
+/// The interval of the difference of two means, from the spread between runs of one side. It misses with a
+/// probability of `miss`. `None` with too few runs.
 pub fn between(a: &[f64], b: &[f64], miss: f64) -> Option<(f64, f64)> {
     if a.len().min(b.len()) < LEAST_RUNS {
         return None;
@@ -87,8 +88,8 @@ pub fn interval(a: &[Estimate], b: &[Estimate], miss: f64) -> Option<(f64, f64)>
     Some((low.min(least) - bucket_ns(b), high.max(most) + bucket_ns(a)))
 }
 
-/// Width of the widest bucket that a figure of these runs comes from, nanoseconds: a histogram of two significant digits has
-/// 128 buckets to a doubling.
+/// Width of the widest histogram bucket of these runs' figures, nanoseconds: two significant digits give 128
+/// buckets per doubling.
 fn bucket_ns(side: &[Estimate]) -> f64 {
     let widths = side.iter().map(|run| 1_u64 << run.ns.max(1).ilog2().saturating_sub(7));
     widths.max().unwrap_or(0) as f64

@@ -1,4 +1,5 @@
-//! One of the two sides of a comparison: runs of the same thing, each a recording, added up one after the other.
+//! One of the two sides of a comparison: runs of the same system, each a recording, added up one after the
+//! other.
 
 use super::Summary;
 use super::blocks::Blocks;
@@ -10,7 +11,7 @@ use crate::journey::{Journey, Rung, Verdict};
 use crate::node::NodeInfo;
 use std::collections::BTreeMap;
 
-/// One recording while it is read. Memory grows with protocols and hops, not with time.
+/// One recording during the read. Memory grows with protocols and hops, not with time.
 #[derive(Clone, Debug)]
 pub struct Run {
     info: NodeInfo,
@@ -25,13 +26,13 @@ pub struct Run {
 /// One protocol of one run.
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    /// From the first hop to the last, by these two.
+    /// Totals by first and last hop.
     totals: BTreeMap<(Hop, Hop), Sum>,
     steps: BTreeMap<(Hop, Hop), Sum>,
     counts: Counts,
 }
 
-/// How the journeys of one protocol ended.
+/// Verdict counts of the journeys of one protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     /// Journeys by kind of verdict.
@@ -47,7 +48,7 @@ struct Sum {
     ns: u128,
 }
 
-/// What is kept of the times of one step in one run.
+/// Stored summary of the times of one step in one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub n: u64,
@@ -56,7 +57,7 @@ pub(super) struct Times {
     pub p99: Estimate,
 }
 
-/// What is kept of one protocol of one run.
+/// Stored summary of one protocol of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Folded {
     pub totals: BTreeMap<(Hop, Hop), Times>,
@@ -64,7 +65,7 @@ pub(super) struct Folded {
     pub counts: Counts,
 }
 
-/// Runs of the same thing. A run that was added takes some kilobytes.
+/// Runs of the same system. An added run takes some kilobytes.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     pub(super) infos: Vec<NodeInfo>,
@@ -127,7 +128,7 @@ impl Run {
                     None => self.disordered += 1,
                 }
             }
-            // `dev.done` stands beside the way: the next step begins where it began.
+            // `dev.done` is off the path: the next step has the same beginning.
             if rung.hop != Hop::DevDone {
                 first = first.or(Some(rung));
                 before = Some(rung);

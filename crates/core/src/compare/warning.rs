@@ -1,4 +1,4 @@
-//! What makes two captures hard to compare.
+//! Differences that make two captures hard to compare.
 
 use super::runs::LEAST_RUNS;
 use super::{OtherWay, Protocol, Side};
@@ -17,14 +17,14 @@ pub enum Which {
     B,
 }
 
-/// Something that differs besides the times. Serialises as its text.
+/// A difference other than the times. Serialises as its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// Taken on two hosts.
+    /// Captures of two hosts.
     Host(String, String),
-    /// Taken on two kernels.
+    /// Captures of two kernels.
     Kernel(String, String),
-    /// Not as many CPUs.
+    /// Different numbers of CPUs.
     Cpus(String, String),
     /// Too few captures of A or of B for an interval.
     TooFewRuns(usize, usize),
@@ -34,27 +34,27 @@ pub enum Warning {
         hop: Hop,
         /// Which capture does not have it.
         not_in: Which,
-        /// Why it could not be had; `None` if it was not asked for.
+        /// The reason why it is not available; `None` if it was not requested.
         because: Option<String>,
     },
     /// A hop that two kinds of probe served.
     Backend(Hop, Backend, Backend),
     /// Journeys that began or ended elsewhere than most of both: their totals are other ones, and are not compared.
     OtherWay {
-        /// Of which protocol.
+        /// The protocol.
         proto: Proto,
-        /// From the first hop to the last of those whose totals are compared.
+        /// First and last hop of the journeys with compared totals.
         way: (Hop, Hop),
-        /// From the first hop to the last of these.
+        /// First and last hop of these journeys.
         other: (Hop, Hop),
-        /// How many of A, and of B.
+        /// Numbers of A and of B.
         n: (u64, u64),
     },
     /// Events of one of them are missing.
     EventsLost(Which, u64),
 }
 
-/// Whatever differs, also between captures of one side.
+/// All differences, also between captures of one side.
 pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     let mut all = Vec::new();
     let differ = |of: fn(&NodeInfo) -> String| {
@@ -84,7 +84,7 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     all
 }
 
-/// Journeys that went another way than those whose totals are compared; not the few that the edges of a capture cut.
+/// Journeys on another path than those with compared totals; without the few at the edges of a capture.
 pub(super) fn of_ways(protocol: &Protocol) -> Vec<Warning> {
     let Some(way) = protocol.way else { return Vec::new() };
     let many = |n: u64, of: u64| n * 100 > of;
@@ -99,7 +99,7 @@ pub(super) fn of_ways(protocol: &Protocol) -> Vec<Warning> {
     others.map(warning).collect()
 }
 
-/// A hop that some captures have and others have not, or that was taken in two ways.
+/// A hop that only some captures have, or with two kinds of attachment.
 fn hops_differ(hop: Hop, a: &Side, b: &Side) -> Option<Warning> {
     let services = |which, side: &Side| {
         side.infos.iter().map(|info| (which, info.coverage.of(hop).cloned())).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Why a text is no filter.
+//! Errors in the text of a filter.
 
 use super::{MAX_CHARS, MAX_DEPTH};
 
@@ -8,32 +8,32 @@ use super::{MAX_CHARS, MAX_DEPTH};
 pub struct FilterError {
     /// Which character, counted from 1; one past the last where the text ends too early.
     pub position: usize,
-    /// What is wrong there.
+    /// The error at that position.
     pub problem: Problem,
 }
 
-/// What is wrong at one place of a filter.
+/// An error at one position of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Something else should stand here.
+    /// An unexpected token.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What would do, with an example.
+        /// The expected kind, with an example.
         expected: String,
-        /// What stands there.
+        /// The token found.
         found: String,
     },
     /// A word that is none of those that would do here.
     #[error("no {kind} is called `{word}`; the nearest is `{nearest}`")]
     Unknown {
-        /// What kind of word would do.
+        /// The valid kind of word.
         kind: &'static str,
-        /// What was typed.
+        /// The given word.
         word: String,
-        /// What was most likely meant.
+        /// The most similar valid word.
         nearest: String,
     },
-    /// A number beyond what 64 bits hold.
+    /// A number that exceeds 64 bits.
     #[error("`{0}` is too large")]
     TooLarge(String),
     /// Nested deeper than [`MAX_DEPTH`].

@@ -1,4 +1,4 @@
-//! A text cut into words and signs.
+//! The lexer: splits a text into words and signs.
 
 use super::MAX_CHARS;
 use super::error::{FilterError, Problem};
@@ -6,7 +6,7 @@ use crate::words::shown;
 use std::fmt::{self, Write};
 use std::iter::Peekable;
 
-/// A word or a sign, and where it stands.
+/// A word or a sign, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Its first character, counted from 1.
@@ -14,7 +14,7 @@ pub struct Token {
     pub kind: Kind,
 }
 
-/// What stands there.
+/// Kind of the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Open,
@@ -28,7 +28,7 @@ pub enum Kind {
     End,
 }
 
-/// How two sizes stand to each other.
+/// An order relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Less,
@@ -40,7 +40,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether `left op right`.
+    /// True if `left op right`.
     pub fn holds(self, left: u64, right: u64) -> bool {
         match self {
             Self::Less => left < right,
@@ -52,7 +52,7 @@ impl Op {
         }
     }
 
-    /// As written.
+    /// As text.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -65,8 +65,8 @@ impl Op {
     }
 }
 
-/// Whether a word may have this character. What no sign uses is part of a word, so that addresses and the names of
-/// processes need no quotes.
+/// True if a word may contain this character. All characters outside signs are valid, so that addresses and
+/// process names need no quotes.
 pub fn is_word(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"()<>=!,\"'&|\\".contains(c)
 }
@@ -87,7 +87,7 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
             '<' => Kind::Op(if follows(&mut chars, '=') { Op::AtMost } else { Op::Less }),
             '>' => Kind::Op(if follows(&mut chars, '=') { Op::AtLeast } else { Op::More }),
             '=' => {
-                follows(&mut chars, '='); // whoever writes `==` means the same
+                follows(&mut chars, '='); // `==` is accepted as `=`
                 Kind::Op(Op::Equal)
             }
             '!' if follows(&mut chars, '=') => Kind::Op(Op::Differs),
@@ -119,7 +119,7 @@ fn follows(chars: &mut Peekable<impl Iterator<Item = (usize, char)>>, wanted: ch
     chars.next_if(|(_, c)| *c == wanted).is_some()
 }
 
-/// The rest of a text in quotes; a backslash takes the next character as it is.
+/// The rest of a quoted text; a backslash escapes the next character.
 fn quoted(
     chars: &mut impl Iterator<Item = (usize, char)>,
     quote: char,

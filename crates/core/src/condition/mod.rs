@@ -1,6 +1,7 @@
-//! Conditions: comparisons joined by `and`, `or`, `not` and parentheses, whatever is compared.
+//! Conditions: comparisons joined by `and`, `or`, `not` and parentheses, generic over the comparison.
 //!
-//! The journeys' filter ([`crate::filter`]) and the capture filter ([`crate::capture_filter`]) differ in their comparisons alone.
+//! The journeys' filter ([`crate::filter`]) and the capture filter ([`crate::capture_filter`]) differ in their
+//! comparisons alone.
 
 mod error;
 mod lex;
@@ -17,12 +18,12 @@ pub const MAX_DEPTH: usize = 64;
 /// Characters of a condition, at most.
 pub const MAX_CHARS: usize = 10_000;
 
-/// A condition on what `T` compares. Lists that come out of reading are never empty and never of one.
+/// A condition on comparisons of type `T`. Parsed lists have at least two elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expr<T> {
-    /// Every one.
+    /// Conjunction.
     All(Vec<Expr<T>>),
-    /// At least one.
+    /// Disjunction.
     Any(Vec<Expr<T>>),
     /// The opposite.
     Not(Box<Expr<T>>),
@@ -31,17 +32,17 @@ pub enum Expr<T> {
 }
 
 impl<T> Expr<T> {
-    /// All of them; lists inside the list are taken apart, so that one condition is written in one way. `None` of none.
+    /// Conjunction; nested lists are flattened, so that one condition has one form. `None` for an empty list.
     pub fn all(list: Vec<Self>) -> Option<Self> {
         join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
     }
 
-    /// One of them, likewise. `None` of none.
+    /// Disjunction, likewise. `None` for an empty list.
     pub fn any(list: Vec<Self>) -> Option<Self> {
         join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
     }
 
-    /// Its comparisons, in the order in which they are written.
+    /// Visits its comparisons, in order of the text.
     pub fn tests(&self, with: &mut impl FnMut(&T)) {
         match self {
             Expr::All(list) | Expr::Any(list) => list.iter().for_each(|expr| expr.tests(with)),

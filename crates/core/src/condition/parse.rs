@@ -1,12 +1,12 @@
-//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+//! Parser of conditions: recursive descent, up to a depth of [`MAX_DEPTH`].
 
 use super::lex::{Kind, Token, tokens};
 use super::{Expr, FilterError, MAX_DEPTH, Problem};
 
-/// What reads one comparison, where the parser stands.
+/// Parses one comparison at the parser's position.
 type Reads<T> = fn(&mut Parser<'_>) -> Result<Expr<T>, FilterError>;
 
-/// Reads a whole condition. `comparison` says what one looks like, with an example, where there is none.
+/// Parses a complete condition. `comparison` describes a comparison with an example, for the error without one.
 pub fn parse<T>(text: &str, comparison: &'static str, test: Reads<T>) -> Result<Expr<T>, FilterError> {
     let tokens = tokens(text)?;
     let mut parser = Parser { tokens: &tokens, comparison };
@@ -17,19 +17,19 @@ pub fn parse<T>(text: &str, comparison: &'static str, test: Reads<T>) -> Result<
     }
 }
 
-/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
+/// The unread tokens. The last one, [`Kind::End`], is never consumed.
 pub struct Parser<'a> {
     tokens: &'a [Token],
     comparison: &'static str,
 }
 
 impl<'a> Parser<'a> {
-    /// The next token, and where it stands.
+    /// The next token and its position.
     pub fn peek(&self) -> (usize, &'a Kind) {
         self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
     }
 
-    /// Takes it.
+    /// Consumes the next token.
     pub fn next(&mut self) -> (usize, &'a Kind) {
         let next = self.peek();
         if let [_, rest @ ..] = self.tokens
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
         next
     }
 
-    /// Takes the next token if it is this word.
+    /// Consumes the next token if it is this word.
     fn word_is(&mut self, word: &str) -> bool {
         let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
         if is {
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         is
     }
 
-    /// Takes the next token, which has to be this one.
+    /// Consumes the next token, which must be this one.
     pub fn want(&mut self, kind: &Kind) -> Result<(), FilterError> {
         match self.next() {
             (_, next) if next == kind => Ok(()),
@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         Expr::all(list).ok_or_else(|| self.no_comparison())
     }
 
-    /// What stands here is no comparison.
+    /// The error for a token that is no comparison.
     pub fn no_comparison(&self) -> FilterError {
         let (position, found) = self.peek();
         FilterError::expected(position, self.comparison, found.to_string())

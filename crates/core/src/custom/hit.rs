@@ -1,16 +1,16 @@
-//! One time that a custom probe was passed.
+//! One hit of a custom probe.
 
 use super::MOST_VALUES;
 use crate::flow::{FlowId, Proto};
 use serde::{Deserialize, Serialize};
 
-/// What the number of a value means.
+/// Interpretation of a value's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueKind {
     /// A number with a sign.
     Signed,
-    /// A number without one; beyond 63 bits it stands as its two's complement.
+    /// An unsigned number; beyond 63 bits it is shown as its two's complement.
     #[default]
     Unsigned,
     /// An address: not to be calculated with.
@@ -18,7 +18,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// In digits.
+    /// As digits.
     pub fn show(self, number: i64) -> String {
         match self {
             Self::Signed => number.to_string(),
@@ -27,26 +27,26 @@ impl ValueKind {
         }
     }
 
-    /// To calculate with.
+    /// As a number for computations.
     pub fn number(self, number: i64) -> f64 {
         if self == Self::Signed { number as f64 } else { number as u64 as f64 }
     }
 }
 
-/// One time that a custom probe was passed. What the probe was given no packet or socket to learn from is 0.
+/// One hit of a custom probe. Fields that the probe's packet or socket would supply are 0 without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeHit {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The socket's cookie.
     pub socket: u64,
-    /// The flow as seen from the end that the packet is leaving or coming to.
+    /// The flow from the side of the end that the packet leaves or enters.
     pub flow: FlowId,
     /// First byte of the packet's range, as in [`crate::Event::seq`].
     pub seq: u32,
     /// Payload bytes of the packet.
     pub len: u32,
-    /// The process that ran. At a probe in the kernel that can be one that was interrupted.
+    /// The running process. At a probe in the kernel it may be an interrupted one.
     pub tgid: u32,
     /// Its thread.
     pub tid: u32,

@@ -1,6 +1,6 @@
-//! Custom probes: places in the kernel or in a program that a person names, with values read there.
+//! Custom probes: user-defined places in the kernel or in a program, with values read there.
 //!
-//! [`CustomProbe`] is what was asked for, in words (`parse`); a [`ProbeHit`] is one time it was passed.
+//! [`CustomProbe`] is the definition, with a text form (`parse`); a [`ProbeHit`] is one hit.
 
 mod hit;
 mod parse;
@@ -17,7 +17,7 @@ pub const MOST_VALUES: usize = 4;
 /// Custom probes of one capture at most.
 pub const MOST_PROBES: usize = 16;
 
-/// How a custom probe is attached.
+/// Attachment type of a custom probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attach {
@@ -40,7 +40,7 @@ pub enum Attach {
 }
 
 impl Attach {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 8] = [
         Self::Fentry,
         Self::Fexit,
@@ -52,7 +52,7 @@ impl Attach {
         Self::Uretprobe,
     ];
 
-    /// As it is written before the colon.
+    /// Its name before the colon.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fentry => "fentry",
@@ -66,26 +66,26 @@ impl Attach {
         }
     }
 
-    /// Whether it stands in a program and not in the kernel, so that the process it hits is the one that runs.
+    /// True for a probe in a program, whose hits belong to the running process.
     pub const fn in_program(self) -> bool {
         matches!(self, Self::Uprobe | Self::Uretprobe)
     }
 }
 
-/// How a custom probe is shown.
+/// Display of a custom probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
-    /// As a place that journeys pass: each hit stands with the journey whose packet it saw.
+    /// A place on the path of journeys: each hit belongs to the journey of its packet.
     Hop,
-    /// Each by itself.
+    /// A single point per hit.
     Point,
-    /// Its values, drawn over time.
+    /// Its values over time.
     Loadline,
 }
 
 impl Mark {
-    /// As it is written.
+    /// Text form.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hop => "hop",
@@ -98,13 +98,13 @@ impl Mark {
 /// A value that a probe reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeValue {
-    /// What it is called.
+    /// Display name.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
-    /// Where it is read: `skb->len`, `arg0`, `retval`, a field of a tracepoint.
+    /// Source of the value: `skb->len`, `arg0`, `retval`, a field of a tracepoint.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub expr: String,
-    /// What the number means, once that is known.
+    /// Interpretation of the number, once resolved.
     #[serde(default)]
     pub kind: ValueKind,
 }
@@ -112,21 +112,21 @@ pub struct ProbeValue {
 /// A place that a person named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomProbe {
-    /// What it is called.
+    /// Display name.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
-    /// How it is attached.
+    /// Attachment type.
     pub attach: Attach,
     /// Function, `category:name`, or `/path:symbol`.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub target: String,
-    /// The hop that it stands right behind in the order of the stack; without one, it has no place in it.
+    /// The hop directly before it in the order of the stack; `None` for a probe without a place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Hop>,
-    /// How it is shown.
+    /// Display type.
     #[serde(rename = "as")]
     pub mark: Mark,
-    /// What it reads.
+    /// Values to read.
     #[serde(default)]
     pub values: Vec<ProbeValue>,
 }
@@ -148,7 +148,7 @@ impl CustomProbe {
     }
 }
 
-/// In the words that it is read from.
+/// The text form that the parser accepts.
 impl fmt::Display for CustomProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} name={}", self.place(), self.name)?;

@@ -1,7 +1,7 @@
-//! A custom probe in words: `fentry:tcp_rcv_established after=tcp.recv len=skb->len sk->sk_rcvbuf`.
+//! The text form of a custom probe: `fentry:tcp_rcv_established after=tcp.recv len=skb->len sk->sk_rcvbuf`.
 //!
-//! Words stand between blanks. The first says where; `name=`, `after=` and `as=` say the rest; every other word is a value,
-//! with a name of its own before `=` or called by its last field.
+//! Words are separated by blanks. The first is the target; `name=`, `after=` and `as=` are options. Every other
+//! word is a value, named by the text before `=` or by its last field.
 
 use super::{Attach, CustomProbe, MOST_VALUES, Mark, ProbeValue, ValueKind};
 use crate::hop::{Hop, UnknownHop};
@@ -11,10 +11,10 @@ use std::str::FromStr;
 /// Why words are no probe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProbe {
-    /// Nothing was said.
+    /// Empty text.
     #[error("a probe begins with where it stands, as in `fentry:tcp_rcv_established`")]
     Empty,
-    /// Not one of the kinds.
+    /// Unknown attachment type.
     #[error(
         "`{0}` is no kind of probe; there are fentry, fexit, kprobe, kretprobe, tracepoint, tp_btf, uprobe and uretprobe"
     )]
@@ -26,7 +26,7 @@ pub enum BadProbe {
         kind: &'static str,
         /// With an example.
         expected: &'static str,
-        /// What stands there.
+        /// The text found.
         found: String,
     },
     /// A name that would be read as something else.
@@ -40,16 +40,16 @@ pub enum BadProbe {
         "`{0}` is no value: a name, or fields behind a name, as in `skb->len` or `sk->sk_wmem_alloc.refs.counter`"
     )]
     Value(String),
-    /// More than fit into a record.
+    /// More values than a record holds.
     #[error("{0} values; a probe reads at most {MOST_VALUES}")]
     TooMany(usize),
-    /// Not a hop.
+    /// Unknown hop.
     #[error(transparent)]
     After(#[from] UnknownHop),
-    /// Off the path, so nothing stands behind it.
+    /// A hop off the path, which has no place behind it.
     #[error("{0} is not on the path of a packet, so nothing stands behind it")]
     OffPath(Hop),
-    /// Not one of the marks.
+    /// Unknown display type.
     #[error("`as={0}`: a probe is shown as a hop, a point or a loadline")]
     Mark(String),
     /// A hop without a place.
@@ -77,8 +77,8 @@ fn is_symbol(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '@'))
 }
 
-/// Fields behind a name, which can be taken for another structure (`sk:tcp_sock`); `->` and `.` do the same, because types
-/// tell which it is.
+/// Fields behind a name, with an optional cast to another structure (`sk:tcp_sock`). `->` and `.` are
+/// equivalent, because types decide the access.
 fn is_path(text: &str) -> bool {
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -160,7 +160,7 @@ impl FromStr for CustomProbe {
     }
 }
 
-/// What stands after the last colon, as far as a name can have it.
+/// The text after the last colon, reduced to characters that are valid in a name.
 fn default_name(target: &str) -> String {
     let last = target.rsplit(':').next().unwrap_or(target);
     let name: String =

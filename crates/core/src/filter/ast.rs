@@ -1,4 +1,4 @@
-//! What a filter is made of, and how it is written.
+//! The syntax tree of a filter, and its text form.
 
 use super::quantity;
 use crate::condition::{self, Op, write_name};
@@ -18,7 +18,7 @@ pub enum Test {
     Is { what: Property, equal: bool },
 }
 
-/// What has a size.
+/// A property with a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     Total,
@@ -32,7 +32,7 @@ pub enum Quantity {
     Cpu,
 }
 
-/// What is so or is not.
+/// A property that holds or does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Property {
     Proto(Proto),
@@ -46,14 +46,14 @@ pub enum Property {
     Flow(FlowIs),
 }
 
-/// Which flow, whichever end sends.
+/// A flow, for either sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowIs {
     Id(FlowId),
     Ends(Endpoint, Option<Endpoint>),
 }
 
-/// One end of a flow, as far as it is given.
+/// One end of a flow; each part is optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub address: Option<IpAddr>,
@@ -65,7 +65,7 @@ pub struct Endpoint {
 pub struct Prefix {
     /// The first of them.
     pub address: IpAddr,
-    /// How many bits they share.
+    /// Number of common leading bits.
     pub bits: u8,
 }
 
@@ -119,7 +119,7 @@ impl Prefix {
         Self::new(address, if address.is_ipv4() { 32 } else { 128 })
     }
 
-    /// Whether an address is one of them. IPv4 mapped into IPv6 is IPv4.
+    /// True if the prefix contains an address. IPv4 mapped into IPv6 is IPv4.
     pub fn contains(self, address: IpAddr) -> bool {
         let ((width, ours), (their_width, theirs)) = (bits_of(self.address), bits_of(address.to_canonical()));
         width == their_width && mask(self.bits, width).is_some_and(|mask| theirs & mask == ours)
@@ -140,7 +140,7 @@ fn mask(bits: u8, width: u8) -> Option<u128> {
 }
 
 impl Endpoint {
-    /// Whether an end of a flow is this one. IPv4 mapped into IPv6 is IPv4.
+    /// True if an end of a flow matches. IPv4 mapped into IPv6 is IPv4.
     pub fn is(self, end: SocketAddr) -> bool {
         self.address.is_none_or(|address| address == end.ip().to_canonical())
             && self.port.is_none_or(|port| port == end.port())

@@ -1,4 +1,4 @@
-//! Whether a journey is meant.
+//! The match of a journey against a filter.
 
 use super::ast::{Expr, FlowIs, Property, Quantity, Test};
 use crate::condition::Op;
@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::journey::Journey;
 use std::net::SocketAddr;
 
-/// Whether a condition holds.
+/// True if a condition holds.
 pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
     match expr {
         Expr::All(all) => all.iter().all(|expr| holds(expr, journey, context)),
@@ -36,13 +36,13 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
     }
 }
 
-/// Of what is known: whether it holds of one, or, asked whether it differs, of all.
+/// Tests the known values: true if one matches, or for `!=`, if all differ.
 fn of_either(known: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
     let equal = op != Op::Differs;
     either(known, equal, |known| if equal { op.holds(known, value) } else { known == value })
 }
 
-/// Addresses of the sender and the receiver, whichever half of the journey was seen.
+/// Addresses of the sender and the receiver, from either half of the journey.
 fn ends(journey: &Journey, context: &dyn Context) -> Option<(SocketAddr, SocketAddr)> {
     let sent = context.tx_flow(journey).map(|flow| (flow.local, flow.remote));
     sent.or_else(|| context.rx_flow(journey).map(|flow| (flow.remote, flow.local)))
@@ -96,7 +96,7 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
     }
 }
 
-/// A number, a path with what is below it, or the name of one of the directories on the way.
+/// A number, a path with everything below it, or the name of a directory on the path.
 fn in_cgroup(wanted: &str, id: u64, path: Option<&str>) -> bool {
     if wanted.parse() == Ok(id) {
         return true;
@@ -109,7 +109,7 @@ fn in_cgroup(wanted: &str, id: u64, path: Option<&str>) -> bool {
     path.split('/').any(|part| part == wanted && !part.is_empty())
 }
 
-/// Of what is known: whether one is so, or, asked for the contrary, whether there is something and none is so.
+/// Tests the known values: true if one matches; for the negation, if there is a value and none matches.
 fn either<T>(known: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
     let (mut any, mut some) = (false, false);
     for value in known {

@@ -1,4 +1,4 @@
-//! The filter: which journeys a person wants to see, as a line of text.
+//! The filter: selects journeys by a line of text.
 //!
 //! ```text
 //! total > 5ms and hop(dev.queue,dev.xmit) > 1ms
@@ -7,30 +7,32 @@
 //!
 //! `or` binds weakest, then `and`, then `not`. Comparisons are `<` `<=` `>` `>=` `=` `!=` on
 //!
-//! | word | what | for example |
+//! | word | meaning | example |
 //! |---|---|---|
 //! | `total` | first hop to last | `total >= 1.5ms` |
 //! | `hop(A,B)` | from one hop to a later one | `hop(sock.ready,app.recv) > 20ms` |
-//! | `bytes` | payload; `kB` `MB` `GB` (or `k` `M` `G`) are powers of 1000 as on the screens, `KiB` `MiB` `GiB` of 1024 | `bytes < 4kB` |
-//! | `retransmits` | times sent again | `retransmits > 0` |
+//! | `bytes` | payload; `kB` `MB` `GB` (or `k` `M` `G`) are powers of 1000 as on the screens, `KiB` `MiB` `GiB`
+//! of 1024 | `bytes < 4kB` |
+//! | `retransmits` | number of retransmissions | `retransmits > 0` |
 //! | `port`, `sport`, `dport` | of either end, the sender's, the receiver's | `dport = 443` |
 //! | `pid`, `tgid` | the sending or the reading process | `pid = 4711` |
-//! | `cpu` | any of those it was on: at any hop, on either host | `cpu = 3` |
+//! | `cpu` | the CPU at any hop, on either host | `cpu = 3` |
 //!
-//! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or `addr`
-//! (an address or a prefix, of either end), `comm` (the sending or the reading process), `netns` (name or number, of
-//! either end), `node` (name of a namespace or of a host, of either end), `cgroup` (of either process: `/system.slice` is
-//! that path and all below it, `nginx.service` a directory on the way, `4242` a number) and `flow` (whichever end sends:
-//! `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or `:443`, or the number of a flow).
+//! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or
+//! `addr` (an address or a prefix, of either end), `comm` (the sending or the reading process), `netns` (name
+//! or number, of either end), `node` (name of a namespace or of a host, of either end), `cgroup` (of either
+//! process: `/system.slice` is that path and all below it, `nginx.service` a directory on the path, `4242` a
+//! number) and `flow` (for either sender: `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or
+//! `:443`, or the number of a flow).
 //!
-//! Three words stand by themselves: `lost` is `verdict = lost`, `dropped` is `verdict = dropped`, `retransmitted` is
-//! `retransmits > 0`.
+//! Three words are complete conditions: `lost` is `verdict = lost`, `dropped` is `verdict = dropped`,
+//! `retransmitted` is `retransmits > 0`.
 //!
-//! **Not known is false.** A comparison with something that was not seen is false, whichever way it is asked: a journey
-//! that never passed `dev.queue` is neither slower nor faster there than anything. Of either end, `=` and `<` ask
-//! whether one of the two is so, `!=` whether none of those known is; of CPUs likewise.
+//! **Unknown is false.** A comparison with an unseen value is false, with any operator: a journey that never
+//! passed `dev.queue` is neither slower nor faster there than anything. With either end, `=` and `<` hold if
+//! one end matches, `!=` if no known end is equal; the same applies to CPUs.
 //!
-//! **Known limits.** No arithmetic, no patterns: `comm` is compared whole.
+//! **Known limits.** No arithmetic, no patterns: `comm` matches the complete name only.
 
 mod ast;
 mod matching;
@@ -54,12 +56,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads a filter. An error says where it stands and what would do.
+    /// Parses a filter. The error has the position and a valid example.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         parse::parse(text).map(|root| Filter { root })
     }
 
-    /// The hops that it names, or that alone tell what it asks for: without one of them that part of it holds for no journey.
+    /// The hops in the filter, and those that alone supply its fields: without one of them that part of the
+    /// filter matches no journey.
     pub fn hops(&self) -> HopSet {
         let mut hops = Vec::new();
         self.root.tests(&mut |test| match test {
@@ -74,7 +77,7 @@ impl Filter {
         hops.into_iter().collect()
     }
 
-    /// Whether a journey is meant; `context` knows its flows and processes.
+    /// True if a journey matches; `context` resolves its flows and processes.
     pub fn matches(&self, journey: &Journey, context: &dyn Context) -> bool {
         matching::holds(&self.root, journey, context)
     }

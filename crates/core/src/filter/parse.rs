@@ -1,4 +1,4 @@
-//! From words to comparisons of journeys.
+//! Parser of journey comparisons.
 
 use super::ast::{Endpoint, Expr, FIELDS, FlowIs, Prefix, Property, Quantity, Test};
 use super::quantity::{TIMES, scaled, split};
@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<Expr, FilterError> {
     })
 }
 
-/// Where one comparison is read.
+/// Parser state of one comparison.
 struct Comparison<'p, 'a> {
     parser: &'p mut Parser<'a>,
 }
@@ -212,7 +212,7 @@ fn endpoint(text: &str) -> Option<Endpoint> {
         return Some(Endpoint { address: Some(address.to_canonical()), port: None });
     }
     let (address, port) = text.rsplit_once(':')?;
-    // `u16` would also take a sign.
+    // `u16` would also accept a sign.
     let port = port.parse().ok().filter(|_| port.bytes().all(|c| c.is_ascii_digit()))?;
     let address: Option<IpAddr> = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(v6) => Some(IpAddr::V6(v6.parse().ok()?)),

@@ -1,4 +1,4 @@
-//! Numbers with units: times and sizes, read exactly and written in the largest unit that loses nothing.
+//! Numbers with units: times and sizes, parsed exactly and written in the largest lossless unit.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ pub fn split(word: &str) -> Option<(&str, &str)> {
     (parts <= 2 && whole).then_some((number, unit))
 }
 
-/// A decimal number times a factor, rounded down to whole ones; `None` if 64 bits do not hold it.
+/// A decimal number times a factor, rounded down to an integer; `None` if it exceeds 64 bits.
 ///
-/// In whole numbers all the way: what is written by [`write_time`] is read back to the last nanosecond.
+/// Integer arithmetic throughout: the text of [`write_time`] is parsed back exactly, to the nanosecond.
 pub fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole = whole.parse::<u64>().ok()?.checked_mul(factor)?;

@@ -1,4 +1,4 @@
-//! The halves of one direction of a connection that wait for each other.
+//! The waiting halves of one direction of a connection.
 
 use super::half::Half;
 use super::key::{End, Key};
@@ -6,7 +6,8 @@ use super::pairing::Unjoined;
 use crate::flow::{Endpoint, Proto};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Halves looked at for the bytes of one half, at most: more than can lie inside one unless a file is made to hurt.
+/// Maximum number of halves examined for the bytes of one half: more than can lie inside one, except in a
+/// malicious file.
 const MAX_OVERLAPS: usize = 1024;
 
 /// Halves of one end, by what both ends read from the packet. The values are numbers in the joiner's list.
@@ -24,17 +25,17 @@ struct Side {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub key: Key,
-    /// The key under which the receiver sees it, where that is another one.
+    /// The receiver's key, if it differs.
     pub translated: Option<(Endpoint, Endpoint)>,
-    /// The connection whose other end this is, once that is known.
+    /// The connection of which this is the other end, once known.
     pub alias: Option<usize>,
     pub nodes: (Option<u16>, Option<u16>),
-    /// Halves seen, by end.
+    /// Number of halves seen, by end.
     pub seen: [u64; 2],
     pub joined: u64,
     /// Halves given up on, by end.
     pub alone: [u64; 2],
-    /// Some of its halves have nothing by which they could be known under other addresses.
+    /// True if some of its halves have no key except their addresses.
     pub keyless: bool,
     sides: [Side; 2],
 }

@@ -6,8 +6,8 @@ use crate::hop::{Direction, Hop};
 use crate::journey::Journey;
 use serde::Serialize;
 
-/// A packet seen leaving one recording and arriving in another: the raw material of clock alignment. Source: the joined halves
-/// of one journey.
+/// A packet that left one recording and arrived in another: the input of clock alignment. Source: the joined
+/// halves of one journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Crossing {
     /// Recording of the sender.
@@ -26,19 +26,19 @@ pub(super) struct Half {
     pub node: u16,
     pub end: End,
     pub journey: Journey,
-    /// When its packet was at this end, as near to the wire as was seen, on this end's clock.
+    /// The event of its packet nearest to the wire at this end, on this end's clock.
     pub wire_ns: u64,
     /// Rough common time of its packet, nanoseconds.
     pub rough_ns: i64,
-    /// Whether that time is on the common time line, and not just as right as the hosts' clocks are.
+    /// True if that time is on the common time line, not only on the hosts' own clocks.
     pub aligned: bool,
     /// A receiver has it already; others may follow (multicast).
     pub joined: bool,
 }
 
 impl Half {
-    /// First and last sequence number on the wire, the last not included; only for TCP, where no half lies across the turn
-    /// of the numbers.
+    /// First and last sequence number on the wire, the last not included. Only for TCP halves that do not cross
+    /// the wrap of the numbers.
     pub fn seqs(&self) -> (u64, u64) {
         let start = self.journey.range.start & 0xffff_ffff;
         (start, start + self.journey.bytes())
@@ -52,7 +52,7 @@ impl Half {
         part
     }
 
-    /// When its packet left, or came.
+    /// Instant at which its packet left or arrived.
     pub fn wire_ns(journey: &Journey, end: End) -> Option<u64> {
         let of = |direction| {
             let rungs = journey.ladder().filter(move |rung| rung.hop.direction() == direction);
@@ -64,8 +64,8 @@ impl Half {
         }
     }
 
-    /// What it says about the clocks together with its other half. Nothing, if one of them was sent more than once: which of the
-    /// copies arrived is not known (P. Karn and C. Partridge, 1987).
+    /// The crossing of two halves. `None` if one of them was sent more than once: the arrived copy is unknown
+    /// (P. Karn and C. Partridge, 1987).
     pub fn crossing(tx: &Half, rx: &Half) -> Option<Crossing> {
         let once = |half: &Half| {
             half.journey.retransmits() == 0 && !half.journey.ambiguous && half.journey.verdict.is_whole()

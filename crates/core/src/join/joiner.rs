@@ -1,4 +1,4 @@
-//! The joiner: takes the journeys of several recordings, gives them joined.
+//! The joiner: accepts the journeys of several recordings and returns them joined.
 
 use super::connection::Connection;
 use super::half::{Crossing, Half};
@@ -24,8 +24,8 @@ pub struct JoinLimits {
     pub max_waiting: usize,
     /// Directions of connections remembered; beyond it all of them start afresh.
     pub max_connections: usize,
-    /// Halves further apart than this on the common time line are not of one packet, nanoseconds. Where clocks are not
-    /// aligned, nothing is too far apart.
+    /// Maximum distance of two halves of one packet on the common time line, nanoseconds. Without aligned
+    /// clocks there is no limit.
     pub max_apart_ns: u64,
 }
 
@@ -38,28 +38,28 @@ impl Default for JoinLimits {
 /// A journey that leaves the joiner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// The journey, on the time line of recording 0 as far as that is known.
+    /// The journey, on the time line of recording 0 as far as the alignment permits.
     pub journey: Journey,
-    /// What it says about the clocks, if it was joined from halves.
+    /// The crossing, if it was joined from halves.
     pub crossing: Option<Crossing>,
 }
 
-/// What a joiner has done.
+/// Counters of a joiner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JoinCounters {
-    /// Halves taken.
+    /// Halves accepted.
     pub halves: u64,
     /// Journeys joined from halves.
     pub joined: u64,
-    /// Halves that found no other half.
+    /// Halves without another half.
     pub alone: u64,
-    /// Of these, given up on because too many waited.
+    /// Of these, evicted because too many waited.
     pub evicted: u64,
     /// Directions of connections forgotten because there were too many.
     pub forgotten_connections: u64,
 }
 
-/// Joins half-journeys of several recordings, as they come. Memory is bounded by [`JoinLimits`].
+/// Joins half-journeys of several recordings as they arrive. Memory is bounded by [`JoinLimits`].
 pub struct Joiner<'t> {
     timeline: &'t dyn Timeline,
     limits: JoinLimits,
@@ -74,7 +74,7 @@ pub struct Joiner<'t> {
 }
 
 impl<'t> Joiner<'t> {
-    /// A joiner for recordings whose clocks stand to each other as `timeline` says.
+    /// A joiner for recordings with clock offsets from `timeline`.
     pub fn new(timeline: &'t dyn Timeline, limits: JoinLimits) -> Self {
         Joiner {
             timeline,
@@ -90,8 +90,8 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Takes a journey that a recording's correlator has closed, and appends what leaves to `done`. `context` knows the
-    /// recording's flows.
+    /// Accepts a journey closed by a recording's correlator, and appends finished ones to `done`. `context`
+    /// resolves the recording's flows.
     pub fn push(&mut self, node: u16, mut journey: Journey, context: &dyn Context, done: &mut Vec<Joined>) {
         (journey.tx_node, journey.rx_node) = (node, node);
         let end = match (journey.tx_flow.is_none(), journey.rx_flow.is_none()) {
@@ -124,7 +124,7 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// The recordings have ended: joins what is left as far as it can be, and gives the rest back alone.
+    /// Ends the recordings: joins the remaining halves where possible, and returns the others alone.
     pub fn finish(&mut self, done: &mut Vec<Joined>) {
         let connections = &self.connections;
         let key_of =
@@ -140,12 +140,12 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// What was done so far.
+    /// Counters so far.
     pub const fn counters(&self) -> &JoinCounters {
         &self.counters
     }
 
-    /// What became of each direction of each connection of which a half was seen.
+    /// The result for each direction of each connection with a half.
     pub fn pairings(&self) -> Vec<Pairing> {
         let seen = self.connections.iter().filter(|c| c.alias.is_none());
         let row = |c: &Connection| Pairing {
@@ -194,7 +194,8 @@ impl<'t> Joiner<'t> {
         known.candidates(&half, &mut candidates);
         candidates
             .retain(|number| self.waiting.get(number).is_some_and(|(_, other)| self.may_join(&half, other)));
-        // The nearest in time first: the same number comes again every 4 GiB, an identification every 65,536 packets.
+        // The nearest in time first: a sequence number repeats every 4 GiB, an identification every 65,536
+        // packets.
         candidates.sort_by_key(|number| {
             self.waiting.get(number).map_or(u64::MAX, |(_, other)| other.rough_ns.abs_diff(half.rough_ns))
         });
@@ -214,7 +215,7 @@ impl<'t> Joiner<'t> {
         !(half.aligned && other.aligned) || half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns
     }
 
-    /// Joins the bytes that a half shares with waiting ones; what is left of both goes on waiting.
+    /// Joins the bytes that a half shares with waiting ones; the rests of both continue to wait.
     fn join_bytes(&mut self, connection: usize, half: &Half, candidates: &[u64], done: &mut Vec<Joined>) {
         let mut left = vec![half.seqs()];
         for number in candidates {
@@ -297,7 +298,7 @@ impl<'t> Joiner<'t> {
         for connection in 0..self.connections.len() {
             self.join_by_order(connection, done);
         }
-        // Many at once: putting datagrams in order costs as much for one as for all.
+        // Several at once: sorting datagrams costs the same for one as for all.
         while self.waiting.len() > self.limits.max_waiting - self.limits.max_waiting / 8 {
             let Some((number, (connection, _))) = self.waiting.first_key_value() else { return };
             let (number, connection) = (*number, *connection);
@@ -307,7 +308,7 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// A half that found no other half.
+    /// Closes a half without another half.
     fn alone(&mut self, connection: usize, half: Half, evicted: bool, done: &mut Vec<Joined>) {
         if half.joined {
             return; // it is in the journeys of its receivers
@@ -422,7 +423,7 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Whether a datagram sent can be the one received, as far as the clocks tell.
+    /// Whether a sent datagram can be the received one, according to the clocks.
     fn order(&self, tx: &Half, rx: &Half) -> Fit {
         let Some((_, width_ns)) = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns) else {
             return Fit::Yes;
@@ -446,14 +447,14 @@ impl<'t> Joiner<'t> {
     }
 }
 
-/// How a datagram sent stands to one received.
+/// The relation between a sent and a received datagram.
 enum Fit {
     Yes,
     TooOld,
     TooYoung,
 }
 
-/// A TCP half as parts none of which lies across the turn of the sequence numbers.
+/// A TCP half in parts that do not cross the wrap of the sequence numbers.
 fn across_the_turn(half: Half) -> impl Iterator<Item = Half> {
     let parts = if half.journey.proto == Proto::TCP {
         let (from, to) = half.seqs();

@@ -1,9 +1,9 @@
-//! Which connection, and which direction of it, a half belongs to.
+//! The connection and the direction of a half.
 
 use crate::flow::{Endpoint, Flow, Proto, is_from_anybody};
 use std::net::SocketAddr;
 
-/// Which end of the way a half is.
+/// The end of the path that a half covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum End {
     Tx = 0,
@@ -19,7 +19,7 @@ impl End {
     }
 }
 
-/// One direction between two addresses, as one end sees them.
+/// One direction between two addresses, from one end's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub proto: Proto,
@@ -27,12 +27,12 @@ pub(super) struct Key {
     pub to: Endpoint,
     /// Recording and namespace, for addresses that mean another host in each of them.
     private: Option<(u16, u32)>,
-    /// Which half it is, where no other is known to be of the same packets.
+    /// The end of the half, if no other half can have the same packets.
     alone: Option<End>,
 }
 
 impl Key {
-    /// Of a half that was seen at `end` by `flow`.
+    /// The key of a half at `end`, from its `flow`.
     pub fn of(node: u16, end: End, flow: &Flow) -> Self {
         let (from, to) = match end {
             End::Tx => (flow.local, flow.remote),
@@ -44,7 +44,7 @@ impl Key {
         Key { proto: flow.proto, from: canonical(from), to: canonical(to), private, alone }
     }
 
-    /// Whether one send may reach several receivers.
+    /// True if one send may reach several receivers.
     pub fn has_many_receivers(&self) -> bool {
         match self.to.ip() {
             std::net::IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),

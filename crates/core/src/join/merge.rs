@@ -31,7 +31,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let shift_ns = placed(tx.node, sent_ns);
     journey.shift(shift_ns);
     let mut theirs = rx.journey.clone();
-    // Where the receiver is to be is a matter of these two clocks alone: others on the time line may know less of one of them.
+    // The receiver's shift depends on these two clocks alone: other pairs may have wider bounds.
     let theirs_ns = known.map(|(ahead_ns, _)| shift_ns.saturating_sub(ahead_ns));
     theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
@@ -40,7 +40,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     journey
 }
 
-/// The end that the receiver's half came to is the end of the whole; the sender's counts where its events are in doubt.
+/// The receiver's half determines the end of the journey; with its events in doubt, the sender's does.
 fn verdict(tx: &Journey, rx: &Journey) -> Verdict {
     match (tx.verdict, rx.verdict) {
         (broken @ Verdict::BrokenByEventLoss { .. }, _) => broken,

@@ -1,16 +1,16 @@
-//! What became of each connection: joined, or not and why.
+//! The result for each connection: joined, or the reason why not.
 
 use crate::flow::{Endpoint, Proto};
 use serde::Serialize;
 use std::fmt;
 
-/// Why halves of a connection found no other half.
+/// The reason for halves of a connection without another half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unjoined {
     /// No recording has the other end, neither under these addresses nor, by its packets, under others.
     NoOtherEnd,
-    /// No recording has the other end under these addresses, and its packets carry nothing by which they could be known under
+    /// No recording has the other end under these addresses, and its packets have no key to find it under
     /// others.
     NoKey,
     /// A loopback address: there is no other host.
@@ -41,19 +41,19 @@ pub struct Pairing {
     /// TCP or UDP.
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
-    /// From and to as the sender sees them; as the receiver does where only it was seen.
+    /// Source and destination from the sender's side; from the receiver's if only it was seen.
     pub from: Endpoint,
     /// See `from`.
     pub to: Endpoint,
-    /// From and to as the receiver sees them, where that differs: something on the way translates addresses.
+    /// Source and destination from the receiver's side, if an address translator changed them.
     pub translated: Option<(Endpoint, Endpoint)>,
     /// Recordings of the sender's and the receiver's half.
     pub nodes: (Option<u16>, Option<u16>),
     /// Journeys joined.
     pub joined: u64,
-    /// Halves of the sender that found no other half.
+    /// Halves of the sender without another half.
     pub tx_only: u64,
-    /// Halves of the receiver that found no other half.
+    /// Halves of the receiver without another half.
     pub rx_only: u64,
     /// Why, where there are such.
     pub because: Option<Unjoined>,

@@ -1,21 +1,21 @@
-//! How the clocks of several recordings stand to each other, as far as the join must know.
+//! The offsets between the clocks of several recordings, as the join needs them.
 
 /// Maps instants of every recording to one time line: that of recording 0.
 pub trait Timeline {
-    /// What to add to `CLOCK_MONOTONIC` of a recording to get to that of recording 0, nanoseconds; `None` if unknown.
+    /// Offset from `CLOCK_MONOTONIC` of a recording to that of recording 0, nanoseconds; `None` if unknown.
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64>;
 
-    /// The same for where a picture has it: roughly where nothing is known for sure, nanoseconds.
+    /// The same for a picture: approximate without a certain value, nanoseconds.
     fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
         self.shift_ns(node, at_ns).unwrap_or(0)
     }
 
-    /// `CLOCK_MONOTONIC` of recording `b` less that of `a` at an instant of `a`, and how far from the truth that can be, nanoseconds: 0
-    /// and 0 for one clock, `None` if nothing is known.
+    /// `CLOCK_MONOTONIC` of recording `b` minus that of `a` at an instant of `a`, and its error, nanoseconds: 0
+    /// and 0 for one clock, `None` if unknown.
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)>;
 
-    /// An instant of a recording on a rough common clock, nanoseconds. Only tells the first turn of a sequence number from the
-    /// next one, so an error of seconds does no harm.
+    /// An instant of a recording on an approximate common clock, nanoseconds. It only distinguishes wraps of
+    /// sequence numbers, so an error of seconds is harmless.
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64;
 }
 
@@ -37,8 +37,7 @@ impl Timeline for OneClock {
     }
 }
 
-/// Nothing but what must be added to each recording's clock to get to UTC is known, and that only as far as the hosts' own clocks
-/// were right.
+/// Only the offset of each recording's clock to UTC is known, with the accuracy of the hosts' own clocks.
 #[derive(Clone, Debug, Default)]
 pub struct Unaligned {
     /// A place a recording, nanoseconds; what is missing counts as 0.

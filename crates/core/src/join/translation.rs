@@ -1,8 +1,8 @@
-//! Finding the two sides of an address translation: what leaves under one pair of addresses and arrives under another.
+//! Detection of address translation: packets that leave under one pair of addresses and arrive under another.
 //!
-//! A translator changes addresses and ports and leaves the rest of the key alone. A connection of which only the sender was seen and
-//! one of which only the receiver was seen are the same if the same sequence numbers begin their packets, again and again,
-//! and no third connection's do.
+//! A translator changes addresses and ports and preserves the rest of the key. One connection has only its
+//! sender seen, another only its receiver. They are the same if the same sequence numbers begin their packets
+//! repeatedly, without a third such connection.
 
 use super::half::Half;
 use super::key::{End, Key};
@@ -30,8 +30,8 @@ pub(super) struct Translations {
 }
 
 impl Translations {
-    /// Takes a half of a connection of which no other end is known. Returns the connections of sender and receiver once they are
-    /// known to be one.
+    /// Processes a half of a connection without a known other end. Returns the connections of sender and
+    /// receiver once they are identified as one.
     pub fn offer(&mut self, connection: usize, half: &Half) -> Option<(usize, usize)> {
         let key = Self::key(half)?;
         let [tx, rx] = &mut self.seen;
@@ -58,8 +58,8 @@ impl Translations {
         (count >= need && count >= 3 * second).then_some((best, rx))
     }
 
-    /// At the end: pairs of streams too short for many votes, if every vote agrees and one of the two addresses is the same on both
-    /// sides, as it is unless two translators stand in a row.
+    /// At the end: pairs of streams too short for many votes. Every vote must agree, and one of the two
+    /// addresses must be the same on both sides. One address is the same unless the path has two translators.
     pub fn rest(&self, key_of: impl Fn(usize) -> Option<Key>) -> Vec<(usize, usize)> {
         let agreed = self.votes.iter().filter_map(|(rx, votes)| {
             let (tx, _, second) = Self::best(votes)?;

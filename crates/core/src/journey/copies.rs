@@ -4,13 +4,13 @@ use super::rungs::Rungs;
 use serde::Serialize;
 use std::fmt;
 
-/// Why the kernel sent bytes again, as `tcp.retransmit` tells it in [`crate::Event::detail`].
+/// The kernel's reason for a retransmission, from [`crate::Event::detail`] of `tcp.retransmit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Resend {
-    /// Not told: `tcp.retransmit` is not served or its record was lost, an older recording, or a reason that is none of
-    /// the others.
+    /// Unknown: `tcp.retransmit` is not served or its record was lost, an older recording, or a reason that is
+    /// none of the others.
     #[default]
     Unknown = 0,
     /// Acknowledgements showed the loss (`TCP_CA_Recovery`: SACK, RACK, three duplicates).
@@ -32,7 +32,7 @@ impl Resend {
         }
     }
 
-    /// In words.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -49,24 +49,26 @@ impl fmt::Display for Resend {
     }
 }
 
-/// One passage of a journey's bytes down the sender's stack, and up the receiver's as far as its packet came.
+/// One passage of a journey's bytes down the sender's stack, and up the receiver's as far as its packet
+/// arrived.
 ///
-/// A copy that the network made is none of the sender's and has no entry. The IPv4 identification says which copy arrived;
-/// without one (IPv6, `tcp.recv` alone) the order decides, and [`SentCopy::ambiguous`] is set where several are possible.
+/// A copy that the network made is none of the sender's and has no entry. The IPv4 identification shows which
+/// copy arrived. Without one (IPv6, `tcp.recv` alone) the order decides, and [`SentCopy::ambiguous`] is set if
+/// several are possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentCopy {
     /// Its number among the copies of the journey, from 1.
     pub number: u32,
     /// Why it was sent; [`Resend::Unknown`] for the first.
     pub kind: Resend,
-    /// When `tcp.retransmit` reported it; `None` if that was not seen. The event comes after the packet has gone out.
+    /// Instant of its `tcp.retransmit`; `None` without one. The event follows the packet's departure.
     pub told_ns: Option<u64>,
     /// When it passed which packet hop; empty if only `tcp.retransmit` reported it.
     pub rungs: Rungs,
-    /// Where the kernel dropped it.
+    /// The hop at which the kernel dropped it.
     pub dropped: Option<CopyDrop>,
-    /// Several copies were on their way and nothing distinguished them: the receiver's rungs may be another's, so no time
-    /// from the sender's rungs to the receiver's is measured.
+    /// Several copies were in flight and nothing distinguished them: the receiver's events may belong to
+    /// another, so no time from sender to receiver is measured.
     pub ambiguous: bool,
 }
 

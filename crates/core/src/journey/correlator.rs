@@ -1,4 +1,4 @@
-//! The correlator: takes batches, gives journeys.
+//! The correlator: accepts batches, returns journeys.
 
 use super::copies::{CopyDrop, Resend};
 use super::desk::{Desk, Why};
@@ -28,9 +28,9 @@ const MAX_TASKS: usize = 1 << 16;
 /// Time of the last event of a place without a stream.
 const FREE_NS: u64 = u64::MAX;
 
-/// Joins the events of one host to journeys, as they come.
+/// Joins the events of one host to journeys as they arrive.
 ///
-/// Memory is bounded by [`Limits`], whatever comes in; nothing in the input makes it panic.
+/// Memory is bounded by [`Limits`] for any input, and no input causes a panic.
 #[derive(Debug)]
 pub struct Correlator {
     pub(super) desk: Desk,
@@ -42,9 +42,9 @@ pub struct Correlator {
     pub(super) fragments: Fragments,
     /// Room for the datagrams of one event.
     pub(super) starts: Vec<u64>,
-    /// Of a log of several hosts.
+    /// For a log of several hosts.
     several: Option<Hosts>,
-    /// What ends no journey: its bytes wait in their queue until the queue is gone.
+    /// Reasons that end no journey: its bytes wait in their queue until the queue is freed.
     clean_up: CleanUp,
 }
 
@@ -74,14 +74,14 @@ impl Correlator {
         correlator
     }
 
-    /// Takes a batch and appends the journeys that ended to `done`.
+    /// Processes a batch and appends the ended journeys to `done`.
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         let before = done.len();
         self.take(batch, done);
         self.tell_hosts(&mut done[before..]);
     }
 
-    /// Says of journeys between two hosts of one recording what was known of their clocks.
+    /// Adds the clock bounds to journeys between two hosts of one recording.
     fn tell_hosts(&self, done: &mut [Journey]) {
         let Some(several) = &self.several else { return };
         let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
@@ -94,7 +94,7 @@ impl Correlator {
         self.directory.next_batch();
         let most = self.desk.limits.max_flows.max(1);
         if self.directory.len() + batch.flows.len() > most {
-            // For all that it announces at once: to make room for one must not forget another of them.
+            // Room for all announcements of the batch at once: room for one must not evict another of them.
             let new = batch.flows.iter().filter(|flow| self.directory.get(flow.id).is_none()).count();
             self.forget_idle_flows(most - new.min(most), done);
         }
@@ -147,17 +147,17 @@ impl Correlator {
         self.desk.counters.stray_fragments += self.fragments.finish();
     }
 
-    /// What a flow id stands for, while the flow is remembered.
+    /// The flow of an id, while it is stored.
     pub fn flow(&self, id: FlowId) -> Option<&Flow> {
         self.directory.get(id)
     }
 
-    /// Every flow remembered, in no order.
+    /// All stored flows, in no order.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.directory.iter()
     }
 
-    /// Who a thread is, if it was announced.
+    /// A thread, if it was announced.
     pub fn task(&self, tid: u32) -> Option<&Task> {
         self.tasks.get(&tid)
     }
@@ -167,7 +167,7 @@ impl Correlator {
         self.desk.open
     }
 
-    /// What was seen so far and what could not be made use of.
+    /// Counters of processed and unusable events.
     pub fn counters(&self) -> &Counters {
         &self.desk.counters
     }
@@ -219,7 +219,7 @@ impl Correlator {
         };
         let stream = self.streams.get_mut(slot)?;
         stream.last_ns = event.time_ns.min(FREE_NS - 1);
-        // Of a group many hosts are true receivers.
+        // A group has several true receivers.
         let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
         if direction != Direction::Off
             && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
@@ -288,7 +288,7 @@ impl Correlator {
         if hop == desk.rules.of(Proto::TCP).counted_at {
             desk.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.go_out_first(from, to));
         }
-        // An old byte, sent only to get an answer. Before it is read it cannot be told from a retransmission, and the
+        // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.
         let keeps_alive = len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv;
         desk.counters.keep_alives += u64::from(has_ended && keeps_alive);
@@ -301,7 +301,8 @@ impl Correlator {
         stream.tidy();
     }
 
-    /// Which way a dropped packet was going is not told; the sequence numbers of the two directions are far apart.
+    /// The direction of a dropped packet is not recorded; the sequence numbers of the two directions are far
+    /// apart.
     fn tcp_drop(&mut self, event: &Event) {
         let mut best = None;
         for direction in [Direction::Tx, Direction::Rx] {
@@ -358,8 +359,9 @@ impl Correlator {
         }
     }
 
-    /// Forgets flows until so many are left at most: those announced and never used, then the sixteenth of the streams that was idle
-    /// longest, then more, because the other direction may still hold a flow; at last also those that were announced just now.
+    /// Evicts flows down to `most`: first those announced and never used, then the sixteenth of the streams
+    /// with the longest idle time. More follow, because the other direction may still hold a flow; finally also
+    /// those announced just now.
     fn forget_idle_flows(&mut self, most: usize, done: &mut Vec<Journey>) {
         self.desk.counters.evicted_flows += self.directory.retain(true, |_| true);
         for (fresh, share) in [(true, 16), (true, 2), (true, 1), (false, 1)] {

@@ -1,4 +1,4 @@
-//! The correlator's part for datagrams: which of them an event is about.
+//! The correlator's part for datagrams: assigns events to datagrams.
 
 use super::copies::CopyDrop;
 use super::correlator::Correlator;
@@ -117,7 +117,7 @@ impl Correlator {
                 let Some(index) = stream.find_or_make(event, &mut self.desk) else { return };
                 let Some(piece) = stream.pieces.get(index) else { return };
                 self.fragments.is_part_of(event, &flow, (stream.me, piece.start));
-                // One of which nothing is known but this fragment was here at least.
+                // A datagram with no other information: this fragment was here at least.
                 if piece.rungs.is_empty() {
                     stream.touch(index, &mark, &mut self.desk, done);
                 }
@@ -136,7 +136,7 @@ impl Correlator {
                 continue;
             };
             if piece.has(mark.hop) && bit(mark.hop) & RX != 0 {
-                // Its first fragment stood for it so far.
+                // Its first fragment represented it so far.
                 piece.rungs.set(mark.hop, mark.time_ns, mark.cpu, false);
                 if event.proto != Proto::UDP {
                     piece.end = piece.start + u64::from(fragments::payload(total));
@@ -161,7 +161,7 @@ impl Correlator {
             for start in stream.with_copies(start) {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
                 let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { continue };
-                // A send that returns after a loss may be that of a datagram of which nothing was seen.
+                // A send that returns after a loss may belong to an unseen datagram.
                 let in_doubt = mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
                 piece.read_in_doubt_since_ns = piece.read_in_doubt_since_ns.or(in_doubt_since_ns);
                 if (ambiguous || in_doubt) && !piece.ambiguous {
@@ -177,7 +177,7 @@ impl Correlator {
     fn datagram_sent(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let mark = Self::mark(event);
         if !mark.at_return {
-            // Its packet is made next, by the same thread.
+            // The same thread makes its packet next.
             self.desk.counters.unmatched_sends += self.sockets.send_begins(event, mark);
             return;
         }
@@ -198,13 +198,13 @@ impl Correlator {
             self.sockets.read(event.socket, &read, &self.desk.losses, order_since_ns, |d| is_open(streams, d));
         match found {
             _ if peeks => {}
-            // Which datagram it was nobody knows, and so nothing is said of when it was read.
+            // The datagram of this read is unknown, so no read time is recorded.
             Some(m) if m.torn => {
                 self.desk.counters.unmatched_reads += 1;
                 self.leave_untold(&m.run);
             }
             Some(m) => {
-                // A copy at a length that is none of the queue's may belong to another read: it is left out.
+                // A copy of a length outside the queue may belong to another read: it is left out.
                 if event.hop == Hop::AppRecv || !m.ambiguous {
                     self.stamp_reader(&m.run, event);
                     self.stamp(&m.run, &Self::mark(event), m.ambiguous, m.in_doubt_since_ns, done);
@@ -214,7 +214,7 @@ impl Correlator {
         }
     }
 
-    /// One read took these datagrams or as many others.
+    /// Marks datagrams that a read may have taken, or as many others.
     fn leave_untold(&mut self, run: &Queued) {
         let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
@@ -227,7 +227,7 @@ impl Correlator {
         }
     }
 
-    /// Says what the reader of these datagrams did before.
+    /// Records the activity of these datagrams' reader before the read.
     fn stamp_reader(&mut self, run: &Queued, event: &Event) {
         let Some(reader) = self.readers.of(&Asked::by(event)) else { return };
         let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
@@ -303,7 +303,7 @@ impl Correlator {
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.desk);
         self.desk.counters.drops += 1;
-        // Nobody sends it again.
+        // No sender sends it again.
         stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
     }
 }
@@ -313,7 +313,7 @@ fn stream_at(streams: &mut [Stream], me: StreamRef) -> Option<&mut Stream> {
     streams.get_mut(me.slot as usize).filter(|stream| stream.me == me)
 }
 
-/// Whether a datagram still waits to be read.
+/// True if a datagram still waits for a read.
 fn is_open(streams: &[Stream], datagram: &DatagramRef) -> bool {
     if datagram.is_other() {
         return true;

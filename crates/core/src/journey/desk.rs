@@ -1,4 +1,4 @@
-//! Where pieces are closed: verdicts, numbers, and when to look at a stream again.
+//! Closing of pieces: verdicts, numbers, and the next visit of a stream.
 
 use super::copies::CopyDrop;
 use super::journey::{Across, Journey};
@@ -14,15 +14,15 @@ use crate::hop::Hop;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How long a finished journey waits for events that may trail its end: the driver's return, the return of `send`.
+/// Time that a finished journey waits for late events: the driver's return, the return of `send`.
 pub(super) const TRAIL_NS: u64 = 5_000_000;
-/// How long a sent datagram waits for the other half to turn up.
+/// Time that a sent datagram waits for its other half.
 const HALF_NS: u64 = 50_000_000;
-/// How long a sent half of TCP waits: longer than the shortest time-out (`TCP_RTO_MIN`, 200 ms), because what was lost before
-/// the receiver was ever seen is sent again only then.
+/// Time that a sent half of TCP waits. It is longer than the shortest time-out (`TCP_RTO_MIN`, 200 ms), because
+/// bytes lost before the first event of the receiver are sent again only then.
 const TCP_HALF_NS: u64 = 300_000_000;
-/// How long a finished journey waits that lacks a rung, for the record that tells of a loss: it comes when there is room
-/// in the ring again, after the events of other CPUs. And one that was sent again, for the reason: the host may be away.
+/// Time that a finished journey with a missing event waits for the loss record. The record follows when the
+/// ring has room, after the events of other CPUs. A retransmitted journey waits as long for the reason.
 const GAP_NS: u64 = 50_000_000;
 /// Streams are looked at no more often than this.
 const VISIT_NS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ const VISIT_NS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Half {
     pub flow: FlowId,
-    /// A hop was seen that only an end of the connection has, so this is no forwarder.
+    /// True after an event of a hop that only an end of the connection has: this is no forwarder.
     pub sure: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Why {
     Passed,
     Aged,
     Evicted,
-    /// A new connection took the tuple.
+    /// A new connection uses the tuple.
     Reset,
     EndOfInput,
 }
@@ -63,12 +63,12 @@ pub(super) struct StreamRef {
     pub generation: u32,
 }
 
-/// How long a sent half waits after its last event: the time-out doubles with each retransmission.
+/// Time that a sent half waits after its last event: the time-out doubles with each retransmission.
 fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
     if proto == Proto::TCP { TCP_HALF_NS << piece.retransmits().min(5) } else { HALF_NS }
 }
 
-/// What all streams share.
+/// State that all streams share.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub limits: Limits,
@@ -76,7 +76,7 @@ pub(super) struct Desk {
     pub losses: Losses,
     pub counters: Counters,
     pub selection: Selection,
-    /// Everything before this has been seen.
+    /// All events before this instant have been processed.
     pub now_ns: u64,
     /// Pieces that are not closed.
     pub open: usize,
@@ -97,8 +97,8 @@ impl Desk {
         }
     }
 
-    /// Decides what a new rung at `hop` means for the piece: it goes on, it waits for what trails, or it is closed.
-    /// Returns the time at which it wants to be looked at again.
+    /// Decides the effect of a new event at `hop` on the piece: it continues, waits for late events, or is
+    /// closed. Returns the time of its next visit.
     pub fn settle(
         &mut self,
         ends: &Ends,
@@ -114,7 +114,8 @@ impl Desk {
                 || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
                 || !piece.has(Hop::AppRecv);
             let gapped = self.is_gapped(ends, piece);
-            // The kernel tells of a retransmission when the packet is on its way: a reader on another CPU may be done by then.
+            // The kernel reports a retransmission after the packet has left: a reader on another CPU may have
+            // finished by then.
             let untold = self.rules.tells_resends && piece.is_resent_untold();
             // A group's other sockets get their clones right after the first.
             let shares = !piece.rx_flow.is_none();
@@ -139,7 +140,7 @@ impl Desk {
         u64::MAX
     }
 
-    /// What becomes of a piece whose lingering is over.
+    /// Decides the fate of a piece at the end of its lingering time.
     pub fn expire(&mut self, ends: &Ends, piece: &mut Piece, floor: u64, done: &mut Vec<Journey>) {
         let way = self.rules.of(ends.proto);
         if piece.shared || way.rx_top.is_some_and(|top| piece.has(top)) {
@@ -155,7 +156,7 @@ impl Desk {
         }
     }
 
-    /// Closes a piece and hands its journey over.
+    /// Closes a piece and outputs its journey.
     pub fn close(&mut self, ends: &Ends, piece: &mut Piece, why: Why, done: &mut Vec<Journey>) {
         if piece.is_gone() {
             return;
@@ -171,7 +172,7 @@ impl Desk {
             return; // it only passed by here
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
-        // Whether a call that was given up on would have taken them, nobody will know.
+        // Whether an abandoned call would have accepted them is unknown.
         if piece.is_only_promised() && !promise_is_all && why != Why::Evicted {
             self.counters.never_sent_bytes += piece.end - piece.start;
             return;
@@ -260,19 +261,19 @@ impl Desk {
         }
     }
 
-    /// The hops that a piece must have passed, as far as its ends are in the capture: known to be, or this piece was
-    /// seen there.
+    /// The hops that a piece must have passed. An end counts if it is known, or if the piece has an event
+    /// there.
     fn required(&self, ends: &Ends, piece: &Piece) -> u32 {
         let expected = self.rules.of(ends.proto).expected;
         let side = |half: &Half, hops: u32| if half.sure || piece.any(hops) { expected & hops } else { 0 };
         side(&ends.tx, TX) | side(&ends.rx, RX)
     }
 
-    /// Since when something that is missing may have been lost: where the missing hops lie before the first that was
-    /// seen, so may the loss.
+    /// Earliest possible time of a loss of the missing events: if the missing hops precede the first event, so
+    /// may the loss.
     fn earliest(&self, ends: &Ends, piece: &Piece) -> u64 {
         let missing = self.required(ends, piece) & !piece.rungs.present();
-        // What is taken at return comes late and stands first.
+        // Events taken at return are late and precede the others in path order.
         let first = piece.rungs.in_order().trailing_zeros();
         if missing.trailing_zeros() < first {
             piece.first_ns.saturating_sub(self.limits.max_age_ns)
@@ -281,7 +282,7 @@ impl Desk {
         }
     }
 
-    /// Whether a rung is missing that a served hop must have given.
+    /// True if an event of a served hop is missing.
     fn is_gapped(&self, ends: &Ends, piece: &Piece) -> bool {
         let present = piece.rungs.present();
         if present == 0 {
@@ -293,12 +294,12 @@ impl Desk {
         half_missing || expected & !present != 0
     }
 
-    /// Asks for a stream to be looked at.
+    /// Schedules a visit of a stream.
     pub fn visit_at(&mut self, at_ns: u64, stream: StreamRef) {
         self.visits.push(Reverse((at_ns, stream)));
     }
 
-    /// The next stream whose time has come.
+    /// The next stream with a due visit.
     pub fn next_visit(&mut self) -> Option<(u64, StreamRef)> {
         let Reverse((at_ns, _)) = self.visits.peek()?;
         if *at_ns > self.now_ns {

@@ -1,4 +1,4 @@
-//! What flow ids stand for, and which stream each direction of a flow belongs to.
+//! The flows of flow ids, and the stream of each direction of a flow.
 
 use super::desk::StreamRef;
 use super::limits::Counters;
@@ -8,7 +8,7 @@ use crate::hash::{Map, Set};
 use crate::hop::Direction;
 use std::net::SocketAddr;
 
-/// One direction between two addresses. Addresses of the loopback mean another host in every namespace, the others the
+/// One direction between two addresses. Loopback addresses mean another host in every namespace, all others the
 /// same one in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct StreamKey {
@@ -38,7 +38,7 @@ pub(super) struct Directory {
     generation: u32,
     /// Batches so far.
     batches: u64,
-    /// The last flow looked up, because events come in runs.
+    /// The last flow looked up, because events occur in runs.
     last: Option<(FlowId, bool, u32)>,
 }
 
@@ -114,8 +114,8 @@ impl Directory {
         Some(slot as usize)
     }
 
-    /// Forgets every flow and stream for which `keep` does not hold. A flow stays as long as one of its streams does, and with
-    /// `fresh` also where it was announced by this batch or the one before: its events may be still to come.
+    /// Evicts every flow and stream that `keep` rejects. A flow stays as long as one of its streams does. With
+    /// `fresh` it also stays if announced by this batch or the previous one: its events may still follow.
     pub fn retain(&mut self, fresh: bool, mut keep: impl FnMut(usize) -> bool) -> u64 {
         let (before, batches) = (self.flows.len(), self.batches);
         self.last = None;

@@ -1,8 +1,9 @@
-//! Fragments: which parts of a datagram have passed which hop.
+//! Fragments: the parts of a datagram that have passed each hop.
 //!
-//! A datagram passes a hop with the last of its fragments, because without it there is no datagram. The time on the way
-//! down is that of the first fragment and on the way up that of the last, so that the wire has the time of all of them. A
-//! datagram of which a fragment is lost is lost behind the last hop that all of them have passed.
+//! A datagram passes a hop with the last of its fragments, because without it there is no datagram. On the
+//! sender's path the time is that of the first fragment, on the receiver's that of the last, so that the wire
+//! has the time of all of them. A datagram with a lost fragment is lost behind the last hop that all of them
+//! have passed.
 
 use super::desk::StreamRef;
 use super::piece::Mark;
@@ -20,7 +21,8 @@ const FRESH_NS: u64 = 1_000_000_000;
 /// The header that UDP and ICMP have before the payload, in the first fragment.
 const HEADER: u32 = 8;
 
-/// What fragments of one datagram have in common: the hosts as one end sees them, the direction and the identification.
+/// Common fields of the fragments of one datagram: the hosts from one end's side, the direction and the
+/// identification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     netns: u32,
@@ -35,17 +37,17 @@ struct Key {
 #[derive(Debug, Default)]
 struct Assembly {
     datagram: Option<(StreamRef, u64)>,
-    /// Bytes behind the IP header; 0: not known yet.
+    /// Bytes after the IP header; 0: unknown yet.
     total: u32,
     at: Vec<AtHop>,
     last_ns: u64,
-    /// Fragments that came twice and that the kernel will drop.
+    /// Duplicate fragments, which the kernel will drop.
     twice: u32,
     /// Fragments that wait for the first.
     lone: u64,
 }
 
-/// What has passed one hop.
+/// Fragments at one hop.
 #[derive(Debug)]
 struct AtHop {
     first: Mark,
@@ -56,12 +58,12 @@ struct AtHop {
     told: bool,
 }
 
-/// What a fragment means.
+/// The effect of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piecemeal {
-    /// Nothing new.
+    /// No change.
     Nothing,
-    /// The first of its datagram at this host: which datagram it is has to be told.
+    /// The first fragment of its datagram at this host: the caller must supply the datagram.
     Unknown,
     /// The datagram that it is part of.
     Part,
@@ -71,11 +73,11 @@ pub(super) enum Piecemeal {
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     assemblies: Map<Key, Assembly>,
-    /// Fragments given up on, whose datagram was never known, since this was last taken.
+    /// Evicted fragments without a known datagram, since the last read of this counter.
     pub stray: u64,
 }
 
-/// Whether an event is about a fragment.
+/// True if an event belongs to a fragment.
 pub(super) fn is_fragment(event: &Event) -> bool {
     event.flags.contains(EventFlags::FRAGMENT) || event.flags.contains(EventFlags::MORE)
 }
@@ -86,7 +88,7 @@ fn key(event: &Event, flow: &Flow, receives: bool) -> Key {
 }
 
 impl Fragments {
-    /// Takes a fragment at a packet hop.
+    /// Processes a fragment at a packet hop.
     pub fn push(&mut self, event: &Event, flow: &Flow, mark: &Mark) -> Piecemeal {
         let receives = event.hop.direction() == Direction::Rx;
         let is_first = !event.flags.contains(EventFlags::FRAGMENT);
@@ -99,7 +101,7 @@ impl Fragments {
         let again = assembly.at.iter().any(|at| at.first.hop == event.hop && at.covers(event));
         let device = assembly.at.iter().find(|at| at.first.hop == event.hop).map(|at| at.ifindex);
         if again && !stale {
-            // A device that stands on another one, or the network's copy; at the sender another datagram.
+            // A stacked device, or the network's copy; at the sender another datagram.
             if receives || device != Some(event.ifindex) {
                 assembly.twice += u32::from(receives && device == Some(event.ifindex));
                 return Piecemeal::Nothing;
@@ -121,7 +123,7 @@ impl Fragments {
         }
     }
 
-    /// Says which datagram this fragment is part of.
+    /// Sets the datagram of this fragment.
     pub fn is_part_of(&mut self, event: &Event, flow: &Flow, datagram: (StreamRef, u64)) {
         let receives = event.hop.direction() == Direction::Rx;
         if let Some(assembly) = self.assemblies.get_mut(&key(event, flow, receives)) {
@@ -130,8 +132,8 @@ impl Fragments {
         }
     }
 
-    /// The datagram that this fragment is part of, the hops that it has now passed as a whole, and its bytes behind
-    /// the IP header, if they are known.
+    /// The datagram of this fragment, the hops that it has now passed completely, and its bytes after the IP
+    /// header, if known.
     pub fn passed(&mut self, event: &Event, flow: &Flow) -> Option<((StreamRef, u64), Vec<Mark>, u32)> {
         let receives = event.hop.direction() == Direction::Rx;
         let assembly = self.assemblies.get_mut(&key(event, flow, receives))?;
@@ -144,7 +146,7 @@ impl Fragments {
         Some((datagram, marks.collect(), total))
     }
 
-    /// The datagram of a fragment that was dropped; `None` if it is not known, or came a second time.
+    /// The datagram of a dropped fragment; `None` if it is unknown or a duplicate.
     pub fn dropped(&mut self, event: &Event, flow: &Flow) -> Option<(StreamRef, u64)> {
         for receives in [true, false] {
             let Some(assembly) = self.assemblies.get_mut(&key(event, flow, receives)) else { continue };
@@ -164,7 +166,7 @@ impl Fragments {
         lone
     }
 
-    /// Forgets those that have no more to come, or all.
+    /// Evicts complete entries, or all.
     fn make_room(&mut self, now_ns: u64) {
         let mut stray = 0;
         let mut leaves = |assembly: &Assembly| stray += assembly.lone;

@@ -1,14 +1,14 @@
-//! The hosts of a recording that was made of a log of several.
+//! The hosts of a recording converted from a log of several.
 
 use super::journey::Across;
 use crate::hash::Map;
 use crate::node::Several;
 
-/// Which namespace is of which host, and what was known of their clocks.
+/// The host of each namespace, and the bounds between the hosts' clocks.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
     across: Across,
-    /// By network namespace, numbered.
+    /// Host number by network namespace.
     hosts: Map<u32, usize>,
 }
 
@@ -19,7 +19,7 @@ impl Hosts {
         Hosts { across: several.across, hosts }
     }
 
-    /// What is known of the time from one namespace to another; where they are not known, as between two hosts.
+    /// The clock relation between two namespaces; for unknown ones that of two hosts.
     pub fn between(&self, a: Option<u32>, b: Option<u32>) -> Across {
         let host = |netns: Option<u32>| self.hosts.get(&netns?);
         match (host(a), host(b)) {

@@ -20,21 +20,21 @@ pub struct Journey {
     pub tx_node: u16,
     /// Which recording has the receiver's half.
     pub rx_node: u16,
-    /// What is known of the time between the two halves.
+    /// The clock relation between the two halves.
     pub across: Across,
-    /// The flow as seen by the sender; [`FlowId::NONE`] if the sender's half was not seen.
+    /// The flow from the sender's side; [`FlowId::NONE`] if the sender's half was not seen.
     pub tx_flow: FlowId,
-    /// The flow as seen by the receiver; [`FlowId::NONE`] if the receiver's half was not seen.
+    /// The flow from the receiver's side; [`FlowId::NONE`] if the receiver's half was not seen.
     pub rx_flow: FlowId,
     /// TCP: bytes of the stream as sequence numbers unwrapped to 64 bits; the low 32 bits are the number on the wire.
     /// UDP: 0 to the length.
     pub range: Range<u64>,
-    /// When it passed which hop. Of a journey that was sent several times, the packet hops are those of one copy alone: the
-    /// one that came furthest; of several the one that was received first, or sent last.
+    /// The instant at each hop. For a journey sent several times, the packet hops are those of one copy: the
+    /// furthest; of several, the one received first, or sent last.
     pub rungs: Rungs,
-    /// Who sent it, if that was seen.
+    /// The sending process, if seen.
     pub sender: Option<Who>,
-    /// Who read it, if that was seen.
+    /// The reading process, if seen.
     pub reader: Option<Who>,
     /// TCP: its copies in the order of sending, where it was sent several times; the first [`super::MAX_COPIES`] less one, those
     /// that arrived, and the newest. Empty where it was sent once.
@@ -43,11 +43,11 @@ pub struct Journey {
     pub copies_left_out: u32,
     /// Number of the copy that the packet hops of `rungs` are of; 0 where it was sent once.
     pub copy: u32,
-    /// UDP over IPv4: the identification that both hosts see in the packet, of the first fragment or segment where there
-    /// are several; together with the length the wire key of a datagram. 0 where there is none: TCP, IPv6, and senders
-    /// that leave it out, as Linux does for an unconnected socket whose datagrams nobody may fragment.
+    /// UDP over IPv4: the identification in the packet, of the first fragment or segment if there are several.
+    /// With the length it is the wire key of a datagram. 0 without one: TCP, IPv6, and senders that omit it, as
+    /// Linux does for an unconnected socket whose datagrams must not be fragmented.
     pub ip_id: u16,
-    /// What the reader did when this was ready for it, as far as its reads tell.
+    /// The reader's activity when the data were ready, from its reads.
     pub presence: Presence,
     /// How it ended.
     pub verdict: Verdict,
@@ -55,32 +55,32 @@ pub struct Journey {
     pub ambiguous: bool,
 }
 
-/// What a reader that was not simply woken did while its data was ready.
+/// The activity of a reader that was not simply woken, while its data were ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
-    /// Nothing tells.
+    /// Unknown.
     #[default]
     Unsaid,
-    /// It asked again and again and was there when the data came.
+    /// It polled repeatedly and was present at the arrival of the data.
     Polling,
-    /// It had its CPU and read something else first.
+    /// It had its CPU and read other data first.
     Busy,
 }
 
-/// What is known of the time between the halves of a journey.
+/// The clock relation between the halves of a journey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "across", rename_all = "kebab-case")]
 pub enum Across {
-    /// Both stand on one clock: differences are exact.
+    /// One clock: differences are exact.
     #[default]
     OneClock,
     /// Two clocks on one time line: a difference between the halves is right to within so much.
     Bounded {
-        /// Half of the width of the interval that holds the truth, nanoseconds.
+        /// Half the width of the interval that contains the truth, nanoseconds.
         half_width_ns: u64,
     },
-    /// Two clocks of which nothing is known: there is no difference between the halves.
+    /// Two unrelated clocks: there is no difference between the halves.
     Apart,
 }
 
@@ -93,11 +93,11 @@ pub struct Latency {
     pub to: Hop,
     /// When it reached that, nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// How long it took, nanoseconds. Between two clocks an estimate: see `half_width_ns`.
+    /// Duration, nanoseconds. Between two clocks it is an estimate: see `half_width_ns`.
     pub ns: u64,
     /// The truth is at most so far from `ns`, nanoseconds: 0 within one clock.
     pub half_width_ns: u64,
-    /// The time between two copies: from where the one was seen last to where the next was seen first.
+    /// True for the time between two copies: from the last event of one to the first of the next.
     pub is_wait: bool,
 }
 
@@ -107,8 +107,8 @@ const PACKET: u32 = bits(Hop::TcpXmit, Hop::TcpRecv);
 const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
 
 impl Latency {
-    /// Whether it is known to be more than nothing: between two clocks the interval may hold zero, and then neither which of
-    /// the two came first nor how long it took can be told from the clocks, only how long at most.
+    /// True if it is certainly greater than zero. Between two clocks the interval may contain zero; then the
+    /// order and the duration are unknown, except the maximum.
     pub const fn is_resolvable(&self) -> bool {
         self.half_width_ns == 0 || self.ns > self.half_width_ns
     }
@@ -125,7 +125,7 @@ impl Journey {
         self.copies_left_out.saturating_add(self.copies.len() as u32).saturating_sub(1)
     }
 
-    /// The rung at `hop`, if it was passed; at a packet hop that of [`Journey::copy`].
+    /// The event at `hop`, if any; at a packet hop that of [`Journey::copy`].
     pub fn rung(&self, hop: Hop) -> Option<Rung> {
         self.rung_of(&self.rungs, hop, self.copy)
     }
@@ -164,25 +164,25 @@ impl Journey {
         self.own(SOCKET_TX).chain(self.others(true)).chain(self.own(!SOCKET_TX))
     }
 
-    /// Every rung: those up to the end of the journey in path order, each copy by itself, then those of copies that were
-    /// sent after the one that ended it. Those taken at return are included.
+    /// Every event: those up to the end of the journey in path order, copy by copy, then those of later copies.
+    /// Events taken at return are included.
     pub fn all_rungs(&self) -> impl Iterator<Item = Rung> + '_ {
         self.whole_way().chain(self.others(false))
     }
 
-    /// The rungs that stand in the order of time, in path order and each copy by itself: all but those taken at return and
-    /// those of copies that were sent after the one that ended the journey.
+    /// The events in path order and copy by copy, which is also the order of time. Events taken at return, and
+    /// those of copies after the one that ended the journey, are excluded.
     pub fn ladder(&self) -> impl Iterator<Item = Rung> + '_ {
         self.whole_way().filter(|rung| !rung.at_return)
     }
 
-    /// The ladder without `dev.done`, which stands beside the way: on one host the receiver often has the packet before
-    /// the sender's driver returns.
+    /// The ladder without `dev.done`, which is off the path: on one host the receiver often has the packet
+    /// before the sender's driver returns.
     pub(crate) fn way(&self) -> impl Iterator<Item = Rung> + '_ {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
     }
 
-    /// Whether nothing distinguished the copy of a rung from others when it arrived.
+    /// True if nothing distinguished the copy of an event from others at its arrival.
     pub(crate) fn is_crossing_unknown(&self, from: &Rung, to: &Rung) -> bool {
         let is_ambiguous = |number: u32| self.copies.iter().any(|copy| copy.number == number && copy.ambiguous);
         from.copy != 0
@@ -191,7 +191,7 @@ impl Journey {
             && is_ambiguous(from.copy)
     }
 
-    /// Whether a rung of a copy was passed when the next copy was under way already: from there on nobody waited for it.
+    /// True if the next copy was in flight at an event of a copy: after it no one waited for that copy.
     pub(crate) fn is_overtaken(&self, rung: &Rung) -> bool {
         if rung.copy == 0 || rung.copy >= self.copy {
             return false;
@@ -201,8 +201,8 @@ impl Journey {
         starts.next().is_some_and(|start_ns| rung.time_ns > start_ns)
     }
 
-    /// Every rung with the time from its neighbour before it: within one copy, or between two. Negative where two events
-    /// stand in the wrong order.
+    /// Every event with the time from its predecessor: within one copy, or between two. Negative for two events
+    /// in the wrong order.
     fn pairs(&self) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + '_ {
         let (mut before, mut ahead): (Option<Rung>, Option<Rung>) = (None, None);
         self.all_rungs().map(move |rung| {
@@ -226,7 +226,7 @@ impl Journey {
         })
     }
 
-    /// Every rung, as [`Journey::all_rungs`] has them, with the time that ends there; `None` where there is none. See
+    /// Every event of [`Journey::all_rungs`] with the time that ends there; `None` without one. See
     /// [`Journey::latencies`].
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
         self.pairs().map(|(rung, pair)| {
@@ -242,13 +242,13 @@ impl Journey {
         })
     }
 
-    /// The latency of each hop from the hop before it on the path, in each copy by itself. `dev.done` is measured from
+    /// The latency of each hop from the previous hop on the path, copy by copy. `dev.done` is measured from
     /// `dev.xmit`, and so is `dev.recv`. A pair in the wrong order has none; see [`Journey::disordered`].
     pub fn latencies(&self) -> impl Iterator<Item = Latency> + '_ {
         self.spans().filter_map(|(_, latency)| latency.filter(|latency| !latency.is_wait))
     }
 
-    /// Pairs of neighbouring rungs whose times stand in the wrong order. Two copies may overlap.
+    /// Number of pairs of neighbouring events with times in the wrong order. Two copies may overlap.
     pub fn disordered(&self) -> usize {
         let wrong = |(rung, pair): &(Rung, Option<(Rung, i64)>)| {
             pair.is_some_and(|(from, ns)| {
@@ -260,12 +260,12 @@ impl Journey {
         self.pairs().filter(wrong).count()
     }
 
-    /// Whether two hops are on one time line, so that the difference of their times means something.
+    /// True if two hops are on one time line, so that the difference of their times is meaningful.
     fn can_subtract(&self, a: Hop, b: Hop) -> bool {
         self.across != Across::Apart || (a.direction() == Direction::Tx) == (b.direction() == Direction::Tx)
     }
 
-    /// How far from the truth the difference of the times of two hops can be, nanoseconds: 0 within one clock.
+    /// Error bound of the difference of the times of two hops, nanoseconds: 0 within one clock.
     pub fn half_width_ns(&self, a: Hop, b: Hop) -> u64 {
         match self.across {
             Across::Bounded { half_width_ns }
@@ -277,9 +277,9 @@ impl Journey {
         }
     }
 
-    /// The time from one hop to a later one, nanoseconds; `None` if one was not passed, was taken at return, comes in the
-    /// wrong order, or stands on a clock of which nothing is known. Between two packet hops it is that of one copy; from a
-    /// socket's hop to a packet hop it is that of the first copy that came there.
+    /// The time from one hop to a later one, nanoseconds. `None` if one is missing, was taken at return, is in
+    /// the wrong order, or is on an unrelated clock. Between two packet hops it is that of one copy. From a
+    /// socket's hop to a packet hop it is that of the first copy at that hop.
     pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
         let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
         let (from_ns, mut to_ns) = (at(from)?, at(to));
@@ -295,8 +295,8 @@ impl Journey {
         self.difference_ns((from, from_ns), (to, to_ns?))
     }
 
-    /// The time from the first rung of the ladder to a hop, nanoseconds; `None` as for [`Journey::between_ns`], and for the first
-    /// rung itself.
+    /// The time from the first event of the ladder to a hop, nanoseconds; `None` as for
+    /// [`Journey::between_ns`], and for the first event itself.
     pub fn since_start_ns(&self, hop: Hop) -> Option<u64> {
         let (first, to_ns) = (self.ends()?.0, self.rungs.time_ns(hop)?);
         if first == (hop, to_ns) { None } else { self.difference_ns(first, (hop, to_ns)) }
@@ -311,13 +311,13 @@ impl Journey {
         to_ns.checked_sub(from_ns).or(nothing.then_some(0))
     }
 
-    /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`. Where the halves stand on two clocks of
-    /// which nothing is known, the sender's counts.
+    /// Instant of the first event of the ladder, nanoseconds of `CLOCK_MONOTONIC`. With halves on two unrelated
+    /// clocks, the sender's counts.
     pub fn start_ns(&self) -> Option<u64> {
         self.one_clock().chain(self.earlier()).min()
     }
 
-    /// When the last rung of the ladder was; `dev.done` does not count.
+    /// Instant of the last event of the ladder, without `dev.done`.
     pub fn end_ns(&self) -> Option<u64> {
         self.one_clock().max()
     }
@@ -329,7 +329,8 @@ impl Journey {
         Some((self.earlier().fold(start, u64::min), end))
     }
 
-    /// The times of the way, as far as it is on the clock of its first rung; of several copies the one that ended it.
+    /// The times of the path on the clock of its first event; of several copies, those of the one that ended
+    /// it.
     fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
         let first = self.ends().map(|((first, _), _)| first);
         let same = move |hop: &Hop| first.is_some_and(|first| self.can_subtract(first, *hop));
@@ -343,12 +344,12 @@ impl Journey {
         self.others(true).filter(is_sent).map(|rung| rung.time_ns)
     }
 
-    /// The hops of the way, a bit each in path order.
+    /// The hops of the path, one bit each in path order.
     const fn way_hops(&self) -> u32 {
         self.rungs.in_order() & !bit(Hop::DevDone)
     }
 
-    /// The first and the last hop of the way, and when.
+    /// The first and the last hop of the path, with their times.
     fn ends(&self) -> Option<((Hop, u64), (Hop, u64))> {
         let hops = self.way_hops();
         let at = |index: u32| {
@@ -363,14 +364,14 @@ impl Journey {
         Some((first, last))
     }
 
-    /// From the first rung of the ladder to the last; `None` with fewer than two, or where they stand on two clocks of which
-    /// nothing is known.
+    /// From the first event of the ladder to the last; `None` with fewer than two, or if they are on two
+    /// unrelated clocks.
     pub fn total_ns(&self) -> Option<u64> {
         let (first, last) = self.ends()?;
         if first == last { None } else { self.difference_ns(first, last) }
     }
 
-    /// How far from the truth [`Journey::total_ns`] can be, nanoseconds.
+    /// Error bound of [`Journey::total_ns`], nanoseconds.
     pub fn total_half_width_ns(&self) -> u64 {
         self.ends().map_or(0, |((first, _), (last, _))| self.half_width_ns(first, last))
     }
@@ -390,7 +391,7 @@ impl Journey {
         }
     }
 
-    /// Takes over what another journey of the same bytes has of the receiver.
+    /// Copies the receiver's part from another journey of the same bytes.
     pub(crate) fn take_receiver(&mut self, other: &Journey) {
         self.rungs.take(&other.rungs, RX);
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
@@ -398,8 +399,8 @@ impl Journey {
         self.find_copy(other);
     }
 
-    /// Which of the copies of this sender's half is the one that the receiver's half had: the newest that had left before it
-    /// arrived and was not dropped. Nothing that both hosts keep of a TCP packet distinguishes two copies.
+    /// Finds the copy of this sender's half that the receiver's half had: the newest that had left before the
+    /// arrival and was not dropped. No field that both hosts record of a TCP packet distinguishes two copies.
     fn find_copy(&mut self, other: &Journey) {
         let arrived = other.rungs.hops().find(|hop| bit(*hop) & PACKET & RX != 0);
         let Some(arrived_ns) = arrived.and_then(|hop| other.rungs.time_ns(hop)) else { return };

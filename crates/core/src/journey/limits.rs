@@ -1,4 +1,4 @@
-//! What the correlator may keep, and what it counts.
+//! Limits of the correlator's memory, and its counters.
 
 use crate::hop::PATH_HOPS;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde::Serialize;
 /// Bounds on what a correlator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Journeys in flight. Beyond it the oldest are given up on. `cargo bench -p magscope-core --bench memory` measures
-    /// what one takes, all tables included: 345 to 405 bytes of TCP, 425 to 485 of UDP. One that was sent again takes at
-    /// most 280 more for each of its copies, the first included, of which [`super::MAX_COPIES`] are kept. Nearly twice that
-    /// for the moment in which the list of a single large flow grows.
+    /// Maximum number of journeys in flight; beyond it the oldest are evicted. `cargo bench -p magscope-core
+    /// --bench memory` measures the memory of one, all tables included: 345 to 405 bytes for TCP, 425 to 485
+    /// for UDP. A retransmitted one takes at most 280 more for each of its copies, the first included, of which
+    /// [`super::MAX_COPIES`] are kept. The list of a single large flow takes nearly twice that while it grows.
     pub max_pieces: usize,
     /// A journey that is not finished this long after its first event is closed, nanoseconds.
     pub max_age_ns: u64,
@@ -23,7 +23,7 @@ impl Default for Limits {
     }
 }
 
-/// What a correlator has seen and what it could not make use of.
+/// Counters of a correlator: processed and unusable events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Events pushed.
@@ -38,7 +38,7 @@ pub struct Counters {
     pub without_range: u64,
     /// Events of fragments after the first. A datagram has passed a hop when all of its fragments have.
     pub later_fragments: u64,
-    /// Those whose first fragment was not seen, so that nothing tells which datagram they were part of.
+    /// Fragments without their first one, so that their datagram is unknown.
     pub stray_fragments: u64,
     /// Events of a namespace that only forwards the packets of this flow, or that a packet to a group only passed by.
     pub forwarded: u64,
@@ -48,12 +48,12 @@ pub struct Counters {
     pub keep_alives: u64,
     /// Events about bytes whose journey had ended.
     pub after_end: u64,
-    /// Bytes of TCP sent again after their journey had ended, most of them because the acknowledgement came late. With the
-    /// retransmissions of the journeys these are all there were.
+    /// Bytes of TCP sent again after their journey had ended, most of them because of a late acknowledgement.
+    /// With the retransmissions of the journeys these are all retransmitted bytes.
     pub resent_after_end_bytes: u64,
-    /// Bytes declared at `tcp.send` that the call did not take.
+    /// Bytes declared at `tcp.send` that the call did not accept.
     pub never_sent_bytes: u64,
-    /// A new connection on a known tuple, or a jump in sequence numbers that no window allows.
+    /// A new connection on a known tuple, or a jump in sequence numbers beyond any window.
     pub resets: u64,
     /// Journeys given up on because too many were in flight.
     pub evicted: u64,
@@ -61,15 +61,15 @@ pub struct Counters {
     pub evicted_flows: u64,
     /// Threads, sockets or queue entries forgotten because there were too many.
     pub evicted_others: u64,
-    /// Events that came after the watermark had passed them.
+    /// Events older than the watermark at their arrival.
     pub late: u64,
-    /// Records lost on the way here, whatever the cause.
+    /// Lost records of any cause.
     pub lost_records: u64,
     /// Datagrams whose read was matched by length or order against the evidence.
     pub ambiguous_datagrams: u64,
-    /// Reads of datagrams that were never seen on their way in.
+    /// Reads of datagrams without an earlier event.
     pub unmatched_reads: u64,
-    /// Sends of datagrams that were never seen on their way out.
+    /// Sends of datagrams without a packet event.
     pub unmatched_sends: u64,
     /// Drops of packets that are no part of an open journey: acknowledgements, or the benign end of a copy.
     pub unmatched_drops: u64,

@@ -1,12 +1,12 @@
-//! Stretches of time in which records were lost.
+//! Stretches of time with lost records.
 
 use crate::batch::Loss;
 use std::collections::VecDeque;
 
-/// Losses kept apart; beyond that the two oldest become one, which errs on the side of "broken".
+/// Maximum number of separate losses; beyond it the two oldest are merged, which errs on the side of "broken".
 const MAX_LOSSES: usize = 512;
 
-/// What was lost, in order of its end.
+/// The losses, ordered by their end.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     list: VecDeque<Loss>,
@@ -30,12 +30,12 @@ impl Losses {
 
     /// The first loss that reaches into `[from, to]`.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> Option<Loss> {
-        // The newest are asked about most.
+        // Most queries concern the newest.
         let late_enough = self.list.iter().rev().take_while(|l| l.to_ns >= from_ns);
         late_enough.filter(|l| l.from_ns <= to_ns).last().copied()
     }
 
-    /// Whether anything was lost in `[from, to]`.
+    /// True if any record was lost in `[from, to]`.
     pub fn overlap(&self, from_ns: u64, to_ns: u64) -> bool {
         self.list.iter().rev().take_while(|l| l.to_ns >= from_ns).any(|l| l.from_ns <= to_ns)
     }

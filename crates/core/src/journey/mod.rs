@@ -1,23 +1,27 @@
-//! Journeys: the correlator that joins events to what happened to one piece of a byte stream, or to one datagram.
+//! Journeys: the correlator that joins events to the history of one piece of a byte stream, or of one datagram.
 //!
-//! **The problem.** No identifier travels with a byte through the stack. Buffers are cloned, split, merged and used again
-//! within microseconds; one `send` becomes many packets and many packets one `recv`.
+//! **The problem.** No identifier accompanies a byte through the stack. Buffers are cloned, split, merged and
+//! used again within microseconds; one `send` becomes many packets and many packets one `recv`.
 //!
-//! **The choice.** Every TCP event is a range of the byte stream of one direction of a connection. All ranges together cut the
-//! stream into pieces, each inside one event at every hop: a piece is a journey. Both ends share the list if both are
-//! in the capture. Datagrams are known by IP identification and length, by their buffer while it is hot, and in the
-//! sockets by their order. Everything is bounded: pieces in flight, their age, flows, threads, queues.
+//! **The choice.** Every TCP event is a range of the byte stream of one direction of a connection. All ranges
+//! together cut the stream into pieces, each inside one event at every hop: a piece is a journey. Both ends
+//! share the list if both are in the capture. Datagrams are identified by IP identification and length, by
+//! their buffer while it is hot, and in the sockets by their order. Everything is bounded: pieces in flight,
+//! their age, flows, threads, queues.
 //!
 //! **Known limits.**
-//! - All events must share one clock: one host. The halves of two hosts meet in [`crate::join`].
-//! - The tuple must be the same at both ends: through NAT the halves stay apart here, and meet in [`crate::join`].
+//! - All events must share one clock: one host. [`crate::join`] joins the halves of two hosts.
+//! - The tuple must be the same at both ends: through NAT the halves stay separate here, and [`crate::join`]
+//!   joins them.
 //! - Two pairs of namespaces with equal (not loopback) addresses and ports are taken for one.
-//! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
-//! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are kept.
-//! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] once later ones are read.
-//! - Datagrams read after a lost event may be matched one too early. Until the reader sleeps or the queue runs empty they are
-//!   broken by that loss, and nothing is measured from them.
-//! - An end of which every event so far was lost is taken for one that is not in the capture.
+//! - On a node that also forwards the flow, the first packet can have a forwarder's times.
+//! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are
+//!   kept.
+//! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] after a read of later
+//!   bytes.
+//! - Datagrams read after a lost event may be matched one too early. Until the reader sleeps or the queue is
+//!   empty, they are broken by that loss and not measured.
+//! - An end with all events lost so far is treated as one outside the capture.
 
 mod copies;
 mod correlator;

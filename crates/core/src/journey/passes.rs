@@ -1,14 +1,14 @@
-//! The copies of a piece that was sent more than once, while it is open: which event belongs to which packet.
+//! The copies of an open piece that was sent more than once: assigns events to packets.
 
 use super::copies::{CopyDrop, Resend, SentCopy};
 use super::piece::{Mark, RX, RX_PACKET, TX_PACKET};
 use super::rungs::{Rungs, bit, bits};
 use crate::hop::Hop;
 
-/// Copies kept of a journey; those beyond are counted.
+/// Maximum number of copies of a journey; further ones are counted.
 pub const MAX_COPIES: usize = 9;
 
-/// IPv4 identifications that a packet takes up: one a segment.
+/// IPv4 identifications of a packet: one per segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ids {
     /// The first; 0 if there is none.
@@ -21,7 +21,7 @@ impl Ids {
         self.first != 0
     }
 
-    /// Whether a packet with these has come out of one with those of `other`, by segmentation or merging.
+    /// True if a packet with these may result from one with those of `other`, by segmentation or merging.
     const fn meets(self, other: Self) -> bool {
         let (ahead, behind) = (self.first.wrapping_sub(other.first), other.first.wrapping_sub(self.first));
         self.is_known() && other.is_known() && (ahead < other.count || behind < self.count || ahead == 0)
@@ -40,16 +40,16 @@ impl Pass {
     }
 }
 
-/// Every copy, the first included.
+/// All copies, the first included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Passes {
     /// At least one.
     list: Vec<Pass>,
-    /// The copy of the packet that came in last.
+    /// The copy of the packet that arrived last.
     arriving: Option<usize>,
-    /// Where that packet was last: it goes up from there.
+    /// Last hop of that packet: it continues upwards.
     last_in: Option<Hop>,
-    /// A driver has returned of which it is not known what it had.
+    /// True after a driver's return of an unknown copy.
     mixed: bool,
 }
 
@@ -59,7 +59,7 @@ impl Passes {
         self.list.last().map_or(0, |last| last.copy.number.saturating_sub(1))
     }
 
-    /// The copies that are kept. `number` is the one that the journey with the hops `seen` is taken for: no hop may have shown
+    /// The stored copies. `number` is the copy of a journey with the hops `seen`: possibly no hop has shown
     /// which of several it was.
     pub fn copies(&self, number: u32, seen: u32) -> Vec<SentCopy> {
         let (_, others) = self.on_their_way();
@@ -72,8 +72,8 @@ impl Passes {
         self.list.iter().map(copy).collect()
     }
 
-    /// The hops of a journey of which these are the copies, and the number of the copy that they are of. `all` has the first
-    /// time at each hop, whichever copy was there.
+    /// The hops of a journey with these copies, and the number of their copy. `all` has the first time at each
+    /// hop, for any copy.
     pub fn through(&self, all: &Rungs) -> (Rungs, u32) {
         let packet = TX_PACKET | RX_PACKET;
         let furthest = |pass: &&Pass| {
@@ -95,17 +95,18 @@ impl Passes {
         rungs.clear(packet & theirs);
         rungs.take(&through.copy.rungs, packet);
         if rungs.is_empty() {
-            return (*all, through.copy.number); // a driver's return, of whichever copy
+            return (*all, through.copy.number); // a driver's return, of any copy
         }
         (rungs, through.copy.number)
     }
 
-    /// Whether an event at a packet hop of the sender, after a copy with the rungs `seen`, is of another copy.
+    /// True if an event at a packet hop of the sender, after a copy with the hops `seen`, belongs to another
+    /// copy.
     pub fn begins(seen: u32, hop: Hop, counted_at: Hop) -> bool {
         hop == counted_at && seen & bits(counted_at, Hop::DevDone) != 0
     }
 
-    /// The copies of a piece that was sent once, so far as `first` says.
+    /// The copies of a piece that was sent once, according to `first`.
     pub fn after(first: &Rungs, ids: Ids, dropped: Option<CopyDrop>) -> Self {
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
@@ -124,27 +125,28 @@ impl Passes {
     pub fn begin(&mut self) {
         let number = self.count() + 2;
         if self.list.len() >= MAX_COPIES {
-            // The newest goes, unless it has arrived: the journey may be of it.
+            // The newest is removed unless it has arrived: the journey may be of it.
             let gone = self.list.iter().skip(1).rposition(|pass| pass.seen() & RX == 0);
             let gone = gone.map_or(self.list.len() - 1, |n| n + 1);
-            // Its driver may return yet, and then nothing shows that the return is not another copy's.
+            // Its driver may still return, and then the return may be another copy's.
             self.mixed |= Self::awaits_return(self.list[gone].seen());
             self.list.remove(gone);
             self.arriving = self.arriving.filter(|n| *n != gone).map(|n| n - usize::from(n > gone));
         }
-        // One more is the rule, and a vector would begin with room for four.
+        // One more is typical, and a vector would begin with room for four.
         self.list.reserve_exact(1);
         let copy = SentCopy { number, ..SentCopy::default() };
         self.list.push(Pass { copy, ids: Ids::default() });
     }
 
-    /// A packet went by at a hop of the sender.
+    /// A packet passed a hop of the sender.
     pub fn go_out(&mut self, mark: &Mark, counted_at: Hop) {
         if mark.hop == Hop::DevDone {
             return self.driver_returned(mark);
         }
         if let Some(last) = self.list.last() {
-            // Above the queueing discipline `tcp.retransmit` comes after the packet, so this is none of its.
+            // Above the queueing discipline `tcp.retransmit` follows the packet, so this packet is a different
+            // one.
             let told_alone = last.seen() == 0 && last.copy.told_ns.is_some();
             let told_alone = told_alone && counted_at <= Hop::DevQueue && mark.hop == counted_at;
             if Self::begins(last.seen(), mark.hop, counted_at) || told_alone {
@@ -162,7 +164,7 @@ impl Passes {
         }
     }
 
-    /// Whether a driver was given a copy with the rungs `seen` and has not returned.
+    /// True if a driver received a copy with the hops `seen` and has not returned.
     const fn awaits_return(seen: u32) -> bool {
         seen & (bit(Hop::DevXmit) | bit(Hop::DevDone)) == bit(Hop::DevXmit)
     }
@@ -173,7 +175,7 @@ impl Passes {
         let one = self.list.iter().position(is_waiting);
         let others = self.list.iter().filter(|pass| is_waiting(pass)).count() > 1;
         let of = self.with_ids(mark.ids);
-        // Once it is not known whose return it was, it is not known of the next one either.
+        // An unknown return makes the next one unknown, too.
         self.mixed |= (others || self.misses_one()) && of.is_none();
         let of = of.or(one.filter(|_| !self.mixed));
         if let Some(pass) = of.and_then(|n| self.list.get_mut(n)) {
@@ -181,7 +183,7 @@ impl Passes {
         }
     }
 
-    /// `tcp.retransmit` told of the newest copy, or of one that was not seen.
+    /// Records `tcp.retransmit` of the newest copy, or of an unseen one.
     pub fn tell(&mut self, kind: Resend, time_ns: u64) {
         if !self.is_untold() {
             self.begin();
@@ -192,7 +194,7 @@ impl Passes {
         }
     }
 
-    /// Whether the newest copy was seen going out, and `tcp.retransmit` has not told of it.
+    /// True if the newest copy left without its `tcp.retransmit` so far.
     pub fn is_untold(&self) -> bool {
         self.list.last().is_some_and(|last| last.copy.number > 1 && last.copy.told_ns.is_none())
     }
@@ -206,17 +208,18 @@ impl Passes {
         }
     }
 
-    /// A packet went by at a hop of the receiver. `seen` are the hops of the journey itself.
+    /// A packet passed a hop of the receiver. `seen` are the hops of the journey itself.
     pub fn come_in(&mut self, mark: &Mark, seen: u32) {
         let mut doubtful = false;
         if let Some(n) = self.with_ids(mark.ids) {
             self.arriving = Some(n);
         } else if self.last_in.is_none_or(|last| mark.hop <= last) {
-            // Another packet. One that does not come from the lowest hop began before the second copy: a duplicate.
+            // Another packet. One that does not start at the lowest hop began before the second copy: a
+            // duplicate.
             let is_new = seen & RX & (bit(mark.hop) - 1) == 0;
             let (newest, others) = self.on_their_way();
             self.arriving = newest.filter(|_| is_new);
-            // After the first that came, it may be a duplicate of one that came before.
+            // After the first arrival, it may be a duplicate of an earlier one.
             let came = self.list.iter().any(|pass| pass.seen() & RX != 0);
             doubtful = others || came || self.misses_one();
         }
@@ -227,13 +230,13 @@ impl Passes {
         }
     }
 
-    /// Whether a copy was told of and not seen going out: its packet may be anywhere.
+    /// True if a copy was reported but its departure was not seen: its packet may be anywhere.
     fn misses_one(&self) -> bool {
         self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
     }
 
-    /// The newest copy that went out, was not dropped and has not come in, and whether there are others: of those that
-    /// reached the wire, if any is known to have.
+    /// The newest copy that left, was not dropped and has not arrived, and whether there are others. Only
+    /// copies on the wire count, if any certainly is.
     fn on_their_way(&self) -> (Option<usize>, bool) {
         let device = bits(Hop::DevXmit, Hop::DevDone);
         let wired = self.list.iter().any(|pass| pass.seen() & device != 0);
@@ -249,7 +252,7 @@ impl Passes {
         self.list.iter().position(|pass| pass.ids.meets(ids))
     }
 
-    /// What was taken for one end was a node that forwards: its rungs are nobody's.
+    /// The assumed end was a forwarder: its events belong to no copy.
     pub fn clear(&mut self, hops: u32) {
         for pass in &mut self.list {
             pass.copy.rungs.clear(hops);

@@ -7,7 +7,7 @@ use super::rungs::{Rungs, Who, bit, bits};
 use crate::flow::FlowId;
 use crate::hop::Hop;
 
-/// What one event says about the bytes it covers.
+/// The data of one event about its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub hop: Hop,
@@ -19,18 +19,18 @@ pub(super) struct Mark {
     pub ids: Ids,
 }
 
-/// Where a piece stands in its life.
+/// Life cycle of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its end was not seen.
+    /// Without its last event.
     Open,
-    /// Its end was seen; what belongs to it may still come until then.
+    /// With its last event; late events are accepted until then.
     Lingering { until_ns: u64 },
-    /// Closed and handed over. Keeps its place so that its bytes are not taken for new ones.
+    /// Closed and output. It keeps its place so that its bytes are not taken for new ones.
     Gone,
 }
 
-/// Hops where a byte is only promised: the call may take fewer.
+/// Hops at which a byte is only declared: the call may accept fewer.
 const PROMISES: u32 = bit(Hop::AppSend) | bit(Hop::TcpSend);
 
 /// Hops of the sender.
@@ -46,8 +46,8 @@ pub(super) const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
 /// The socket has it.
 pub(super) const DELIVERED: u32 = bits(Hop::TcpRecv, Hop::AppRecv);
 
-/// A piece. A TCP piece is `[start, end)` of the unwrapped stream; the n-th datagram of a UDP stream is
-/// `[n << 32, (n << 32) + len)`, so that both live in the same kind of list.
+/// A piece. A TCP piece is `[start, end)` of the unwrapped stream. The n-th datagram of a UDP stream is `[n <<
+/// 32, (n << 32) + len)`, so that both use the same kind of list.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub start: u64,
@@ -63,28 +63,28 @@ pub(super) struct Piece {
     /// The kernel's drop of it, and the hops that it had passed then.
     pub drop: Option<(CopyDrop, u32)>,
     pub ambiguous: bool,
-    /// It was taken for read by the order of its socket, and since then records were lost that the order rests on.
+    /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
-    /// A read took it, or another of its socket: what was left out broke the order that would tell.
+    /// A read took it, or another of its socket: left-out events break the order.
     pub read_untold: bool,
     pub skb: u32,
     pub ip_id: u16,
     /// Segments of the super-packet that it last was in; 1 for a packet of its own.
     pub segs: u16,
-    /// Where the datagram before starts that had the same identification; 0: none.
+    /// Start of the previous datagram with the same identification; 0: none.
     pub same_id: u64,
     /// Was sent in a super-packet.
     pub cut: bool,
     /// Sent to a group: receivers have journeys of their own, and this is only their sender's half.
     pub shared: bool,
     pub presence: Presence,
-    /// Interface that it was last seen on.
+    /// Interface of its last event.
     pub ifindex: u32,
     /// The receiver's flow, where it is not the stream's: one of a group.
     pub rx_flow: FlowId,
     /// The receiver's socket, likewise.
     pub socket: u64,
-    /// Where the datagram starts that this is one receiver's journey of; 0: none.
+    /// Start of the datagram of which this is one receiver's journey; 0: none.
     pub origin: u64,
 }
 
@@ -135,8 +135,8 @@ impl Piece {
         self.passes.as_ref().map_or(0, |passes| passes.count())
     }
 
-    /// The hops of the journey, its copies, and the number of the copy that the hops are of: the copy that came furthest, of
-    /// several the one that was received first or sent last. 0 with a single copy.
+    /// The hops of the journey, its copies, and the number of the copy of the hops. That is the furthest copy;
+    /// of several, the one received first or sent last. 0 with a single copy.
     pub fn ladder(&self) -> (Rungs, Vec<SentCopy>, u32) {
         let Some(passes) = &self.passes else { return (self.rungs, Vec::new(), 0) };
         let (rungs, number) = passes.through(&self.rungs);
@@ -149,7 +149,7 @@ impl Piece {
         self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs, ids, dropped)))
     }
 
-    /// `tcp.retransmit` told of it.
+    /// Records its `tcp.retransmit`.
     pub fn tell_resent(&mut self, kind: Resend, time_ns: u64) {
         self.passes_or_first().tell(kind, time_ns);
     }
@@ -165,12 +165,12 @@ impl Piece {
         }
     }
 
-    /// Whether it went out again and `tcp.retransmit` has not told of it.
+    /// True if it was retransmitted without a `tcp.retransmit` so far.
     pub fn is_resent_untold(&self) -> bool {
         self.passes.as_ref().is_some_and(|passes| passes.is_untold())
     }
 
-    /// What was taken for this end was a node that forwards.
+    /// The assumed end was a forwarder.
     pub fn forget(&mut self, side: u32) {
         self.rungs.clear(side);
         if let Some(passes) = &mut self.passes {
@@ -195,7 +195,7 @@ impl Piece {
         }
     }
 
-    /// Whether nothing but the declaration of a send speaks for these bytes.
+    /// True if these bytes have only the declaration of a send.
     pub fn is_only_promised(&self) -> bool {
         let present = self.rungs.present();
         present & !PROMISES == 0 && !self.rungs.is_at_return(Hop::AppSend)
@@ -225,7 +225,7 @@ impl Piece {
                     self.reader = who;
                 }
             }
-            // What was dropped and comes further than before was sent again.
+            // A dropped piece with an event at a further hop was sent again.
             if self.drop.is_some_and(|(_, before)| bit(hop) > before) {
                 self.drop = None;
             }

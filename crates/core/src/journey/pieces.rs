@@ -3,7 +3,7 @@
 use super::piece::{Piece, State};
 use std::collections::VecDeque;
 
-/// Closed pieces kept in a list beyond the number of open ones before it is tidied.
+/// Number of closed pieces beyond the open ones at which a list is compacted.
 const MAX_GONE: usize = 16;
 
 /// Room that a list may have beyond four times what is in it, before it is given back.
@@ -14,7 +14,7 @@ const MAX_SPARE: usize = 64;
 pub(super) struct Pieces {
     list: VecDeque<Piece>,
     gone: usize,
-    /// Where the last search between the ends of the list ended: the next one mostly ends nearby.
+    /// Result of the last search inside the list: the next one mostly ends nearby.
     hint: usize,
 }
 
@@ -64,14 +64,15 @@ impl Pieces {
 
     /// Index of the datagram that starts at `start`.
     pub fn starting_at(&self, start: u64) -> Option<usize> {
-        // They are numbered, so that it stands there or, where some were removed before it, nearer to the front.
+        // They are numbered, so that its index is that difference or, after removals, smaller.
         let place = start.checked_sub(self.list.front()?.start)? >> 32;
         let index = self.first_not(place as usize, |p| p.start < start);
         (self.list.get(index)?.start == start).then_some(index)
     }
 
-    /// Index of the first piece for which `before` does not hold, as it does for all in front of it. Sought in growing
-    /// steps from `hint`: each piece that is looked at is a miss of the cache, and halving a long list looks at many.
+    /// Index of the first piece that `before` rejects; it accepts all earlier ones. The search uses growing
+    /// steps from `hint`: each piece examined is a cache miss, and a binary search of a long list examines
+    /// many.
     fn first_not(&self, hint: usize, before: impl Fn(&Piece) -> bool) -> usize {
         let is_before = |index: usize| self.list.get(index).is_some_and(&before);
         let (mut low, mut high, mut step) = (0, self.list.len(), 1);
@@ -110,7 +111,7 @@ impl Pieces {
 
     pub fn insert(&mut self, index: usize, piece: Piece) {
         if self.list.len() == self.list.capacity() {
-            // By a quarter: twice as much room as there are pieces would be most of what a journey costs.
+            // By a quarter: doubling would make unused room most of the memory of a journey.
             self.list.reserve_exact(self.list.len() / 4 + 4);
         }
         if index >= self.list.len() {
@@ -140,8 +141,8 @@ impl Pieces {
         self.gone += 1;
     }
 
-    /// Removes what is closed from the front, and returns the end of what was removed. With `merge` (TCP) closed pieces
-    /// in the middle keep their bytes; without it (UDP, where nothing can come back) they are forgotten.
+    /// Removes closed pieces from the front, and returns the end of the removed part. With `merge` (TCP) closed
+    /// pieces in the middle keep their bytes; without it (UDP, where no byte repeats) they are removed.
     pub fn tidy(&mut self, merge: bool) -> Option<u64> {
         let mut end = None;
         while let Some(front) = self.list.front()
@@ -160,7 +161,7 @@ impl Pieces {
                 self.gone = 0;
             }
         }
-        // What many journeys needed at once is not kept for ever, on every flow there is.
+        // Peak capacity is released, so that not every flow keeps it.
         if self.list.capacity() > 4 * self.list.len() + MAX_SPARE {
             self.list.shrink_to(2 * self.list.len());
         }
@@ -175,7 +176,7 @@ impl Pieces {
                 && last.is_gone()
                 && piece.is_gone()
             {
-                // A gap between two closed pieces was never seen; nothing that comes for it now can be told apart.
+                // A gap between two closed pieces was never seen; later events for it cannot be distinguished.
                 last.end = piece.end;
                 continue;
             }
@@ -185,7 +186,7 @@ impl Pieces {
         self.list = kept;
     }
 
-    /// Removes the pieces from `index` on for which `remove` holds; returns their number and bytes.
+    /// Removes the pieces from `index` on that `remove` selects; returns their number and bytes.
     pub fn remove_from(&mut self, index: usize, remove: impl Fn(&Piece) -> bool) -> (usize, u64) {
         let (mut at, mut count, mut bytes) = (index, 0, 0);
         while let Some(piece) = self.list.get(at) {

@@ -1,4 +1,4 @@
-//! Readers: when each thread was last woken and last put on a CPU.
+//! Readers: the last wake-up and the last run of each thread.
 
 use super::journey::Presence;
 use super::passes::Ids;
@@ -25,12 +25,12 @@ struct Moment {
 pub(super) struct Asked {
     tid: u32,
     socket: u64,
-    /// When it last asked this socket in vain.
+    /// Instant of its last empty read of this socket.
     in_vain_ns: Option<u64>,
 }
 
 impl Asked {
-    /// The one that an `app.copy` or `app.recv` tells of.
+    /// The read of an `app.copy` or `app.recv`.
     pub fn by(event: &Event) -> Self {
         let tells = event.hop == Hop::AppRecv && event.detail != 0;
         let in_vain_ns = tells.then(|| event.time_ns.saturating_sub(u64::from(event.detail)));
@@ -48,9 +48,9 @@ pub(super) struct Reader {
     run: Option<Moment>,
     /// When its last read, of any socket, returned.
     read_ns: u64,
-    /// Whether it was the socket that it reads now.
+    /// True if the socket of the current read woke it.
     woken_by_this: bool,
-    /// When it last asked in vain, or took data off the device itself.
+    /// Instant of its last empty read, or of its own busy poll of the device.
     asked_ns: Option<u64>,
 }
 
@@ -58,12 +58,12 @@ pub(super) struct Reader {
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     threads: Map<u32, Reader>,
-    /// The thread in whose busy poll a socket's data came last, and when, by socket.
+    /// The thread whose busy poll last fetched a socket's data, and the instant, by socket.
     pollers: Map<u64, (u32, u64)>,
 }
 
 impl Readers {
-    /// Takes a `task.wake` or `task.run`. Returns how many threads had to be forgotten for it.
+    /// Processes a `task.wake` or `task.run`. Returns the number of threads evicted for it.
     pub fn push(&mut self, event: &Event) -> u64 {
         let moment = Some(Moment { time_ns: event.time_ns, cpu: event.cpu });
         let mut forgotten = 0;
@@ -88,7 +88,7 @@ impl Readers {
         forgotten
     }
 
-    /// Takes an `app.recv` or `sock.ready` once it was correlated.
+    /// Processes an `app.recv` or `sock.ready` after its correlation.
     pub fn note(&mut self, event: &Event) {
         if event.hop == Hop::SockReady {
             if event.detail != 0 {
@@ -104,7 +104,7 @@ impl Readers {
         }
     }
 
-    /// What is known of the thread that reads now.
+    /// State of the reading thread.
     pub fn of(&self, asked: &Asked) -> Option<Reader> {
         let thread = self.threads.get(&asked.tid).copied();
         let polled = self.pollers.get(&asked.socket).filter(|(tid, _)| *tid == asked.tid).map(|(_, ns)| *ns);
@@ -118,10 +118,10 @@ impl Readers {
 }
 
 impl Reader {
-    /// Gives `piece`, read at `read_ns`, its rungs at `task.wake` and `task.run`, if the thread slept in between. A reader
-    /// that was awake when the data came has none: it was busy, not waiting for a CPU. One that something else had woken
-    /// before, and that had no CPU yet, has `task.run` alone; one that something else woke later was not waiting for this
-    /// data, and its wake-up says nothing about it.
+    /// Sets the events at `task.wake` and `task.run` of `piece`, read at `read_ns`, if the thread slept in
+    /// between. A reader awake at the arrival has none: it was busy and not waiting for a CPU. A reader woken
+    /// earlier for another reason, but without a CPU yet, has `task.run` alone. A later wake-up for another
+    /// reason is unrelated to these data.
     pub fn stamp(&self, piece: &mut Piece, read_ns: u64) {
         if piece.has(Hop::TaskWake) || piece.has(Hop::TaskRun) {
             return;

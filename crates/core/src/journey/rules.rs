@@ -1,16 +1,16 @@
-//! What the served hops allow to be concluded.
+//! Conclusions that the served hops permit.
 
 use super::piece::{RX, TX};
 use super::rungs::{bit, bits};
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 
-/// The coverage, turned into the questions that every event asks.
+/// The coverage as precomputed answers to the queries of every event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     tcp: Way,
     udp: Way,
-    /// ICMP and the rest, which no socket hop tells of.
+    /// ICMP and others, which have no socket hop.
     packet: Way,
     pub has_dev_done: bool,
     pub has_app_send: bool,
@@ -22,10 +22,10 @@ pub(super) struct Rules {
 pub(super) struct Way {
     /// The served hop that ends a journey at the receiver.
     pub rx_top: Option<Hop>,
-    /// Whether that hop shows the end, and not a place somewhere on the way.
+    /// True if that hop is at the end, and not somewhere on the path.
     pub shows_end: bool,
-    /// The highest served hop of a packet on its way up, where none between it and the reader is: behind it nothing tells
-    /// a packet that waits from one that was lost.
+    /// The highest served hop of a packet on the receiver's path, if no hop between it and the reader is
+    /// served. Behind it a waiting packet and a lost one look the same.
     pub blind_after: Option<Hop>,
     /// The served hop that ends the sender's half.
     pub tx_last: Option<Hop>,
@@ -44,7 +44,7 @@ impl Rules {
         let served = |hops: &[Hop]| hops.iter().copied().find(|h| coverage.contains(*h));
         let mask = Hop::path().iter().filter(|h| coverage.contains(**h)).fold(0, |m, h| m | bit(*h));
         let packets = bits(Hop::IpOut, Hop::IpIn);
-        // Where no hop tells the end from a forwarder, any hop has to do.
+        // If no hop distinguishes the end from a forwarder, any hop is accepted.
         let or_any = |bits: u32, side: u32| if mask & bits == 0 { side } else { bits };
         let tx = [Hop::DevDone, Hop::DevXmit, Hop::DevQueue, Hop::IpPost, Hop::IpOut];
         let rx = [Hop::IpIn, Hop::IpPre, Hop::DevRecv];
@@ -68,11 +68,12 @@ impl Rules {
             udp: Way {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
                 shows_end: coverage.contains(Hop::AppRecv),
-                // What tells that a socket is ready does not say for which datagram: that is known of those it was seen to take.
+                // The event of a ready socket does not identify its datagram; only datagrams with an arrival at
+                // it are known.
                 blind_after: blind(&[Hop::UdpRecv]),
                 tx_last: served(&tx).or(served(&[Hop::UdpSend])),
                 counted_at: Hop::TcpRetransmit, // never: a datagram passes a hop once
-                // Not `udp.send`: before the packet is made there is nothing to tie it to.
+                // Not `udp.send`: before the packet exists it cannot be assigned.
                 expected: mask & (packets | bit(Hop::UdpRecv) | bit(Hop::AppRecv)),
                 tx_end_only,
                 rx_end_only,

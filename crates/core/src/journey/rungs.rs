@@ -1,4 +1,4 @@
-//! Rungs: when and where one journey passed each hop of the path.
+//! Rungs: time and place of one journey at each hop of the path.
 
 use crate::flow::FlowId;
 use crate::hop::{Direction, Hop, PATH_HOPS};
@@ -7,14 +7,14 @@ use serde::Serialize;
 /// A process and one of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Who {
-    /// Process; 0 where it is not known.
+    /// Process; 0 if unknown.
     pub tgid: u32,
-    /// Thread; 0 where it is not known.
+    /// Thread; 0 if unknown.
     pub tid: u32,
 }
 
 impl Who {
-    /// Whether nobody is named.
+    /// True without a process and a thread.
     pub const fn is_none(self) -> bool {
         self.tgid == 0 && self.tid == 0
     }
@@ -23,26 +23,26 @@ impl Who {
 /// One hop of one journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// Where.
+    /// The hop.
     pub hop: Hop,
     /// When it passed, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The CPU it happened on.
     pub cpu: u16,
-    /// Process, 0 where the hop does not know it.
+    /// Process, 0 if the hop has none.
     pub tgid: u32,
-    /// Thread, 0 where the hop does not know it.
+    /// Thread, 0 if the hop has none.
     pub tid: u32,
-    /// The flow of this rung's end: the sender's below the wire, the receiver's above it.
+    /// The flow of this event's end: the sender's on its path, the receiver's on its own.
     pub flow: FlowId,
     /// Number of the copy that passed; 0 at the sockets' hops, and everywhere in a journey that was sent once.
     pub copy: u32,
-    /// Taken when the call returned: names the process, but stands at no place in the order of time.
+    /// Recorded at the return of the call: it names the process, but is not part of the time order.
     pub at_return: bool,
 }
 
 impl Rung {
-    /// Whether this is of a copy and `next` of a later one, or the copies before `next` were not seen.
+    /// True if this belongs to a copy and `next` to a later one, or if the copies before `next` were not seen.
     pub const fn is_copy_before(&self, next: &Rung) -> bool {
         if self.copy == 0 {
             next.copy > 1 && matches!(self.hop.direction(), Direction::Tx)
@@ -52,9 +52,9 @@ impl Rung {
     }
 }
 
-/// The times of a journey at the hops of the path, a place a hop.
+/// The times of a journey at the hops of the path, one place per hop.
 ///
-/// Kept as columns, because a million of them are in flight and most places are filled.
+/// Stored as columns, because a million of them are in flight and most places are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rungs {
     time_ns: [u64; PATH_HOPS],
@@ -83,7 +83,7 @@ pub(super) const fn bits(first: Hop, last: Hop) -> u32 {
 }
 
 impl Rungs {
-    /// Whether there is a rung at `hop`.
+    /// True if there is an event at `hop`.
     pub const fn has(&self, hop: Hop) -> bool {
         self.present & bit(hop) != 0
     }
@@ -100,7 +100,7 @@ impl Rungs {
         if self.present & (1 << index) == 0 { None } else { self.cpu.get(index).copied() }
     }
 
-    /// Whether the rung at `hop` was taken when the call returned.
+    /// True if the event at `hop` was recorded at the return of the call.
     pub const fn is_at_return(&self, hop: Hop) -> bool {
         self.at_return & bit(hop) != 0
     }
@@ -111,12 +111,12 @@ impl Rungs {
         Hop::path().iter().copied().filter(move |hop| present & bit(*hop) != 0)
     }
 
-    /// How many hops were passed.
+    /// Number of hops passed.
     pub const fn len(&self) -> usize {
         self.present.count_ones() as usize
     }
 
-    /// Whether no hop was passed.
+    /// True if no hop was passed.
     pub const fn is_empty(&self) -> bool {
         self.present == 0
     }
@@ -131,7 +131,7 @@ impl Rungs {
         self.present
     }
 
-    /// Those that stand in the order of time.
+    /// Those in the time order.
     pub(super) const fn in_order(&self) -> u32 {
         self.present & !self.at_return
     }
@@ -157,7 +157,7 @@ impl Rungs {
         }
     }
 
-    /// Takes over what another has at some hops.
+    /// Copies the events of another at some hops.
     pub(super) fn take(&mut self, other: &Rungs, hops: u32) {
         for hop in other.hops().filter(|hop| bit(*hop) & hops != 0) {
             if let (Some(time_ns), Some(cpu)) = (other.time_ns(hop), other.cpu(hop)) {
@@ -166,7 +166,7 @@ impl Rungs {
         }
     }
 
-    /// Sets the rung unless there is one.
+    /// Sets the event unless there is one.
     pub(super) fn set_first(&mut self, hop: Hop, time_ns: u64, cpu: u16) {
         if !self.has(hop) {
             self.set(hop, time_ns, cpu, false);

@@ -1,8 +1,8 @@
-//! What a capture left out on purpose, as far as it may hide a part of a journey.
+//! Deliberate omissions of a capture that may hide a part of a journey.
 //!
-//! A filter by protocol, addresses or ports keeps all events of a packet or none, and so does sampling by flow: journeys stay whole.
-//! Everything else (a CPU, a process, one in a hundred, a hop switched off) keeps some of a journey's events and not others; what
-//! is then not seen may just have been left out.
+//! A filter by protocol, addresses or ports keeps all events of a packet or none, and so does sampling by flow:
+//! journeys stay complete. Everything else (a CPU, a process, one in a hundred, a disabled hop) keeps only some
+//! of a journey's events. A missing event may then just have been left out.
 
 use crate::capture_filter::{CaptureFilter, Field};
 use crate::hop::{Hop, HopSet};
@@ -16,7 +16,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// What a node left out from the beginning.
+    /// The omissions of a node from its beginning.
     pub fn of(info: &NodeInfo) -> Self {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
         let mut order = Order { told: info.tells_order, ..Order::default() };
@@ -24,17 +24,18 @@ impl Selection {
         Selection { since_ns: tears.then_some(0), order }
     }
 
-    /// Takes a change that was made while the capture ran, in the words of the command line.
+    /// Applies a change of a running capture, in the syntax of the command line.
     pub fn change(&mut self, from_ns: u64, to_ns: u64, what: &str) {
         self.order.change(to_ns, what);
         if tears_journeys(what) {
-            // Until when that holds is not followed: a journey may have been torn at any time before it ended.
+            // The end of the omission is not tracked: a journey may have been cut at any time before it ended.
             self.since_ns = Some(self.since_ns.map_or(from_ns, |since| since.min(from_ns)));
         }
     }
 
-    /// Since when datagrams are known to be read in the order in which their socket got them; `None` while they are not. A socket with
-    /// one peer is part of a flow, which a sampler of flows leaves out or keeps whole; one without keeps all its reads.
+    /// The instant since which datagrams are read in the order of their arrival at the socket; `None` without
+    /// such an order. A socket with one peer is part of a flow, which a sampler of flows keeps or leaves out
+    /// completely. A socket without one keeps all its reads.
     pub fn order_since_ns(&self, has_peer: bool) -> Option<u64> {
         let (holds, since_ns) = (self.order.holds(), self.order.since_ns);
         if has_peer {
@@ -43,26 +44,26 @@ impl Selection {
         (holds && !self.order.flows).then_some(since_ns.max(self.order.flows_since_ns))
     }
 
-    /// Whether something may be left out of what happened until `to_ns`.
+    /// True if events until `to_ns` may have been left out.
     pub fn may_hide(&self, to_ns: u64) -> bool {
         self.since_ns.is_some_and(|since| since <= to_ns)
     }
 }
 
-/// What stands against telling by order which datagram a read took: that arrivals at a socket were left out and its reads
-/// were not, or the other way round.
+/// Obstacles to assigning reads by order: arrivals at a socket were left out and its reads were not, or vice
+/// versa.
 #[derive(Clone, Copy, Debug, Default)]
 struct Order {
     filtered: bool,
     pcap: bool,
     sampled: bool,
-    /// Of the two hops that are asked.
+    /// Disabled hops of the two that are needed.
     off: HopSet,
     /// When one of these was changed last.
     since_ns: u64,
-    /// Arrivals are told of flows that are left out, too.
+    /// True if arrivals of left-out flows are recorded, too.
     told: bool,
-    /// Else, whether flows are sampled, and when they last were by another rate.
+    /// Otherwise, true if flows are sampled, with the last change of the rate.
     flows: bool,
     flows_since_ns: u64,
 }
@@ -102,30 +103,30 @@ impl Order {
     }
 }
 
-/// Whether a filter is one of this version's, and all that it asks for is of a kind.
+/// True if a filter has this version's syntax, and all its fields are of a kind.
 fn asks_only(filter: &str, of_a_kind: impl Fn(Field) -> bool) -> bool {
     CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().copied().all(of_a_kind))
 }
 
-/// What all events of a packet have alike.
+/// Fields equal for all events of a packet.
 fn of_a_packet(field: Field) -> bool {
     use Field::{Dport, Dst, Host, Port, Proto, Sport, Src};
     matches!(field, Proto | Host | Src | Dst | Port | Sport | Dport)
 }
 
-/// What all arrivals at a socket and all reads of it have alike.
+/// Fields equal for all arrivals at a socket and all reads of it.
 fn of_a_socket(field: Field) -> bool {
     use Field::{Cgroup, Comm, Netns, Socket, Tgid, Uid};
     matches!(field, Tgid | Uid | Comm | Cgroup | Netns | Socket)
 }
 
-/// Whether a setting can leave out some events of a journey and keep others.
+/// True if a setting can leave out some events of a journey and keep others.
 fn tears_journeys(setting: &str) -> bool {
     let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
     match what {
         "filter" if rest == "off" => false,
         "filter" => !asks_only(rest, of_a_packet),
-        // what its words mean is libpcap's to know
+        // libpcap defines the meaning of its words
         "pcap" => rest != "off",
         "sample" => !rest.starts_with("flows ") && !rest.starts_with("off"),
         "disable" => true,

@@ -1,7 +1,7 @@
 //! Receive queues of UDP sockets, and the sends that wait for their return.
 //!
-//! A read of a datagram names the socket and the length, not the packet. Datagrams are read in the order in which the
-//! socket got them, so a queue per socket tells which one it was, and the length checks it.
+//! A read of a datagram has the socket and the length, not the packet. Datagrams are read in the order of their
+//! arrival at the socket, so a queue per socket identifies the datagram, and the length verifies it.
 
 use super::desk::StreamRef;
 use super::losses::Losses;
@@ -15,16 +15,17 @@ use std::collections::VecDeque;
 const MAX_SOCKETS: usize = 1 << 15;
 /// Datagrams remembered a socket.
 const MAX_QUEUE: usize = 1 << 14;
-/// How far a read may be from the head of its queue.
+/// Maximum distance of a read from the head of its queue.
 const RESYNC_WINDOW: usize = 32;
 
-/// How long a reader counts as one of several after another thread has read from the same socket.
+/// Time that a reader counts as one of several after another thread's read from the same socket.
 const SEVERAL_NS: u64 = 1_000_000_000;
-/// How long after another one a datagram must have come for it to be what woke a reader: a wake-up takes microseconds.
+/// Minimum time after the previous datagram for a datagram to be the cause of a wake-up: a wake-up takes
+/// microseconds.
 const ALONE_NS: u64 = 1_000_000;
 /// Datagrams of flows that a sampler left out, in all queues.
 const MAX_OTHERS: usize = 1 << 16;
-/// Sends that have begun and whose packet was not seen yet.
+/// Maximum number of sends without their packet so far.
 const MAX_BEGUN: usize = 1 << 12;
 
 /// A datagram: its stream and where it starts there.
@@ -35,14 +36,14 @@ pub(super) struct DatagramRef {
     pub len: u32,
 }
 
-/// What lies in a queue as one: a datagram, or the datagrams of a super-packet. The length is that of all.
+/// An entry of a queue: a datagram, or the datagrams of a super-packet. The length is that of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     pub first: DatagramRef,
     more: Vec<u64>,
 }
 
-/// In place of the stream of a datagram whose flow a sampler left out.
+/// Replaces the stream of a datagram from a flow that a sampler left out.
 const OTHER: StreamRef = StreamRef { slot: u32::MAX, generation: u32::MAX };
 
 impl DatagramRef {
@@ -51,7 +52,7 @@ impl DatagramRef {
         DatagramRef { stream: OTHER, start: flow.0, len }
     }
 
-    /// Whether nothing is known of it but that it lies there.
+    /// True for an entry without any other information.
     pub fn is_other(&self) -> bool {
         self.stream == OTHER
     }
@@ -64,47 +65,47 @@ impl Queued {
         Some(Queued { first: DatagramRef { stream, start: *first, len }, more: more.to_vec() })
     }
 
-    /// Where they start.
+    /// Start of each.
     pub fn starts(&self) -> impl Iterator<Item = u64> {
         std::iter::once(self.first.start).chain(self.more.iter().copied())
     }
 }
 
-/// What a read matched.
+/// The match of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub run: Queued,
-    /// Length or order spoke against it.
+    /// True if length or order contradict it.
     pub ambiguous: bool,
     /// Since when an arrival or a read of this socket may have been lost, so that the order proves nothing.
     pub in_doubt_since_ns: Option<u64>,
-    /// Arrivals or reads were left out on purpose, and the queue was not known to be right since.
+    /// True if arrivals or reads were left out deliberately, and the queue was not known to be correct since.
     pub torn: bool,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Queued>,
-    /// How many at the back the reader was not yet told of.
+    /// Number of entries at the back without a notification of the reader.
     unannounced: usize,
     last_ns: u64,
-    /// When the one before it came.
+    /// Arrival of the previous one.
     before_ns: u64,
-    /// When this queue and the kernel's were last known to agree.
+    /// Instant at which this queue last certainly agreed with the kernel's.
     agreed_ns: u64,
     /// When something of this queue was forgotten, and the kernel's has it yet.
     parted_ns: u64,
-    /// Who read last, and when two different threads last read one after the other.
+    /// The last reader, and the last time that two different threads read successively.
     reader: u32,
     several_ns: Option<u64>,
 }
 
-/// A read, or a look.
+/// A read, or a peek.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub len: u32,
     pub time_ns: u64,
-    /// It takes nothing out.
+    /// True for a peek, which removes nothing.
     pub looks: bool,
     pub tid: u32,
 }
@@ -115,21 +116,21 @@ pub(super) struct Sockets {
     queues: Map<u64, Queue>,
     /// Last datagram sent, by thread and by socket.
     sent: Map<(u8, u64), Queued>,
-    /// Sends that have begun, by thread: socket, bytes (0: not told), and the event.
+    /// Sends in progress, by thread: socket, bytes (0: unknown), and the event.
     begun: Map<u32, (u64, u32, Mark)>,
     /// Entries put in since the last clean-up.
     queued: usize,
-    /// Datagrams of other flows put in since they were counted last, and where the last one of each lies.
+    /// Datagrams of other flows since their last count, and the position of the last one of each.
     others: usize,
     other_at: Map<FlowId, u64>,
-    /// All queues were emptied then.
+    /// Instant at which all queues were emptied.
     emptied_ns: u64,
-    /// Sockets and entries given up on since this was last taken.
+    /// Sockets and entries evicted since the last read of this counter.
     pub forgotten: u64,
 }
 
 impl Sockets {
-    /// A datagram found its socket.
+    /// A datagram arrived at its socket.
     pub fn arrived(&mut self, cookie: u64, datagram: Queued, time_ns: u64) {
         if self.queues.len() >= MAX_SOCKETS && !self.queues.contains_key(&cookie) {
             let before = self.queues.len();
@@ -154,7 +155,7 @@ impl Sockets {
         self.queued += 1;
     }
 
-    /// A datagram whose flow a sampler left out found its socket.
+    /// A datagram from a flow that a sampler left out arrived at its socket.
     pub fn other_arrived(&mut self, cookie: u64, flow: FlowId, len: u32, time_ns: u64) {
         if self.others >= MAX_OTHERS {
             let lie_there = |queue: &Queue| queue.waiting.iter().filter(|d| d.first.is_other()).count();
@@ -163,7 +164,7 @@ impl Sockets {
                 self.other_at.clear();
             }
             if self.others >= MAX_OTHERS / 2 {
-                // Nobody reads them. Whatever is read next may be one of them.
+                // No thread reads them. The next read may take one of them.
                 self.forgotten += self.queues.len() as u64;
                 self.queues.clear();
                 self.others = 0;
@@ -177,7 +178,8 @@ impl Sockets {
         self.other_at.insert(flow, cookie);
     }
 
-    /// There was no room for a datagram whose flow a sampler left out: the last of its flow.
+    /// The kernel dropped a datagram from a flow that a sampler left out, for lack of room: the last of its
+    /// flow.
     pub fn other_dropped(&mut self, flow: FlowId, len: u32) -> bool {
         let queue = self.other_at.get(&flow).and_then(|cookie| self.queues.get_mut(cookie));
         let first = DatagramRef::other(flow, len);
@@ -197,8 +199,8 @@ impl Sockets {
         }
     }
 
-    /// The datagram that a read of `len` bytes took, if one is known. `is_open` says whether a datagram still waits
-    /// to be read: those that the kernel dropped after all are passed over.
+    /// The datagram that a read of `len` bytes took, if known. `is_open` is true for a datagram that still
+    /// waits for a read: those that the kernel dropped later are skipped.
     pub fn read(
         &mut self,
         cookie: u64,
@@ -214,10 +216,10 @@ impl Sockets {
         }
         let fits = |d: &Queued| d.first.len == len && is_open(&d.first);
         let found = queue.waiting.iter().take(RESYNC_WINDOW).position(fits);
-        // No length fits: the buffer was too small for the datagram, and the order has to do.
+        // No length fits: the buffer was too small for the datagram, and the order decides.
         let at = found.unwrap_or(0);
         let run = queue.waiting.get(at)?.clone();
-        // Where an arrival or a read was lost since, the order proves nothing.
+        // After a lost arrival or read, the order proves nothing.
         let agreed_ns = queue.agreed_ns;
         let in_doubt = losses.overlap(agreed_ns, time_ns);
         let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns.max(queue.parted_ns));
@@ -225,13 +227,13 @@ impl Sockets {
             queue.several_ns = Some(time_ns);
         }
         queue.reader = tid;
-        // Two threads may return in another order than they have taken.
+        // Two threads may return in another order than that of their reads.
         let several = queue.several_ns.is_some_and(|ns| time_ns.saturating_sub(ns) < SEVERAL_NS);
         let alike = several && queue.waiting.iter().take(RESYNC_WINDOW).filter(|d| fits(d)).nth(1).is_some();
         if !looks {
             queue.waiting.remove(at);
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
-            // Where arrivals were left out the kernel's queue may hold more.
+            // With arrivals left out, the kernel's queue may hold more.
             if queue.waiting.is_empty() && !in_doubt && !torn {
                 queue.agreed_ns = time_ns;
             }
@@ -240,11 +242,12 @@ impl Sockets {
         Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns, torn })
     }
 
-    /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
+    /// A reader of this socket was woken: it had slept, so both queues were empty except for new arrivals.
     pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
         let Some(queue) = self.queues.get_mut(&cookie) else { return };
         let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(queue.parted_ns));
-        // Of those that waited while something was left out only the last can still be there, if it came alone: it woke the reader.
+        // Of the entries during an omission only the last can still be present, if it arrived alone: it woke
+        // the reader.
         if order_since_ns.is_some_and(|since_ns| queue.agreed_ns < since_ns && queue.last_ns >= since_ns)
             && queue.last_ns.saturating_sub(queue.before_ns) > ALONE_NS
         {
@@ -255,7 +258,7 @@ impl Sockets {
         }
     }
 
-    /// Whether many more wait here than are open, so that a clean-up pays.
+    /// True if many more entries wait than pieces are open, so that a clean-up is worthwhile.
     pub fn is_crowded(&self, open: usize) -> bool {
         self.queued > 4 * open + 4096
     }
@@ -271,7 +274,7 @@ impl Sockets {
         self.queued = self.queues.values().map(known).sum();
     }
 
-    /// A datagram went out by this thread and socket; either may be 0, unknown.
+    /// A datagram left by this thread and socket; either may be 0, unknown.
     pub fn went_out(&mut self, tid: u32, cookie: u64, datagram: &Queued) {
         if self.sent.len() >= 2 * MAX_SOCKETS {
             self.forgotten += self.sent.len() as u64;
@@ -305,7 +308,7 @@ impl Sockets {
         lost + u64::from(before.is_some())
     }
 
-    /// The call in which this thread made a packet, unless socket or length speak against it.
+    /// The call in which this thread made a packet, unless socket or length contradict it.
     pub fn send_began(&mut self, tid: u32, cookie: u64, len: u32) -> Option<Mark> {
         let (socket, asked, mark) = *self.begun.get(&tid)?;
         let same_socket = socket == cookie || socket == 0 || cookie == 0;

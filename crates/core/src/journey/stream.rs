@@ -10,15 +10,15 @@ use crate::hash::Map;
 use crate::hop::{Direction, Hop};
 use std::ops::Range;
 
-/// Whether a stream takes an event of a flow.
+/// Whether a stream accepts an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
     Yes,
-    /// The flow belongs to a node that forwards, or to a bridge's port.
+    /// The flow belongs to a forwarder, or to a bridge's port.
     Forwarder,
 }
 
-/// One direction between two ends, with both of its halves where they are in the capture.
+/// One direction between two ends, with both of its halves if they are in the capture.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub me: StreamRef,
@@ -40,18 +40,19 @@ pub(super) struct Stream {
     pub udp: Datagrams,
 }
 
-/// What a stream of datagrams keeps beside its pieces.
+/// Additional state of a stream of datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     /// Newest datagram with a key.
     pub by_key: Map<(u8, u64), u64>,
-    /// Where the newest datagram starts that was in a super-packet.
+    /// Start of the newest datagram in a super-packet.
     pub newest_run: u64,
     /// Datagrams that arrived in the buffer that they were sent in, less those that arrived in another.
     pub kept_buffers: i64,
     /// Number of the last datagram.
     pub next: u64,
-    /// Where the journeys of the receivers of one datagram to a group start, and whose they are, by where the sender's half does.
+    /// Starts and flows of the receivers' journeys of one datagram to a group, keyed by the start of the
+    /// sender's half.
     pub copies: Map<u64, Vec<(u64, FlowId)>>,
 }
 
@@ -73,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Takes or refuses an event at `hop` seen by `flow`, and learns from it which flow is the true end.
+    /// Accepts or rejects an event at `hop` of `flow`, and updates the true end's flow.
     pub fn admit(&mut self, flow: FlowId, hop: Hop, desk: &Desk) -> Admitted {
         let way = desk.rules.of(self.ends.proto);
         let (half, end_only, side) = match hop.direction() {
@@ -92,7 +93,7 @@ impl Stream {
         if half.sure || !is_end {
             return Admitted::Forwarder;
         }
-        // What was taken for the end was a forwarder: its rungs are not this journey's.
+        // The assumed end was a forwarder: its events do not belong to this journey.
         *half = Half { flow, sure: true };
         for piece in self.pieces.iter_mut() {
             piece.forget(side);
@@ -100,7 +101,7 @@ impl Stream {
         Admitted::Yes
     }
 
-    /// Asks to be looked at, unless that happens sooner anyway.
+    /// Schedules a visit unless an earlier one is due.
     pub fn want_visit(&mut self, at_ns: u64, desk: &mut Desk) {
         if at_ns < self.visit_at {
             self.visit_at = at_ns;
@@ -172,7 +173,7 @@ impl Stream {
                 State::Lingering { until_ns } if until_ns <= now_ns => {
                     desk.expire(&self.ends, piece, self.floor, done);
                 }
-                // Those behind end later, or hardly sooner.
+                // Later pieces end later, or hardly earlier.
                 State::Lingering { until_ns } => {
                     next = next.min(until_ns);
                     if !ages {
@@ -201,7 +202,7 @@ impl Stream {
         }
     }
 
-    /// Closes every piece for which `which` holds.
+    /// Closes every piece that `which` selects.
     pub fn close_where(
         &mut self,
         which: impl Fn(&Piece) -> bool,
@@ -215,7 +216,7 @@ impl Stream {
                 continue;
             }
             let why = match piece.state {
-                // Its end was seen; only what trails is missing.
+                // It has its last event; only late events are missing.
                 State::Lingering { .. } => {
                     desk.expire(&self.ends, piece, self.floor, done);
                     why
@@ -233,10 +234,10 @@ impl Stream {
         self.tidy();
     }
 
-    /// How many of the bytes `[from, to)`, which go out now, were given up on before they had ever gone out.
+    /// Number of the bytes `[from, to)`, now sent, that were abandoned before their first departure.
     pub fn go_out_first(&mut self, from: u64, to: u64) -> u64 {
         let (start, end) = (from.max(self.unsent.start), to.min(self.unsent.end));
-        // What is new goes out in order.
+        // New bytes leave in order.
         self.unsent.start = self.unsent.start.max(end);
         end.saturating_sub(start)
     }
@@ -254,7 +255,8 @@ impl Stream {
         self.udp = Datagrams { next: self.udp.next, ..Datagrams::default() };
     }
 
-    /// Lets pieces that the reader has passed linger a moment: the `recv` of another thread may yet be told.
+    /// Lets pieces below the reader's position linger a moment: the `recv` of another thread may still be
+    /// reported.
     pub fn pass_below(&mut self, at: u64, time_ns: u64, desk: &mut Desk) {
         if at <= self.floor {
             return;

@@ -1,8 +1,8 @@
 //! TCP: events are ranges of a byte stream.
 //!
-//! Sequence numbers are 32 bits and wrap; a stream's newest position says which turn a number belongs to. No window is
-//! larger than 1 GiB (RFC 7323), so a number further away than that is another connection, or a long stretch that
-//! was not seen: the stream begins anew there.
+//! Sequence numbers are 32 bits and wrap; a stream's newest position determines the wrap of a number. No window
+//! is larger than 1 GiB (RFC 7323). A more distant number is another connection, or follows a long unseen
+//! stretch: the stream restarts there.
 
 use super::copies::{CopyDrop, Resend};
 use super::desk::{Desk, Why};
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Larger than any window and the buffers around it.
 const MAX_JUMP: i32 = 1 << 30;
 
-/// Where a sequence number stands.
+/// Position of a sequence number.
 enum Place {
     At(u64),
     TooFar,
@@ -43,9 +43,9 @@ impl Stream {
         }
     }
 
-    /// Unwraps a number and moves the stream there; a jump begins it anew.
+    /// Unwraps a number and moves the stream there; a jump restarts it.
     pub fn move_to(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) -> u64 {
-        // Room below the first number, for bytes on their way when the capture began.
+        // Room below the first number, for bytes in flight at the beginning of the capture.
         let fresh = (1_u64 << 32) + u64::from(seq);
         match self.place(seq) {
             Place::At(at) => {
@@ -70,7 +70,7 @@ impl Stream {
         if self.first_seq == Some(seq) {
             return; // the same SYN at another hop, or sent again
         }
-        // Fast open: the send was told of first, and nothing else was seen of the connection.
+        // Fast open: the send was reported first, and the connection has no other event.
         let declared =
             |at: u64| self.floor <= at && self.pieces.iter().all(|p| p.start >= at && p.is_only_promised());
         if self.first_seq.is_none() && !self.pieces.is_empty() && self.known_place(seq).is_some_and(declared) {
@@ -85,8 +85,8 @@ impl Stream {
         self.position = Some((1 << 32) + u64::from(seq));
     }
 
-    /// Writes an event down on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones where there are
-    /// none. Tells how many of them belong to a journey that has ended.
+    /// Records an event on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones in gaps.
+    /// Returns the number of bytes of ended journeys.
     pub fn cover(
         &mut self,
         from: u64,
@@ -141,7 +141,7 @@ impl Stream {
     }
 
     fn meet_reader(&mut self, index: usize, mark: &Mark, reader: Option<&Reader>) {
-        // A copy that came before has already met the reader, at the right time.
+        // An earlier copy has already passed the reader, at the correct time.
         if let (Some(reader), Some(piece)) = (reader, self.pieces.get_mut(index))
             && !piece.has(Hop::AppCopy)
             && !piece.has(mark.hop)
@@ -150,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// The socket told its reader that everything below `to` is there.
+    /// The socket notified its reader of all data below `to`.
     pub fn announce_ready(&mut self, to: u64, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
         let from = self.ready.max(self.floor);
         if to <= from {
@@ -170,7 +170,7 @@ impl Stream {
         }
     }
 
-    /// Takes back what a `recv` that only looked has left on `[from, to)`.
+    /// Reverts a peeking `recv` on `[from, to)`.
     pub fn take_back_copy(&mut self, from: u64, to: u64) {
         let mut index = self.pieces.first_ending_after(from);
         while let Some(piece) = self.pieces.get_mut(index)
@@ -183,11 +183,11 @@ impl Stream {
         }
     }
 
-    /// A `send` has returned and `to` is the end of what it took: what it declared beyond will not come.
+    /// A `send` has returned, and `to` is the end of the accepted bytes: those declared beyond will not follow.
     pub fn take_back_promise(&mut self, to: u64, mark: &Mark, desk: &mut Desk) {
         let from = self.pieces.first_ending_after(to);
         let mut at = from + usize::from(self.cut(from, to, desk));
-        // Nothing to do is the rule; look before anything is moved.
+        // Usually there is nothing to do; check before any move.
         at = at.min(self.pieces.len());
         if at == self.pieces.len() {
             return;
@@ -202,7 +202,7 @@ impl Stream {
         desk.counters.never_sent_bytes += bytes;
     }
 
-    /// `tcp.retransmit`: the kernel says that `[from, to)` went out again.
+    /// `tcp.retransmit`: the kernel sent `[from, to)` again.
     pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, desk: &mut Desk) {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
@@ -228,8 +228,8 @@ impl Stream {
         open.then_some(piece.last_ns)
     }
 
-    /// The kernel dropped a packet with `[from, to)`. At the sender what has arrived was not lost with it: it was another
-    /// copy.
+    /// The kernel dropped a packet with `[from, to)`. At the sender, arrived bytes were not lost with it: it
+    /// was another copy.
     pub fn mark_dropped(
         &mut self,
         range: Range<u64>,

@@ -1,9 +1,9 @@
-//! UDP, ICMP and what else comes in datagrams: events are datagrams, or runs of them.
+//! UDP, ICMP and other datagrams: events are datagrams, or runs of them.
 //!
-//! A datagram is known by its IP identification and length, and by its buffer while that is hot. Where there is neither
-//! (IPv6 over a wire) the order within the flow and the length decide, and the journey says that it is ambiguous. A
-//! super-packet is a run of datagrams at one hop. What goes to a group has one sender's half and a journey for each
-//! receiver.
+//! A datagram is identified by its IP identification and length, and by its buffer while that is hot. Without
+//! both (IPv6 over a wire) the order within the flow and the length decide, and the journey is marked as
+//! ambiguous. A super-packet is a run of datagrams at one hop. A datagram to a group has one sender's half and
+//! a journey for each receiver.
 
 use super::desk::Desk;
 use super::journey::Journey;
@@ -14,17 +14,17 @@ use crate::event::{Event, EventFlags};
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
 
-/// How far a receiver's datagram is looked for in the order of the sender's.
+/// Search range for a receiver's datagram in the order of the sender's.
 const ORDER_WINDOW: usize = 64;
-/// Most segments of a super-packet that are told apart; the kernel makes no more (`UDP_MAX_SEGMENTS`).
+/// Maximum number of distinct segments of a super-packet; the kernel makes no more (`UDP_MAX_SEGMENTS`).
 const MAX_SEGMENTS: u32 = 1 << 10;
-/// Datagrams of one identification that are told apart, as long as none is older than this.
+/// Maximum number of distinct datagrams of one identification, if none is older than this.
 const SAME_ID: usize = 8;
 const SAME_ID_NS: u64 = 1_000_000_000;
-/// How long the sender's half waits for further receivers once it has one.
+/// Time that the sender's half waits for further receivers after the first.
 const GROUP_NS: u64 = 1_000_000_000;
-/// How long after it was last seen at its sender a datagram to a group without an identification can come to a receiver: both are
-/// on one host. Buffers are used again, and what was lost has a successor that looks the same.
+/// Maximum time between the sender's last event of a datagram to a group and its arrival at a receiver, without
+/// an identification: both are on one host. Buffers are reused, and a lost datagram has an identical successor.
 const NAMELESS_NS: u64 = 50_000_000;
 /// Key kinds of [`super::stream::Datagrams::by_key`].
 const BY_ID: u8 = 0;
@@ -37,7 +37,7 @@ const RECEIVED: u32 = bits(Hop::IpIn, Hop::AppRecv);
 
 type Key = (u8, u64);
 
-/// The length stands for the datagram, but that an ICMP message does not tell it in its first fragment.
+/// The length as part of the key; 0 for an ICMP message, whose first fragment does not have it.
 fn keyed_len(event: &Event) -> u64 {
     if event.proto == Proto::UDP { u64::from(event.len) } else { 0 }
 }
@@ -50,7 +50,7 @@ fn skb_key(event: &Event) -> Option<Key> {
     (event.skb != 0).then(|| (BY_SKB, u64::from(event.skb) << 32 | keyed_len(event)))
 }
 
-/// The keys of one receiver's copy. They are hashes, so what they find is looked at again.
+/// The keys of one receiver's copy. They are hashes, so their results are verified.
 fn its_keys(event: &Event) -> impl Iterator<Item = Key> {
     let mix = event.flow.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let id = id_key(event).map(|(_, key)| (BY_ITS_ID, key ^ mix));
@@ -70,15 +70,14 @@ pub(super) fn segments(event: &Event) -> impl Iterator<Item = Event> + use<> {
         }
         let len = size.min(whole.len - n * size);
         let ip_id = if whole.ip_id == 0 { 0 } else { whole.ip_id.wrapping_add(n as u16) };
-        // All lie in one buffer; the first keeps its name, which is also that of the packet it is cut out as.
+        // All are in one buffer; the first keeps its name, which is also that of the packet after segmentation.
         let skb = if whole.skb == 0 { 0 } else { whole.skb ^ n.wrapping_mul(0x9e37_79b9) };
         Event { len, ip_id, skb, seq: 0, ..whole }
     })
 }
 
 impl Stream {
-    /// Writes an event of a packet hop down on its datagrams, which are made if they are new, and tells where each of
-    /// them starts.
+    /// Records an event of a packet hop on its datagrams, new ones included, and returns the start of each.
     pub fn datagrams(
         &mut self,
         event: &Event,
@@ -116,7 +115,7 @@ impl Stream {
         Some(index)
     }
 
-    /// Remembers by what the datagram was last seen.
+    /// Stores the last keys of the datagram.
     fn learn(&mut self, index: usize, event: &Event) {
         let Some(piece) = self.pieces.get_mut(index) else { return };
         let start = piece.start;
@@ -145,19 +144,19 @@ impl Stream {
         }
     }
 
-    /// Whether an event is the first that the receiver has of a datagram that was seen going out.
+    /// True if an event is the receiver's first of a datagram with a departure.
     fn is_arrival(piece: &Piece, event: &Event) -> bool {
         event.hop.direction() == Direction::Rx && piece.any(TX) && !piece.any(RX)
     }
 
-    /// Whether an arrival that only its buffer ties to this datagram may be another's: where the others arrive in buffers
-    /// of the receiver's own, it took one that the sender had let go.
+    /// True if an arrival matched only by its buffer may be another datagram. If the others arrive in buffers
+    /// of the receiver's own, it used one that the sender had freed.
     fn is_by_chance(&self, index: usize, event: &Event) -> bool {
         let alone = |p: &Piece| Self::is_arrival(p, event) && (event.ip_id == 0 || p.ip_id == 0);
         self.udp.kept_buffers < 0 && self.pieces.get(index).is_some_and(alone)
     }
 
-    /// Whether an event can belong to this datagram: it is open and has not come as far in this direction.
+    /// True if an event can belong to this datagram: it is open and has not passed the hop in this direction.
     fn can_take(piece: &Piece, event: &Event) -> bool {
         let side = if event.hop.direction() == Direction::Rx { RX } else { TX };
         let passed = piece.rungs.present() & side & !bits(Hop::AppSend, Hop::UdpSend);
@@ -165,7 +164,7 @@ impl Stream {
         !piece.is_gone() && bit(event.hop) > passed && !back && Self::has_length(piece, event)
     }
 
-    /// The first fragment of what is not UDP does not know the length of the whole.
+    /// The first fragment of a datagram other than UDP does not have the total length.
     fn has_length(piece: &Piece, event: &Event) -> bool {
         let is_cut = event.flags.contains(EventFlags::MORE) && event.proto != Proto::UDP;
         is_cut || piece.end - piece.start == u64::from(event.len)
@@ -175,8 +174,8 @@ impl Stream {
         self.pieces.starting_at(*self.udp.by_key.get(&key?)?)
     }
 
-    /// The datagram of this identification or buffer, and whether another could be meant as well: identifications come
-    /// again, those of super-packets at once, because a socket counts one on a send and not one on a segment.
+    /// The datagram of this identification or buffer, and whether another is possible as well. Identifications
+    /// repeat, those of super-packets at once, because a socket counts one per send and not one per segment.
     fn known(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
         let fits = |piece: &Piece| {
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < desk.limits.max_age_ns;
@@ -192,7 +191,7 @@ impl Stream {
                 if piece.skb == event.skb && event.skb != 0 {
                     return at.map(|index| (index, false));
                 }
-                // The oldest comes first, as long as it comes at all.
+                // The oldest arrives first, if it arrives at all.
                 let is_it = found.is_some_and(|(f, _)| {
                     self.pieces.get(f).is_some_and(|p| p.skb == event.skb && event.skb != 0)
                 });
@@ -205,19 +204,19 @@ impl Stream {
         found
     }
 
-    /// The newest datagram with this identification or, as long as that does not speak against it, in this buffer.
+    /// The newest datagram with this identification or, unless that contradicts it, in this buffer.
     fn by_id_or_buffer(&self, event: &Event, fits: impl Fn(&Piece) -> bool) -> Option<usize> {
         let by = |key| self.by_key(key).filter(|index| self.pieces.get(*index).is_some_and(&fits));
         by(id_key(event)).or_else(|| {
             let index = by(skb_key(event))?;
-            // A buffer is used again at once; the identification tells.
+            // A buffer is reused at once; the identification decides.
             let id = self.pieces.get(index)?.ip_id;
             (id == event.ip_id || id == 0 || event.ip_id == 0).then_some(index)
         })
     }
 
-    /// Whether a packet that cannot be its datagram's next step is that datagram all the same: it passes a hop again on a
-    /// device that stands on another one, or as the copy that its sender loops back to itself.
+    /// True if a packet is this datagram although it cannot be its next step. It may pass a hop again on a
+    /// stacked device, or as the copy that its sender loops back to itself.
     fn is_second_pass(&self, event: &Event) -> bool {
         let again = |piece: &Piece| {
             let same = piece.has(event.hop) && piece.skb == event.skb && Self::has_length(piece, event);
@@ -235,11 +234,11 @@ impl Stream {
         if event.hop == Hop::IpOut {
             return None; // here they begin
         }
-        // Bounded, because what has arrived and waits to be read stands in between.
+        // Bounded, because arrived datagrams waiting for a read are in between.
         let near = || 0..self.pieces.len().min(16 * ORDER_WINDOW);
         let of = |index: &usize| self.pieces.get(*index);
         let side = if event.hop.direction() == Direction::Rx { RX } else { TX };
-        // What came as a super-packet and goes on in segments keeps its order.
+        // A datagram that arrived in a super-packet and continues in segments keeps its order.
         let from_run = |p: &Piece| {
             p.segs > 1
                 && event.segs <= 1
@@ -295,7 +294,7 @@ impl Stream {
         index
     }
 
-    /// The journey of this receiver of a datagram that went to a group.
+    /// The journey of this receiver of a datagram to a group.
     fn its_copy(&mut self, event: &Event, desk: &mut Desk) -> usize {
         let is_mine = |p: &Piece| {
             let named = p.ip_id == event.ip_id && (p.ip_id != 0 || p.skb == event.skb);
@@ -347,7 +346,8 @@ impl Stream {
         index
     }
 
-    /// The copy that a host makes for itself of what it sends to a group leaves no device, also where the other one has left by then.
+    /// The copy that a host makes for itself of a datagram to a group leaves no device. That holds even if the
+    /// other copy has left by then.
     pub fn looped_back(&mut self, start: u64) {
         if let Some(piece) = self.pieces.starting_at(start).and_then(|index| self.pieces.get_mut(index)) {
             piece.rungs.clear(bits(Hop::DevQueue, Hop::DevDone));
@@ -358,7 +358,7 @@ impl Stream {
         self.pieces.get(index).map_or(0, |p| p.start)
     }
 
-    /// Remembers by what one receiver's journey was last seen.
+    /// Stores the last keys of one receiver's journey.
     fn received(&mut self, index: usize, event: &Event, desk: &mut Desk) {
         let Some(piece) = self.pieces.get_mut(index) else { return };
         if event.hop == Hop::UdpRecv {
@@ -376,7 +376,7 @@ impl Stream {
         self.share(origin, event.time_ns, desk);
     }
 
-    /// What was sent is only the sender's half from now on: one of its receivers has a journey of its own.
+    /// Reduces the sent datagram to the sender's half: one of its receivers has a journey of its own.
     pub fn share(&mut self, origin: u64, time_ns: u64, desk: &mut Desk) {
         let Some(origin) = self.pieces.starting_at(origin) else { return };
         if let Some(piece) = self.pieces.get_mut(origin).filter(|p| !p.shared && !p.is_gone()) {
@@ -387,8 +387,8 @@ impl Stream {
         }
     }
 
-    /// What was sent and came here, and whether only its order tells so. One place takes one copy of one datagram; without an
-    /// identification it takes it soon after it has left.
+    /// The sent datagram of this arrival, and whether only its order shows that. One place accepts one copy of
+    /// one datagram; without an identification, only soon after its departure.
     fn origin_of(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
         let soon_ns = if event.ip_id == 0 { NAMELESS_NS } else { desk.limits.max_age_ns };
         let has_come = |p: &Piece| {
@@ -410,7 +410,7 @@ impl Stream {
         if event.ip_id != 0 || !self.ends.tx.sure {
             return None;
         }
-        // What was sent last stands at the end; what waits to be read, or is long lost, before it.
+        // The newest datagrams are at the end; those waiting for a read, or long lost, are before them.
         let last = self.pieces.len();
         let mut near = last.saturating_sub(16 * ORDER_WINDOW)..last;
         let found = near.find(|i| self.pieces.get(*i).is_some_and(fits))?;
@@ -440,7 +440,7 @@ impl Stream {
     pub fn dropped_datagram(&self, event: &Event) -> Option<usize> {
         let is_it = |p: &Piece| !p.is_gone() && !p.shared && !p.has(Hop::AppRecv) && Self::has_length(p, event);
         let of_flow = |p: &Piece| is_it(p) && p.rx_flow == event.flow;
-        // Of several sockets the newest is the one that had no room.
+        // Of several sockets the newest is the one without room.
         let newest = |head: usize| {
             let mut copies = (head..self.pieces.len().min(head + ORDER_WINDOW)).rev();
             let ip_id = self.pieces.get(head).map_or(0, |p| p.ip_id);

@@ -1,4 +1,4 @@
-//! Verdicts: how a journey ended, as far as the capture can tell.
+//! Verdicts: how a journey ended, according to the capture.
 
 use crate::batch::Loss;
 use crate::hop::Hop;
@@ -9,51 +9,50 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Both ends are in the capture, and it came to its end: it was read, or where its protocol has no reader here, it was
-    /// received.
+    /// Both ends are in the capture, and it reached its end: it was read, or without a reader in its protocol,
+    /// it was received.
     Complete,
-    /// Only one end is in the capture, and that half is whole.
+    /// Only one end is in the capture, and that half is complete.
     HalfComplete,
-    /// Nothing was seen of it after this hop, and no record is missing that could tell.
+    /// It has no event after this hop, and no relevant record is missing.
     LostAfter {
         /// The last hop that it passed.
         hop: Hop,
     },
-    /// The kernel dropped it and said why, and it was not seen again.
+    /// The kernel dropped it for this reason, and it was not seen again.
     Dropped {
         /// The last hop that it passed.
         hop: Hop,
         /// Number of the kernel's `enum skb_drop_reason`.
         reason: u32,
     },
-    /// Records are missing from its span, so nothing can be concluded from what was not seen.
+    /// Records are missing from its span, so missing events prove nothing.
     BrokenByEventLoss {
-        /// What is missing; the first where there are several. Times are those of the recording that lost it.
+        /// The missing records; of several, the first. Times are those of the recording that lost them.
         gap: Loss,
     },
-    /// It came as far as the served hops show; what came after, none of them does: no hop of the reader is served, or it
-    /// waits for its reader or was lost and the hop between, that would tell, is not served.
+    /// It reached the last served hop. It may be waiting for its reader, have been read, or be lost: no hop
+    /// that would distinguish these is served.
     NotProbed {
         /// The last hop that it passed.
         beyond: Hop,
     },
-    /// Nothing was seen of it after this hop, and it may just have been left out: the capture has a filter or a sampler that keeps
-    /// some events of a journey and not others, or a hop was switched off.
+    /// It has no event after this hop, but events may just have been left out. The capture has a filter or a
+    /// sampler that keeps only some events of a journey, or a hop was disabled.
     Filtered {
         /// The last hop that it passed.
         beyond: Hop,
     },
-    /// Still under way: at the end of the capture, or it has been waiting in a send or receive queue for longer than the
-    /// correlator waits.
+    /// In flight at the end of the capture, or in a send or receive queue for longer than the correlator waits.
     InFlight,
-    /// Later bytes were read, so these were too, but no event says when (`splice`, or a hop switched on in between).
+    /// Later bytes were read, so these were too, but without an event (`splice`, or a hop enabled in between).
     ReadUnseen,
     /// Given up on, because too many were in flight.
     Evicted,
 }
 
 impl Verdict {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const KINDS: usize = 10;
 
     /// Names of the kinds, in the order of [`Verdict::kind`].
@@ -86,12 +85,12 @@ impl Verdict {
         }
     }
 
-    /// Whether journeys of the kind with this number are [whole](Self::is_whole).
+    /// True if journeys of the kind with this number are [complete](Self::is_whole).
     pub const fn is_whole_kind(kind: usize) -> bool {
         matches!(kind, 0 | 1 | 8)
     }
 
-    /// How many of so many journeys of each kind are [whole](Self::is_whole).
+    /// Number of [complete](Self::is_whole) journeys among these counts of each kind.
     pub const fn whole_of(kinds: &[u64; Self::KINDS]) -> u64 {
         kinds[0] + kinds[1] + kinds[8]
     }
@@ -101,14 +100,14 @@ impl Verdict {
         Self::NAMES[self.kind()]
     }
 
-    /// Whether the journey was seen as far as the capture could show it, so that its latency from its first hop to its
-    /// last means something.
+    /// True if the journey has all events that the capture could show, so that its latency from its first hop
+    /// to its last is meaningful.
     pub const fn is_whole(self) -> bool {
         Self::is_whole_kind(self.kind())
     }
 
-    /// Whether the network lost it: the kernel dropped it, or it was not seen again although no record is missing. What is
-    /// broken by lost events is a loss of the instrument and not of the network.
+    /// True if the network lost it: the kernel dropped it, or it was not seen again although no record is
+    /// missing. A journey broken by lost events is a loss of the instrument and not of the network.
     pub const fn is_lost(self) -> bool {
         matches!(self, Self::Dropped { .. } | Self::LostAfter { .. })
     }

@@ -1,4 +1,4 @@
-//! The blame table: who took the time, by protocol.
+//! The blame table: the parts of the time, by protocol.
 
 use super::figures::{count, plural, time};
 use super::{Report, as_text};
@@ -8,7 +8,7 @@ use crate::stats::{HopPairStats, Quantiles};
 use serde::Serialize;
 use std::fmt::{self, Write};
 
-/// Who took the time of the journeys of one protocol that were seen to their end.
+/// The parts of the time of one protocol's journeys with a seen end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlameRow {
     /// TCP or UDP.
@@ -16,24 +16,24 @@ pub struct BlameRow {
     pub proto: Proto,
     /// Journeys that were split.
     pub journeys: u64,
-    /// Their time added up, nanoseconds.
+    /// Sum of their times, nanoseconds.
     pub total_ns: u64,
     /// The parts that any of them has, in path order.
     pub parts: Vec<BlamePart>,
 }
 
-/// What one part took.
+/// The time of one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlamePart {
     /// Which.
     pub part: Part,
-    /// Its share of the time of all of them, 0 to 1.
+    /// Its share of the total time, 0 to 1.
     pub share: f64,
     /// Time of all of them, nanoseconds.
     pub total_ns: u64,
     /// Journeys in which it took longest.
     pub largest: u64,
-    /// Its time a journey. The denominator is the journeys that have a span of it.
+    /// Its time per journey. The denominator is the journeys with a span of it.
     pub time: Option<Quantiles>,
 }
 

@@ -30,13 +30,13 @@ use crate::stats::running::Window;
 use crate::stats::{HopPairStats, HopRate, per_second};
 use std::collections::BTreeMap;
 
-/// Groups in a table unless asked otherwise.
+/// Default number of groups in a table.
 const TOP: usize = 20;
 /// Flows whose addresses and namespaces are remembered.
 pub(super) const MAX_FLOWS: usize = 1 << 16;
-/// Namespaces told apart; beyond that only the sums count.
+/// Maximum number of distinct namespaces; beyond it only the sums count.
 const MAX_NODES: usize = 256;
-/// Name of the row of what is of no known namespace.
+/// Row name for an unknown namespace.
 const NOT_KNOWN: &str = "not known";
 /// Name of the row of namespaces beyond [`MAX_NODES`].
 const FURTHER: &str = "further namespaces";
@@ -80,7 +80,7 @@ impl HopSum {
     }
 }
 
-/// What is told of the journeys of a protocol beside how they ended.
+/// Counts of a protocol's journeys in addition to the verdicts.
 #[derive(Clone, Copy, Default)]
 struct Extra {
     resent: u64,
@@ -111,11 +111,12 @@ pub struct ReportBuilder {
     span: Option<(u64, u64)>,
     events: u64,
     all: HopSums,
-    /// By recording: what it left out by sampling, and what came of each hop.
+    /// By recording: its sampling state, and the recorded events of each hop.
     sampled: Vec<(Sampled, [HopRate; HOPS])>,
-    /// By recording and namespace. What is of no known namespace has a place of its own, so that they add up to all.
+    /// By recording and namespace. An unknown namespace has a row of its own, so that the rows add up to the
+    /// total.
     nodes: Vec<((u16, Option<u32>), HopSums)>,
-    /// Of further namespaces.
+    /// Sums of further namespaces.
     elsewhere: HopSums,
     known: Map<(u16, FlowId), Flow>,
     places: Vec<Places>,
@@ -180,7 +181,7 @@ impl ReportBuilder {
         report
     }
 
-    /// One recording more, that begins while the others run.
+    /// Adds a recording that begins while the others run.
     pub fn join(&mut self, info: &NodeInfo) {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
@@ -190,7 +191,7 @@ impl ReportBuilder {
         self.infos.push(info.clone());
     }
 
-    /// How many flows, or other groups, a table has; 20 unless asked otherwise.
+    /// Number of flows, or other groups, in a table; 20 by default.
     #[must_use]
     pub fn top_flows(mut self, top: usize) -> Self {
         self.top = top;
@@ -294,7 +295,8 @@ impl ReportBuilder {
         }
     }
 
-    /// The sums of a namespace of a recording, `None` if it is not known; beyond so many those of all further ones.
+    /// The sums of a namespace of a recording, `None` for an unknown one; beyond the maximum, those of all
+    /// further ones.
     fn place(&mut self, place: (u16, Option<u32>)) -> &mut HopSums {
         let at = self.nodes.iter().position(|(known, _)| *known == place);
         let at = at.or_else(|| {
@@ -309,7 +311,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Counts a journey; the context knows its flows and processes.
+    /// Counts a journey; the context resolves its flows and processes.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
         self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
         let extra = self.extra.entry(journey.proto).or_default();
@@ -345,7 +347,7 @@ impl ReportBuilder {
         self
     }
 
-    /// What could be seen of a journey: each half by its own recording.
+    /// The hops available for a journey: each half by its own recording.
     fn coverage_of(&self, journey: &Journey) -> HopSet {
         let served =
             |node: u16| self.infos.get(usize::from(node)).map_or(HopSet::EMPTY, |i| i.coverage.served());
@@ -360,20 +362,20 @@ impl ReportBuilder {
 
     /// The report.
     pub fn finish(mut self) -> Report {
-        // Where the kernel added up, time went by without events.
+        // The kernel's sums cover time without events.
         let spans = [self.span, self.kernel.span()].into_iter().flatten();
         let whole = spans.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
         let (start_ns, end_ns) = whole.unwrap_or_default();
         let duration_ns = end_ns.saturating_sub(start_ns);
         let estimates = std::mem::take(&mut self.estimates).finish(&self.infos, start_ns, end_ns);
-        // The row of no known namespace comes last of its recording.
+        // The row of the unknown namespace is the last of its recording.
         self.nodes.sort_unstable_by_key(|((node, netns), _)| (*node, netns.is_none(), *netns));
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
         let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
         let whole_weight = |hop: Hop| weight_of_all(&self.sampled, hop);
-        // Of what the kernel added up nobody knows how many journeys it was.
+        // For the kernel's sums the number of journeys is unknown.
         let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
         let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
         let verdicts: Vec<_> =
@@ -382,7 +384,7 @@ impl ReportBuilder {
         let flows = self.flows.ranking(self.top);
         let groups = self.groups.map(|(by, groups)| match groups {
             Some(groups) => groups::table(by, &groups.ranking(self.top), duration_ns, journey_weight),
-            // a flow that was kept is whole
+            // a sampled flow is complete
             None => groups::table(by, &flows, duration_ns, journey_weight.map(|_| 1.0)),
         });
         let mut losses = self.losses;
@@ -484,7 +486,7 @@ impl ReportBuilder {
             events_per_s: self.events_per_s(hop, duration_ns, off),
             estimated: is_estimated,
             all_events: is_estimated.then(|| all(|rate| rate.events) + added_up as f64),
-            // What the kernel added up has its hits, and its bytes at few hops.
+            // The kernel's sums have hits, and bytes at few hops.
             all_bytes: (is_estimated && added_up == 0).then(|| all(|rate| rate.bytes)),
             latency: only.as_ref().map(|only| only.latency),
             half_width: only.as_ref().and_then(|only| only.half_width),
@@ -495,7 +497,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Of all that there were while the hop was on, whether they came, were sampled out, or were added up by the kernel.
+    /// Rate of all events while the hop was enabled: recorded, sampled out, or added up by the kernel.
     fn events_per_s(&self, hop: Hop, duration_ns: u64, off: &Off) -> f64 {
         let recordings = self.sampled.iter().enumerate();
         let rates = recordings.map(|(node, (sampled, rates))| {
@@ -540,7 +542,7 @@ impl ReportBuilder {
     }
 }
 
-/// How many events each of a hop stands for, over all recordings, with what else there was.
+/// Events per recorded event of a hop, over all recordings, and the total count.
 fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
@@ -556,14 +558,14 @@ fn weight_of_all(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
     weight(sampled, hop, |sampled| sampled.added_up(hop))
 }
 
-/// How many journeys each stands for, if that is the same for all recordings.
+/// Journeys per recorded journey, if equal for all recordings.
 fn journey_weight(sampled: &[(Sampled, [HopRate; HOPS])]) -> Option<f64> {
     let mut weights = sampled.iter().map(|(sampled, _)| sampled.journey_weight());
     let first = weights.next().unwrap_or(Some(1.0));
     weights.all(|weight| weight == first).then_some(first).flatten()
 }
 
-/// What a person calls a namespace of a recording.
+/// Display name of a namespace of a recording.
 fn place(infos: &[NodeInfo], node: u16, netns: u32) -> String {
     infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1))
 }

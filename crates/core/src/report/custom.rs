@@ -1,4 +1,4 @@
-//! Custom probes in a report: how often each was passed, and what it read there, over time.
+//! Custom probes in a report: number of hits, and values over time.
 
 use super::figures::{count, fit, heights, plural, time};
 use crate::custom::{CustomProbe, MOST_VALUES, Mark, ProbeHit, ValueKind};
@@ -10,29 +10,29 @@ use std::fmt::{self, Write};
 
 /// Columns of a loadline.
 pub const COLUMNS: usize = 60;
-/// Slices of time kept of each value; at least half as many once anything lasted long enough.
+/// Maximum number of time slices per value; at least half of it after enough time.
 const SLICES: u64 = 256;
 /// Hits of a point that a report has one by one.
 const POINTS: usize = 100;
-/// Those that are printed.
+/// Number of printed points.
 const PRINTED: usize = 5;
 
 /// One custom probe of a [`super::Report`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeRow {
-    /// What it is, in words.
+    /// Its definition.
     #[serde(flatten)]
     pub probe: CustomProbe,
     /// Host, where there are several recordings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// How often it was passed.
+    /// Number of hits.
     pub hits: u64,
     /// Hits a second over the report's time.
     pub hits_per_s: f64,
-    /// What it read, in the probe's order.
+    /// Its values, in the probe's order.
     pub read: Vec<ValueRow>,
-    /// Of a point, the first hits.
+    /// For a point, the first hits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointRow>,
 }
@@ -40,9 +40,9 @@ pub struct ProbeRow {
 /// One value of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueRow {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How often it could be read.
+    /// Number of successful reads.
     pub known: u64,
     /// The lowest, as a number with the sign that its kind has.
     pub lowest: f64,
@@ -65,7 +65,7 @@ pub struct PointRow {
     pub told: String,
 }
 
-/// A value over time. Slices are powers of two of nanoseconds long and get longer as time goes on.
+/// A value over time. Slices have a length of a power of two nanoseconds, which grows with time.
 #[derive(Clone, Debug, Default)]
 struct Series {
     known: u64,
@@ -99,7 +99,7 @@ impl Series {
         let mut columns = [(0.0, 0_u64); COLUMNS];
         let span = end_ns.saturating_sub(start_ns).max(1) as f64;
         for (index, (sum, count)) in &self.slices {
-            // the middle of a slice stands for all of it
+            // the middle of a slice represents all of it
             let middle = (index << self.exponent).saturating_add((1_u64 << self.exponent) / 2);
             let place = middle.clamp(start_ns, end_ns).saturating_sub(start_ns) as f64 / span;
             let column = ((place * COLUMNS as f64) as usize).min(COLUMNS - 1);
@@ -123,7 +123,7 @@ pub struct Customs {
 }
 
 impl Customs {
-    /// Those of one recording more.
+    /// Adds the probes of a recording.
     pub(super) fn join(&mut self, node: u16, info: &NodeInfo) {
         self.probes.extend(info.probes.iter().map(|probe| (node, probe.clone(), Sum::default())));
     }
@@ -226,7 +226,7 @@ fn line(value: &ValueRow) -> String {
     let known = || value.columns.iter().flatten().copied();
     let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
     let span = if high > low { high - low } else { 1.0 };
-    // the lowest is one eighth high, so that it is told from nothing
+    // the minimum height is one eighth, to distinguish it from no value
     let height = |mean: &Option<f64>| mean.map_or(0.0, |mean| 1.0 + 7.0 * (mean - low) / span);
     heights(&value.columns.iter().map(height).collect::<Vec<_>>(), 8.0)
 }

@@ -1,4 +1,4 @@
-//! Packets that the kernel freed without delivering them, by its reasons: drops, and clean-up apart from them.
+//! Packets that the kernel freed undelivered, by its reasons: drops, and clean-up separately.
 
 use super::figures::{count, plural, wrap};
 use crate::batch::Batch;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Reasons told apart, over all recordings; a kernel has about a hundred.
+/// Maximum number of distinct reasons over all recordings; a kernel has about a hundred.
 const MOST_REASONS: usize = 4_096;
 /// Reasons in the text.
 const SHOWN: usize = 5;
@@ -18,9 +18,9 @@ const SHOWN: usize = 5;
 /// Packets freed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReasonRow {
-    /// In the kernel's words.
+    /// The kernel's name of the reason.
     pub reason: String,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Drops {
     pub clean_up_reasons: Vec<ReasonRow>,
 }
 
-/// Adds up drops: of events, and of the kernel's sums where no events came of the same interval.
+/// Adds up drops: from events, and from the kernel's sums of intervals without events.
 #[derive(Default)]
 pub struct DropSums {
     packets: BTreeMap<(u16, Option<u32>), u64>,

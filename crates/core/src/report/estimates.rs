@@ -1,9 +1,9 @@
-//! What whole flows stand for where others were left out, and how far off chance may have made that.
+//! Estimates from complete flows under flow sampling, and their chance error.
 //!
-//! One flow in `N` comes along, chosen by a hash of its ends, both directions together. So all there was is `N` times what came, and with
-//! `x` of each connection the standard error of that is √(N (N − 1) Σ x²) (Horvitz and Thompson, 1952, for a sample in which each is
-//! chosen by itself). It is itself an estimate: of few connections, or of few that have nearly everything, a rough one. So their number is
-//! told with it.
+//! One flow in `N` is recorded, chosen by a hash of its ends, both directions together. So the total is `N`
+//! times the recorded part. With `x` of each connection its standard error is √(N (N − 1) Σ x²) (Horvitz and
+//! Thompson, 1952, for a sample in which each is chosen independently). The error is itself an estimate, and
+//! rough for few connections, or for few that have nearly everything. So the report includes their number.
 
 use super::figures::{bytes, count, plural, wrap};
 use crate::change::Change;
@@ -19,33 +19,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Rows that are kept.
+/// Maximum number of rows.
 const MOST: usize = 1_000;
 /// Rows that are written out.
 const SHOWN: usize = 8;
-/// Times at which hops were off that are kept: a capture at rest looks every ten seconds.
+/// Maximum number of intervals with disabled hops: a capture at rest has one every ten seconds.
 const MOST_OFF: usize = 1 << 18;
 /// Stretches that an event may still be of.
 const OPEN: usize = 4;
-/// Connections of one stretch that are told apart at a hop; the error is of these.
+/// Maximum number of distinct connections of one stretch at a hop; the error is computed from these.
 const MOST_CONNECTIONS: usize = 1 << 16;
 
-/// What was left out of one stretch, by what was not.
+/// The estimate of one stretch with sampled flows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The host.
     pub host: String,
-    /// From when on it was so, nanoseconds on the time line of the first.
+    /// Begin of the stretch, nanoseconds on the time line of the first recording.
     pub from_ns: u64,
-    /// To when.
+    /// End of the stretch.
     pub to_ns: u64,
-    /// Of so many flows one came along.
+    /// One of this number of flows was recorded.
     pub one_in: u32,
-    /// Where packets were counted.
+    /// The hop of the counts.
     pub hop: Hop,
-    /// Connections and other flows that came, both directions together: what the estimate rests on.
+    /// Recorded connections and other flows, both directions together: the basis of the estimate.
     pub connections: u64,
-    /// Packets that came, those of no flow among them.
+    /// Recorded packets, including those without a flow.
     pub packets: u64,
     /// Their payload.
     pub bytes: u64,
@@ -59,20 +59,20 @@ pub struct Estimate {
     pub bytes_error: f64,
 }
 
-/// What a flow is chosen by.
+/// The hash input of the flow choice.
 type Connection = (Proto, SocketAddr, SocketAddr);
 
-/// What came at one hop in one stretch.
+/// Recorded packets at one hop in one stretch.
 #[derive(Default)]
 struct Came {
     connections: Map<Connection, (u64, u64)>,
-    /// Of flows.
+    /// Packets and bytes of flows.
     chosen: (u64, u64),
-    /// Of what has no flow, and always comes.
+    /// Packets and bytes without a flow, which are always recorded.
     always: (u64, u64),
 }
 
-/// A time in which the same part of the flows came.
+/// A time with a constant sampling rate.
 struct Stretch {
     from_ns: u64,
     to_ns: Option<u64>,
@@ -85,35 +85,35 @@ struct Node {
     /// Hops at which packets are counted.
     hops: HopSet,
     one_in: u32,
-    /// Whether there are events.
+    /// True if it has events.
     has_events: bool,
     /// The hops that are off, since when.
     off: BTreeMap<Hop, u64>,
     /// When they were, before.
     were_off: Vec<(Hop, u64, u64)>,
-    /// The last of them: an event may be told after the changes that came behind it.
+    /// The last stretches: an event may arrive after later changes.
     stretches: VecDeque<Stretch>,
 }
 
-/// Follows what comes of which part of the flows.
+/// Tracks the recorded part of the flows.
 #[derive(Default)]
 pub(super) struct Estimates {
     nodes: Vec<Node>,
     rows: Vec<Estimate>,
 }
 
-/// How long hops were off, by recording.
+/// Time of disabled hops, by recording.
 #[derive(Default)]
 pub(super) struct Off(Vec<BTreeMap<Hop, u64>>);
 
 impl Off {
-    /// Of one hop, nanoseconds.
+    /// Time of one hop, nanoseconds.
     pub fn ns(&self, node: usize, hop: Hop) -> u64 {
         self.0.get(node).and_then(|off| off.get(&hop)).copied().unwrap_or(0)
     }
 }
 
-/// What became of it.
+/// The results.
 pub(super) struct Estimated {
     pub rows: Vec<Estimate>,
     pub off: Off,
@@ -138,7 +138,7 @@ impl Node {
         node
     }
 
-    /// Takes a setting that is in force from `at_ns` on. Whether another part of the flows comes now, or at other hops.
+    /// Applies a setting in force from `at_ns` on. True if the sampling rate or the enabled hops changed.
     fn set(&mut self, what: &str, at_ns: u64) -> bool {
         let before = (self.one_in, self.has_events);
         let named =
@@ -182,7 +182,7 @@ impl Stretch {
         at_ns >= self.from_ns && self.to_ns.is_none_or(|to_ns| at_ns < to_ns)
     }
 
-    /// What it stands for, at each hop.
+    /// The estimates at each hop.
     fn rows(&self, host: &str, span: (u64, u64)) -> Vec<Estimate> {
         let row = |(hop, came): (&Hop, &Came)| {
             let n = f64::from(self.one_in);
@@ -205,7 +205,7 @@ impl Stretch {
                 bytes_error: error(|sums| sums.1),
             }
         };
-        // Of which no connection came, nothing can be said.
+        // Without any connection there is no estimate.
         self.came.iter().filter(|(_, came)| !came.connections.is_empty()).map(row).collect()
     }
 }
@@ -224,19 +224,19 @@ impl Came {
     }
 }
 
-/// What a flow is chosen by; nothing where it is not, because not both its ends are known.
+/// The hash input of a flow; `None` if the flow is not sampled, because one end is unknown.
 fn connection(flow: &Flow) -> Option<Connection> {
     let (near, far) = (flow.local.min(flow.remote), flow.local.max(flow.remote));
     (near.port() != 0 && far.port() != 0).then_some((flow.proto, near, far))
 }
 
 impl Estimates {
-    /// One recording more.
+    /// Adds a recording.
     pub fn join(&mut self, info: &NodeInfo) {
         self.nodes.push(Node::new(info));
     }
 
-    /// Takes a change of a recording.
+    /// Applies a change of a recording.
     pub fn change(&mut self, node: u16, host: &str, change: &Change) {
         let Some(node) = self.nodes.get_mut(usize::from(node)) else { return };
         if !node.set(&change.what, change.to_ns) {
@@ -254,7 +254,7 @@ impl Estimates {
     /// Counts an event.
     pub fn event<'f>(&mut self, node: u16, event: &Event, flow: impl FnOnce(FlowId) -> Option<&'f Flow>) {
         let Some(node) = self.nodes.get_mut(usize::from(node)) else { return };
-        // one of a flow that is left out is among those that the others stand for
+        // an event of a left-out flow is covered by the estimate
         if !node.hops.contains(event.hop) || event.is_for_order() {
             return;
         }
@@ -263,7 +263,7 @@ impl Estimates {
         }
     }
 
-    /// All of it, of recordings that went from and to these times.
+    /// The results, for recordings with these begins and ends.
     pub fn finish(mut self, infos: &[NodeInfo], start_ns: u64, end_ns: u64) -> Estimated {
         for (node, info) in self.nodes.iter().zip(infos) {
             let rows = node.stretches.iter().flat_map(|stretch| stretch.rows(&info.host, (start_ns, end_ns)));
@@ -420,7 +420,7 @@ mod tests {
         estimates.event(0, &packet(50, CLIENT, 1), known);
         changes(&mut estimates, "sample flows 1/4", 100);
         changes(&mut estimates, "sample flows 1/16", 200);
-        // All but the first are told when the second change is known already.
+        // All except the first arrive after the second change.
         for at in [90, 110, 120, 199, 250] {
             estimates.event(0, &packet(at, CLIENT, 1), known);
         }

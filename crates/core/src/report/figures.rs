@@ -1,4 +1,4 @@
-//! Figures as text: one unit each, of a width that stays.
+//! Figures as text: one unit each, fixed width.
 
 use std::fmt::{self, Write};
 
@@ -37,7 +37,7 @@ pub(super) fn rate(bytes_per_s: f64, estimated: bool) -> String {
     format!("{:>10}", format!("{}{}/s", about(estimated), text.trim()))
 }
 
-/// What stands before an estimate.
+/// The prefix of an estimate.
 pub(super) fn about(estimated: bool) -> &'static str {
     if estimated { "≈" } else { "" }
 }
@@ -73,7 +73,7 @@ pub(super) fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// Cuts a text to `width` columns; one character is one column in all that stands here.
+/// Truncates a text to `width` columns; every character here has one column.
 pub(super) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -83,7 +83,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     cut
 }
 
-/// Heights between nothing and `highest`, a character each. What is not nothing is never drawn as nothing.
+/// Bars between zero and `highest`, one character each. Values above zero are never drawn as zero.
 pub(super) fn heights(values: &[f64], highest: f64) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let level = |value: &f64| {

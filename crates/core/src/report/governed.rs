@@ -1,4 +1,4 @@
-//! Stretches in which a capture left something out to keep to its budget, and what that means for every figure beside them.
+//! Stretches with a reduced capture level because of a budget, and the effect on all other figures.
 
 use super::figures::wrap;
 use crate::change::Change;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Stretches that are kept; later ones are counted.
+/// Maximum number of stretches; later ones are counted.
 const MOST: usize = 1_000;
 /// Stretches that are written out.
 const SHOWN: usize = 8;
@@ -17,25 +17,25 @@ const SHOWN: usize = 8;
 pub struct GovernedStretch {
     /// The host.
     pub host: String,
-    /// From when on it was so, nanoseconds on the time line of the first.
+    /// Begin of the stretch, nanoseconds on the time line of the first recording.
     pub from_ns: u64,
     /// When the capture stepped on; nothing where it was so to the end.
     pub to_ns: Option<u64>,
-    /// What was captured.
+    /// Capture level.
     pub level: Level,
 }
 
-/// All of them.
+/// All stretches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Governed {
-    /// In the order of their beginnings.
+    /// In order of their beginnings.
     pub stretches: Vec<GovernedStretch>,
-    /// How many more there were.
+    /// Number of further stretches.
     pub more: u64,
 }
 
 impl Governed {
-    /// Whether there was none.
+    /// True without any stretch.
     pub fn is_empty(&self) -> bool {
         self.stretches.is_empty() && self.more == 0
     }
@@ -49,7 +49,7 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// Takes a change of a host.
+    /// Applies a change of a host.
     pub(super) fn change(&mut self, node: u16, host: &str, change: &Change) {
         let Some(level) = Level::of(change) else { return };
         if let Some(open) = self.open.remove(&node).and_then(|at| self.all.stretches.get_mut(at)) {

@@ -1,4 +1,4 @@
-//! Journeys by flow, process, cgroup or node: what each sent and read, how long it took and who took the time.
+//! Journeys by flow, process, cgroup or node: data sent and read, times, and blame.
 
 mod text;
 
@@ -14,10 +14,10 @@ use crate::stats::{Bucket, HopPairStats, Quantiles, per_second};
 use serde::Serialize;
 use std::fmt;
 
-/// Groups told apart, the heaviest by bytes; each has a distribution of up to 31 kB.
+/// Maximum number of distinct groups, the heaviest by bytes; each has a distribution of up to 31 kB.
 const MOST: usize = 2048;
 
-/// What journeys are grouped by.
+/// Grouping key of journeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
@@ -31,26 +31,27 @@ pub enum By {
     Node,
 }
 
-/// What one end of a journey does.
+/// The role of one end of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It sent them.
+    /// The sender.
     Sends,
-    /// It read them, or would have.
+    /// The reader, or intended reader.
     Reads,
 }
 
 /// The journeys of a capture in groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupTable {
-    /// What they are grouped by.
+    /// Grouping key.
     pub by: By,
-    /// The groups with the most bytes. But for flows, each journey is in two of them: the sender's and the reader's.
+    /// The groups with the most bytes. Except for flows, each journey is in two of them: the sender's and the
+    /// reader's.
     pub rows: Vec<GroupRow>,
-    /// Groups that are not in the rows; one that was let go and came again counts each time.
+    /// Number of groups outside the rows; an evicted group that returned counts each time.
     pub others: u64,
-    /// All of those, added up.
+    /// Sum of all of those.
     pub rest: Figures,
 }
 
@@ -63,10 +64,10 @@ pub struct GroupRow {
     /// Which end of its journeys it is; `None` for flows, which have both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// What its journeys came to.
+    /// Figures of its journeys.
     #[serde(flatten)]
     pub figures: Figures,
-    /// It was first seen after others had been let go, and may be one of them: part of it may be in the rest.
+    /// True if it was first seen after evictions and may be an evicted group: part of it may be in the rest.
     pub may_be_more: bool,
 }
 
@@ -74,7 +75,7 @@ pub struct GroupRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "group", rename_all = "kebab-case")]
 pub enum Label {
-    /// That end of the journeys was not seen, or nothing tells whose it was.
+    /// That end of the journeys was not seen, or its owner is unknown.
     #[default]
     Unknown,
     /// A flow.
@@ -83,18 +84,18 @@ pub enum Label {
     Process {
         /// Its number.
         pid: u32,
-        /// Command name of the thread that was seen first, empty if not known.
+        /// Command name of the first thread seen, empty if unknown.
         comm: String,
-        /// Whether other threads of it have other names.
+        /// True if other threads of it have other names.
         other_names: bool,
-        /// The network namespace it was seen in first.
+        /// The network namespace of its first journey.
         node: String,
     },
     /// A cgroup.
     Cgroup {
         /// Number of its directory.
         id: u64,
-        /// Where it is below the root of the hierarchy, empty if not known.
+        /// Path below the root of the hierarchy, empty if unknown.
         path: String,
     },
     /// A network namespace.
@@ -104,10 +105,10 @@ pub enum Label {
     },
 }
 
-/// The two ends of a flow, from the sender's point of view; empty where not known.
+/// The two ends of a flow, from the sender's side; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FlowEnds {
-    /// The sender's flow id, or the receiver's where the sender was not seen.
+    /// The sender's flow id, or the receiver's if the sender was not seen.
     #[serde(serialize_with = "as_text")]
     pub id: FlowId,
     /// TCP or UDP.
@@ -127,32 +128,32 @@ pub struct FlowEnds {
     pub reader: String,
 }
 
-/// What the journeys of a group came to.
+/// Figures of a group's journeys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
     /// Payload bytes.
     pub bytes: u64,
-    /// The same a second, over the whole capture; of all that there were, where a sampler left flows out. `None` where it left
-    /// single events out: nobody knows then what share of a journey was seen.
+    /// Bytes per second over the complete capture; with sampled flows, estimated for all flows. `None` with
+    /// sampled events: the visible share of a journey is then unknown.
     pub bytes_per_s: Option<f64>,
-    /// Whether that is an estimate. All else is of what came.
+    /// True if that is an estimate. All other figures cover recorded journeys only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Journeys in all.
     pub journeys: u64,
-    /// Journeys that were seen to their end, which the times are about.
+    /// Journeys with a seen end: the basis of the times.
     pub whole: u64,
     /// Why the others are not, each with a number.
     pub left_out: Vec<LeftOut>,
     /// Journeys that were sent again, however often.
     pub resent: u64,
-    /// How often they were, added up.
+    /// Sum of their retransmissions.
     pub retransmits: u64,
-    /// First hop to last of those seen to their end.
+    /// First hop to last of those with a seen end.
     pub total: Option<Quantiles>,
     /// The shape of that, nanoseconds.
     pub histogram: Vec<Bucket>,
-    /// Who took their time, the largest share first.
+    /// The parts of their time, the largest share first.
     pub blame: Vec<Share>,
 }
 
@@ -165,7 +166,7 @@ pub struct Share {
     pub share: f64,
 }
 
-/// Numbers belong to one recording each.
+/// Numbers are valid within one recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Key {
     /// A flow received and not sent here is another direction than the same id sending.
@@ -176,7 +177,7 @@ pub(super) enum Key {
     Unknown(Role),
 }
 
-/// What the journeys of one group add up to.
+/// Sums of the journeys of one group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     pub label: Label,
@@ -263,7 +264,7 @@ impl Groups {
         Groups { by, sums: Heaviest::new(MOST) }
     }
 
-    /// Counts a journey; the context knows its flows and processes.
+    /// Counts a journey; the context resolves its flows and processes.
     pub fn count(&mut self, journey: &Journey, blame: Option<&Blame>, context: &dyn Context) {
         let ends = [
             End {
@@ -334,7 +335,7 @@ impl End<'_> {
         self.flow.map(|flow| context.place(self.node, flow.netns))
     }
 
-    /// Which group it is in, as far as that is known.
+    /// Its group, if known.
     fn key(&self, by: By, task: Option<&Task>) -> Option<Key> {
         let (node, role) = (self.node, self.role);
         match by {
@@ -385,7 +386,7 @@ impl FlowEnds {
         format!("{} → {}", end(&self.from_node, &self.sender), end(&self.to_node, &self.reader))
     }
 
-    /// Fills in what was not known before.
+    /// Fills in fields that were unknown before.
     fn complete(&mut self, [tx, rx]: &[End<'_>; 2], context: &dyn Context) {
         for (place, end) in [(&mut self.sender, tx), (&mut self.reader, rx)] {
             if place.is_empty()

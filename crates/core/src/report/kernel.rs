@@ -1,4 +1,5 @@
-//! What the kernel added up itself, in a report. It stands apart: its times are of packets and sockets, a journey's are of bytes.
+//! The kernel's sums in a report. The section is separate: its times belong to packets and sockets, a journey's
+//! to bytes.
 
 use super::builder::MAX_FLOWS;
 use super::figures::{bytes, count_in, fit, plural, time, wrap};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-/// What the kernel added up.
+/// The kernel's sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KernelTable {
     /// From the first interval's beginning to the last one's end, nanoseconds.
@@ -38,7 +39,7 @@ pub struct KernelPair {
     pub to: Hop,
     /// The mean, exactly, nanoseconds.
     pub mean_ns: f64,
-    /// How long it took.
+    /// Durations.
     pub times: Quantiles,
 }
 
@@ -47,13 +48,13 @@ pub struct KernelPair {
 pub struct KernelHop {
     /// Which.
     pub hop: Option<Hop>,
-    /// How many.
+    /// Number of hits.
     pub hits: u64,
-    /// Of those, how many nothing of theirs was known to come before.
+    /// Of those, the number without a known predecessor.
     pub begun: u64,
-    /// Their payload, where packets were added up.
+    /// Their payload, if packets were added up.
     pub bytes: Option<u64>,
-    /// Of those, what found no room in the kernel's map, and so is no flow's.
+    /// Of those, the bytes outside the kernel's map, which belong to no flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest_bytes: Option<u64>,
 }
@@ -61,9 +62,9 @@ pub struct KernelHop {
 /// One flow at one hop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KernelFlow {
-    /// Protocol and ends, the hop's own first; the number where they are not known.
+    /// Protocol and ends, the hop's own first; the number for unknown ends.
     pub flow: String,
-    /// Where.
+    /// The hop.
     pub hop: Hop,
     /// Packets on the wire.
     pub packets: u64,
@@ -97,7 +98,7 @@ impl KernelSums {
             Sum::Since(from) => {
                 hop.hits = hop.hits.saturating_add(row.n);
                 let pair = self.pairs.entry((from, row.hop)).or_default();
-                // what comes from outside may say anything
+                // outside data may hold any value
                 for (at, n) in row.cells.iter().filter(|(at, _)| usize::from(*at) <= cell(LONGEST_NS)) {
                     let sum = pair.cells.entry(*at).or_default();
                     *sum = sum.saturating_add(u64::from(*n));
@@ -125,7 +126,7 @@ impl KernelSums {
         hop.bytes = Some(hop.bytes.unwrap_or(0).saturating_add(row.sum));
     }
 
-    /// From the first interval to the last; nothing where there was none.
+    /// From the first interval to the last; `None` without intervals.
     pub const fn span(&self) -> Option<(u64, u64)> {
         self.span
     }

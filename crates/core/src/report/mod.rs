@@ -1,7 +1,7 @@
-//! The report: what a capture says, as one value that serialises and prints.
+//! The report: the results of a capture as one value that serialises and prints.
 //!
-//! Every figure names its unit and every percentile its denominator: how many journeys it is about, and why the others
-//! were left out.
+//! Every figure names its unit and every percentile its denominator: the number of journeys, and the reasons
+//! for leaving the others out.
 
 mod blame;
 mod builder;
@@ -37,7 +37,7 @@ use crate::journey::Verdict;
 use crate::stats::{Bucket, Quantiles};
 use serde::Serialize;
 
-/// What a capture says.
+/// The results of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Host name.
@@ -52,31 +52,31 @@ pub struct Report {
     pub duration_ns: u64,
     /// Events of all hops.
     pub events: u64,
-    /// A row a hop that was served or seen, in stack order.
+    /// One row per hop that was served or seen, in stack order.
     pub hops: Vec<HopRow>,
-    /// Events of namespaces beyond those that are told apart.
+    /// Events of namespaces beyond the maximum number of distinct ones.
     pub events_elsewhere: u64,
-    /// How journeys ended, by protocol.
+    /// Verdicts of journeys, by protocol.
     pub verdicts: Vec<VerdictRow>,
-    /// Who took the time of the journeys that were seen to their end, by protocol.
+    /// The parts of the time of journeys with a seen end, by protocol.
     pub blame: Vec<BlameRow>,
     /// The flows with the most bytes.
     pub flows: Vec<FlowRow>,
-    /// Flows seen, those not in the table included. Beyond some two thousand the lighter ones are let go, and one that
-    /// comes again counts again.
+    /// Number of flows, including those outside the table. Beyond some two thousand the lighter ones are
+    /// evicted, and a returning one counts again.
     pub flows_total: u64,
     /// Payload bytes of the journeys of the flows that are not in the table.
     pub flows_rest_bytes: u64,
-    /// The journeys in the groups that were asked for.
+    /// The journeys in the requested groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupTable>,
-    /// What each layer was given and passed on, if that was asked for.
+    /// Input and output of each layer, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
-    /// The running average of what was received, if that was asked for.
+    /// The running average of received data, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<RunningTable>,
-    /// What the kernel added up in place of events.
+    /// The kernel's sums in place of events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesis: Option<KernelTable>,
     /// Custom probes, and what they read.
@@ -86,18 +86,18 @@ pub struct Report {
     pub drops: Drops,
     /// Records that were lost.
     pub losses: Losses,
-    /// What was left out to keep to a budget, and when.
+    /// Reduced capture levels by budgets, with their times.
     #[serde(skip_serializing_if = "Governed::is_empty")]
     pub governed: Governed,
-    /// What whole flows stand for, where others were left out.
+    /// Estimates from complete flows, if others were left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub estimates: Vec<Estimate>,
     /// Hops that no probe serves here, and why.
     pub missing: Vec<MissingHop>,
-    /// What the hops that there were do not tell of the datagrams, and which hop would.
+    /// Information on datagrams that the available hops do not give, and the hop that would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<Untold>,
-    /// What the latencies are about.
+    /// The basis of the latencies.
     pub denominator: Denominator,
 }
 
@@ -112,7 +112,8 @@ pub struct HopRow {
     pub bytes: u64,
     /// Events a second while the hop was on; of all that there were, where a sampler left some out or the kernel added them up.
     pub events_per_s: f64,
-    /// Whether that is not of the events that came alone. All else in this row is.
+    /// True if that covers more than the recorded events. All other figures of this row cover recorded events
+    /// only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Events of all that there were, where a sampler left some out or the kernel added them up.
@@ -121,13 +122,13 @@ pub struct HopRow {
     /// Payload bytes of all of them, where a sampler left some out; `None` where the kernel added events up without their bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_bytes: Option<f64>,
-    /// Latency from the hop below on the way of the same journey; `None` where no journey passed both, and where journeys of several
-    /// protocols did.
+    /// Latency from the hop below on the path of the same journey; `None` if no journey passed both, or
+    /// journeys of several protocols did.
     pub latency: Option<Quantiles>,
-    /// Where the hop before is on another clock: how far each such latency can be from the truth.
+    /// If the previous hop is on another clock: error bound of each such latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_width: Option<Quantiles>,
-    /// Of those, how many cannot be told from zero.
+    /// Of those, the number that may be zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unresolvable: Option<u64>,
     /// The shape of that latency, nanoseconds.
@@ -136,7 +137,7 @@ pub struct HopRow {
     /// Latency from the hop below by protocol, where journeys of several passed it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<HopProtocol>,
-    /// The same a network namespace, where there is more than one. Their events and bytes add up to the hop's.
+    /// The same per network namespace, if there are several. Their events and bytes add up to the hop's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<HopNode>,
 }
@@ -162,7 +163,7 @@ pub struct HopProtocol {
 /// One hop in one network namespace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HopNode {
-    /// Name of the namespace; `not known` of events that are of no known one.
+    /// Name of the namespace; `not known` for events without one.
     pub node: String,
     /// Events.
     pub events: u64,
@@ -175,83 +176,83 @@ pub struct HopNode {
     pub protocols: Vec<HopProtocol>,
 }
 
-/// How the journeys of one protocol ended.
+/// The verdicts of the journeys of one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictRow {
     /// TCP or UDP.
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
-    /// All of them.
+    /// Total number.
     pub journeys: u64,
-    /// Seen to the end at both ends.
+    /// With a seen end, both ends in the capture.
     pub complete: u64,
-    /// Seen to the end at the one end that is in the capture.
+    /// With a seen end at the one end in the capture.
     pub half_complete: u64,
     /// Vanished.
     pub lost: u64,
-    /// Dropped by the kernel, which said why.
+    /// Dropped by the kernel, with a reason.
     pub dropped: u64,
     /// Events of it are missing.
     pub broken_by_event_loss: u64,
-    /// Not at their end yet.
+    /// Not ended yet.
     pub in_flight: u64,
-    /// Read without an event that says so.
+    /// Read without a read event.
     pub read_unseen: u64,
     /// Given up on.
     pub evicted: u64,
-    /// Seen as far as the served hops go, which is not the end.
+    /// Seen up to the last served hop, which is not the end.
     pub not_probed: u64,
     /// Left out by a filter, a sampler or a hop that was switched off.
     pub filtered: u64,
     /// Journeys that were sent again, however often.
     pub resent: u64,
-    /// How often they were, added up.
+    /// Sum of their retransmissions.
     pub retransmits: u64,
     /// Matched by order or length against some of the evidence.
     pub ambiguous: u64,
 }
 
-/// One flow of a [`Report`], from the sender's point of view.
+/// One flow of a [`Report`], from the sender's side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowRow {
-    /// From whom to whom.
+    /// Sender and receiver.
     #[serde(flatten)]
     pub ends: FlowEnds,
     /// Payload bytes of its journeys.
     pub bytes: u64,
     /// Journeys.
     pub journeys: u64,
-    /// Journeys that were seen to their end.
+    /// Journeys with a seen end.
     pub whole: u64,
     /// Journeys that were sent again, however often.
     pub resent: u64,
-    /// How often they were, added up.
+    /// Sum of their retransmissions.
     pub retransmits: u64,
-    /// First hop to last of those seen to their end.
+    /// First hop to last of those with a seen end.
     pub total: Option<Quantiles>,
 }
 
-/// Records that were lost on the way from the kernel.
+/// Records lost between kernel and reader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Losses {
-    /// How many.
+    /// Number of records.
     pub records: u64,
-    /// In how many stretches.
+    /// Number of stretches.
     pub stretches: u64,
     /// Length of the stretches, added up.
     pub span_ns: u64,
     /// By cause.
     pub causes: Vec<CauseRow>,
-    /// Events that came too late to be put in order.
+    /// Events too late for sorting.
     pub late_events: u64,
 }
 
 /// One cause of loss.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseRow {
-    /// Where they were lost.
+    /// Place of the loss.
     pub cause: LossCause,
-    /// How many.
+    /// Number of records.
     pub records: u64,
 }
 
@@ -264,7 +265,7 @@ pub struct MissingHop {
     pub because: String,
 }
 
-/// What the latencies of a report are about.
+/// The basis of the latencies of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Denominator {
     /// Journeys whose latencies are in the table.
@@ -282,7 +283,7 @@ pub struct Denominator {
 pub struct LeftOut {
     /// Name of the verdict.
     pub because: String,
-    /// How many.
+    /// Number of journeys.
     pub journeys: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The running average of what each flow received, beside its average over all of the capture.
+//! The running average of each flow's received data, compared with its average over the complete capture.
 
 use super::figures::{count, fit, heights, plural, rate, wrap};
 use super::groups::FlowEnds;
@@ -31,7 +31,7 @@ pub struct RunningTable {
     pub all: RunningRow,
     /// The flows with the most bytes received.
     pub rows: Vec<RunningRow>,
-    /// Flows that are not in the rows; one that was let go and came again counts each time.
+    /// Number of flows outside the rows; an evicted flow that returned counts each time.
     pub others: u64,
     /// Receives of those.
     pub other_receives: u64,
@@ -42,7 +42,7 @@ pub struct RunningTable {
 /// The running average of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunningRow {
-    /// Whose; a socket without a peer has a reader and no addresses.
+    /// The flow; a socket without a peer has a reader and no addresses.
     #[serde(flatten)]
     pub ends: FlowEnds,
     /// Receives.
@@ -51,17 +51,18 @@ pub struct RunningRow {
     pub bytes: u64,
     /// Bytes a second from the first receive to the last.
     pub overall_bytes_per_s: Option<f64>,
-    /// Where the running average was lowest; `None` if no window was full.
+    /// Minimum of the running average; `None` without a full window.
     pub lowest: Option<Point>,
-    /// Where it was highest.
+    /// Maximum of the running average.
     pub highest: Option<Point>,
-    /// Where it was at the end.
+    /// Final value.
     pub latest: Option<Point>,
     /// The running average over time, a point every so many receives.
     pub series: Vec<Point>,
-    /// First seen after others had been let go, and may be one of them: part of it may be among the others.
+    /// True if it was first seen after evictions and may be an evicted flow: part of it may be among the
+    /// others.
     pub may_be_more: bool,
-    /// Whether all that is a second here is an estimate, because a sampler left events out.
+    /// True if all rates here are estimates, because a sampler left events out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
@@ -114,7 +115,7 @@ impl Receives {
         Receives { window, hops, all: Running::new(window), sums: Heaviest::new(flows), names: Map::default() }
     }
 
-    /// Learns what a thread is called.
+    /// Stores the name of a thread.
     pub fn name(&mut self, thread: (u16, u32), comm: &str) {
         if self.names.len() >= MOST_NAMES {
             self.names.clear(); // they are announced again now and then
@@ -122,7 +123,8 @@ impl Receives {
         self.names.insert(thread, comm.to_owned());
     }
 
-    /// Counts an event of a recording, if it is a receive. `flow` and `place` are what is known of where it came in.
+    /// Counts an event of a recording, if it is a receive. `flow` and `place` describe the place of its
+    /// arrival, if known.
     pub fn event(
         &mut self,
         node: u16,
@@ -158,9 +160,10 @@ impl Receives {
         }
     }
 
-    /// The table. An event of a hop stands for `weight` of them; `whole_flows` says that the flows that are there are whole.
+    /// The table. An event of a hop has the weight `weight`; `whole_flows` is true if the recorded flows are
+    /// complete.
     pub fn finish(self, top: usize, weight: impl Fn(Hop) -> f64, whole_flows: bool) -> RunningTable {
-        // two hops are those of TCP and UDP: what stands for more is taken for both
+        // two hops, of TCP and UDP: the larger weight is used for both
         let all = self.hops.iter().map(weight).fold(1.0, f64::max);
         let own = if whole_flows { 1.0 } else { all };
         let row = |ends: FlowEnds, running: &Running, weight: f64| {

@@ -1,4 +1,4 @@
-//! A report as text, readable at 80 columns: one unit a figure, columns that stay where they are.
+//! A report as text, readable at 80 columns: one unit per figure, fixed columns.
 
 use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
 use super::{FlowRow, HopRow, Report};
@@ -11,7 +11,7 @@ const MIN_WIDTH: usize = 60;
 
 /// Columns of one quantile.
 pub(super) const QUANTILE: usize = 9;
-/// From here on there is room for the p90.
+/// Width from which the p90 fits.
 pub(super) const WIDE: usize = 89;
 
 /// The quantiles that there is room for, each with a blank in front.
@@ -154,7 +154,7 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     Ok(())
 }
 
-/// How far latencies across two clocks can be from the truth.
+/// Error bounds of latencies across two clocks.
 fn write_half_width(
     out: &mut String,
     half_width: Option<&Quantiles>,

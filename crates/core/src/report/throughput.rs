@@ -1,7 +1,9 @@
-//! Throughput in and out of each layer: the same traffic as the application sent it and as each layer passed it on.
+//! Throughput in and out of each layer: the same traffic as the application sent it and as each layer passed it
+//! on.
 //!
-//! A row is a border between two layers: what the layer above passed on is what the layer below was given. After table II
-//! (sizes and spacing) and figure 12 (the traffic over time) of Hay, Feng and Gardner, *The `MAGNeT` Toolkit* (2001).
+//! A row is a border between two layers: the output of the layer above is the input of the layer below. Based
+//! on table II (sizes and spacing) and figure 12 (the traffic over time) of Hay, Feng and Gardner, *The
+//! `MAGNeT` Toolkit* (2001).
 
 use super::as_text;
 use super::figures::{bytes, count, count_in, heights, plural, rate, time, wrap};
@@ -17,7 +19,7 @@ use std::fmt::{self, Write};
 /// Columns in front of a drawing.
 const NAME: usize = 12;
 
-/// What each layer was given and passed on.
+/// Input and output of each layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Throughput {
     /// By protocol.
@@ -26,7 +28,7 @@ pub struct Throughput {
     pub other_events: u64,
 }
 
-/// What each layer was given and passed on of one protocol.
+/// Input and output of each layer for one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProtocolThroughput {
     /// TCP or UDP.
@@ -36,16 +38,16 @@ pub struct ProtocolThroughput {
     pub borders: Vec<Border>,
 }
 
-/// What crossed one border.
+/// The units that crossed one border.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Border {
-    /// The hop that stands there.
+    /// The hop at the border.
     pub hop: Hop,
     /// Which border it is, in words.
     pub place: &'static str,
     /// Sends, packets or reads with payload.
     pub units: u64,
-    /// Their payload; a byte sent again counts again below the socket.
+    /// Their payload; a retransmitted byte counts again below the socket.
     pub bytes: u64,
     /// Mean payload of a unit, bytes.
     pub mean_bytes: f64,
@@ -59,7 +61,8 @@ pub struct Border {
     pub bytes_per_s: f64,
     /// Units a second, likewise.
     pub units_per_s: f64,
-    /// Whether these two are estimates, because a sampler left events out. All else is of those that came.
+    /// True if both rates are estimates, because a sampler left events out. All other figures cover recorded
+    /// events only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Packets on the wire that the units are; 0 where a hop has no packets.
@@ -79,7 +82,7 @@ pub struct Border {
     columns: Vec<f64>,
 }
 
-/// Where a hop stands, as a border between layers.
+/// The place of a hop, as a border between layers.
 const fn place(hop: Hop) -> &'static str {
     match hop {
         Hop::AppSend => "from the sender",
@@ -97,7 +100,8 @@ const fn place(hop: Hop) -> &'static str {
 }
 
 impl Throughput {
-    /// What was counted of a capture from `start_ns` to `end_ns`, in which each event of a hop stands for `weight` of them.
+    /// The throughput of a capture from `start_ns` to `end_ns`, in which each event of a hop has the weight
+    /// `weight`.
     pub(super) fn of(layers: Layers, start_ns: u64, end_ns: u64, weight: impl Fn(Hop) -> f64) -> Self {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let other_events = layers.others();

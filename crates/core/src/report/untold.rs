@@ -1,4 +1,4 @@
-//! What a report cannot say because a hop that others rest on was not there.
+//! Missing information of a report, because a required hop was not served.
 
 use super::figures::wrap;
 use crate::hop::Hop;
@@ -6,25 +6,25 @@ use crate::node::NodeInfo;
 use serde::Serialize;
 use std::fmt;
 
-/// A hop that a capture did not have, and what the hops that it had do not tell without it.
+/// A missing hop of a capture, and the information that other hops lack without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Untold {
     /// The host.
     pub host: String,
-    /// The hop that would tell.
+    /// The missing hop.
     pub hop: Hop,
-    /// What it would tell.
+    /// The missing information.
     pub what: &'static str,
 }
 
-/// A hop that ties others to a datagram: those are served and say nothing of journeys without it.
+/// A hop that ties others to a datagram: without it the others contribute nothing to journeys.
 const TIES: [(Hop, &[Hop], &str); 2] = [
     (Hop::UdpRecv, &[Hop::AppRecv], "which datagram a read took: no journey of UDP reaches its reader"),
     (Hop::IpOut, &[Hop::AppSend, Hop::UdpSend], "which datagram a call sent: no journey of UDP has its sender"),
 ];
 
 impl Untold {
-    /// What captures in which there are datagrams do not tell.
+    /// The missing information of captures with datagrams.
     pub(super) fn of(infos: &[NodeInfo]) -> Vec<Self> {
         let of_one = |info: &NodeInfo| {
             let (host, served) = (info.host.clone(), info.coverage.served());

@@ -1,25 +1,26 @@
 //! The heaviest of many, in bounded memory.
 //!
-//! Flows come by the million, and each with a distribution of its own would take gigabytes. So as many as fit are kept
-//! apart; when there are too many, the lighter half is let go and added up to one rest. Nothing is ever left out of the
-//! sum of rows and rest.
+//! Flows can number millions, and a distribution for each would take gigabytes. So a maximum number is kept
+//! separately; beyond it, the lighter half is evicted and added up to one rest. The sum of rows and rest is
+//! always complete.
 //!
-//! **Known limit.** What was let go and comes again begins anew: such a row says that part of it may be in the rest.
+//! **Known limit.** An evicted entry that returns starts from zero: such a row is marked, since part of it may
+//! be in the rest.
 
 use crate::hash::Map;
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-/// What can be added up and has a weight.
+/// A value that can be added up and has a weight.
 pub trait Weighed: Default {
-    /// The heavier, the longer it is kept; never grows smaller.
+    /// Heavier values stay longer; the weight never decreases.
     fn weight(&self) -> u64;
 
     /// Adds all that `other` has counted.
     fn merge(&mut self, other: &Self);
 }
 
-/// Keeps so many apart, and adds up the rest.
+/// Keeps a maximum number separately, and adds up the rest.
 #[derive(Clone, Debug)]
 pub struct Heaviest<K, V> {
     most: usize,
@@ -39,9 +40,9 @@ struct Kept<V> {
 pub struct Row<K, V> {
     /// Which.
     pub key: K,
-    /// What it came to.
+    /// Its sum.
     pub value: V,
-    /// It was first seen after others had been let go, and may have been one of them: part of it may be in the rest.
+    /// True if it was first seen after evictions and may be an evicted one: part of it may be in the rest.
     pub may_be_more: bool,
 }
 
@@ -50,9 +51,9 @@ pub struct Row<K, V> {
 pub struct Ranking<K, V> {
     /// The heaviest first.
     pub rows: Vec<Row<K, V>>,
-    /// All that are not in the rows, added up.
+    /// Sum of all entries outside the rows.
     pub rest: V,
-    /// How many the rest is; one that was let go and came again counts each time.
+    /// Number of entries in the rest; an evicted one that returned counts each time.
     pub others: u64,
 }
 
@@ -62,7 +63,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         Heaviest { most: most.max(2), kept: Map::default(), rest: V::default(), let_go: 0 }
     }
 
-    /// The one with this key, new if it was not kept.
+    /// The entry of this key, a new one if not stored.
     pub fn entry(&mut self, key: K) -> &mut V {
         if self.kept.len() >= self.most && !self.kept.contains_key(&key) {
             self.let_lighter_half_go();
@@ -75,7 +76,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         let mut weights: Vec<u64> = self.kept.values().map(|kept| kept.value.weight()).collect();
         let half = weights.len() / 2;
         let limit = *weights.select_nth_unstable(half).1;
-        // Of equal weights as many as are needed, whichever.
+        // Of equal weights, as many as needed in any order.
         let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
         let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
         self.kept.retain(|_, kept| {
@@ -90,27 +91,27 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         });
     }
 
-    /// Those that are kept, in no order.
+    /// The stored entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.kept.iter().map(|(key, kept)| (key, &kept.value))
     }
 
-    /// All that were let go, added up.
+    /// Sum of all evicted entries.
     pub const fn rest(&self) -> &V {
         &self.rest
     }
 
-    /// How many are kept.
+    /// Number of stored entries.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether nothing was counted.
+    /// True without any count.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// How many there were; one that was let go and came again counts each time.
+    /// Number of entries so far; an evicted one that returned counts each time.
     pub fn seen(&self) -> u64 {
         self.kept.len() as u64 + self.let_go
     }

@@ -1,11 +1,11 @@
-//! What each layer was given and what it passed on: the same traffic as the application sent it, as TCP cut it, as IP and
-//! the device saw it, and up again to the reader.
+//! Input and output of each layer: the same traffic as the application sent it, as TCP cut it, as IP and the
+//! device handled it, and up again to the reader.
 //!
-//! The borders between layers are hops. What crosses one in an event is a unit: a `send`, a segment or super-packet, a
-//! `recv`. After figure 12 and table II of Hay, Feng and Gardner, *The `MAGNeT` Toolkit* (2001), which set the size and
-//! the spacing of what an application sends beside those of what its stack made of it.
+//! The borders between layers are hops. A unit is the data of one event at a border: a `send`, a segment or
+//! super-packet, a `recv`. Based on figure 12 and table II of Hay, Feng and Gardner, *The `MAGNeT` Toolkit*
+//! (2001), which compare size and spacing of an application's sends with those of its stack.
 //!
-//! **Known limits.** A byte sent again crosses the lower borders again. Where a packet is cut into segments below
+//! **Known limits.** A retransmitted byte crosses the lower borders again. For a packet cut into segments below
 //! `dev.xmit`, their number is known and their times are not.
 
 use super::strip::Strip;
@@ -14,14 +14,14 @@ use crate::flow::Proto;
 use crate::hash::Map;
 use crate::hop::{Hop, PATH_HOPS};
 
-/// The protocols told apart.
+/// The distinct protocols.
 pub const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
-/// Flows and hops whose spacing is followed at once; beyond, all of them begin anew.
+/// Maximum number of flows and hops with tracked spacing; beyond it, all of them restart.
 const MAX_SPELLS: usize = 1 << 16;
 /// Powers of two up to the largest length of an event.
 const SIZES: usize = 33;
 
-/// What crossed one border.
+/// The units that crossed one border.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     /// Events with payload.
@@ -36,9 +36,9 @@ pub struct Units {
     pub segments: u64,
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
     pub empty: u64,
-    /// Not counted above: reads that only looked, and fragments after the first, which stands for the whole datagram.
+    /// Excluded above: peeking reads, and fragments after the first, which represents the complete datagram.
     pub beside: u64,
-    /// How many units have up to so many bits in their size: of `sizes[n]` the largest has at most 2ⁿ − 1 bytes.
+    /// Number of units by the bits of their size: the largest of `sizes[n]` has at most 2ⁿ − 1 bytes.
     pub sizes: [u64; SIZES],
     /// The bytes over time.
     pub strip: Strip,
@@ -172,7 +172,7 @@ impl Layers {
         spell.units += 1;
     }
 
-    /// Adds all that `other` has counted. What it counted is about the same capture.
+    /// Adds the counts of `other`, which belong to the same capture.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.borders.iter_mut().flatten().zip(other.borders.iter().flatten()) {
             if let Some(theirs) = theirs {
@@ -191,7 +191,7 @@ impl Layers {
         self.others += other.others;
     }
 
-    /// Adds the spacing of all flows up and begins anew.
+    /// Adds up the spacing of all flows and restarts it.
     fn end_spells(&mut self) {
         for ((.., hop), spell) in self.spells.drain() {
             if let Some(units) = hop.path_index().and_then(|at| self.borders[spell.proto][at].as_mut()) {
@@ -200,7 +200,7 @@ impl Layers {
         }
     }
 
-    /// What crossed each border, by protocol and in path order.
+    /// The units of each border, by protocol and in path order.
     pub fn finish(mut self) -> Vec<(Proto, Vec<(Hop, Units)>)> {
         self.end_spells();
         let crossed = |borders: [Option<Box<Units>>; PATH_HOPS]| {
@@ -217,8 +217,8 @@ impl Layers {
     }
 }
 
-/// Whether bytes cross from one layer to the next here: the driver's return stands beside the way, and what wakes a reader
-/// carries nothing.
+/// True if bytes cross from one layer to the next here: the driver's return is off the path, and a wake-up
+/// carries no data.
 pub fn is_border(hop: Hop) -> bool {
     !matches!(hop, Hop::DevDone | Hop::SockReady | Hop::TaskWake | Hop::TaskRun) && hop.path_index().is_some()
 }

@@ -1,17 +1,18 @@
-//! Running averages: how fast bytes come now, beside how fast they came on the whole.
+//! Running averages: the current rate of received bytes, compared with the overall rate.
 //!
-//! Figures 6 and 7 of Gardner, Feng, Broxton, Engelhart and Hurwitz, *MAGNET: A Tool for Debugging, Analysis and Adaptation
-//! in Computing Systems* (2003), show the bandwidth of a connection as the average over its last 1,000 receives. A window of
-//! receives follows a fast flow closely and a slow one calmly; a window of time does the same for all of them.
+//! Figures 6 and 7 of Gardner, Feng, Broxton, Engelhart and Hurwitz, *MAGNET: A Tool for Debugging, Analysis
+//! and Adaptation in Computing Systems* (2003), show the bandwidth of a connection as the average over its last
+//! 1,000 receives. A window of receives adapts to the rate of a flow; a window of time is the same for all
+//! flows.
 
 use std::collections::VecDeque;
 
-/// Points of a series kept at most; at least half as many, once there were so many.
+/// Maximum number of points of a series; at least half of it, once reached.
 pub const MOST_POINTS: usize = 256;
 /// Parts of a window of time.
 const SLOTS: u64 = 256;
 
-/// What an average runs over.
+/// The window of an average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// The last so many receives, at least 1.
@@ -55,11 +56,11 @@ pub struct Running {
     pub first_ns: u64,
     /// The last, nanoseconds.
     pub last_ns: u64,
-    /// Where the average was lowest; `None` before the first full window.
+    /// Minimum of the average; `None` before the first full window.
     pub lowest: Option<Point>,
-    /// Where it was highest.
+    /// Maximum of the average.
     pub highest: Option<Point>,
-    /// Where it is now.
+    /// Current value.
     pub latest: Option<Point>,
     points: Vec<Point>,
     stride: u64,
@@ -67,7 +68,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// An average that has seen nothing yet.
+    /// An average without data.
     pub const fn new(window: Window) -> Self {
         Running {
             window,
@@ -87,7 +88,7 @@ impl Running {
         }
     }
 
-    /// Counts one receive. One that comes late counts as of now.
+    /// Counts one receive. A late one counts as of now.
     pub fn receive(&mut self, time_ns: u64, bytes: u64) {
         let time_ns = time_ns.max(self.last_ns);
         if self.receives == 0 {
@@ -102,7 +103,7 @@ impl Running {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The bytes of the last n receives came since the one before them.
+    /// The bytes of the last n receives, over the time since the one before them.
     fn by_receives(&mut self, time_ns: u64, bytes: u64, n: usize) {
         self.push(time_ns, bytes);
         if self.recent.len() > n + 1 {
@@ -117,7 +118,7 @@ impl Running {
         }
     }
 
-    /// Looks right before each receive, where a gap shows, and right after it.
+    /// Evaluates directly before each receive, which shows gaps, and directly after it.
     fn by_time(&mut self, time_ns: u64, bytes: u64, window_ns: u64) {
         let slot_ns = window_ns / SLOTS;
         let slot = time_ns / slot_ns;

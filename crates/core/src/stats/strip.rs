@@ -1,12 +1,12 @@
-//! Amounts over time, in as many slices as a screen has columns for, of a length that nobody knows before.
+//! Amounts over time, in as many slices as a screen has columns, for an initially unknown duration.
 //!
-//! Slices are powers of two of nanoseconds long and begin at multiples of their length, so that the same amounts give the
-//! same slices in whatever order and in however many parts they were counted.
+//! Slices have a length of a power of two nanoseconds and begin at multiples of their length. So the same
+//! amounts give the same slices for any order and any division into parts.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Slices kept at most; at least half as many, once anything lasted long enough.
+/// Maximum number of slices; at least half of it after enough time.
 pub const MOST: usize = 256;
 
 /// Amounts in slices of time.
@@ -84,7 +84,7 @@ impl Strip {
         let mut out = vec![0.0; columns];
         let width = (to_ns.saturating_sub(from_ns) as f64 + 1.0) / columns.max(1) as f64;
         for slice in self.slices() {
-            // Amounts lie inside the range, however far the slice sticks out.
+            // Amounts lie inside the range, however far the slice exceeds it.
             let (low, high) = (slice.from_ns.max(from_ns), (slice.from_ns | (self.slice_ns() - 1)).min(to_ns));
             let (low, high) = ((low.saturating_sub(from_ns)) as f64, (high.saturating_sub(from_ns) + 1) as f64);
             let (first, last) = ((low / width) as usize, (high / width).ceil() as usize);

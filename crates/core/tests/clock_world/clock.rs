@@ -1,9 +1,9 @@
-//! A made-up crystal: R of a node as a function of true time.
+//! A simulated crystal: R of a node as a function of true time.
 
 use super::random::Random;
 use std::f64::consts::TAU;
 
-/// Parts per million that a clock's rate stays within, whatever it is made of: two of them keep ρ = 200 ppm.
+/// Maximum rate error of a clock in total, parts per million: two of them satisfy ρ = 200 ppm.
 const WITHIN_PPM: f64 = 99.5;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Crystal {
         }
     }
 
-    /// Lets the rate walk, `ppm_per_sqrt_s`, within what is left of ±99.5 ppm.
+    /// Adds a random walk of the rate, `ppm_per_sqrt_s`, within the rest of ±99.5 ppm.
     pub fn walking(mut self, random: &mut Random, span_ns: i64, ppm_per_sqrt_s: f64) -> Self {
         const KNOTS: usize = 32;
         let room = WITHIN_PPM - self.ppm.abs() - self.sway.0.abs();

@@ -1,4 +1,4 @@
-//! A made-up path: how long a packet is under way.
+//! A simulated path: the delay of a packet.
 
 use super::random::Random;
 
@@ -54,7 +54,7 @@ impl Jitter {
 pub struct Path {
     pub floor_ns: f64,
     pub jitter: Jitter,
-    /// From this instant on the floor is another one.
+    /// New floor from this instant on.
     pub route_change: Option<(i64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! A world with two clocks and a path between them, made up from a seed, that knows the truth.
+//! A simulated world with two clocks and a path between them, generated from a seed, with a known truth.
 
 #![allow(dead_code, reason = "each test and bench uses some of it")]
 
@@ -15,20 +15,20 @@ use random::Random;
 pub const SECOND: i64 = 1_000_000_000;
 const HOUR_NS: f64 = 3.6e12;
 
-/// Both clocks show whole nanoseconds: a difference of two readings is off by less than two, and so is the truth that
-/// it is held against.
+/// Both clocks show integer nanoseconds: the rounding error of a difference of two readings is less than two,
+/// and so is that of the true value in the comparison.
 pub const ROUNDING_NS: u64 = 3;
 
-/// What a world is made of.
+/// Parameters of a world.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub span_ns: i64,
     pub packets: usize,
     pub floor_ns: f64,
-    /// 0: both ways are alike. 1: one of them takes no time at all.
+    /// 0: both directions are alike. 1: one of them has no delay.
     pub asymmetry: f64,
     pub jitter: [Jitter; 2],
-    /// Rate of A and B, ppm; how their temperature sways and their rate walks.
+    /// Rate of A and B, ppm; temperature variation and random walk of their rates.
     pub ppm: [f64; 2],
     pub sway_ppm: f64,
     pub sway_period_ns: f64,
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whatever keeps ρ.
+    /// Any world that satisfies ρ.
     pub fn any(random: &mut Random, packets: usize) -> Self {
         let span_ns = random.magnitude(1e6, 1e12) as i64;
         let some = |random: &mut Random, share: f64, most: f64| {
@@ -81,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// Two hosts on one switch with good crystals: 25 µs each way and some queueing.
+    /// Two hosts on one switch with good crystals: 25 µs per direction and some queueing.
     pub fn quiet(packets: usize, span_ns: i64) -> Self {
         Settings {
             span_ns,
@@ -105,7 +105,7 @@ impl Settings {
     }
 }
 
-/// A packet that was seen on both nodes.
+/// A packet seen on both nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
     pub a_to_b: bool,
@@ -116,7 +116,7 @@ pub struct Flight {
     pub error_ns: u64,
     /// By true time.
     pub true_delay_ns: i64,
-    /// Not one packet but two.
+    /// True for two different packets.
     pub false_match: bool,
 }
 
@@ -190,7 +190,7 @@ impl World {
                 let path = &paths[usize::from(!a_to_b)];
                 group.push(now + path.delay_ns(random, now));
             }
-            // GRO hands the packets of a super-packet up together, when the last is there.
+            // GRO delivers the packets of a super-packet together, after the last.
             let merged = random.chance(0.5).then(|| group.iter().copied().max()).flatten();
             for arrived in group {
                 let arrived = merged.unwrap_or(arrived);
@@ -198,7 +198,8 @@ impl World {
                     continue;
                 }
                 if random.chance(settings.retransmission) {
-                    // Karn: nobody knows which of the two was received, so it says nothing, unless somebody errs.
+                    // Karn: the received copy of the two is unknown, so it gives no bound, except after a wrong
+                    // match.
                     if random.chance(settings.false_match) {
                         let again = now + random.magnitude(1e6, 1e9) as i64;
                         self.note(random, a_to_b, again, arrived, true);

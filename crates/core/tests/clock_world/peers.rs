@@ -1,6 +1,6 @@
-//! How others do it, made from what they publish, to be held against the same packets.
+//! Other methods, implemented from their publications, for comparison on the same packets.
 //!
-//! Each is asked for `D` and, where it claims one, for an interval, after every packet.
+//! Each returns `D` and, if it claims one, an interval, after every packet.
 
 use magscope_core::clock::pair::{Constraint, Kind};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ struct Point {
     y: i64,
 }
 
-/// Positive when `b` lies to the left of the way from `p` to `a`.
+/// Positive if `b` lies to the left of the line from `p` to `a`.
 type Cross = fn(Point, Point, Point) -> i128;
 
 /// In 64 bits that wrap, as Java's do.
@@ -47,10 +47,10 @@ struct Side {
     to: Option<Point>,
 }
 
-/// Trace Compass' incremental convex hull: Jabbarifar, Dagenais and Shameli-Sendi, *Streaming Mode Incremental Clock
-/// Synchronization* (2015), as in its `SyncAlgorithmFullyIncremental`: two hulls, the line of greatest and that of least slope
-/// between them, their bisector; products in 64 bits, one line for the whole trace, and once the lines cross the last
-/// result is kept for good.
+/// Trace Compass' incremental convex hull: Jabbarifar, Dagenais and Shameli-Sendi, *Streaming Mode Incremental
+/// Clock Synchronization* (2015), as in its `SyncAlgorithmFullyIncremental`. It uses two hulls, the line of
+/// greatest and that of least slope between them, and their bisector. Products have 64 bits; one line covers
+/// the complete trace. After the lines cross, the last result is final.
 #[derive(Clone, Debug)]
 pub struct ConvexHull {
     cross: Cross,
@@ -176,8 +176,8 @@ impl Method for ConvexHull {
     }
 }
 
-/// How Trace Compass puts many hosts on one time line (`SyncSpanningTree`): a tree by the fewest hops from the host of
-/// reference, and on the way to each host its edges' lines one after the other.
+/// Trace Compass' time line of many hosts (`SyncSpanningTree`): a tree by the fewest hops from the host of
+/// reference; the offset of a host is the sum of the lines along its path.
 #[derive(Clone, Debug, Default)]
 pub struct HopTree {
     edges: BTreeMap<(usize, usize), ConvexHull>,
@@ -200,7 +200,7 @@ impl HopTree {
                     here if here == *b => (*a, -1),
                     _ => continue,
                 };
-                // A line is asked by the first host's clock, which the second's is near enough to.
+                // A line takes the first host's clock as its argument; the second's is close enough.
                 let Some(difference) = line.estimate(at_ns.wrapping_add_signed(here_ns)) else { continue };
                 reached.entry(there).or_insert_with(|| {
                     next.push_back(there);
@@ -212,8 +212,8 @@ impl HopTree {
     }
 }
 
-/// A line through each direction's packets by least squares, and the line in the middle (Duda, Harrus, Haddad and Bernard
-/// 1987). It claims no interval.
+/// A line through each direction's packets by least squares, and the line in the middle (Duda, Harrus, Haddad
+/// and Bernard 1987). It claims no interval.
 #[derive(Clone, Debug, Default)]
 pub struct Regression {
     origin: Option<(u64, i64)>,
@@ -248,8 +248,8 @@ impl Method for Regression {
     }
 }
 
-/// The middle of the quickest of the last eight round trips, as NTP's clock filter (RFC 5905) chooses it, with half the trip
-/// and 15 ppm of its age as the bound.
+/// The middle of the quickest of the last eight round trips, as NTP's clock filter (RFC 5905) chooses it, with
+/// half the trip and 15 ppm of its age as the bound.
 #[derive(Clone, Debug, Default)]
 pub struct QuickestTrip {
     there: Option<Constraint>,

@@ -1,4 +1,4 @@
-//! Random numbers that are the same for the same seed, everywhere (`SplitMix64`).
+//! Reproducible random numbers, equal for one seed on all platforms (`SplitMix64`).
 
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to and without 1.
+    /// From 0 to 1, without 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

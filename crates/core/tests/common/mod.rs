@@ -29,7 +29,7 @@ pub fn flows_v6() -> Vec<Flow> {
     ]
 }
 
-/// Hops without the sends that are only seen at return, so that nothing trails.
+/// Hops without the sends recorded at return, so that there are no late events.
 pub fn coverage() -> HopSet {
     let mut set = HopSet::all();
     set.remove(Hop::AppSend);
@@ -106,7 +106,7 @@ pub fn journeys(flows: Vec<Flow>, events: Vec<Event>) -> Vec<Journey> {
 /// The receiver's.
 pub const SOCKET: u64 = 70;
 
-/// A datagram on its way up to its socket, which is then ready.
+/// A datagram on the receiver's path to its socket, which is then ready.
 pub fn up(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
     let arrive =
         |(hop, i): (&Hop, u64)| Event { socket: SOCKET, ..udp(*hop, time_ns + i, SERVER, ip_id, skb, len) };
@@ -117,7 +117,7 @@ pub fn ready(time_ns: u64) -> Event {
     by(udp(Hop::SockReady, time_ns, FlowId::NONE, 0, 0, 0), 0, SOCKET)
 }
 
-/// A read, which does not say of which datagram.
+/// A read, without its datagram.
 pub fn read(time_ns: u64, len: u32) -> Event {
     by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, len), 7, SOCKET)
 }

@@ -1,4 +1,4 @@
-//! What a capture gets of a world: a stretch of it, in batches, with some events lost.
+//! A capture of a world: a stretch of it, in batches, with some events lost.
 
 use super::{Random, World};
 use magscope_core::journey::{Correlator, Journey, Limits};
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 /// A capture of a world.
 #[derive(Debug, Default)]
 pub struct Capture {
-    /// Those that it has, in order of time.
+    /// Its events, in order of time.
     pub events: Vec<Event>,
     pub losses: Vec<Loss>,
     /// Times of those that were lost.
@@ -16,14 +16,14 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// All of it.
+    /// All of the world.
     pub fn whole(world: &World) -> Self {
         let mut events: Vec<Event> = world.events.iter().map(|t| t.event).collect();
         events.sort_by_key(|e| e.time_ns);
         Capture { events, ..Capture::default() }
     }
 
-    /// Only what is after a moment somewhere in it.
+    /// Only the part after some instant in it.
     pub fn begins_midway(mut self, random: &mut Random) -> Self {
         let at = random.within(0, self.events.len() as u64 / 2) as usize;
         self.events.drain(..at);

@@ -1,5 +1,5 @@
-//! A model stack: sender, network and receiver in miniature. It gives the events that a kernel would give and knows the
-//! truth about each of them. The same seed gives the same world.
+//! A model stack: a miniature sender, network and receiver. It gives the events of a kernel with the truth
+//! about each of them. Equal seeds give equal worlds.
 #![allow(dead_code)]
 
 pub mod capture;
@@ -35,16 +35,16 @@ impl Random {
     }
 }
 
-/// What an event is truly about.
+/// The true subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// Bytes `[from, to)` of a stream, counted from its first byte.
     Bytes { stream: usize, from: u64, to: u64 },
     /// A datagram by its number; each copy that the network made has its own.
     Datagram(usize),
-    /// So many datagrams from this number on: a super-packet, or the read of one.
+    /// Number of datagrams from this number on: a super-packet, or its read.
     Run(usize, usize),
-    /// Every datagram that a socket was told of, or a thread.
+    /// Every datagram at a socket, or a thread.
     Nothing,
 }
 
@@ -75,17 +75,17 @@ pub struct Segment {
     pub ip_id: u16,
 }
 
-/// How wild a world is.
+/// Disturbances of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
-    /// Of a hundred packets.
+    /// Per cent of packets.
     pub lost: u64,
     pub duplicated: u64,
     pub delayed: u64,
-    /// Of a hundred reads.
+    /// Per cent of reads.
     pub peeked: u64,
     pub spliced: u64,
-    /// Of a hundred connections, those whose network dies for good.
+    /// Per cent of connections whose network fails permanently.
     pub dead: u64,
 }
 
@@ -99,10 +99,10 @@ pub struct World {
     pub streams: Vec<StreamTruth>,
     /// The datagram of which each is a copy; itself for the one that was sent.
     pub datagrams: Vec<usize>,
-    /// How long a datagram is, where that is checked.
+    /// Length of a datagram, where a test checks it.
     pub lengths: HashMap<usize, u32>,
-    /// The packets of an event at a packet hop, by its time: which pass of the sender has which bytes. `tcp.retransmit`
-    /// has the pass it tells of.
+    /// The packets of an event at a packet hop, by its time: the sender's pass and its bytes. `tcp.retransmit`
+    /// has the reported pass.
     pub passes: HashMap<u64, Vec<Segment>>,
     /// Passes of all senders so far.
     pub passes_made: usize,
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Tells of an event; a nanosecond or two later than asked if that time is taken.
+    /// Emits an event; a nanosecond or two later than requested if that time is taken.
     pub fn tell(&mut self, mut event: Event, about: About) -> u64 {
         while self.at.contains_key(&event.time_ns) {
             event.time_ns += 1;

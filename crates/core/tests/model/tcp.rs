@@ -1,5 +1,5 @@
-//! One direction of a TCP connection: an application that writes, segmentation, a network, GRO, a receive queue and a
-//! reader.
+//! One direction of a TCP connection: an application that writes, segmentation, a network, GRO, a receive queue
+//! and a reader.
 
 use super::{About, Segment, StreamTruth, World};
 use magscope_core::{Event, EventFlags, FlowId, Hop};
@@ -134,14 +134,14 @@ impl Line<'_> {
         Event { flow, seq, len, socket, tgid: tid, tid, cpu, tcp_flags, segs, ..Event::at(hop, at_ns) }
     }
 
-    /// Tells of bytes at a hop and gives the time a little later.
+    /// Emits an event of bytes at a hop and returns a slightly later time.
     fn tell(&mut self, hop: Hop, at_ns: u64, from: u64, to: u64) -> u64 {
         let event = self.event(hop, at_ns, from, to);
         self.world.tell(event, About::Bytes { stream: self.stream, from, to })
             + self.world.random.within(1, 3000)
     }
 
-    /// Tells of a packet at a hop, merged from segments that join.
+    /// Emits an event of a packet at a hop, merged from adjacent segments.
     fn tell_packet(&mut self, hop: Hop, at_ns: u64, segments: &[Segment]) -> u64 {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return at_ns };
         let mut event = self.event(hop, at_ns, first.from, last.to);
@@ -253,7 +253,7 @@ impl Line<'_> {
         done_ns
     }
 
-    /// A super-packet on its way down. Gives the time when the call is done with it.
+    /// A super-packet on the sender's path. Returns the time at which the call has finished with it.
     fn down(&mut self, at_ns: u64, from: u64, to: u64) -> u64 {
         self.later(at_ns + self.rto_ns, Act::Timeout(to));
         self.world.passes_made += 1;
@@ -333,15 +333,15 @@ impl Line<'_> {
         let segment = Segment { from, to, pass: self.world.passes_made, ip_id: 0 };
         self.world.passes.insert(told_ns, vec![segment]);
         self.tx_busy_ns = told_ns + 1;
-        // There may be more missing behind.
+        // More bytes behind it may be missing.
         self.later(at_ns + self.rto_ns, Act::Timeout(self.sent));
     }
 
-    /// Softirq: what came is merged where it joins, and goes up.
+    /// Softirq: adjacent arrivals are merged and passed up.
     fn poll(&mut self, at_ns: u64) {
         let mut merged: Vec<Vec<Segment>> = Vec::new();
         for segment in std::mem::take(&mut self.napi) {
-            // As GRO does: bytes and identifications go on.
+            // As in GRO: bytes and identifications are consecutive.
             let joins = |run: &Vec<Segment>| {
                 let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
                 let in_row = last.ip_id == 0 || last.ip_id.checked_add(1) == Some(segment.ip_id);

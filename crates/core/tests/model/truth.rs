@@ -1,4 +1,4 @@
-//! Whether journeys are true: each claim that the correlator makes against what happened.
+//! Truth of journeys: each claim of the correlator against the world.
 
 use super::capture::Capture;
 use super::{About, True, World};
@@ -24,7 +24,7 @@ fn is_read(t: &True) -> bool {
     t.event.hop == Hop::AppRecv && !t.event.flags.contains(EventFlags::PEEK)
 }
 
-/// Every rung's time is that of an event at that hop, of that very stream, that covers the whole piece.
+/// Every event's time is that of an event at that hop, of the same stream, that covers the complete piece.
 pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
     let (stream, range) = place(world, journey)?;
     for rung in journey.all_rungs() {
@@ -50,9 +50,9 @@ pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
     Ok(())
 }
 
-/// Each copy is one pass of the sender, with its reason, and they are in order. The receiver's rungs are those of its packet,
-/// unless the copy is marked as ambiguous. `unseen`: copies may have gone out that the capture has no event of, so that one of
-/// those may have arrived in place of the first.
+/// Each copy is one pass of the sender, with its reason, and they are in order. The receiver's events are those
+/// of its packet, unless the copy is marked as ambiguous. `unseen`: copies without any event in the capture may
+/// exist, so that one of those may have arrived in place of the first.
 pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result<(), String> {
     let (stream, range) = place(world, journey)?;
     let mut before = None;
@@ -76,7 +76,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
             }
         }
         let pass = mine.flatten().or(told);
-        // What was seen first may have been a retransmission, which the kernel reports.
+        // The first event may have been a retransmission, which the kernel reports.
         let is_first = unseen && copy.number == 2 && copy.rungs.is_empty();
         if told.is_some() && told != pass || before.is_some() && pass <= before && !(is_first && pass == before)
         {
@@ -117,7 +117,7 @@ fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64, unseen: 
 /// The journeys of one stream with their bytes in the counting of the truth, in order.
 pub type Line = Vec<(Range<u64>, Journey)>;
 
-/// No byte is in two journeys. Gives the journeys of each stream in order.
+/// No byte is in two journeys. Returns the journeys of each stream in order.
 pub fn apart(world: &World, journeys: &[Journey]) -> Result<Vec<Line>, String> {
     let mut by_stream = vec![Vec::new(); world.streams.len()];
     for journey in journeys.iter().filter(|j| j.proto == Proto::TCP) {
@@ -147,7 +147,7 @@ pub fn by_stream(world: &World) -> Vec<Vec<(Event, u64, u64)>> {
     all
 }
 
-/// All that holds of a stream that was captured whole.
+/// Conditions of a completely captured stream.
 pub fn stream_is_whole(
     events: &[(Event, u64, u64)],
     list: &[(Range<u64>, Journey)],
@@ -200,7 +200,7 @@ fn piece_is_whole(
             }
             _ => {
                 let first = over(hop).next().map(|e| e.time_ns);
-                // Nobody waits forever for a receiver of which nothing was seen, but longer than a time-out.
+                // A half waits for an unseen receiver longer than a time-out, and not forever.
                 let sends = over_any.clone().filter(|e| e.hop.direction() == Direction::Tx);
                 let sent_ns = sends.map(|e| e.time_ns).filter(|t| first.is_some_and(|f| *t < f)).max();
                 let given_up_ns = sent_ns.unwrap_or(0) + 300_000_000;
@@ -208,9 +208,9 @@ fn piece_is_whole(
                 if is_half && hop.direction() == Direction::Rx && first > Some(given_up_ns) {
                     continue;
                 }
-                // What comes after the read may find the journey closed.
+                // Events after the read may find the journey closed.
                 let late = first > read_ns && read_ns.is_some();
-                // Whose driver returned may not be known.
+                // The returned driver may be unknown.
                 let unknown = hop == Hop::DevDone && !journey.copies.is_empty();
                 // The first that was there may be a copy for which there was no room.
                 let left_out = journey.copies_left_out > 0 && mine > first;
@@ -239,7 +239,7 @@ fn piece_is_whole(
     let last = journey.rungs.last();
     let fair = match journey.verdict {
         Verdict::Complete => read_ns.is_some(),
-        // Nothing had reached the receiver, so it may not be in the capture at all.
+        // No byte had reached the receiver, so it may be outside the capture.
         Verdict::HalfComplete => journey.rx_flow.is_none() && journey.rungs.has(Hop::DevXmit),
         Verdict::ReadUnseen => read_ns.is_none() && over(Hop::TcpRecv).next().is_some(),
         Verdict::InFlight => read_ns.is_none(),
@@ -257,7 +257,7 @@ fn piece_is_whole(
     if fair { Ok(()) } else { say(format!("unfair verdict, read at {read_ns:?}")) }
 }
 
-/// What must hold of a piece although events were lost.
+/// Conditions of a piece despite lost events.
 pub fn piece_is_honest(
     world: &World,
     events: &[(Event, u64, u64)],
@@ -290,7 +290,7 @@ pub fn piece_is_honest(
             ];
             for hop in expected {
                 let was_lost = covers(hop).all(|(e, _, _)| capture.lost.contains(&e.time_ns));
-                // An end of which nothing was seen yet may not be in the capture: the other's half can be whole.
+                // An end without any event so far may be outside the capture: the other's half can be complete.
                 let end_ns = journey.end_ns().unwrap_or(0);
                 let side = hop.direction();
                 let is_known = events.iter().any(|(e, _, _)| {
@@ -328,7 +328,7 @@ pub fn datagrams(world: &World, journey: &Journey) -> Result<Vec<usize>, String>
     }
     seen.dedup();
     if seen.is_empty() {
-        // Nothing but super-packets: which of them it is, the identification or its place among the others tells.
+        // Only super-packets: the identification or its place among the others identifies the datagram.
         let common = runs.iter().fold(0..usize::MAX, |a, b| a.start.max(b.start)..a.end.min(b.end));
         return Ok(common.collect());
     }
@@ -339,13 +339,13 @@ pub fn datagrams(world: &World, journey: &Journey) -> Result<Vec<usize>, String>
     Ok(seen)
 }
 
-/// Whether nothing but super-packets speaks of it, so that it may be any of theirs.
+/// True if only super-packets concern it, so that it may be any of theirs.
 pub fn only_runs(world: &World, journey: &Journey) -> bool {
     let is_run = |t: &True| matches!(t.about, About::Run(..) | About::Nothing);
     journey.all_rungs().all(|rung| world.event_at(rung.time_ns).is_some_and(is_run))
 }
 
-/// Every datagram has its journey, each rung its own, and the end that it had.
+/// Every datagram has its journey, each with its own events and its true end.
 pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -> Result<(), String> {
     let mut hops: HashMap<usize, Vec<(Hop, u64)>> = HashMap::new();
     for truth in &world.events {
@@ -372,7 +372,7 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
         let read = journey.rungs.has(Hop::AppRecv);
         let fair = match journey.verdict {
             Verdict::Complete => read && journey.rungs.has(Hop::DevXmit),
-            // A copy; or one of which the receiver saw nothing, while it had seen nothing at all.
+            // A copy; or a datagram unseen by the receiver, before the receiver's first event.
             Verdict::HalfComplete if journey.rx_flow.is_none() => !read && journey.rungs.has(Hop::DevXmit),
             Verdict::HalfComplete => read && journey.tx_flow.is_none(),
             Verdict::LostAfter { hop } => settled && hop == Hop::DevDone,
@@ -384,7 +384,7 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
         }
     }
     if journeys.iter().any(|j| j.ambiguous) {
-        return Ok(()); // what was taken for another is missing elsewhere
+        return Ok(()); // a mistaken event is missing elsewhere
     }
     let copies = |n: usize| world.datagrams.iter().filter(|of| **of == n).count();
     for (n, of) in world.datagrams.iter().enumerate().filter(|(n, of)| n == *of) {

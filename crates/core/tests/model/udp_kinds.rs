@@ -1,4 +1,4 @@
-//! Datagrams that are not one packet to one socket: super-packets, fragments, groups.
+//! Datagrams other than one packet to one socket: super-packets, fragments, groups.
 
 use super::{About, World};
 use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
@@ -21,7 +21,7 @@ fn ends(world: &mut World, v6: bool) -> (SocketAddr, SocketAddr, FlowId, FlowId)
     (a, b, world.flow(1, a, b), world.flow(2, b, a))
 }
 
-/// Tells of a packet and gives the time a little later.
+/// Emits an event of a packet and returns a slightly later time.
 fn tell(world: &mut World, event: Event, about: About, at_ns: u64) -> u64 {
     world.tell(Event { time_ns: at_ns, ..event }, about) + world.random.within(1, 1500)
 }
@@ -55,7 +55,7 @@ fn read(world: &mut World, socket: u64, about: About, len: u32, at_ns: u64) -> u
     tell(world, Event { tid, tgid: tid, ..event }, about, at_ns)
 }
 
-/// Sends of several datagrams in one, which the device, the receiver or nobody cuts, and which the receiver may merge.
+/// Sends of several datagrams in one: the device or the receiver may cut them, and the receiver may merge them.
 pub fn super_packets(world: &mut World, start_ns: u64) {
     let v6 = world.random.chance(40);
     let (_, _, from, to) = ends(world, v6);
@@ -96,7 +96,7 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
         } else {
             at_ns = tell(world, Event { hop: Hop::DevDone, ..whole }, all, at_ns);
         }
-        // On one host nothing is lost in between: the same buffers come out of the other device.
+        // On one host no packet is lost in between: the same buffers leave the other device.
         let is_whole = !cut_by_device || merged && !v6;
         let came = Event { flow: to, cpu: 1, socket: 0, skb: buffers[0], ..whole };
         if is_whole {
@@ -189,7 +189,8 @@ pub fn fragments(world: &mut World, start_ns: u64) {
         for (arrives_ns, part) in arrivals {
             let flow = if part.flow == from { to } else { to_host };
             at_ns = at_ns.max(arrives_ns);
-            // A second one right behind the first; the first fragment is not doubled while the others are under way
+            // A second one directly after the first; the first fragment is not doubled while the others are in
+            // flight
             let doubled = !is_lost && world.random.chance(weather.duplicated);
             for _ in 0..=u64::from(doubled) {
                 for hop in RX[..2].iter().copied() {

@@ -1,18 +1,19 @@
-//! Where one epoch ends and the next begins.
+//! The boundary between two epochs.
 //!
-//! A constraint has one instant, on A's clock, and one reading of B's clock. For a packet A→B the reading is taken when B receives it, later
-//! than the instant; for a packet B→A when B sends it, earlier. So when B's clock steps while packets are under way, a packet that was sent
-//! before the step can bound the difference after it, and the other way round. An instant belongs to one epoch only where a reading proves
-//! that; between two such instants it may belong to both. Constraints whose reading may be of the other epoch bound neither.
+//! A constraint has one instant, on A's clock, and one reading of B's clock. For a packet A→B the reading is
+//! taken when B receives it, later than the instant; for a packet B→A when B sends it, earlier. So if B's clock
+//! steps while packets are in flight, a packet from before the step can bound the difference after it, and vice
+//! versa. An instant belongs to one epoch only if a reading proves that; between two such instants it may
+//! belong to both. Constraints whose reading may belong to the other epoch bound neither.
 //!
-//! Where A's clock steps, instants are exact, and what is left out here merely widens the bounds.
+//! For a step of A's clock, instants are exact, and leaving constraints out here only widens the bounds.
 
 use super::cones::Point;
 use super::constraint::{Constraint, Kind};
 use super::drift::{Drift, round_up};
 use super::epoch::Epoch;
 
-/// How long a packet of this epoch was under way at most, by A's clock; `None` where the other kind bounds nothing.
+/// Longest flight of a packet of this epoch, by A's clock; `None` without a bound of the other kind.
 fn longest_flight_ns(epoch: &Epoch, constraint: &Constraint, drift: Drift) -> Option<u64> {
     let other = match constraint.kind {
         Kind::Upper => &epoch.lower,
@@ -51,18 +52,20 @@ fn certain_begin_ns(old: &Epoch, new: &Epoch, drift: Drift) -> Option<u64> {
     proofs.filter_map(|proof| last_reading_ns(new, &proof, drift)).min()
 }
 
-/// Finds out which instants certainly belong to which of two neighbours, and removes the constraints whose reading may be of the other.
-/// Returns how many were removed.
+/// Determines the instants that certainly belong to each of two neighbours, and removes the constraints whose
+/// reading may belong to the other. Returns the number removed.
 pub(super) fn separate(old: &mut Epoch, new: &mut Epoch, drift: Drift) -> u64 {
     if !new.is_reported {
         old.to_ns = Some(certain_end_ns(old, new, drift).unwrap_or(old.from_ns));
-        // An instant cannot lie before and after the step: with false matches among the proofs, none of them is one.
+        // An instant cannot lie before and after the step: with contradictory proofs due to false matches, none
+        // is used.
         let begin_ns = certain_begin_ns(old, new, drift).unwrap_or(u64::MAX);
         new.from_ns = begin_ns.max(old.to_ns.unwrap_or(0));
     }
     let (end_ns, begin_ns) = (old.to_ns.unwrap_or(u64::MAX), new.from_ns);
     let mut removed = 0;
-    // First the kind whose readings are certain by their instants; the longest flight of the other kind rests on it.
+    // First the kind whose readings are certain by their instants; the longest flight of the other kind depends
+    // on it.
     for kind in [Kind::Lower, Kind::Upper] {
         let is_certain = |c: &Constraint| last_reading_ns(old, c, drift).unwrap_or(c.at_ns) <= end_ns;
         let keep = certain(old, kind, |c| is_certain(c) || old.closing.contains(c) || new.excludes(c, drift));
@@ -73,7 +76,7 @@ pub(super) fn separate(old: &mut Epoch, new: &mut Epoch, drift: Drift) -> u64 {
         let keep = certain(new, kind, |c| is_certain(c) || new.opening.contains(c) || old.excludes(c, drift));
         removed += new.side_mut(kind).retain(keep);
     }
-    // The model's lines have no memory of single packets: windows near the step may rest on some of these.
+    // The model's lines do not store single packets: windows near the step may depend on some of these.
     old.windows.forget_from(end_ns);
     new.windows.forget_until(begin_ns);
     removed

@@ -13,24 +13,25 @@ use std::mem::take;
 
 /// Constraints that wait to be sorted, at most: 32 MiB.
 const MOST_WAITING: usize = 1 << 20;
-/// Constraints kept a kind, at most: 24 MiB. In an hour one in 3.4 ms, which costs the bounds 0.35 µs.
+/// Maximum number of constraints per kind: 24 MiB. Over an hour that is one per 3.4 ms, which widens the bounds
+/// by 0.35 µs.
 const MOST_KEPT: usize = 1 << 20;
-/// Epochs kept, at most; with more, something steps all the time and the oldest are forgotten.
+/// Maximum number of epochs; with more, a clock steps continuously and the oldest are discarded.
 const MOST_EPOCHS: usize = 1024;
 
-/// Windows of Level 1 kept, at most: three days of the usual length.
+/// Maximum number of Level 1 windows: three days of the default length.
 const MOST_WINDOWS: usize = 1 << 15;
 
-/// So many of the newest constraints are asked whether there was a step.
+/// Number of the newest constraints used to test for a step.
 const WITNESSES: usize = 256;
-/// So many, and of many one in so many more, may be false themselves.
+/// Number of constraints that may be false themselves, plus one per this many.
 const FALSE_ONES: usize = 2;
 const FEW: usize = 32;
-/// Of what an epoch contradicts so many are kept until it ends: 128 KiB.
+/// Maximum number of rejected constraints kept until the end of an epoch: 128 KiB.
 const MOST_REFUSED: usize = 4096;
 
-/// Collects the constraints of a pair for [`Recorded`]. They may come in any order; in a stream longer than a
-/// million, one that comes later than a million others may be left out, which only widens.
+/// Collects the constraints of a pair for [`Recorded`], in any order. In a stream longer than a million, a
+/// constraint more than a million places late may be left out, which only widens the bounds.
 #[derive(Clone, Debug)]
 pub struct Builder {
     judge: Judge,
@@ -40,7 +41,7 @@ pub struct Builder {
     pending: Vec<(Constraint, bool)>,
     /// The newest of the epoch, as witnesses of what it was like.
     newest: VecDeque<Constraint>,
-    /// What this epoch contradicts and was given up as false.
+    /// Constraints that contradict this epoch and were rejected as false.
     refused: Vec<Constraint>,
     epochs: Vec<Epoch>,
     counts: Counts,
@@ -56,7 +57,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Nothing collected yet.
+    /// An empty builder.
     pub fn new(drift: Drift, model: Model) -> Self {
         Builder {
             judge: Judge::new(drift),
@@ -73,7 +74,7 @@ impl Builder {
         }
     }
 
-    /// With other bounds of memory: constraints waiting to be sorted, and constraints kept a kind.
+    /// Sets the limits of memory: constraints waiting for sorting, and constraints kept per kind.
     #[must_use]
     pub fn with_memory(self, most_waiting: usize, most_kept: usize) -> Self {
         Builder { most_waiting, most_kept, ..self }
@@ -91,13 +92,13 @@ impl Builder {
         }
     }
 
-    /// Says that the clocks are known to have stepped at an instant of A: what comes from it on has nothing to do with
-    /// what came before. Everything before has to be pushed first.
+    /// Reports a step of the clocks at a known instant of A: later constraints are independent of earlier ones.
+    /// All earlier constraints must be pushed first.
     pub fn step_at(&mut self, at_ns: u64) {
         self.step_between(at_ns.saturating_sub(1), at_ns);
     }
 
-    /// The same where the step is known to lie between two instants: the bounds in between have room for both.
+    /// Reports a step between two instants: the bounds between them allow both epochs.
     pub fn step_between(&mut self, from_ns: u64, to_ns: u64) {
         self.settle_all();
         self.judge = Judge::new(self.judge.drift());
@@ -116,7 +117,7 @@ impl Builder {
         };
         let drift = self.judge.drift();
         let doubt = self.doubt();
-        // nobody will decide about these any more
+        // these will not be decided any more
         self.refused
             .extend(self.pending.iter().filter(|(_, agrees)| !agrees).map(|(constraint, _)| *constraint));
         self.settle(false);
@@ -144,7 +145,7 @@ impl Builder {
                 self.counts.used = self.counts.used.saturating_sub(removed);
             }
         }
-        // Steps come one after the other, whatever single proofs say.
+        // Steps are in order, independent of single proofs.
         let mut end_ns = 0;
         for epoch in &mut self.epochs {
             epoch.to_ns = epoch.to_ns.map(|to_ns| to_ns.max(end_ns));
@@ -196,7 +197,7 @@ impl Builder {
         }
     }
 
-    /// The epoch goes on: what agreed with it belongs to it, what was put aside was false, or is not decided about.
+    /// The epoch continues: constraints in agreement belong to it; candidates were false, or stay undecided.
     fn settle(&mut self, decided: bool) {
         for (constraint, agrees) in take(&mut self.pending) {
             if agrees {
@@ -214,8 +215,8 @@ impl Builder {
         }
     }
 
-    /// At the end of an epoch. What was given up and is contradicted by one or two constraints alone was perhaps not false, but those
-    /// were: some say this and some say that, and nobody can tell. So neither bound anything; without them the bounds are wider, and right.
+    /// Ends an epoch. A rejected constraint contradicted by only one or two others was perhaps true, and those
+    /// were false; the data cannot decide. So neither side is used: the bounds are wider, and correct.
     fn distrust(&mut self) {
         let drift = self.judge.drift();
         let refused = take(&mut self.refused);
@@ -246,13 +247,13 @@ impl Builder {
         }
     }
 
-    /// What stands aside at the end, and the last instant that it does not explain: from there on nobody can say whether
-    /// there was a step.
+    /// The candidate epoch at the end, and the last instant that it does not explain: after it a step is
+    /// possible and undecided.
     fn doubt(&self) -> Option<Epoch> {
         let drift = self.judge.drift();
         let (first, _) = self.pending.first()?;
         let mut next = Epoch::new(first.at_ns, drift, self.model);
-        // What agrees with both says nothing about which of the two it belongs to.
+        // A constraint in agreement with both does not distinguish them.
         for (constraint, _) in self.pending.iter().filter(|(_, agrees)| !agrees) {
             next.add(constraint, drift, self.most_kept);
         }
@@ -268,15 +269,15 @@ impl Builder {
             return;
         };
         let mut next = Epoch::new(first.at_ns, drift, self.model);
-        // What agrees with both may be of either side of the step, so it bounds neither.
+        // A constraint in agreement with both may lie on either side of the step, so it bounds neither.
         for (constraint, _) in pending.iter().filter(|(_, agrees)| !agrees) {
             next.add(constraint, drift, self.most_kept);
         }
         let against = epoch.against(&next, drift);
         let witnesses = self.newest.iter().filter(|c| next.excludes(c, drift)).count();
         if against.len() <= FALSE_ONES && witnesses <= FALSE_ONES + self.newest.len() / FEW {
-            // One or two bound the epoch against all of these, and they do not stand for many: they are the false ones,
-            // and there was no step.
+            // One or two constraints bound the epoch against all of these, and they represent few: they are
+            // false, and there was no step.
             for (kind, at) in against.iter().rev() {
                 epoch.side_mut(*kind).remove(*at);
             }
@@ -292,7 +293,7 @@ impl Builder {
             return;
         }
         epoch.closing = self.newest.iter().filter(|c| next.excludes(c, drift)).copied().collect();
-        // Until the recording ends: then both epochs are known whole, and [`separate`] finds where they meet.
+        // Until the recording ends: then both epochs are complete, and [`separate`] finds their boundary.
         epoch.to_ns = Some(first.at_ns);
         next.opening =
             pending.iter().filter(|(_, agrees)| !agrees).map(|(constraint, _)| *constraint).collect();

@@ -1,4 +1,4 @@
-//! Level 0, forward: the bounds now from everything before, in the memory of two constraints.
+//! Level 0, forward: the current bounds from all earlier constraints, in the memory of two.
 
 use super::constraint::{Bounds, Constraint, Kind};
 use super::drift::{Drift, Micro, round_up};
@@ -34,8 +34,8 @@ impl Point {
     }
 }
 
-/// Both bounds as cones that open with ρ. Of all constraints of a kind one alone bounds the future, so one a kind is
-/// kept: `U ← min(U + ρΔ, u)` without a rounding error that adds up.
+/// Both bounds as cones that open with ρ. One constraint of each kind bounds the future, so one per kind is
+/// stored: `U ← min(U + ρΔ, u)` without accumulating rounding errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cones {
     upper: Option<Point>,
@@ -59,9 +59,9 @@ impl Cones {
         }
     }
 
-    /// Whether a constraint leaves room for a difference. Of two constraints in order the earlier is in the cones
-    /// when the later is asked about, so no contradiction of two is missed, and Lipschitz bounds that
-    /// agree two by two agree all together (`McShane`).
+    /// True if a constraint is consistent with the cones. Of two constraints in order, the earlier is in the
+    /// cones when the later is checked, so every pairwise contradiction is found. Lipschitz bounds that agree
+    /// pairwise agree all together (`McShane`).
     pub(super) fn allows(&self, constraint: &Constraint, drift: Drift) -> bool {
         let other = match constraint.kind {
             Kind::Upper => self.lower,

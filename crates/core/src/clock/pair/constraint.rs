@@ -1,9 +1,9 @@
-//! What one packet says about two clocks.
+//! The constraint of one packet on two clocks.
 
 use super::drift::Drift;
 use std::fmt;
 
-/// From which side a [`Constraint`] bounds the difference of two clocks.
+/// The side from which a [`Constraint`] bounds the difference of two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `D ≤ value`: from a packet A→B.
@@ -14,8 +14,9 @@ pub enum Kind {
 
 /// One bound of `D(a) = R_B − R_A` at the instant `R_A = a`, from one packet.
 ///
-/// A packet is received after it is sent. Sent by A at `s_A` and received by B at `r_B` it says `D(s_A) ≤ r_B − s_A + e`;
-/// the other way round `D(r_A) ≥ s_B − r_A − e`. The error `e` covers what the two time stamps may be wrong by together.
+/// A packet is received after it is sent. A packet from A at `s_A` to B at `r_B` gives `D(s_A) ≤ r_B − s_A +
+/// e`; the other direction gives `D(r_A) ≥ s_B − r_A − e`. The error `e` covers the errors of both time stamps
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
     /// The instant, on R of A.
@@ -24,13 +25,13 @@ pub struct Constraint {
     pub kind: Kind,
     /// The bound of `R_B − R_A`, error included.
     pub value_ns: i64,
-    /// The caller's name for the packet, carried along so that a bound can say which packet it rests on.
+    /// The caller's name for the packet, so that a bound can name its packet.
     pub packet: u64,
 }
 
 impl Constraint {
-    /// From a packet A→B: `sent_a_ns` on R of A, `received_b_ns` on R of B, which together are wrong by `error_ns` at
-    /// most. `None` when the difference does not fit in 63 bits (292 years).
+    /// From a packet A→B: `sent_a_ns` on R of A, `received_b_ns` on R of B, with a total error of at most
+    /// `error_ns`. `None` if the difference does not fit in 63 bits (292 years).
     pub fn a_to_b(sent_a_ns: u64, received_b_ns: u64, error_ns: u64) -> Option<Self> {
         let value = i128::from(received_b_ns) - i128::from(sent_a_ns) + i128::from(allowance(error_ns));
         Some(Constraint {
@@ -41,8 +42,8 @@ impl Constraint {
         })
     }
 
-    /// From a packet B→A: `sent_b_ns` on R of B, `received_a_ns` on R of A, which together are wrong by `error_ns` at
-    /// most. `None` when the difference does not fit in 63 bits.
+    /// From a packet B→A: `sent_b_ns` on R of B, `received_a_ns` on R of A, with a total error of at most
+    /// `error_ns`. `None` if the difference does not fit in 63 bits.
     pub fn b_to_a(sent_b_ns: u64, received_a_ns: u64, error_ns: u64) -> Option<Self> {
         let value = i128::from(sent_b_ns) - i128::from(received_a_ns) - i128::from(allowance(error_ns));
         Some(Constraint {
@@ -65,7 +66,7 @@ fn allowance(error_ns: u64) -> u64 {
     error_ns.saturating_add(Drift::default().over_ns(error_ns))
 }
 
-/// The interval in which `D(a)` lies. A missing end is not bounded.
+/// The interval that contains `D(a)`. A missing end is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// `D` is at least this, nanoseconds.
@@ -75,10 +76,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Nothing is known.
+    /// Unbounded on both sides.
     pub const NONE: Bounds = Bounds { lower: None, upper: None };
 
-    /// Upper minus lower, when both are known and not the wrong way round.
+    /// Upper minus lower bound; `None` if one is missing or the interval is empty.
     pub fn width_ns(&self) -> Option<u64> {
         let width = i128::from(self.upper?) - i128::from(self.lower?);
         u64::try_from(width).ok()
@@ -90,18 +91,18 @@ impl Bounds {
         Some((i128::from(self.upper?) + i128::from(self.lower?)).div_euclid(2) as i64)
     }
 
-    /// Whether a difference lies inside; an end that is not there excludes nothing.
+    /// True if a difference lies inside; a missing end excludes nothing.
     pub fn contains(&self, difference_ns: i64) -> bool {
         self.lower.is_none_or(|lower| lower <= difference_ns)
             && self.upper.is_none_or(|upper| difference_ns <= upper)
     }
 
-    /// Whether no difference lies inside.
+    /// True if no difference lies inside.
     pub fn is_empty(&self) -> bool {
         matches!((self.lower, self.upper), (Some(lower), Some(upper)) if lower > upper)
     }
 
-    /// What lies in both. May be empty.
+    /// The intersection, possibly empty.
     #[must_use]
     pub fn and(&self, other: &Bounds) -> Bounds {
         Bounds { lower: self.lower.max(other.lower), upper: least(self.upper, other.upper) }
@@ -131,20 +132,20 @@ fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     }
 }
 
-/// What a bound rests on: what may be said to a person about it.
+/// The basis of a bound, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Proven, but for the assumption that the two clocks drift apart by no more than ρ.
     Certified,
     /// Holds while the difference is a straight line to within ε over some seconds.
     Model,
-    /// Holds while the nodes' own UTC bounds do.
+    /// Holds while the nodes' own UTC bounds hold.
     External,
-    /// Proven, but no packet has come for a while: the bound grows with ρ.
+    /// Proven, but without recent packets: the bound grows with ρ.
     Holdover,
-    /// Packets have been seen in one direction only: there is a smallest delay, and no absolute one.
+    /// Packets were seen in one direction only: the smallest delay is bounded, the absolute delay is not.
     OneSided,
-    /// Nothing is known: show the nodes apart.
+    /// No information: show the nodes apart.
     Unsynchronised,
 }
 
@@ -161,7 +162,7 @@ impl fmt::Display for State {
     }
 }
 
-/// How many constraints went which way. "Zero violations" means nothing without them.
+/// Counts of constraints by outcome. "Zero violations" is meaningless without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In agreement with their epoch, and part of its bounds.
@@ -170,8 +171,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Put aside and not decided about when the stream ended.
     pub quarantined: u64,
-    /// Left between two epochs: they may belong to either.
+    /// Between two epochs: they may belong to either.
     pub between_epochs: u64,
-    /// Dropped to bound memory. That only ever widens.
+    /// Discarded to bound memory, which only widens the bounds.
     pub thinned: u64,
 }

@@ -1,22 +1,22 @@
-//! What is asked of the difference of two clocks, with hindsight or as packets come.
+//! Queries on the difference of two clocks, complete or live.
 
 use super::{Bounds, Live, Recorded, State};
 
-/// `D(a) = R_B − R_A` as far as packets tell it.
+/// `D(a) = R_B − R_A` from packets.
 pub trait Difference {
-    /// The certified interval in which `D` lies at an instant of A.
+    /// The certified interval of `D` at an instant of A.
     fn bounds_at(&self, at_ns: u64) -> Bounds;
 
     /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
     fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)>;
 
-    /// What the bounds rest on at an instant of A.
+    /// Basis of the bounds at an instant of A.
     fn state_at(&self, at_ns: u64) -> State;
 
-    /// What the bounds rest on where the most is known.
+    /// Basis of the bounds at the instant with maximum information.
     fn state(&self) -> State;
 
-    /// An instant of A at which much is known: where to begin to look for another one.
+    /// An instant of A with much information: the start of a search for another one.
     fn middle_ns(&self) -> Option<u64>;
 
     /// The instant of A at which B's clock showed `b_ns`, and how far it may be off, nanoseconds; `None` unless bounded from both sides.
@@ -27,7 +27,8 @@ pub trait Difference {
     }
 }
 
-/// Looks for `a` with `a + D(a) = b`. The difference drifts by parts in a million, so each look is right to a millionth of the one before.
+/// Solves `a + D(a) = b` for `a`. The difference drifts by parts in a million, so each iteration reduces the
+/// error a millionfold.
 pub(super) fn solve(
     start_ns: u64,
     b_ns: u64,
@@ -48,10 +49,10 @@ pub(super) fn solve(
     Some((at_ns, half_width_ns.saturating_add(moved_ns)))
 }
 
-/// `D` for a packet that one node sent and another received, from what is known at either instant: `R_B − R_A` at the sending, and `R_A − R_B`
-/// at the receipt, each with the distance to the truth, nanoseconds.
+/// `D` for a packet between two nodes, from the bounds at either instant. These are `R_B − R_A` at the sending,
+/// and `R_A − R_B` at the receipt, each with its error, nanoseconds.
 ///
-/// Near a step the two are not the same, and the truth may be either.
+/// Near a step the two differ, and either may be correct.
 pub fn difference_over(
     (there_ns, there_width_ns): (i64, u64),
     (back_ns, back_width_ns): (i64, u64),

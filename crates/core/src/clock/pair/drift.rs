@@ -1,4 +1,4 @@
-//! How far two clocks may drift apart: the one assumption of Level 0.
+//! The drift bound between two clocks: the one assumption of Level 0.
 
 /// Nanoseconds and their millionth parts: `value · 10⁶ + ppm · Δ` keeps a cone exact, so that nothing is rounded but the
 /// answer.
@@ -29,18 +29,18 @@ impl Drift {
         u64::try_from(micro.div_ceil(MICRO as u128)).unwrap_or(u64::MAX)
     }
 
-    /// The longest time by A's clock between a constraint's instant and its reading of B's clock, where that reading lies `room_ns` inside
-    /// the bound of the other kind: `t ≤ room + ρ·t`.
+    /// The longest time by A's clock between a constraint's instant and its reading of B's clock. That reading
+    /// lies `room_ns` inside the bound of the other kind: `t ≤ room + ρ·t`.
     pub(super) fn longest_flight_ns(self, room_ns: u64) -> u64 {
         room_ns.saturating_add(self.over_ns(room_ns).saturating_mul(2)).saturating_add(1)
     }
 
-    /// An upper bound seen `span_ns` away from where it was made.
+    /// An upper bound at a distance of `span_ns` from its instant.
     pub(super) fn grown(self, value_ns: i64, span_ns: u64) -> Micro {
         i128::from(value_ns) * MICRO + i128::from(span_ns) * i128::from(self.ppm)
     }
 
-    /// What tells which of two upper bounds is the lower one far in the future.
+    /// Orders upper bounds by their value far in the future.
     pub(super) fn forward_rank(self, value_ns: i64, at_ns: u64) -> Micro {
         i128::from(value_ns) * MICRO - i128::from(at_ns) * i128::from(self.ppm)
     }

@@ -1,4 +1,4 @@
-//! Level 0, forward and backward: the least of all cones at every instant.
+//! Level 0, forward and backward: the minimum of all cones at every instant.
 
 use super::cones::Point;
 use super::drift::{Drift, Micro};
@@ -6,8 +6,8 @@ use std::ops::Range;
 
 /// The lower envelope of upper bounds that open with ρ to both sides.
 ///
-/// Kept are the constraints that no other implies, in order of time. Among those the bound at an instant is that of one
-/// of its two neighbours, so that a question costs a binary search, and a constraint in order of time costs
+/// It stores the constraints that no other implies, in order of time. Among those the bound at an instant is
+/// that of one of its two neighbours. So a query costs a binary search, and a constraint in order of time costs
 /// amortised O(1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope {
@@ -15,8 +15,8 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// Adds a constraint, in any order of time; with more than `most` kept, every second one is given up. Returns how
-    /// many were given up.
+    /// Adds a constraint, in any order of time; beyond `most`, every second one is discarded. Returns the
+    /// number discarded.
     pub(super) fn push(&mut self, point: Point, drift: Drift, most: usize) -> u64 {
         let implies = |by: &Point, p: &Point| by.bound_at(p.at_ns, drift) <= drift.grown(p.value_ns, 0);
         let next = self.points.partition_point(|p| p.at_ns <= point.at_ns);
@@ -56,8 +56,8 @@ impl Envelope {
         [before, self.points.get(next)].into_iter().flatten().min_by_key(|p| p.bound_at(at_ns, drift))
     }
 
-    /// The places of those that contradict one of the other kind. They stand side by side: no one implies another, so on either side
-    /// each that is further away leaves more room than the one before it.
+    /// The indices of the constraints that contradict one of the other kind. They are contiguous: no one
+    /// implies another, so on either side a more distant one leaves more room.
     pub(super) fn against(&self, other: &Point, drift: Drift) -> Range<usize> {
         let against = |p: &&Point| p.bound_at(other.at_ns, drift) + drift.grown(other.value_ns, 0) < 0;
         let next = self.points.partition_point(|p| p.at_ns <= other.at_ns);

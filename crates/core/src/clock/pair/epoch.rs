@@ -1,4 +1,4 @@
-//! A span without a step, and whether two of them are one.
+//! A span without a step, and the test whether two of them are one.
 
 use super::cones::Point;
 use super::constraint::{Bounds, Constraint, Kind};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// A span without a step of either clock.
 #[derive(Clone, Debug)]
 pub(super) struct Epoch {
-    /// From this instant on no instant belongs to an earlier epoch.
+    /// After this instant no instant belongs to an earlier epoch.
     pub(super) from_ns: u64,
     /// Up to this instant no instant belongs to a later epoch. `None`: there is no later epoch.
     pub(super) to_ns: Option<u64>,
@@ -19,12 +19,13 @@ pub(super) struct Epoch {
     pub(super) opening: Vec<Constraint>,
     /// Constraints at the end that the epoch after does not explain.
     pub(super) closing: Vec<Constraint>,
-    /// The step before this epoch was reported, not found: `from_ns`, and `to_ns` of the epoch before, are given.
+    /// The step before this epoch was reported, not detected: `from_ns`, and `to_ns` of the previous epoch, are
+    /// fixed.
     pub(super) is_reported: bool,
     pub(super) upper: Envelope,
     pub(super) lower: Envelope,
     pub(super) windows: Windows,
-    /// See [`Windows::corrections`]; made when the epoch is whole.
+    /// See [`Windows::corrections`]; computed for a complete epoch.
     pub(super) corrections: BTreeMap<u64, i64>,
     pub(super) seen: Seen,
 }
@@ -70,7 +71,7 @@ impl Epoch {
         Bounds { upper: bound(&self.upper), lower: bound(&self.lower).map(i64::saturating_neg) }
     }
 
-    /// An instant amid its packets, where they go both ways.
+    /// An instant amid its packets, where both directions exist.
     pub(super) fn amid_ns(&self) -> u64 {
         self.seen.both().map_or(self.from_ns, |(from, to)| from / 2 + to / 2)
     }
@@ -86,7 +87,7 @@ impl Epoch {
         Some(middle_ns.saturating_add(self.windows.correction_at(&self.corrections, at_ns)))
     }
 
-    /// Whether a constraint leaves no room for a difference within this epoch.
+    /// True if a constraint contradicts this epoch.
     pub(super) fn excludes(&self, constraint: &Constraint, drift: Drift) -> bool {
         let other = match constraint.kind {
             Kind::Upper => &self.lower,

@@ -1,4 +1,4 @@
-//! Level 2: what the nodes' own UTC bounds add. Causality wins over them.
+//! Level 2: additional bounds from the nodes' own UTC. Causality overrides them.
 
 use super::constraint::{Bounds, State};
 
@@ -22,15 +22,15 @@ impl UtcReading {
     }
 }
 
-/// Bounds with what they rest on.
+/// Bounds with their basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The interval.
     pub bounds: Bounds,
-    /// What it rests on.
+    /// Basis.
     pub state: State,
-    /// The external bounds leave no room for the packets that were seen, and were dropped: a person has to know that
-    /// some node's UTC is not what it claims.
+    /// The packets refute the external bounds, which were dropped: some node's UTC is not as claimed, which
+    /// must be displayed.
     pub external_refuted: bool,
 }
 
@@ -40,7 +40,7 @@ impl Known {
         Known { bounds, state, external_refuted: false }
     }
 
-    /// The same with external bounds added where they say more.
+    /// The same with external bounds where they are tighter.
     #[must_use]
     pub fn with_external(self, external: &Bounds) -> Self {
         let both = self.bounds.and(external);

@@ -1,43 +1,44 @@
-//! False match, or a step of a clock? Who decides what a contradiction means.
+//! The decision between a false match and a step of a clock.
 //!
-//! A constraint that leaves no room for a difference is either wrong itself (two packets taken for one) or the first
-//! after a step (suspend, migration of a virtual machine). It is put aside, as a *candidate* for a new epoch. Whatever
-//! comes next is held against both: what agrees with the old bounds and contradicts the candidate says that the candidate was
-//! false; eight that contradict the old bounds and agree with each other, with none against, are a new
-//! epoch.
+//! A constraint that contradicts the bounds is either false (two packets taken for one) or the first after a
+//! step (suspend, migration of a virtual machine). It becomes a *candidate* for a new epoch. Each later
+//! constraint is checked against both. One that agrees with the old bounds and contradicts the candidate shows
+//! that the candidate was false. Eight that contradict the old bounds and agree with each other, with none
+//! against, are a new epoch.
 
 use super::cones::Cones;
 use super::constraint::{Bounds, Constraint};
 use super::drift::Drift;
 
-/// So many that agree with each other make an epoch.
+/// Number of mutually consistent constraints that form an epoch.
 const AGREE: u64 = 8;
-/// So many times as many that agree with both make a candidate not worth keeping.
+/// Ratio of neutral constraints to candidates at which a candidate is discarded.
 const NEUTRAL: u64 = 64;
 
-/// What was decided when a constraint came.
+/// Decision on a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It agrees with the bounds, and with the candidate if there is one.
     Agrees,
-    /// It contradicts the bounds and was put aside.
+    /// It contradicts the bounds and became a candidate.
     PutAside,
-    /// It agrees with the bounds, and what was put aside is given up as false.
+    /// It agrees with the bounds, and the candidate is rejected as false.
     CandidateFell,
-    /// It contradicts the bounds and the candidate before it, which is given up; this one is the candidate now.
+    /// It contradicts the bounds and the previous candidate, which is rejected; this one is the new candidate.
     CandidateReplaced,
     /// It contradicts everything.
     Rejected,
-    /// It contradicts the bounds and is the last that was missing for a new epoch.
+    /// It contradicts the bounds and completes a new epoch.
     Epoch,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     from_ns: u64,
-    /// Of all that agree with it: what the next constraint is held against.
+    /// Cones of all constraints in agreement with the candidate: the check of the next constraint.
     cones: Cones,
-    /// Of those that only it explains: what is certain if it is a new epoch. What agrees with both may be of either side of a step.
+    /// Cones of those that only the candidate explains: certain for a new epoch. Constraints in agreement with
+    /// both may lie on either side of a step.
     proven: Cones,
     agree: u64,
     against: u64,
@@ -69,13 +70,12 @@ impl Judge {
         self.drift
     }
 
-    /// How many constraints stand aside.
+    /// Number of constraints of the candidate.
     pub(super) fn aside(&self) -> u64 {
         self.candidate.map_or(0, |c| c.agree)
     }
 
-    /// The bounds, of which nobody can say whether they are those before or after a step while constraints stand
-    /// aside.
+    /// The bounds; with a candidate, wide enough for both before and after a step.
     pub(super) fn bounds_at(&self, at_ns: u64) -> Bounds {
         let bounds = self.cones.bounds_at(at_ns, self.drift);
         match self.candidate {
@@ -98,7 +98,7 @@ impl Judge {
             return Verdict::PutAside;
         };
         if constraint.at_ns < candidate.from_ns {
-            // From before the step in question, if it was one: says nothing about it.
+            // From before the possible step: no information about it.
             if fits {
                 self.cones.add(constraint, drift);
             }

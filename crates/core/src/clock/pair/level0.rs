@@ -1,4 +1,4 @@
-//! Level 0 as packets come.
+//! Level 0 as packets arrive.
 
 use super::constraint::{Bounds, Constraint, Counts, State};
 use super::drift::Drift;
@@ -6,7 +6,7 @@ use super::external::Known;
 use super::judge::{Judge, Verdict};
 use super::seen::{Seen, clamped};
 
-/// What became of a constraint.
+/// Outcome of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Part of the bounds.
@@ -19,9 +19,10 @@ pub enum Outcome {
     NewEpoch,
 }
 
-/// Certified bounds of `D` for the instants after the newest packet, O(1) in time and memory a constraint.
+/// Certified bounds of `D` for the instants after the newest packet, O(1) in time and memory per constraint.
 ///
-/// Earlier instants may be asked for too: the answer holds and is wider than that of [`Recorded`](super::Recorded).
+/// Earlier instants are valid queries too: the answer holds and is wider than that of
+/// [`Recorded`](super::Recorded).
 #[derive(Clone, Debug, Default)]
 pub struct Level0 {
     judge: Judge,
@@ -32,13 +33,13 @@ pub struct Level0 {
 }
 
 impl Level0 {
-    /// Nothing is known yet.
+    /// An estimator without constraints.
     pub fn new(drift: Drift) -> Self {
         Level0 { judge: Judge::new(drift), ..Self::default() }
     }
 
-    /// Takes a constraint. They should come in order of `at_ns`; one that comes late is held against what is known by
-    /// then and can only tighten.
+    /// Adds a constraint. The order should be that of `at_ns`; a late one is checked against the current bounds
+    /// and can only tighten them.
     pub fn push(&mut self, constraint: &Constraint) -> Outcome {
         let aside = self.judge.aside();
         let outcome = match self.judge.push(constraint) {
@@ -72,7 +73,7 @@ impl Level0 {
         outcome
     }
 
-    /// Forgets the bounds because the clocks are known to have stepped: suspend, migration, another clock source.
+    /// Discards the bounds after a reported step of the clocks: suspend, migration, another clock source.
     pub fn step(&mut self) {
         self.counts.rejected += self.judge.aside();
         self.judge = Judge::new(self.judge.drift());
@@ -80,7 +81,7 @@ impl Level0 {
         self.epochs += 1;
     }
 
-    /// The interval in which `D` lies at `R_A = at_ns`.
+    /// The interval of `D` at `R_A = at_ns`.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
         self.judge.bounds_at(at_ns)
     }
@@ -91,17 +92,17 @@ impl Level0 {
         clamped(&Known::from_packets(bounds, State::Certified), &bounds, None)
     }
 
-    /// What the bounds rest on.
+    /// Basis of the bounds.
     pub fn state_at(&self, at_ns: u64) -> State {
         self.seen.state_at(at_ns, &self.bounds_at(at_ns))
     }
 
-    /// What became of the constraints.
+    /// Counts of the constraints by outcome.
     pub fn counts(&self) -> Counts {
         Counts { quarantined: self.judge.aside(), ..self.counts }
     }
 
-    /// How often the clocks were found to have stepped.
+    /// Number of detected steps of the clocks.
     pub fn steps(&self) -> u64 {
         self.epochs
     }
@@ -111,7 +112,7 @@ impl Level0 {
         self.least_width_ns
     }
 
-    /// The two packets that the lower and the upper bound rest on.
+    /// The two packets behind the lower and the upper bound.
     pub fn limiting(&self) -> (Option<Constraint>, Option<Constraint>) {
         self.judge.cones.limiting()
     }

@@ -1,4 +1,4 @@
-//! Both levels as packets come.
+//! Both levels as packets arrive.
 
 use super::constraint::{Bounds, Constraint, Kind, State};
 use super::drift::Drift;
@@ -16,7 +16,7 @@ pub struct Live {
     drift: Drift,
     model: Model,
     newest_ns: Option<u64>,
-    /// Since the last step: what came before it on A has other bounds, that are forgotten. `None` until that is known.
+    /// Instant of the last step on A: bounds before it are discarded. `None` until it is known.
     valid_from_ns: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Nothing is known yet.
+    /// An estimator without constraints.
     pub fn new(drift: Drift, model: Model) -> Self {
         Live {
             level0: Level0::new(drift),
@@ -39,7 +39,7 @@ impl Live {
         }
     }
 
-    /// Takes a constraint, see [`Level0::push`].
+    /// Adds a constraint, see [`Level0::push`].
     pub fn push(&mut self, constraint: &Constraint) -> Outcome {
         let outcome = self.level0.push(constraint);
         self.newest_ns = self.newest_ns.max(Some(constraint.at_ns));
@@ -62,25 +62,25 @@ impl Live {
         outcome
     }
 
-    /// Forgets the bounds because the clocks are known to have stepped.
+    /// Discards the bounds after a reported step of the clocks.
     pub fn step(&mut self) {
         self.level0.step();
         self.windows = Windows::new(self.drift, self.model);
         self.valid_from_ns = None;
     }
 
-    /// The newest instant of A that a packet spoke of.
+    /// The newest instant of A in a packet.
     pub fn newest_ns(&self) -> Option<u64> {
         self.newest_ns
     }
 
-    /// The certified interval in which `D` lies at an instant of A; nothing is known of those before the last step.
+    /// The certified interval of `D` at an instant of A; unbounded before the last step.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
         let is_valid = self.valid_from_ns.is_some_and(|from_ns| at_ns >= from_ns);
         if is_valid { self.level0.bounds_at(at_ns) } else { Bounds::NONE }
     }
 
-    /// What that rests on.
+    /// Its basis.
     pub fn state_at(&self, at_ns: u64) -> State {
         let known = self.bounds_at(at_ns) != Bounds::NONE;
         if known { self.level0.state_at(at_ns) } else { State::Unsynchronised }
@@ -91,16 +91,16 @@ impl Live {
         &self.level0
     }
 
-    /// The narrower of what is certified and what the model says, with its name.
+    /// The narrower of the certified and the model's interval, with its basis.
     pub fn known_at(&self, at_ns: u64) -> Known {
         let certified = self.bounds_at(at_ns);
-        // While constraints stand aside the model may be that of before a step.
+        // With a candidate the model may be that of before a step.
         let windows = (self.level0.counts().quarantined == 0).then_some(&self.windows);
         with_model(certified, self.state_at(at_ns), windows.and_then(|w| w.bounds_at(at_ns)))
     }
 
-    /// `D` and how far it may be off by Level 0, nanoseconds: the middle of the model's lines, clamped into the narrowest interval that is
-    /// claimed. So no packet that was used has a negative delay beyond its error.
+    /// `D` and its error by Level 0, nanoseconds: the middle of the model's lines, clamped into the narrowest
+    /// claimed interval. So no used packet has a negative delay beyond its error.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let certified = self.bounds_at(at_ns);
         let middle_ns = self.windows.middle_at(at_ns, certified.middle_ns());

@@ -1,11 +1,11 @@
-//! Two clocks: what packets say about their difference `D(a) = R_B − R_A` at the instant `R_A = a`.
+//! Two clocks: bounds of their difference `D(a) = R_B − R_A` at the instant `R_A = a`, from packets.
 //!
-//! A packet gives a [`Constraint`]. **Level 0** makes bounds of them with one assumption, that the clocks drift apart by no more
-//! than ρ ([`Drift`]). **Level 1** assumes that over some seconds the difference is a straight line to within ε ([`Model`]).
-//! **Level 2** adds what the nodes themselves claim to know about UTC ([`Known::with_external`]).
+//! A packet gives a [`Constraint`]. **Level 0** computes bounds with one assumption, that the clocks drift
+//! apart by no more than ρ ([`Drift`]). **Level 1** assumes that over some seconds the difference is a straight
+//! line to within ε ([`Model`]). **Level 2** adds the nodes' own claims about UTC ([`Known::with_external`]).
 //!
-//! [`Live`] has the first two as packets come, in constant memory; [`Recorded`] with hindsight, forward and backward.
-//! [`Level0`] is the first alone.
+//! [`Live`] has the first two as packets arrive, in constant memory; [`Recorded`] uses the complete data,
+//! forward and backward. [`Level0`] is the first alone.
 
 mod boundary;
 mod builder;

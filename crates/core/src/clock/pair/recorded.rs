@@ -1,4 +1,4 @@
-//! Both levels with hindsight: forward and backward over a whole recording.
+//! Both levels on complete data: forward and backward over a recording.
 
 use super::builder::Builder;
 use super::constraint::{Bounds, Constraint, Counts, Kind, State};
@@ -9,13 +9,13 @@ use super::external::Known;
 use super::live::with_model;
 use super::seen::clamped;
 
-/// Bounds of `D` at every instant of a recording. Those of Level 0 are the tightest that follow from its packets and ρ alone, since
-/// all constraints, earlier and later ones, bound every instant of their epoch.
+/// Bounds of `D` at every instant of a recording. Those of Level 0 are the tightest that follow from its
+/// packets and ρ alone: every constraint bounds every instant of its epoch.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub(super) drift: Drift,
     pub(super) epochs: Vec<Epoch>,
-    /// What may be one epoch more.
+    /// The candidate of a further epoch.
     pub(super) doubt: Option<Epoch>,
     pub(super) counts: Counts,
     pub(super) steps: u64,
@@ -30,7 +30,7 @@ impl Recorded {
         builder.finish()
     }
 
-    /// The epochs that an instant may belong to: several where steps lie somewhere near it, in order of time.
+    /// The epochs that an instant may belong to, in order of time: several near a step.
     fn epochs_at(&self, at_ns: u64) -> impl Iterator<Item = &Epoch> {
         let first = self.epochs.partition_point(|epoch| epoch.from_ns <= at_ns).saturating_sub(1);
         let last = self.epochs.partition_point(|epoch| epoch.to_ns.is_some_and(|to| to < at_ns));
@@ -47,56 +47,58 @@ impl Recorded {
         epochs.next().filter(|_| epochs.next().is_none())
     }
 
-    /// Level 0: the interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for
-    /// both, and likewise at the end of a recording while constraints stand aside.
+    /// Level 0: the interval of `D` at `R_A = at_ns`. Between two epochs it covers both, and likewise at the
+    /// end of a recording with a candidate.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
         let bounds = self.epochs_at(at_ns).map(|epoch| epoch.bounds_at(at_ns, self.drift));
         bounds.reduce(|one, other| one.or(&other)).unwrap_or(Bounds::NONE)
     }
 
-    /// The narrower of what is certified and what the model says, with its name.
+    /// The narrower of the certified and the model's interval, with its basis.
     pub fn known_at(&self, at_ns: u64) -> Known {
         let windows = self.epoch_at(at_ns).and_then(|epoch| epoch.windows.bounds_at(at_ns));
         with_model(self.bounds_at(at_ns), self.state_at(at_ns), windows)
     }
 
-    /// `D` and how far it may be off by Level 0, nanoseconds; `None` unless bounded from both sides.
+    /// `D` and its error by Level 0, nanoseconds; `None` unless bounded from both sides.
     ///
-    /// It is the middle of the model's lines, clamped into the narrowest interval that is claimed ([`Self::known_at`]): so no packet that
-    /// was used has a negative delay beyond its error. Within an epoch it is continuous, except where the model was split.
+    /// It is the middle of the model's lines, clamped into the narrowest claimed interval ([`Self::known_at`]).
+    /// So no used packet has a negative delay beyond its error. Within an epoch it is continuous, except at
+    /// splits of the model.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let middle_ns = self.epoch_at(at_ns).and_then(|epoch| epoch.middle_at(at_ns, self.drift));
         clamped(&self.known_at(at_ns), &self.bounds_at(at_ns), middle_ns)
     }
 
-    /// How often Level 1 was found wrong and a window was split.
+    /// Number of windows split because Level 1 was wrong.
     pub fn splits(&self) -> u64 {
         self.epochs.iter().map(|epoch| epoch.windows.splits()).sum()
     }
 
-    /// What the certified bounds rest on at an instant.
+    /// Basis of the certified bounds at an instant.
     pub fn state_at(&self, at_ns: u64) -> State {
         let epoch = self.epochs_at(at_ns).next();
         epoch.map_or(State::Unsynchronised, |epoch| epoch.seen.state_at(at_ns, &self.bounds_at(at_ns)))
     }
 
-    /// What the bounds rest on where the most is known: amid the packets of the last epoch.
+    /// Basis of the bounds amid the packets of the last epoch, with maximum information.
     pub fn state(&self) -> State {
         let span = self.epochs.last().and_then(|epoch| epoch.seen.both());
         let at_ns = span.map_or_else(|| self.epochs.last().map_or(0, |epoch| epoch.from_ns), |(_, to)| to);
         self.state_at(at_ns)
     }
 
-    /// An instant of A amid the packets of the last epoch: where to begin to look for one.
+    /// An instant of A amid the packets of the last epoch: the start of a search.
     pub fn middle_ns(&self) -> Option<u64> {
         let epoch = self.epochs.last()?;
         let (from, to) = epoch.seen.both()?;
         Some(from / 2 + to / 2)
     }
 
-    /// The instant of A at which B's clock showed `b_ns`, and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    /// The instant of A at which B's clock showed `b_ns`, and its error, nanoseconds; `None` unless bounded
+    /// from both sides.
     ///
-    /// Each epoch is asked by its own bounds: near a step, and where a clock was set back, several may have shown it.
+    /// Each epoch uses its own bounds: near a step, and after a clock was set back, several may contain it.
     pub fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
         let mut found: Option<(u64, u64)> = None;
         for (number, epoch) in self.epochs.iter().chain(&self.doubt).enumerate() {
@@ -121,7 +123,7 @@ impl Recorded {
         found
     }
 
-    /// The first and the last instant that may belong to an epoch; what is in doubt comes after the last epoch.
+    /// The first and the last instant that may belong to an epoch; the candidate follows the last epoch.
     fn room_of(&self, number: usize) -> (u64, u64) {
         let before = number.checked_sub(1).and_then(|before| self.epochs.get(before));
         let first_ns = match (before, &self.doubt) {
@@ -139,19 +141,19 @@ impl Recorded {
         Some((from, spans.next_back().map_or(to, |(_, to)| to)))
     }
 
-    /// What became of the constraints.
+    /// Counts of the constraints by outcome.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The same with some more that were left between two epochs before they came here.
+    /// The same with additional constraints between two epochs, counted by the caller.
     #[must_use]
     pub fn with_more_between_epochs(mut self, more: u64) -> Self {
         self.counts.between_epochs += more;
         self
     }
 
-    /// How often the clocks stepped.
+    /// Number of steps of the clocks.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -161,8 +163,8 @@ impl Recorded {
         self.least_width_ns
     }
 
-    /// How fast B's clock runs against A's on average over the last epoch, and how far from the truth that can be, parts per
-    /// million; `None` without packets both ways over some time.
+    /// Mean drift of B's clock against A's over the last epoch, and its error, parts per million; `None`
+    /// without packets in both directions over some time.
     pub fn drift_ppm(&self) -> Option<(f64, f64)> {
         let epoch = self.epochs.last()?;
         let (from, to) = epoch.seen.both()?;
@@ -186,7 +188,7 @@ impl Recorded {
         Some([of(0)?, of(50)?, of(99)?, of(100)?])
     }
 
-    /// The two packets that the lower and the upper bound rest on at an instant.
+    /// The two packets behind the lower and the upper bound at an instant.
     pub fn limiting_at(&self, at_ns: u64) -> (Option<Constraint>, Option<Constraint>) {
         let of = |kind| {
             let points = self.epochs_at(at_ns).map(|epoch| epoch.side(kind).limiting(at_ns, self.drift));
@@ -201,9 +203,9 @@ fn reaches((at_ns, half_ns): (u64, u64), first_ns: u64, last_ns: u64) -> bool {
     at_ns.saturating_add(half_ns) >= first_ns && at_ns.saturating_sub(half_ns) <= last_ns
 }
 
-/// Whether B's clock may have shown `b_ns` between two instants of A, by bounds of one side.
+/// True if B's clock may have shown `b_ns` between two instants of A, by bounds of one side.
 fn may_show(bounds: &Bounds, b_ns: u64, first_ns: u64, last_ns: u64) -> bool {
-    // What they may have drifted within an epoch of an hour, and more.
+    // More than the drift within an epoch of an hour.
     const SLACK_NS: i128 = 1_000_000_000;
     let at = |difference_ns: i64| i128::from(b_ns) - i128::from(difference_ns);
     bounds.upper.is_none_or(|upper| at(upper) - SLACK_NS <= i128::from(last_ns))

@@ -1,9 +1,9 @@
-//! When constraints of each kind were seen: what a state is told from.
+//! The instants of constraints of each kind: the input of a state.
 
 use super::constraint::{Bounds, Constraint, Kind, State};
 use super::external::Known;
 
-/// Without a packet for so long, bounds are said to be held over: by then ρ has widened them by 0.2 ms.
+/// Time without a packet after which bounds are in holdover: ρ has widened them by 0.2 ms.
 const HOLDOVER_NS: u64 = 1_000_000_000;
 
 /// First and last instant of each kind.

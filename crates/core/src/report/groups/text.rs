@@ -1,4 +1,4 @@
-//! The table of groups as text: a line of figures, then whose they are.
+//! The table of groups as text: a line of figures, then the owner.
 
 use super::{Figures, GroupRow, GroupTable, Label, Role};
 use crate::report::figures::{bytes, count, count_in, fit, plural, rate, time, wrap};
@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 /// Columns of the figures behind the name.
 const FIGURES: usize = 55;
-/// Columns in front of what is said below them.
+/// Indentation of the text below them.
 const INDENT: &str = "    ";
 
 /// The table.
@@ -57,7 +57,7 @@ fn figures(out: &mut String, name: &str, figures: &Figures, name_width: usize) -
     writeln!(out)
 }
 
-/// What a group is called, and what more there is to say of whose it is.
+/// The name of a group, and further details of its owner.
 fn names(row: &GroupRow) -> (String, Option<String>) {
     let role = match row.role {
         Some(Role::Sends) => Some("sends".to_owned()),
@@ -85,7 +85,7 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
     }
 }
 
-/// How fast, what the times are about, who took the time.
+/// Rate, denominator of the times, blame.
 fn words(figures: &Figures) -> Vec<String> {
     let per_s = figures.bytes_per_s.map(|per_s| rate(per_s, figures.estimated).trim().to_owned());
     let mut words = vec![per_s.unwrap_or_else(|| "rate unknown: single events were left out".to_owned())];

@@ -1,4 +1,4 @@
-//! The convex hull of upper bounds, from below: those of them that can touch a line which lies under all.
+//! The convex hull of upper bounds, from below: those that can touch a line below all of them.
 
 /// A bound at a place in the window, both in nanoseconds from the window's origin and from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Hull {
     vertices: Vec<Vertex>,
 }
 
-/// Positive when `c` lies above the line from `a` through `b`.
+/// Positive if `c` lies above the line from `a` through `b`.
 fn turn(a: Vertex, b: Vertex, c: Vertex) -> i128 {
     let ab = (i128::from(b.x) - i128::from(a.x), i128::from(b.y) - i128::from(a.y));
     let ac = (i128::from(c.x) - i128::from(a.x), i128::from(c.y) - i128::from(a.y));
@@ -37,7 +37,7 @@ impl Hull {
         (left.copied(), self.vertices.get(next).copied())
     }
 
-    /// Whether every line under the hull lies under this bound too.
+    /// True if every line under the hull lies under this bound too.
     pub(super) fn implies(&self, new: Vertex) -> bool {
         match self.around(new.x) {
             (Some(left), _) if left.x == new.x => left.y <= new.y,

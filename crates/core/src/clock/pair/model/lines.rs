@@ -1,9 +1,10 @@
-//! All straight lines that a window's packets leave room for, and the highest and lowest of them at an instant.
+//! All straight lines consistent with a window's packets, and the highest and lowest of them at an instant.
 //!
-//! A line of slope β lies below every upper bound `u` and above every lower bound `l` exactly when `β (a_u − a_l) ≤ u − l` for
-//! every pair of them: so the feasible slopes are an interval, which each new constraint can only shrink, and there is
-//! a line when it is not empty. The highest line at an instant is the tangent to the hull of the upper bounds whose slope is
-//! the feasible one nearest to the edge above that instant. All of it is exact: integers and their ratios.
+//! A line of slope β lies below every upper bound `u` and above every lower bound `l` exactly when `β (a_u −
+//! a_l) ≤ u − l` for every pair. So the feasible slopes are an interval, which each constraint can only shrink;
+//! a line exists if it is not empty. The highest line at an instant is a tangent to the hull of the upper
+//! bounds. Its slope is the feasible one nearest to the edge above that instant. All arithmetic is exact:
+//! integers and their ratios.
 
 use super::super::constraint::Kind;
 use super::super::drift::Drift;
@@ -36,7 +37,8 @@ impl Slope {
     }
 }
 
-/// The lines under one set of bounds and above another. Lower bounds are kept upside down, so that both hulls are of the same kind.
+/// The lines under one set of bounds and above another. Lower bounds are stored negated, so that both hulls are
+/// of the same kind.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     upper: Hull,
@@ -46,13 +48,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Every line that keeps the drift.
+    /// Every line within the drift bound.
     pub(super) fn new(drift: Drift) -> Self {
         let steepest = Slope { rise: i128::from(drift.ppm), run: 1_000_000 };
         Lines { upper: Hull::default(), lower: Hull::default(), flattest: steepest.negated(), steepest }
     }
 
-    /// Takes a bound (`y` upside down for a lower one), or says that no line is left and changes nothing.
+    /// Adds a bound (`y` negated for a lower one). False if no line would be left; then nothing changes.
     pub(super) fn push(&mut self, kind: Kind, new: Vertex) -> bool {
         let (own, other) = match kind {
             Kind::Upper => (&mut self.upper, &self.lower),
@@ -64,7 +66,7 @@ impl Lines {
         let (mut flattest, mut steepest) = (self.flattest, self.steepest);
         for vertex in other.vertices() {
             let room = i128::from(new.y) + i128::from(vertex.y);
-            // Of the upper bound from the lower one.
+            // From the lower to the upper bound.
             let run = match kind {
                 Kind::Upper => i128::from(new.x) - i128::from(vertex.x),
                 Kind::Lower => i128::from(vertex.x) - i128::from(new.x),

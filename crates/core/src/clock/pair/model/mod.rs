@@ -1,9 +1,9 @@
 //! Level 1: over some seconds the difference is a straight line, to within ε.
 //!
-//! Windows of one length lie over each other by half. In each, `D = line + w` with `|w| ≤ ε`; the constraints, loosened by
-//! ε, leave room for some lines ([`lines`]), and the bounds at an instant are those of all these lines, widened by ε again. Where no line is
-//! left the model is wrong for the window: it is split there, and a line of before the split is never used behind
-//! it.
+//! Windows of one length overlap by half. In each, `D = line + w` with `|w| ≤ ε`. The constraints, widened by
+//! ε, permit some lines ([`lines`]); the bounds at an instant are those of all these lines, widened by ε again.
+//! If no line is left, the model is wrong for the window, which is split there. A line from before the split is
+//! never used after it.
 
 mod hull;
 mod lines;
@@ -16,7 +16,7 @@ use hull::Vertex;
 use lines::Lines;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What Level 1 assumes.
+/// The assumption of Level 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Length of a window, at most 1024 s.
@@ -26,8 +26,8 @@ pub struct Model {
 }
 
 impl Default for Model {
-    /// 16 s and 250 ns: a difference whose rate changes by no more than 0.016 ppm a second, as that of a crystal whose
-    /// temperature changes by a tenth of a degree a second.
+    /// 16 s and 250 ns. The rate of the difference changes by at most 0.016 ppm per second, like that of a
+    /// crystal whose temperature changes by 0.1 K per second.
     fn default() -> Self {
         Model { window_ns: 16_000_000_000, epsilon_ns: 250 }
     }
@@ -54,7 +54,7 @@ pub(super) struct Windows {
     splits: u64,
 }
 
-/// A window is split so often at most; what comes then is left out of it. With so many splits it is no line at all.
+/// Maximum number of splits of a window; later constraints are left out. With more, the difference is no line.
 const MOST_PIECES: usize = 64;
 
 impl Windows {
@@ -75,12 +75,12 @@ impl Windows {
         [last.checked_sub(1), Some(last)].into_iter().flatten()
     }
 
-    /// How often there was no line left.
+    /// Number of splits.
     pub(super) fn splits(&self) -> u64 {
         self.splits
     }
 
-    /// Takes a constraint that Level 0 has accepted, in any order.
+    /// Adds a constraint accepted by Level 0, in any order.
     pub(super) fn push(&mut self, constraint: &Constraint) {
         for number in self.of(constraint.at_ns) {
             self.push_into(number, constraint);
@@ -105,7 +105,7 @@ impl Windows {
                 return;
             }
             self.splits += 1;
-            // In the middle of what is known by now a single contradiction starts no piece of its own.
+            // Within the current pieces a single contradiction starts no new piece.
             if at_ns <= piece.to_ns || pieces.len() >= MOST_PIECES {
                 return;
             }
@@ -145,8 +145,8 @@ impl Windows {
     /// The bounds of `D` that one window's lines give.
     fn window_at(&self, number: u64, at_ns: u64) -> Option<Bounds> {
         let pieces = self.numbered.get(&number)?;
-        // Beyond its packets the first and the last piece reach to the ends of the window; between two pieces nothing
-        // is known.
+        // Outside its packets the first and the last piece extend to the ends of the window; between two pieces
+        // there are no bounds.
         let place = pieces.partition_point(|piece| piece.from_ns <= at_ns).saturating_sub(1);
         let piece = pieces.get(place)?;
         if at_ns > piece.to_ns && place + 1 < pieces.len() {
@@ -168,10 +168,10 @@ impl Windows {
         (!bounds.is_empty() && bounds != Bounds::NONE).then_some(bounds)
     }
 
-    /// The middle between the bounds, faded over from one window into the next so that it has no jump. Where there is no window,
-    /// `otherwise` takes its place.
+    /// The middle between the bounds, interpolated from one window to the next for continuity. Without a
+    /// window, `otherwise` replaces it.
     ///
-    /// It may lie outside of what the two windows say together: see [`Windows::corrections`].
+    /// It may lie outside of the two windows' combined bounds: see [`Windows::corrections`].
     pub(super) fn middle_at(&self, at_ns: u64, otherwise: Option<i64>) -> Option<i64> {
         let half = i128::from(self.half_ns());
         let into = i128::from(at_ns % self.half_ns());
@@ -187,11 +187,12 @@ impl Windows {
         }
     }
 
-    /// What to add to [`Windows::middle_at`] at the beginnings of windows, by their numbers, so that it lies inside of what all windows
-    /// that meet there say together, and inside of what is certified. Numbers with nothing to add are left out.
+    /// Corrections of [`Windows::middle_at`] at the beginnings of windows, by their numbers. They move it
+    /// inside the combined bounds of all windows there, and inside the certified ones. Zero corrections are
+    /// left out.
     ///
-    /// At these instants one window ends and another begins, so the narrowest interval jumps. A value inside both of its limits there, and
-    /// clamped in between, has no jump.
+    /// At these instants one window ends and another begins, so the narrowest interval jumps. A value inside
+    /// both of its limits there, and clamped between, is continuous.
     pub(super) fn corrections(&self, certified_at: impl Fn(u64) -> Bounds) -> BTreeMap<u64, i64> {
         let numbers: BTreeSet<u64> =
             self.numbered.keys().flat_map(|first| [*first, first + 1, first + 2]).collect();
@@ -211,7 +212,7 @@ impl Windows {
         found.filter(|(_, correction_ns)| *correction_ns != 0).collect()
     }
 
-    /// The correction of an instant, between those of the two beginnings beside it.
+    /// The correction of an instant, interpolated between the two nearest beginnings.
     pub(super) fn correction_at(&self, corrections: &BTreeMap<u64, i64>, at_ns: u64) -> i64 {
         let (number, into) = (at_ns / self.half_ns(), i128::from(at_ns % self.half_ns()));
         let at = |number: u64| i128::from(corrections.get(&number).copied().unwrap_or(0));

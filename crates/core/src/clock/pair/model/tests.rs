@@ -67,7 +67,7 @@ proptest! {
         for bound in bounds {
             taken.push(bound);
             if !lines.push(bound.0, vertex(bound)) {
-                // Whole nanoseconds: a program that has no line has none by a margin that floating point sees.
+                // Whole nanoseconds: an infeasible program is so by a margin that floating point resolves.
                 let left = solved(&taken, ask, OptimizationDirection::Maximize);
                 prop_assert!(left.is_none(), "a line is left: {left:?} for {taken:?}");
                 taken.pop();
@@ -124,7 +124,8 @@ fn a_window_is_split_where_no_line_is_left() {
     assert!(windows.splits() > 0);
     for i in 0..200_u64 {
         let truth = (i as i64 - 100).max(0) * 500;
-        // A kink that still leaves room for a line between the packets cannot be seen: it hides in half that room.
+        // A kink that still permits a line between the packets is invisible: its size is at most half that
+        // room.
         if let Some(Bounds { lower: Some(lower), upper: Some(upper) }) = windows.bounds_at(i * 5 * MS) {
             assert!(lower - 1_200 <= truth && truth <= upper + 1_200, "{lower} {upper} {truth} {i}");
         }
