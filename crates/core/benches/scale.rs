@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Events a second from each host.
+/// Events per second from each host.
 const RATE: u64 = 1_000;
 /// Batches a second from each host, each with a reading of its clocks.
 const BATCHES: u64 = 10;

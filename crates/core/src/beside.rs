@@ -52,7 +52,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Keeps what a batch of a recording has.
+    /// Stores the hits and heads of a batch of a recording.
     pub fn take(&mut self, node: u16, batch: &Batch) {
         let hits = batch.hits.iter().map(|hit| (hit.flow, Kept::Hit(*hit)));
         let heads = batch.heads.iter().map(|head| (head.flow, Kept::Head(head.clone())));

@@ -4,7 +4,7 @@
 use crate::hop::Hop;
 use serde::{Deserialize, Serialize};
 
-/// A change of what is captured, made while it ran.
+/// A change of the capture while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Before this everything was as before, `CLOCK_MONOTONIC`.

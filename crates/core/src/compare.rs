@@ -163,7 +163,7 @@ pub struct Quantile {
     pub runs_a_ns: Vec<u64>,
     /// In each capture of B that has it, nanoseconds.
     pub runs_b_ns: Vec<u64>,
-    /// Standard deviation of captures around the mean of their side, nanoseconds; `None` with one a side.
+    /// Standard deviation of captures around the mean of their side, nanoseconds; `None` with one per side.
     pub spread_ns: Option<u64>,
     /// B as a multiple of A; `None` where A is 0.
     pub ratio: Option<f64>,
@@ -189,7 +189,7 @@ pub enum Change {
     Faster,
     /// One quantile is slower and the other faster.
     Mixed,
-    /// None that so many journeys could show.
+    /// No significant difference at this number of journeys.
     NotShown,
     /// Too few captures, or too few journeys in them, for an interval.
     TooFew,
@@ -236,7 +236,7 @@ impl Change {
     }
 }
 
-/// The hops that all nodes serve: what recordings are looked at through.
+/// The hops that all nodes serve, to which recordings are reduced.
 pub fn common_hops<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> HopSet {
     infos.into_iter().fold(HopSet::all(), |hops, info| HopSet(hops.0 & info.coverage.served().0))
 }

@@ -1,8 +1,8 @@
 //! Text from outside: a recording, a peer, the kernel.
 //!
-//! A host name or the name of a task can hold escape sequences, which a terminal executes, or marks that
-//! reverse the direction of a line. Such text is sanitised at its entry into the model, so that no front end
-//! has to do it.
+//! A host name or the name of a task can hold escape sequences, which a terminal executes. It can also hold
+//! marks that reverse the direction of a line. Such text is sanitised at its entry into the model, so that no
+//! front end has to do it.
 
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -116,7 +116,7 @@ mod tests {
         assert!(soil(&mut value) >= 15, "{value}");
         let read: NodeInfo = serde_json::from_value(value).expect("it is a node");
         let shown = format!("{read:?}");
-        // Debug escapes what is unsafe: nothing of it is left to be escaped.
+        // Debug escapes unsafe characters: none is left to be escaped.
         assert!(!shown.contains("\\u{") && !shown.contains("\\n") && !shown.contains("\\r"), "{shown}");
         assert!(shown.contains(REPLACEMENT));
     }

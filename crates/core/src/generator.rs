@@ -20,7 +20,7 @@ pub struct GeneratorOptions {
     pub flows: u32,
     /// Events in all, to within those of one message.
     pub events: u64,
-    /// Events a second of event time.
+    /// Events per second of event time.
     pub events_per_s: u64,
     /// Events a batch, to within those of one message.
     pub batch_events: usize,

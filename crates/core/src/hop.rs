@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for Hop {
     }
 }
 
-/// A set of hops, one bit a hop number.
+/// A set of hops, one bit per hop number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HopSet(pub u64);
 

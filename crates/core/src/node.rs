@@ -82,7 +82,7 @@ pub enum Service {
 /// The table of hops and how each is served: what can and what cannot be concluded from a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// A row a hop, in the order of [`Hop::ALL`].
+    /// One row per hop, in the order of [`Hop::ALL`].
     pub hops: Vec<HopService>,
     /// Abilities that the capture does without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

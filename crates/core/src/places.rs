@@ -1,6 +1,6 @@
 //! The network namespace of an event, also for events without a namespace field.
 //!
-//! A flow names its namespace. An unconnected socket and a scheduler event have no flow; their namespace is
+//! A flow names its namespace. An unconnected socket and a scheduler event have no flow. Their namespace is
 //! that of the last event with a flow on the same socket or thread.
 
 use crate::event::Event;

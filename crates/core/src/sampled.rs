@@ -184,7 +184,7 @@ mod tests {
         close(sampled.weight(Hop::DevRecv), 1.0);
         sampled.batch(&counts(Hop::DevXmit, 200, 900));
         close(sampled.weight_lately(Hop::DevXmit), 1.0);
-        // in a part that begins with the first of the two readings nothing was left out
+        // in a part that begins with the first of the two readings no event was left out
         close(sampled.weight(Hop::DevXmit), 1.0);
         sampled.batch(&counts(Hop::DevXmit, 300, 1200));
         close(sampled.weight(Hop::DevXmit), 2.5);

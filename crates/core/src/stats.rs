@@ -142,7 +142,7 @@ impl HopPairStats {
         None
     }
 
-    /// The shape of it: how many between each two powers of two, those that have any.
+    /// The shape of the distribution: counts between each two powers of two, without empty ones.
     pub fn buckets(&self) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
         for step in self.histogram.iter().flat_map(Histogram::iter_recorded) {
@@ -156,7 +156,7 @@ impl HopPairStats {
         buckets
     }
 
-    /// The usual quantiles; `None` if nothing was measured.
+    /// The usual quantiles; `None` without measurements.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
         Some(Quantiles {
@@ -192,12 +192,12 @@ impl HopRate {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Events a second over `span_ns`; 0 over no time.
+    /// Events per second over `span_ns`; 0 over no time.
     pub fn events_per_s(&self, span_ns: u64) -> f64 {
         per_second(self.events, span_ns)
     }
 
-    /// Payload bytes a second over `span_ns`; 0 over no time.
+    /// Payload bytes per second over `span_ns`; 0 over no time.
     pub fn bytes_per_s(&self, span_ns: u64) -> f64 {
         per_second(self.bytes, span_ns)
     }

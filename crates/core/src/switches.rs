@@ -110,13 +110,13 @@ impl Switches {
         self.rows.extend(open.iter().map(|(cpu, times)| times.row(from_ns, *cpu)));
     }
 
-    /// Ends the last window; returns a row a window and CPU in which there was a switch, in order of time.
+    /// Ends the last window; returns one row per window and CPU with a switch, in order of time.
     pub fn windows(&mut self) -> &[Row] {
         self.close();
         &self.rows
     }
 
-    /// A row a CPU over the whole time.
+    /// One row per CPU over the complete time.
     pub fn by_cpu(&self) -> Vec<Row> {
         self.all.iter().map(|(cpu, times)| times.row(0, *cpu)).collect()
     }

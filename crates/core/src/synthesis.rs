@@ -2,8 +2,9 @@
 //! flow.
 //!
 //! A time here is not a journey's. It is the time since the hop that *the same object* passed before on this
-//! host: the same packet, identified by its buffer and its invariant fields, or the same socket's last call. A
-//! journey follows bytes; this follows their carrier. A packet that was cut, merged or copied starts from zero.
+//! host. The object is a packet, identified by its buffer and its invariant fields, or a socket with its last
+//! call. A journey follows bytes; this follows their carrier. A packet that was cut, merged or copied starts
+//! from zero.
 
 use crate::flow::FlowId;
 use crate::hop::{Hop, HopSet};

@@ -13,7 +13,7 @@ use crate::source::{Progress, Source, SourceError};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Journeys of a node that wait for its clocks, at most; then the oldest go on without.
+/// Maximum number of journeys of a node that wait for its clocks; beyond it the oldest continue without.
 const MAX_HELD: usize = 1 << 16;
 /// Required clock information after a journey's end, nanoseconds: its instant on the other clock is not exact.
 const AROUND_NS: u64 = 20_000_000;
@@ -43,7 +43,7 @@ struct Lane<'s> {
     source: Box<dyn Source + 's>,
     info: NodeInfo,
     correlator: Correlator,
-    /// Rough common time of what was read, nanoseconds.
+    /// Approximate common time of the data read so far, nanoseconds.
     at_ns: i64,
     /// Ended journeys that wait for clock information around them.
     held: VecDeque<Journey>,

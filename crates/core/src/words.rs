@@ -1,6 +1,6 @@
 //! Mistyped words, and the nearest valid ones.
 
-/// Longer words than this are not looked at to their end: an absurdly long argument costs nothing.
+/// Maximum length of a word that is compared completely: an absurdly long argument costs no time.
 const LONGEST: usize = 32;
 
 /// The entry of `names` with the least edit distance from `typed`, cases aside; the first of several. `None` only if

@@ -131,7 +131,7 @@ fn false_matches_are_found_out() {
     assert!(tally.steps * 20 <= worlds(), "steps where there are none: {tally:?}");
 }
 
-/// One of the clocks jumps ahead by 1 ms to a quarter of an hour: on complete data no instant is wrong, live
+/// One of the clocks jumps ahead by 1 ms to a quarter of an hour. On complete data no instant is wrong; live
 /// bounds are correct again some packets later. The exception is a step followed only by packets in the
 /// direction that the step delays: no packet shows it.
 #[test]

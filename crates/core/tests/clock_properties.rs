@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// No method can give tighter bounds from the same assumption: the upper bound itself drifts by no more
+    /// No method can give tighter bounds from the same assumption. The upper bound itself drifts by no more
     /// than ρ and contradicts no packet, so that it may be the truth, and so may the lower one.
     #[test]
     fn both_bounds_may_be_the_truth(seed in any::<u64>(), packets in 1..40_usize) {

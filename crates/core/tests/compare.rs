@@ -6,7 +6,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Event, Generator, GeneratorOptions, Hop, HopSet, Limits, Proto};
 use std::time::Duration;
 
-/// A generated capture, and what is done to it.
+/// A generated capture, and its modifications.
 #[derive(Clone, Copy, Default)]
 struct Run {
     seed: u64,
@@ -161,7 +161,7 @@ fn a_step_that_was_slowed_down_is_found_and_only_there() {
             let p50 = &first.measured.p50;
             let (low, high) = (p50.at_least_ns.expect("many"), p50.at_most_ns.expect("many"));
             assert!(low <= ns as i64 && ns as i64 <= high, "{hop} {ns}: {p50:?}");
-            // A total varies more than a step: three recordings a side show there what is large.
+            // A total varies more than a step: with three recordings per side only large differences show.
             assert!(
                 ns < 100_000 || protocol.total.change == Change::Slower,
                 "{hop} {ns}: {:?}",

@@ -128,7 +128,7 @@ fn two_clocks_of_which_nothing_is_known_give_no_time_between_them() {
     assert_eq!(journey.between_ns(Hop::DevXmit, Hop::DevRecv), None);
     assert_eq!(journey.between_ns(Hop::DevRecv, Hop::AppRecv), Some(30));
     assert_eq!(journey.start_ns(), Some(5_000_000));
-    // and that is what the clocks are aligned by
+    // and this is the input of the clock alignment
     let crossing = done[0].crossing.expect("a crossing");
     assert_eq!((crossing.sent_ns, crossing.received_ns), (5_000_014, 100));
 }

@@ -1,5 +1,5 @@
-//! Retransmitted bytes: each pass is a copy of their journey, with its reason and the hops of its own packet;
-//! no step is measured from one copy to another.
+//! Retransmitted bytes: each pass is a copy of their journey, with its reason and the hops of its own packet.
+//! No step is measured from one copy to another.
 
 use crate::common;
 use common::*;

@@ -181,7 +181,7 @@ fn a_capture_that_begins_in_the_middle_of_a_send() {
 fn a_port_used_again_with_numbers_that_overlap() {
     let mut events = flagged(0, SYN, 1000, 0);
     events.extend(whole(100, 1000, 500));
-    events.extend(flagged(10_000, SYN, 1200, 0)); // inside of what the old connection had used
+    events.extend(flagged(10_000, SYN, 1200, 0)); // inside the range of the old connection
     events.extend(whole(10_100, 1200, 500));
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
     assert_eq!(ranges(&done), [(1000, 500), (1200, 500)]);

@@ -1,4 +1,4 @@
-//! The model stack in two recordings with clocks of their own: joined and aligned they must agree with one
+//! The model stack in two recordings with clocks of their own. Joined and aligned they must agree with one
 //! recording with one clock, and make only true claims.
 //!
 //! `MAGSCOPE_CASES` sets the number of worlds; 48 by default.

@@ -21,7 +21,7 @@ pub enum Action {
     NextRoom(i8),
 
     // Transport: where in time the picture is, and whether it moves.
-    /// Stops the picture, or lets it go on. Measuring never stops.
+    /// Pauses the picture, or resumes it. Measuring never stops.
     TogglePause,
     /// Seeks to an instant of the time line (`CLOCK_MONOTONIC`, nanoseconds) and pauses there.
     Seek(u64),
@@ -43,11 +43,11 @@ pub enum Action {
     // The time axis.
     /// A larger timebase.
     TimebaseCoarser,
-    /// Less time a division.
+    /// A smaller timebase.
     TimebaseFiner,
-    /// The timebase next to so many nanoseconds a division.
+    /// The timebase nearest to this number of nanoseconds per division.
     SetTimebase(u64),
-    /// Widens (positive steps) or narrows the picture; what is `at` (0 the left edge, 1 the right one) stays where it is.
+    /// Widens (positive steps) or narrows the picture around `at` (0 the left edge, 1 the right edge).
     Zoom {
         /// Steps of the timebase, each 1, 2, 5 times a power of ten.
         steps: i32,
@@ -106,7 +106,7 @@ pub enum Action {
     PreTrigger(u8),
     /// Length of the captured window, nanoseconds.
     TriggerWindow(u64),
-    /// Arms it again, after a single shot or to forget what it waited with.
+    /// Arms it again, after a single shot or to discard its previous state.
     Arm,
     /// Fires it now.
     Force,

@@ -30,11 +30,11 @@ pub enum Channel {
     SendWindow,
     /// The own receive window, bytes.
     RecvWindow,
-    /// Payload bytes a second through a layer, all flows together.
+    /// Payload bytes per second through a layer, all flows together.
     Throughput(Layer),
-    /// Journeys a second.
+    /// Journeys per second.
     Journeys,
-    /// Events a second.
+    /// Events per second.
     Events,
     /// Events lost a second.
     Losses,

@@ -72,7 +72,7 @@ impl Clocks {
         self.nodes.get(usize::from(node))?.last.as_ref()
     }
 
-    /// A row a node.
+    /// One row per node.
     pub fn rows(&self, infos: &[NodeInfo]) -> Vec<ClockRow> {
         let row = |(at, info): (usize, &NodeInfo)| {
             let seen = self.nodes.get(at).copied().unwrap_or_default();

@@ -17,7 +17,7 @@ pub struct Cursors {
     pub a_ns: u64,
     /// The second, nanoseconds.
     pub b_ns: u64,
-    /// The one that moves.
+    /// The active cursor.
     pub chosen: CursorId,
 }
 

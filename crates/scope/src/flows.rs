@@ -118,7 +118,7 @@ impl Default for Flows {
     }
 }
 
-/// A row of the table before it is one: a page of journeys, what the kernel added up, or both.
+/// The data of a row: a page of journeys, the kernel's sums, or both.
 struct Entry<'f> {
     flow: FlowId,
     page: Option<&'f Page>,
@@ -193,7 +193,7 @@ impl Flows {
         }
     }
 
-    /// Forgets what was counted of journeys, and keeps what the kernel added up.
+    /// Discards the counts of journeys, and keeps the kernel's sums.
     pub fn forget_journeys(&mut self) {
         self.pages = Heaviest::new(MOST);
         self.newest_ns = 0;
@@ -235,7 +235,7 @@ impl Flows {
         entries
     }
 
-    /// The flows in order, at most so many; `selected` is an index into all of them.
+    /// The flows in order, up to a maximum number; `selected` is an index into all of them.
     pub fn table(&self, order: FlowOrder, most: usize, selected: usize) -> FlowTable {
         let mut all = self.entries();
         let rank = |page: &Page| match order {

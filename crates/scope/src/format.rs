@@ -79,7 +79,7 @@ pub fn rate(per_s: f64) -> String {
     format!("{digits} {:1}/s", SI[step])
 }
 
-/// Payload bits a second from bytes a second, in 9 columns: `9.41 Gb/s`.
+/// Payload bits per second from bytes per second, in 9 columns: `9.41 Gb/s`.
 pub fn bit_rate(bytes_per_s: f64) -> String {
     if bytes_per_s == 0.0 {
         return "   0  b/s".to_owned();
@@ -88,7 +88,7 @@ pub fn bit_rate(bytes_per_s: f64) -> String {
     format!("{digits} {:1}b/s", SI[step])
 }
 
-/// The sign of what the kernel added up itself.
+/// The mark of the kernel's sums.
 pub const SUMMED: char = 'Σ';
 
 /// A rate as an estimate, in as many columns: `≈18.2k/s`, `≈412  /s`.
@@ -145,7 +145,7 @@ pub fn utc_time(ns: u64) -> String {
     format!("{hour:02}:{minute:02}:{second:02}.{:03} {:03}", us / 1000, us % 1000)
 }
 
-/// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`; `<0.1 %` of what is little and not nothing.
+/// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`; `<0.1 %` for a small non-zero value.
 pub fn percent(ratio: f64) -> String {
     let value = if ratio.is_finite() { (ratio * 100.0).max(0.0) } else { 0.0 };
     if value > 0.0 && value < 0.05 {

@@ -66,8 +66,8 @@ pub struct Footer<'a> {
     pub totals: Totals,
     /// Events lost within the window.
     pub lost_lately: u64,
-    /// Journeys a second over the window; `None` also where single events are left out, and with them unknown parts of
-    /// journeys.
+    /// Journeys per second over the window; `None` also where single events are left out, and with them unknown
+    /// parts of journeys.
     pub journeys_per_s: Option<f64>,
     /// True for an estimate, because flows are sampled out.
     pub journeys_estimated: bool,

@@ -74,7 +74,7 @@ impl Horizon {
         since as f64 / self.timebase().span_ns() as f64
     }
 
-    /// Widens or narrows by steps of the knob; what is at `x` stays there.
+    /// Widens or narrows by steps of the knob around `x`.
     pub fn zoom(&mut self, steps: i32, x: f64) {
         let place = if x.is_finite() { (x.clamp(0.0, 1.0) * WHOLE as f64) as u64 } else { WHOLE / 2 };
         if place != self.at.place {
@@ -121,7 +121,7 @@ impl Horizon {
         }
     }
 
-    /// Shows a stretch, wider by what the whole nanoseconds of a division need.
+    /// Shows a stretch, plus the rounding of a division to nanoseconds.
     pub fn show(&mut self, from_ns: u64, to_ns: u64) {
         let (from_ns, to_ns) = (from_ns.min(to_ns), from_ns.max(to_ns));
         self.stand(from_ns, 0.0, Timebase::of_span(to_ns - from_ns));

@@ -26,7 +26,7 @@ pub struct Lane {
     pub service: Service,
     /// True after the first event of the hop or hit of the probe.
     pub seen: bool,
-    /// Rates and latencies; `None` where nothing is measured, which is not the same as zero.
+    /// Rates and latencies; `None` without measurements, which differs from zero.
     pub stats: Option<HopStats>,
 }
 

@@ -10,7 +10,7 @@ pub enum Math {
     Difference(Channel, Channel),
     /// `ratio(A, B)`: A over B.
     Ratio(Channel, Channel),
-    /// `rate(A)`: how fast A grows, a second.
+    /// `rate(A)`: growth of A per second.
     Rate(Channel),
     /// `average(A, n)`: over the last n samples.
     Average(Channel, u16),

@@ -58,7 +58,7 @@ impl Memory {
         self.slowest.retain(|line| line.end_ns().saturating_add(SLOWEST_FOR_NS) >= now_ns);
     }
 
-    /// Chooses the slowest again, from what is there, by another rule.
+    /// Selects the slowest again from the stored journeys, by another rule.
     pub fn relist(&mut self, mut listed: impl FnMut(&Lifeline) -> bool) {
         let mut slowest = std::mem::take(&mut self.slowest);
         slowest.retain(|line| listed(line));

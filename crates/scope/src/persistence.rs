@@ -102,7 +102,7 @@ impl Overlay {
         }
     }
 
-    /// The weights of a hop now, in so many columns; how many lines passed, each counted less as it fades.
+    /// The current weights of a hop in this number of columns: the number of lines, each faded.
     pub fn row(&self, hop: Hop, columns: usize, now_ns: u64) -> Vec<f32> {
         let mut out = vec![0.0; columns];
         let Some(row) = hop.path_index().and_then(|index| self.rows.get(index)) else { return out };

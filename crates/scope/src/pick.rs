@@ -16,7 +16,7 @@ pub enum Pick {
     Process(u32),
     /// A container: its cgroup's number, sending or reading.
     Container(u64),
-    /// A CPU: what was there at any hop.
+    /// A CPU: all journeys with an event on it.
     Cpu(u16),
     /// Journeys that ended so: a number of [`magscope_core::Verdict::kind`].
     Verdict(usize),

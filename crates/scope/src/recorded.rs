@@ -12,7 +12,7 @@ use magscope_core::{Event, Journey};
 
 /// Maximum number of lifelines of a stretch: more are drawn as density.
 pub const MOST_JOURNEYS: usize = 5_000;
-/// Journeys of a stretch that are read at most: so many make a density that is exact to the column.
+/// Maximum number of journeys read of a stretch: enough for a density that is exact to the column.
 pub const MOST_SCANNED: usize = 20_000;
 /// Maximum number of events of a stretch.
 pub const MOST_EVENTS: usize = 1 << 16;

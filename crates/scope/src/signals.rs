@@ -65,7 +65,7 @@ pub struct Signals {
     followed: Option<(FlowId, Sent)>,
     first_ns: Option<u64>,
     keep: Keep,
-    /// Of a recording, one sample of this number is kept.
+    /// One of this number of samples of a recording is kept.
     stride: u64,
     seen: u64,
 }

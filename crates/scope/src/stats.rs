@@ -44,9 +44,9 @@ pub fn payload(event: &Event) -> u64 {
 /// Displayed statistics of one hop, over the complete buckets of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HopStats {
-    /// Events a second.
+    /// Events per second.
     pub events_per_s: f64,
-    /// Payload bytes a second; `None` where events of the hop carry none.
+    /// Payload bytes per second; `None` where events of the hop carry none.
     pub bytes_per_s: Option<f64>,
     /// True if both rates are estimates, because a sampler leaves events out.
     pub estimated: bool,
@@ -219,7 +219,7 @@ mod tests {
         Event { len, ..Event::at(hop, time_ns) }
     }
 
-    #[allow(clippy::unnecessary_wraps)] // same signature as other window queries
+    #[allow(clippy::unnecessary_wraps)] // window queries take an `Option`
     fn seat(netns: u32) -> Option<Seat> {
         Some(Seat { node: 0, netns })
     }

@@ -68,7 +68,7 @@ impl Sweep {
             if inside && (Some(key) == self.anchor || accepts(line)) && seen.insert(key) {
                 taken.push(line);
                 if align == Align::Start && taken.len() >= most {
-                    break; // the picture of the last so many: nothing is left out of it
+                    break; // the picture has the last lifelines by intention: none is left out
                 }
             }
         }

@@ -12,9 +12,9 @@ use magscope_core::custom::Mark;
 use magscope_core::{Direction, FlowId, Journey};
 use std::collections::HashMap;
 
-/// Hits of a picture that are looked at, once.
+/// Maximum number of hits examined per picture.
 pub const MOST_HITS: usize = 1 << 14;
-/// Pairs of a hit and a lifeline that are looked at.
+/// Maximum number of pairs of a hit and a lifeline examined.
 const MOST_PAIRS: usize = 1 << 19;
 
 /// The hits of each lifeline, by its key.

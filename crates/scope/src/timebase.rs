@@ -47,7 +47,7 @@ const STEPS: [u64; 33] = [
 const FINEST_NS: u64 = STEPS[0];
 const COARSEST_NS: u64 = STEPS[STEPS.len() - 1];
 
-/// Time per division: a step of the knob, or what a stretch that was pointed at needs.
+/// Time per division: a step of the knob, or the exact fit of a chosen stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timebase(u64);
 
@@ -70,7 +70,7 @@ impl Timebase {
         Timebase(ns.div_ceil(DIVISIONS).clamp(FINEST_NS, u64::MAX / DIVISIONS))
     }
 
-    /// The step next to so many nanoseconds a division, by ratio.
+    /// The nearest step to this number of nanoseconds per division, by ratio.
     pub fn nearest(ns: u64) -> Self {
         let ratio = |step: &u64| (*step as f64 / ns.max(1) as f64).ln().abs();
         let near = STEPS.into_iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b)));

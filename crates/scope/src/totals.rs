@@ -95,7 +95,7 @@ impl Lately {
         }
     }
 
-    /// Journeys a second over the window.
+    /// Journeys per second over the window.
     pub(crate) fn journeys_per_s(&self) -> Option<f64> {
         let (first, last) = (self.edges.front()?, self.edges.back()?);
         let buckets = self.edges.len() - 1;

@@ -30,7 +30,7 @@ impl<P: Difference> Alignment<P> {
         self.solved_among(&reached, self.nodes.len(), |node| Some(usize::from(node)))
     }
 
-    /// The combined bounds of pairs of these clocks; `number` gives their vertex in the graph.
+    /// The combined bounds of pairs of these clocks, in a graph of `size` vertices; `number` gives a clock's vertex.
     fn solved_among(
         &self,
         reached: &[Reached],

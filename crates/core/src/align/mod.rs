@@ -203,7 +203,7 @@ impl<P: Difference> Timeline for Alignment<P> {
         }
         let raw = self.clock(a)?.raw_ns(at_ns)?;
         let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
-        // A clock that is slewed turns an error of R into another one of its own: both ends are looked at.
+        // A slewed clock turns an error of R into a different one of its own: both ends are checked.
         let (clock, off_ns) = (self.clock(b)?, half_width_ns.saturating_add(raw.error_ns));
         let back_ns = clock.event_ns(there)?.ns;
         let (first, last) =

@@ -9,7 +9,8 @@ use crate::node::NodeInfo;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Crossings that wait for a clock sample after them, a pair; the oldest of more are left out, which only widens.
+/// Maximum number of crossings per pair that wait for a later clock sample; of more, the oldest are left out,
+/// which only widens the bounds.
 const MAX_PENDING: usize = 1 << 14;
 /// Maximum number of clock samples per node: some seven minutes, at ten per second.
 const MAX_SAMPLES: usize = 1 << 12;
@@ -171,7 +172,7 @@ impl Inner {
         clock.push(sample);
         clock.keep_newest(MAX_SAMPLES);
         let broke = before.filter(|before| before.break_of_raw_before(&sample).is_some());
-        // what was sent before a break counts before it
+        // a packet sent before a break counts before it
         let concerned = self.settle_all(same);
         if let (Some(before), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
             && broken.add((before.raw_ns, sample.raw_ns))

@@ -125,7 +125,7 @@ impl Field {
         }
     }
 
-    /// The largest number that makes sense; `None` for what is no number.
+    /// The largest valid number; `None` for a field without numbers.
     pub(super) const fn largest(self) -> Option<u64> {
         match self {
             Self::Cpu | Self::Port | Self::Sport | Self::Dport => Some(u16::MAX as u64),

@@ -148,7 +148,7 @@ fn range(
     if from > to || from != to && !matches!(op, Op::Equal | Op::Differs) {
         return None;
     }
-    // nothing is below 0, nothing above the largest: ranges that end before they begin
+    // no number is below 0 or above the largest: these ranges end before they begin
     let range = match op {
         Op::Equal | Op::Differs => (from, to),
         Op::Less => from.checked_sub(1).map_or((1, 0), |to| (0, to)),

@@ -1,5 +1,5 @@
-//! Evaluation of the capture filter in user space: an agent applies the filter of each client to events that
-//! the kernel kept.
+//! Evaluation of the capture filter in user space: an agent applies the filter of each client to the recorded
+//! events.
 //!
 //! The result agrees with the kernel's, except for stored process data, which the caller handles.
 

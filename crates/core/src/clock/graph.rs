@@ -1,9 +1,9 @@
 //! Many nodes at one instant: the bounds of each pair from the bounds of all pairs.
 //!
 //! Nodes are vertices; `θ_B − θ_A ≤ U` is an edge A→B of weight `U`, `θ_B − θ_A ≥ L` an edge B→A of weight
-//! `−L`. The tightest bound of any two nodes is the shortest path between them (Patt-Shamir and Rajsbaum: no
-//! method can do better). A cycle of negative weight proves that its nodes contradict each other. UTC is a node
-//! like any other.
+//! `−L`. The tightest bound of any two nodes is the shortest path between them. Patt-Shamir and Rajsbaum prove
+//! that no method can do better. A cycle of negative weight proves that its nodes contradict each other. UTC is
+//! a node like any other.
 
 use super::pair::Bounds;
 use thiserror::Error;

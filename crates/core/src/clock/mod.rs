@@ -1,7 +1,7 @@
 //! Clocks: the relations between the clocks of one node, and between those of two.
 //!
-//! The problem: *the interval that contains the true time difference of two nodes at any instant, and the
-//! assumption behind it.* No estimate is given without that interval.
+//! The problem: *the interval of the true time difference of two nodes at any instant, and the assumption
+//! behind it.* No estimate is given without that interval.
 //!
 //! * On a node, events carry `CLOCK_MONOTONIC`, which NTP slews. [`NodeClock`] converts it to **R**, the
 //!   unslewed `CLOCK_MONOTONIC_RAW`, and to UTC, with an error bound ([`UtcMap`] is the same for display only,

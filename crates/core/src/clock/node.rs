@@ -20,8 +20,8 @@ pub struct Reading {
 ///
 /// Between two samples the map is a straight line. The true map may have a kink there, because NTP changes the
 /// rate at any time. Its rate lies among those before, in and after the interval. So the error of the line is
-/// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval, which is part of the
-/// bound. Outside the samples the error grows with 500 ppm. The map is monotonic.
+/// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval. That error is part of
+/// the bound. Outside the samples the error grows with 500 ppm. The map is monotonic.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClock {
     samples: Vec<ClockSample>,
@@ -68,7 +68,7 @@ impl NodeClock {
         Some((self.samples.get(1)?.event_ns(), self.samples.get(last)?.event_ns()))
     }
 
-    /// Forgets the oldest samples where there are more than so many, and some: earlier instants have no map then.
+    /// Discards the oldest samples beyond `most`, with some margin: earlier instants have no map afterwards.
     pub fn keep_newest(&mut self, most: usize) {
         if self.samples.len() > most.saturating_add(most / 4) {
             self.samples.drain(..self.samples.len() - most);

@@ -41,7 +41,7 @@ pub(super) struct Counts {
     pub resent: u64,
 }
 
-/// Times, and what they add up to.
+/// Times and their sum.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     times: Blocks,
@@ -94,7 +94,7 @@ impl Counts {
 }
 
 impl Run {
-    /// A recording that is to be read, looked at through the hops that all of them have.
+    /// A recording to be read, reduced to the hops that all of them have.
     pub fn new(info: &NodeInfo, hops: HopSet) -> Self {
         let info = info.clone();
         Run { info, hops, sums: BTreeMap::new(), lost_events: 0, span: None, disordered: 0 }

@@ -23,7 +23,7 @@ pub enum Problem {
         /// The token found.
         found: String,
     },
-    /// A word that is none of those that would do here.
+    /// A word outside the valid ones at this position.
     #[error("no {kind} is called `{word}`; the nearest is `{nearest}`")]
     Unknown {
         /// The valid kind of word.

@@ -60,7 +60,7 @@ pub struct ProbeHit {
     pub probe: u8,
     /// Protocol of the packet or socket.
     pub proto: Proto,
-    /// A bit a value that could be read.
+    /// One bit per value: set if it could be read.
     pub known: u8,
     /// The values, in the probe's order.
     pub values: [i64; MOST_VALUES],

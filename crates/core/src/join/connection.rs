@@ -33,7 +33,7 @@ pub(super) struct Connection {
     /// Number of halves seen, by end.
     pub seen: [u64; 2],
     pub joined: u64,
-    /// Halves given up on, by end.
+    /// Evicted halves, by end.
     pub alone: [u64; 2],
     /// True if some of its halves have no key except their addresses.
     pub keyless: bool,

@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 /// Sequence numbers turn here.
 const TURN: u64 = 1 << 32;
 
-/// Bounds on what a joiner keeps.
+/// Limits of a joiner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinLimits {
-    /// Halves that wait for the other half; about 600 bytes each. Beyond it the oldest go on alone.
+    /// Maximum number of waiting halves, about 600 bytes each. Beyond it the oldest are output alone.
     pub max_waiting: usize,
     /// Directions of connections remembered; beyond it all of them start afresh.
     pub max_connections: usize,
@@ -374,7 +374,7 @@ impl<'t> Joiner<'t> {
         };
         let (sent, received) = (in_order(End::Tx), in_order(End::Rx));
         let many = known.key.has_many_receivers();
-        // The next to be looked at among the datagrams sent of each length.
+        // The next candidate among the sent datagrams of each length.
         let mut by_len: Map<u64, std::collections::VecDeque<u64>> = Map::default();
         for (_, number, len) in sent {
             by_len.entry(len).or_default().push_back(number);

@@ -3,11 +3,11 @@
 //! **The problem.** A correlator uses one clock. If sender and receiver were recorded separately, each
 //! correlator gives halves, and only the packets themselves show which halves belong together.
 //!
-//! **The choice.** The match uses fields that both hosts read from the same packet, the *wire key*: for TCP the
-//! addresses and the sequence numbers of its bytes, for datagrams the addresses, the IP identification and the
-//! length. Times are not used, so two recordings join before their clocks are aligned; the joined halves are
-//! the input of the alignment. Overlapping TCP halves are cut at each other's ends: a joined journey is a piece
-//! of the common refinement of both recordings, as a journey is within one.
+//! **The choice.** The match uses fields that both hosts read from the same packet, the *wire key*. For TCP
+//! these are the addresses and the sequence numbers of its bytes; for datagrams the addresses, the IP
+//! identification and the length. Times are not used, so two recordings join before their clocks are aligned;
+//! the joined halves are the input of the alignment. Overlapping TCP halves are cut at each other's ends. So a
+//! joined journey is a piece of the common refinement of both recordings, as a journey is within one.
 //!
 //! If the addresses differ on the two sides but the rest of the key agrees repeatedly, an address translator is
 //! on the path. The halves then join as [`Pairing::translated`]. Unjoined halves have a reason.

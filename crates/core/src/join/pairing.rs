@@ -55,7 +55,7 @@ pub struct Pairing {
     pub tx_only: u64,
     /// Halves of the receiver without another half.
     pub rx_only: u64,
-    /// Why, where there are such.
+    /// The reason, if there are any.
     pub because: Option<Unjoined>,
 }
 

@@ -40,7 +40,7 @@ impl Timeline for OneClock {
 /// Only the offset of each recording's clock to UTC is known, with the accuracy of the hosts' own clocks.
 #[derive(Clone, Debug, Default)]
 pub struct Unaligned {
-    /// A place a recording, nanoseconds; what is missing counts as 0.
+    /// One entry per recording, nanoseconds; a missing one counts as 0.
     pub to_utc_ns: Vec<i64>,
 }
 

@@ -65,7 +65,7 @@ impl Correlator {
         }
     }
 
-    /// A correlator for what a node captures: its coverage, and what it left out on purpose.
+    /// A correlator for a node's capture: its coverage and its deliberate omissions.
     pub fn of_node(info: &NodeInfo, limits: Limits) -> Self {
         let mut correlator = Self::new(info.coverage.served(), limits);
         correlator.desk.selection = Selection::of(info);
@@ -343,7 +343,7 @@ impl Correlator {
         self.desk.losses.forget_before(horizon);
     }
 
-    /// Gives up on the oldest sixteenth of what is open, so that the search for the oldest pays.
+    /// Evicts the oldest sixteenth of the open pieces, so that the search for the oldest is worthwhile.
     fn evict(&mut self, done: &mut Vec<Journey>) {
         let open = self.streams.iter().flat_map(|s| s.pieces.iter()).filter(|p| !p.is_gone());
         let mut ages: Vec<u64> = open.map(|p| p.first_ns).collect();

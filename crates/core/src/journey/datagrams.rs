@@ -214,7 +214,7 @@ impl Correlator {
         }
     }
 
-    /// Marks datagrams that a read may have taken, or as many others.
+    /// Marks datagrams with an unknown read: a read took these, or as many others.
     fn leave_untold(&mut self, run: &Queued) {
         let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {

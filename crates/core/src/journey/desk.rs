@@ -24,7 +24,7 @@ const TCP_HALF_NS: u64 = 300_000_000;
 /// Time that a finished journey with a missing event waits for the loss record. The record follows when the
 /// ring has room, after the events of other CPUs. A retransmitted journey waits as long for the reason.
 const GAP_NS: u64 = 50_000_000;
-/// Streams are looked at no more often than this.
+/// Minimum interval between visits of a stream.
 const VISIT_NS: u64 = 1_000_000;
 
 /// One half of a stream.
@@ -218,7 +218,8 @@ impl Desk {
         match why {
             Why::Finished => {
                 let reached = way.rx_top.is_some_and(|top| piece.has(top));
-                // However late it is looked at: what was lost after it had waited is none of its records.
+                // Independent of the time of the visit: a loss after the end of its waiting time does not
+                // affect it.
                 let waited_ns = piece.last_ns.saturating_add(half_wait_ns(ends.proto, piece).max(GAP_NS));
                 let until_ns = if reached { piece.last_ns } else { until_now_ns.min(waited_ns) };
                 let gap = if self.is_gapped(ends, piece) {
@@ -308,7 +309,7 @@ impl Desk {
         self.visits.pop().map(|Reverse(visit)| visit)
     }
 
-    /// The soonest that a stream may be looked at again.
+    /// The earliest next visit of a stream.
     pub fn not_before(&self) -> u64 {
         self.now_ns.saturating_add(VISIT_NS)
     }

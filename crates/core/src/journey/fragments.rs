@@ -1,9 +1,9 @@
 //! Fragments: the parts of a datagram that have passed each hop.
 //!
 //! A datagram passes a hop with the last of its fragments, because without it there is no datagram. On the
-//! sender's path the time is that of the first fragment, on the receiver's that of the last, so that the wire
-//! has the time of all of them. A datagram with a lost fragment is lost behind the last hop that all of them
-//! have passed.
+//! sender's path the time is that of the first fragment, on the receiver's that of the last. So the wire has
+//! the time of all of them. A datagram with a lost fragment is lost behind the last hop that all of them have
+//! passed.
 
 use super::desk::StreamRef;
 use super::piece::Mark;
@@ -241,7 +241,7 @@ impl AtHop {
     }
 }
 
-/// The payload of a datagram with so many bytes behind its IP header.
+/// The payload of a datagram with this number of bytes after its IP header.
 pub(super) const fn payload(total: u32) -> u32 {
     total.saturating_sub(HEADER)
 }

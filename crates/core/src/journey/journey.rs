@@ -36,8 +36,8 @@ pub struct Journey {
     pub sender: Option<Who>,
     /// The reading process, if seen.
     pub reader: Option<Who>,
-    /// TCP: its copies in the order of sending, where it was sent several times; the first [`super::MAX_COPIES`] less one, those
-    /// that arrived, and the newest. Empty where it was sent once.
+    /// TCP: its copies in the order of sending, if it was sent several times. The first [`super::MAX_COPIES`]
+    /// less one, those that arrived, and the newest are kept. Empty if it was sent once.
     pub copies: Vec<SentCopy>,
     /// Copies that are not among `copies`.
     pub copies_left_out: u32,
@@ -143,12 +143,12 @@ impl Journey {
         Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return: rungs.is_at_return(hop) })
     }
 
-    /// The rungs of `rungs` among `hops`.
+    /// The events of `rungs` among `hops`.
     fn own(&self, hops: u32) -> impl Iterator<Item = Rung> + '_ {
         self.rungs.hops().filter(move |hop| bit(*hop) & hops != 0).filter_map(|hop| self.rung(hop))
     }
 
-    /// The rungs of other copies than that of `rungs`: those before it, or those after it.
+    /// The events of other copies than that of `rungs`: the copies before it, or those after it.
     fn others(&self, before: bool) -> impl Iterator<Item = Rung> + '_ {
         let copies = self
             .copies

@@ -3,7 +3,7 @@
 use crate::hop::PATH_HOPS;
 use serde::Serialize;
 
-/// Bounds on what a correlator keeps.
+/// Limits of a correlator's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of journeys in flight; beyond it the oldest are evicted. `cargo bench -p magscope-core
@@ -13,7 +13,7 @@ pub struct Limits {
     pub max_pieces: usize,
     /// A journey that is not finished this long after its first event is closed, nanoseconds.
     pub max_age_ns: u64,
-    /// Flows remembered; beyond it those that were idle longest are forgotten.
+    /// Maximum number of stored flows; beyond it those with the longest idle time are evicted.
     pub max_flows: usize,
 }
 
@@ -55,7 +55,7 @@ pub struct Counters {
     pub never_sent_bytes: u64,
     /// A new connection on a known tuple, or a jump in sequence numbers beyond any window.
     pub resets: u64,
-    /// Journeys given up on because too many were in flight.
+    /// Journeys evicted because too many were in flight.
     pub evicted: u64,
     /// Flows forgotten because there were too many.
     pub evicted_flows: u64,

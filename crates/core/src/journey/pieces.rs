@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Number of closed pieces beyond the open ones at which a list is compacted.
 const MAX_GONE: usize = 16;
 
-/// Room that a list may have beyond four times what is in it, before it is given back.
+/// Unused capacity of a list, beyond four times its length, before it is released.
 const MAX_SPARE: usize = 64;
 
 /// Pieces in order of their start, disjoint.
@@ -50,7 +50,7 @@ impl Pieces {
 
     /// Index of the first piece that ends after `at`.
     pub fn first_ending_after(&mut self, at: u64) -> usize {
-        // Most events are about the newest bytes or the oldest, and those that arrive follow each other.
+        // Most events concern the newest bytes or the oldest, and arriving bytes are consecutive.
         match (self.list.front(), self.list.back()) {
             (Some(front), _) if front.end > at => 0,
             (_, Some(back)) if back.end <= at => self.list.len(),

@@ -297,7 +297,7 @@ impl Sockets {
         None
     }
 
-    /// A thread called `send`. Returns how many sends that began before have to be given up on.
+    /// A thread called `send`. Returns the number of its earlier sends that are abandoned.
     pub fn send_begins(&mut self, event: &Event, mark: Mark) -> u64 {
         let mut lost = 0;
         if self.begun.len() >= MAX_BEGUN && !self.begun.contains_key(&event.tid) {

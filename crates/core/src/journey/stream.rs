@@ -32,7 +32,7 @@ pub(super) struct Stream {
     pub ready: u64,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
-    /// Bytes given up on before they were sent: their first pass is no retransmission.
+    /// Bytes abandoned before they were sent: their first pass is no retransmission.
     unsent: Range<u64>,
     pub last_ns: u64,
     visit_at: u64,
@@ -47,7 +47,7 @@ pub(super) struct Datagrams {
     pub by_key: Map<(u8, u64), u64>,
     /// Start of the newest datagram in a super-packet.
     pub newest_run: u64,
-    /// Datagrams that arrived in the buffer that they were sent in, less those that arrived in another.
+    /// Datagrams that arrived in the buffer of their sending, minus those that arrived in another.
     pub kept_buffers: i64,
     /// Number of the last datagram.
     pub next: u64,
@@ -157,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// Closes what is due: pieces whose lingering is over, and those that are too old.
+    /// Closes all due pieces: those at the end of their lingering time, and those that are too old.
     pub fn visit(&mut self, at_ns: u64, desk: &mut Desk, done: &mut Vec<Journey>) {
         if at_ns != self.visit_at {
             return; // an earlier wish that a sooner one has replaced

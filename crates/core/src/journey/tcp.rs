@@ -219,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// Newest time of a packet that the kernel could have dropped at `[from, to)`; `None` if no such is open.
+    /// Newest time of a packet that the kernel could have dropped at `[from, to)`; `None` without an open one.
     pub fn droppable(&mut self, from: u64, to: u64) -> Option<u64> {
         let index = self.pieces.first_ending_after(from);
         let piece = self.pieces.get(index)?;

@@ -229,7 +229,7 @@ impl Stream {
         event.skb != 0 && self.by_id_or_buffer(event, again).is_some()
     }
 
-    /// The next datagram of the same length where nothing but order is left to go by, and whether that is in doubt.
+    /// The next datagram of the same length, if only the order identifies it, and whether that is in doubt.
     fn next_in_order(&self, event: &Event) -> Option<(usize, bool)> {
         if event.hop == Hop::IpOut {
             return None; // here they begin

@@ -47,7 +47,7 @@ pub enum Verdict {
     InFlight,
     /// Later bytes were read, so these were too, but without an event (`splice`, or a hop enabled in between).
     ReadUnseen,
-    /// Given up on, because too many were in flight.
+    /// Evicted, because too many were in flight.
     Evicted,
 }
 

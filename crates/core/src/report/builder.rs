@@ -88,7 +88,7 @@ struct Extra {
     ambiguous: u64,
 }
 
-/// A place a hop, by its number.
+/// One entry per hop, by its number.
 struct HopSums(Box<[HopSum; HOPS]>);
 
 impl HopSums {
@@ -103,7 +103,7 @@ impl HopSums {
 
 /// Adds up batches and journeys. Memory grows with hops, and up to a bound with namespaces and flows; not with time.
 pub struct ReportBuilder {
-    /// A place a recording.
+    /// One entry per recording.
     infos: Vec<NodeInfo>,
     /// Hops that any of them serves.
     coverage: HopSet,
@@ -213,7 +213,7 @@ impl ReportBuilder {
         self
     }
 
-    /// Reports on the running average of what was received.
+    /// Adds the running average of received data.
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
         self.receives = Some(Receives::new(window, self.coverage));
@@ -542,7 +542,7 @@ impl ReportBuilder {
     }
 }
 
-/// Events per recorded event of a hop, over all recordings, and the total count.
+/// Events per recorded event of a hop, over all recordings, including the events that `beside` counts.
 fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {

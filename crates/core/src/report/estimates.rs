@@ -1,9 +1,10 @@
 //! Estimates from complete flows under flow sampling, and their chance error.
 //!
 //! One flow in `N` is recorded, chosen by a hash of its ends, both directions together. So the total is `N`
-//! times the recorded part. With `x` of each connection its standard error is √(N (N − 1) Σ x²) (Horvitz and
-//! Thompson, 1952, for a sample in which each is chosen independently). The error is itself an estimate, and
-//! rough for few connections, or for few that have nearly everything. So the report includes their number.
+//! times the recorded part. With `x` of each connection its standard error is √(N (N − 1) Σ x²). The formula is
+//! that of Horvitz and Thompson (1952) for a sample in which each is chosen independently. The error is itself
+//! an estimate, and rough for few connections, or for few that have nearly everything. So the report includes
+//! their number.
 
 use super::figures::{bytes, count, plural, wrap};
 use crate::change::Change;
@@ -138,7 +139,7 @@ impl Node {
         node
     }
 
-    /// Applies a setting in force from `at_ns` on. True if the sampling rate or the enabled hops changed.
+    /// Applies a setting in force from `at_ns` on. True if the sampling rate, the detail or the enabled hops changed.
     fn set(&mut self, what: &str, at_ns: u64) -> bool {
         let before = (self.one_in, self.has_events);
         let named =

@@ -55,7 +55,7 @@ pub(super) fn count(n: u64) -> String {
     out
 }
 
-/// A count in so many columns; in millions and more where it does not fit.
+/// A count in this number of columns; in millions and more if it does not fit.
 pub(super) fn count_in(n: u64, columns: usize) -> String {
     let text = count(n);
     if text.len() <= columns {

@@ -405,7 +405,7 @@ impl FlowEnds {
     }
 }
 
-/// The table of what was counted.
+/// The table of the counts.
 pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64, weight: Option<f64>) -> GroupTable {
     let row = |row: &crate::stats::heaviest::Row<Key, Sum>| GroupRow {
         label: row.value.label.clone(),

@@ -78,7 +78,7 @@ struct Pair {
     sum_ns: u64,
 }
 
-/// Adds up what the kernel added up, over all intervals.
+/// Sums up the kernel's sums over all intervals.
 #[derive(Default)]
 pub struct KernelSums {
     span: Option<(u64, u64)>,

@@ -79,7 +79,7 @@ pub struct Report {
     /// The kernel's sums in place of events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesis: Option<KernelTable>,
-    /// Custom probes, and what they read.
+    /// Custom probes, and their values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRow>,
     /// Packets that the kernel dropped.
@@ -110,7 +110,8 @@ pub struct HopRow {
     pub events: u64,
     /// Payload bytes of those events; a byte sent again counts again.
     pub bytes: u64,
-    /// Events a second while the hop was on; of all that there were, where a sampler left some out or the kernel added them up.
+    /// Events per second while the hop was on; of all that there were, where a sampler left some out or the
+    /// kernel added them up.
     pub events_per_s: f64,
     /// True if that covers more than the recorded events. All other figures of this row cover recorded events
     /// only.
@@ -198,7 +199,7 @@ pub struct VerdictRow {
     pub in_flight: u64,
     /// Read without a read event.
     pub read_unseen: u64,
-    /// Given up on.
+    /// Evicted.
     pub evicted: u64,
     /// Seen up to the last served hop, which is not the end.
     pub not_probed: u64,
@@ -288,7 +289,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// The kinds of verdict that have no latency from end to end, those that there are.
+    /// The kinds of verdict without an end-to-end latency, if any journey has them.
     fn of(kinds: &[u64; Verdict::KINDS]) -> Vec<Self> {
         let named = kinds.iter().zip(Verdict::NAMES).enumerate();
         let left_out = named.filter(|(kind, (n, _))| **n > 0 && !Verdict::is_whole_kind(*kind));

@@ -18,7 +18,7 @@ const MOST_NAMES: usize = 1 << 16;
 /// Columns of a drawing.
 const COLUMNS: usize = 64;
 
-/// Running averages of what was received.
+/// Running averages of received data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunningTable {
     /// Receives in the window; `None` where it is one of time.
@@ -57,7 +57,7 @@ pub struct RunningRow {
     pub highest: Option<Point>,
     /// Final value.
     pub latest: Option<Point>,
-    /// The running average over time, a point every so many receives.
+    /// The running average over time, one point per a number of receives.
     pub series: Vec<Point>,
     /// True if it was first seen after evictions and may be an evicted flow: part of it may be among the
     /// others.
@@ -94,7 +94,7 @@ impl Weighed for Sum {
     }
 }
 
-/// Follows what is received. Memory is bounded.
+/// Tracks received data. Memory is bounded.
 #[derive(Clone, Debug)]
 pub(super) struct Receives {
     window: Window,

@@ -1,9 +1,9 @@
-//! Input and output of each layer: the same traffic as the application sent it, as TCP cut it, as IP and the
-//! device handled it, and up again to the reader.
+//! Input and output of each layer: the same traffic at the application, TCP, IP and the device, and up again to
+//! the reader.
 //!
 //! The borders between layers are hops. A unit is the data of one event at a border: a `send`, a segment or
-//! super-packet, a `recv`. Based on figure 12 and table II of Hay, Feng and Gardner, *The `MAGNeT` Toolkit*
-//! (2001), which compare size and spacing of an application's sends with those of its stack.
+//! super-packet, a `recv`. The figures follow figure 12 and table II of Hay, Feng and Gardner, *The `MAGNeT`
+//! Toolkit* (2001). These compare size and spacing of an application's sends with those of its stack.
 //!
 //! **Known limits.** A retransmitted byte crosses the lower borders again. For a packet cut into segments below
 //! `dev.xmit`, their number is known and their times are not.

@@ -15,9 +15,9 @@ const SLOTS: u64 = 256;
 /// The window of an average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The last so many receives, at least 1.
+    /// This number of last receives, at least 1.
     Receives(u32),
-    /// The last so many nanoseconds, to within one part in 256.
+    /// This number of last nanoseconds, to within one part in 256.
     Time(u64),
 }
 
@@ -185,7 +185,7 @@ impl Running {
         (ns > 0).then(|| (self.bytes - self.first_bytes) as f64 * 1e9 / ns as f64)
     }
 
-    /// The running average over time: every so many receives a point, in order of time.
+    /// The running average over time: one point per a number of receives, in order of time.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -195,7 +195,7 @@ impl Running {
 mod tests {
     use super::*;
 
-    /// 1,000 bytes each so many nanoseconds.
+    /// Receives of 1,000 bytes at this interval, nanoseconds.
     fn steady(running: &mut Running, from_ns: u64, gap_ns: u64, n: u64) -> u64 {
         (1..=n).for_each(|i| running.receive(from_ns + i * gap_ns, 1_000));
         from_ns + n * gap_ns

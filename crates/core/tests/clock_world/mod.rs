@@ -15,8 +15,8 @@ use random::Random;
 pub const SECOND: i64 = 1_000_000_000;
 const HOUR_NS: f64 = 3.6e12;
 
-/// Both clocks show integer nanoseconds: the rounding error of a difference of two readings is less than two,
-/// and so is that of the true value in the comparison.
+/// Both clocks show integer nanoseconds: the rounding error of a difference of two readings is less than two.
+/// The true value in the comparison has the same error.
 pub const ROUNDING_NS: u64 = 3;
 
 /// Parameters of a world.

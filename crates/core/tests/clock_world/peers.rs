@@ -177,7 +177,7 @@ impl Method for ConvexHull {
 }
 
 /// Trace Compass' time line of many hosts (`SyncSpanningTree`): a tree by the fewest hops from the host of
-/// reference; the offset of a host is the sum of the lines along its path.
+/// reference. The offset of a host is the sum of the lines along its path.
 #[derive(Clone, Debug, Default)]
 pub struct HopTree {
     edges: BTreeMap<(usize, usize), ConvexHull>,
@@ -248,8 +248,8 @@ impl Method for Regression {
     }
 }
 
-/// The middle of the quickest of the last eight round trips, as NTP's clock filter (RFC 5905) chooses it, with
-/// half the trip and 15 ppm of its age as the bound.
+/// The middle of the quickest of the last eight round trips, as NTP's clock filter (RFC 5905) chooses it. Its
+/// bound is half the trip plus 15 ppm of its age.
 #[derive(Clone, Debug, Default)]
 pub struct QuickestTrip {
     there: Option<Constraint>,

@@ -11,7 +11,7 @@ pub struct Capture {
     /// Its events, in order of time.
     pub events: Vec<Event>,
     pub losses: Vec<Loss>,
-    /// Times of those that were lost.
+    /// Times of the lost events.
     pub lost: HashSet<u64>,
 }
 

@@ -97,7 +97,7 @@ pub struct World {
     pub events: Vec<True>,
     pub flows: Vec<Flow>,
     pub streams: Vec<StreamTruth>,
-    /// The datagram of which each is a copy; itself for the one that was sent.
+    /// The datagram of which each is a copy; itself for the sent one.
     pub datagrams: Vec<usize>,
     /// Length of a datagram, where a test checks it.
     pub lengths: HashMap<usize, u32>,

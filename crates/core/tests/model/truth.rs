@@ -313,7 +313,7 @@ pub fn piece_is_honest(
     }
 }
 
-/// The datagrams that the rungs of a journey are truly about, copies counted as what they copy.
+/// The true datagrams of a journey's events, with copies counted as their original.
 pub fn datagrams(world: &World, journey: &Journey) -> Result<Vec<usize>, String> {
     let mut seen = Vec::new();
     let mut runs = Vec::new();

@@ -17,7 +17,7 @@ pub fn run(world: &mut World, start_ns: u64) {
     let socket = 9000 + world.flows.len() as u64;
     let count = world.random.within(1, 30);
     let even = world.random.chance(50);
-    // IPv6 has no identifications, and another host another buffer: nothing but order is left
+    // IPv6 has no identifications, and another host has another buffer: only the order is left
     let nameless = world.random.chance(20);
     let mut arrivals = Vec::new();
     let mut at_ns = start_ns;

@@ -147,7 +147,7 @@ pub fn fragments(world: &mut World, start_ns: u64) {
         let len = world.random.within(1500, 9000) as u32;
         let me = new_datagram(world, len);
         let about = About::Datagram(me);
-        // Ours alone: several such worlds share the hosts.
+        // Identifications of this world alone: several such worlds share the hosts.
         let ip_id = from.0 as u16 * 16 + n + 1;
         let whole_id = if v6 { 0 } else { ip_id };
         let skb = world.buffer();

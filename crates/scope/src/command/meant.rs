@@ -8,7 +8,7 @@ use crate::{Action, CursorId, Over, Roll, Room, View};
 const PAGE: i32 = 10;
 
 impl Own {
-    /// The action of a command that depends on what is shown; `None` for what only a front end can do.
+    /// The action of a command that depends on the view; `None` if only a front end can act.
     pub fn action(self, view: &View) -> Option<Action> {
         let picture = view.room == Room::Scope;
         Some(match self {

@@ -49,7 +49,7 @@ pub enum Own {
     Move(i8),
     /// The same by a page; on the picture, by a hop.
     Page(i8),
-    /// Opens what is selected.
+    /// Opens the selection.
     Open,
     /// Lists the signals, to choose loadlines.
     Channels,

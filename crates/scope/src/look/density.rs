@@ -22,7 +22,7 @@ pub struct Cell {
 pub struct LaneRow {
     /// Which lane.
     pub place: Place,
-    /// A cell a column, left to right.
+    /// One cell per column, from the left.
     pub cells: Vec<Cell>,
 }
 
@@ -137,7 +137,7 @@ pub struct HeatRow {
 }
 
 impl HeatRow {
-    /// A row of these cells: column after column, in each so many classes.
+    /// A row of these cells: column after column, in each the number of classes.
     pub(crate) fn new(pair: Option<(Hop, Hop)>, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
         let max_count = cells.iter().copied().max().unwrap_or(1).max(1);
         HeatRow { family: None, pair, times, max_count, cells, classes }

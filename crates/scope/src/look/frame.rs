@@ -28,7 +28,7 @@ impl<'a> Frame<'a> {
         self.scope.names.verdict(&line.journey)
     }
 
-    /// The lanes from afar, in so many columns.
+    /// The lanes at a coarse scale, in this number of columns.
     pub fn density(&self, columns: usize) -> Density {
         self.scope.density(columns)
     }
@@ -63,7 +63,7 @@ impl<'a> Frame<'a> {
         Channel::ALL.into_iter().chain(values).collect()
     }
 
-    /// The hits of custom probes over the time of the picture, in so many columns: to be drawn on their lanes.
+    /// The hits of custom probes over the time of the picture, in this number of columns, for their lanes.
     pub fn hits(&self, columns: usize) -> Hits {
         self.scope.hits(columns)
     }
@@ -85,7 +85,7 @@ impl<'a> Frame<'a> {
         self.scope.minimap(columns)
     }
 
-    /// Latency by hop pair and time over the time of the picture, in so many columns and classes of latency.
+    /// Latency by hop pair and time over the picture, in this number of columns and latency classes.
     pub fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
         self.scope.heat_map(columns, classes, &(0..usize::MAX))
     }
@@ -105,7 +105,7 @@ impl<'a> Frame<'a> {
         self.scope.sum_map(columns, classes, shown)
     }
 
-    /// The chosen signals over the time of the picture, in so many columns.
+    /// The chosen signals over the time of the picture, in this number of columns.
     pub fn loadlines(&self, columns: usize) -> Vec<Loadline> {
         self.scope.loadlines(columns)
     }
@@ -130,17 +130,17 @@ impl<'a> Frame<'a> {
         self.scope.measurements()
     }
 
-    /// The flows, so many rows.
+    /// The flows, up to this number of rows.
     pub fn flows(&self, most: usize) -> FlowTable {
         self.scope.flows(most)
     }
 
-    /// The journeys' room: so many rows, moved so that the selected one is among them.
+    /// The journeys' room: this number of rows, with the selected one among them.
     pub fn journeys(&self, most: usize) -> JourneyTable<'a> {
         self.scope.journeys(most)
     }
 
-    /// The events around the selected one or the head, so many rows.
+    /// The events around the selected one or the head, up to this number of rows.
     pub fn events(&self, most: usize) -> EventTable<'a> {
         self.scope.events(most)
     }

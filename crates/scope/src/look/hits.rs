@@ -34,7 +34,7 @@ pub struct HitPoint {
 /// The hits of custom probes over the time of the picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
-    /// A row a probe, in the order of [`crate::Frame::probes`].
+    /// One row per probe, in the order of [`crate::Frame::probes`].
     pub rows: Vec<HitRow>,
     /// Each hit, in order of time. Empty with more than [`super::MOST_POINTS`] hits, or if single hits are not
     /// available.

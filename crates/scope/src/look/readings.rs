@@ -78,9 +78,9 @@ pub struct LayerRate {
     pub layer: Layer,
     /// The hop of the payload: the first on the path with any.
     pub hop: Hop,
-    /// Payload bytes a second; `None` where the stretch is too short for that.
+    /// Payload bytes per second; `None` where the stretch is too short for that.
     pub bytes_per_s: Option<f64>,
-    /// Events a second, likewise.
+    /// Events per second, likewise.
     pub per_s: Option<f64>,
     /// True for an estimate after sampling: the count, times the weight of each event.
     pub estimated: bool,
@@ -115,7 +115,7 @@ pub struct Measurements {
     pub lost_events: u64,
     /// Dropped and lost journeys over all of them, 0 to 1; `None` where there were none.
     pub loss_ratio: Option<f64>,
-    /// The loadlines that are shown, those that have a sample there.
+    /// The shown loadlines with a sample there.
     pub channels: Vec<ChannelReading>,
 }
 
@@ -137,7 +137,7 @@ pub struct CursorReading {
     /// Error bound of the difference if the cursors are on events of two clocks, nanoseconds; 0 within one
     /// clock.
     pub half_width_ns: u64,
-    /// The one that moves.
+    /// The active cursor.
     pub chosen: CursorId,
 }
 

@@ -44,7 +44,7 @@ impl Room {
         }
     }
 
-    /// The room so many further on, in a circle.
+    /// The room at this distance, in a circle.
     #[must_use]
     pub fn step(self, by: i8) -> Self {
         let now = Self::ALL.iter().position(|room| *room == self).unwrap_or(0) as isize;
@@ -111,9 +111,9 @@ pub struct SummedFlow {
     pub packets: u64,
     /// Their payload bytes.
     pub bytes: u64,
-    /// Packets a second in the newest interval.
+    /// Packets per second in the newest interval.
     pub packets_per_s: f64,
-    /// Payload bytes a second, likewise.
+    /// Payload bytes per second, likewise.
     pub bytes_per_s: f64,
 }
 
@@ -145,7 +145,7 @@ pub struct JourneyTable<'a> {
     pub rows: Vec<crate::Listed<'a>>,
     /// Number of matches among the journeys in memory.
     pub matching: usize,
-    /// Index of the first row among those that match.
+    /// Index of the first row among the matches.
     pub first: usize,
 }
 

@@ -116,7 +116,7 @@ pub struct PersistenceMap {
     pub span_ns: u64,
     /// The lanes, top first, as in [`crate::Frame::lanes`].
     pub rows: Vec<PersistenceRow>,
-    /// The largest weight, to scale shades by; 0 where nothing was drawn.
+    /// The largest weight, for the scale of shades; 0 without any line.
     pub max_weight: f32,
     /// Lifelines that were overlaid.
     pub lifelines: u64,

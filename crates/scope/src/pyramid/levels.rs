@@ -140,7 +140,7 @@ impl<T: Part> Levels<T> {
 }
 
 impl<T> Levels<T> {
-    /// The last tile of a level before the one that an instant is in.
+    /// The last tile of a level before the one of an instant.
     pub fn before(&self, level: usize, time_ns: u64) -> Option<&T> {
         let tiles = &self.levels.get(level)?.tiles;
         let at = tiles.partition_point(|(number, _)| *number < time_ns >> bits(level));

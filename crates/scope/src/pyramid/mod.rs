@@ -81,7 +81,7 @@ pub enum Keep {
     /// Each level discards its oldest.
     #[default]
     Newest,
-    /// The finest level is given up, and everything stays.
+    /// The finest level is discarded; all of the time line stays.
     All,
 }
 
@@ -109,7 +109,7 @@ impl Pyramid {
         Self::with_probes(keep, 0)
     }
 
-    /// An empty one, with room for so many custom probes.
+    /// An empty pyramid, with room for this number of custom probes.
     pub fn with_probes(keep: Keep, probes: usize) -> Self {
         let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
         let (lanes, values) = (Vec::new(), Vec::new());
@@ -118,7 +118,7 @@ impl Pyramid {
         pyramid
     }
 
-    /// Makes room for so many custom probes.
+    /// Makes room for this number of custom probes.
     pub fn grow(&mut self, probes: usize) {
         self.lanes.resize_with(self.lanes.len().max(LANES + probes), Levels::default);
         self.values.resize_with(self.values.len().max(probes * MOST_VALUES), Levels::default);
@@ -159,7 +159,7 @@ impl Pyramid {
         self.slowest.add(exemplar.start_ns, lowest, most, |slowest| slowest.add(exemplar));
     }
 
-    /// Counts what a custom probe read: its value of this number.
+    /// Counts a value of a custom probe, by its index.
     pub fn value(&mut self, (probe, number): (ProbeId, usize), time_ns: u64, value: f64) {
         let (lowest, most) = (self.lowest, self.limit());
         if let Some(levels) = self.values.get_mut(probe.index() * MOST_VALUES + number) {
@@ -224,7 +224,7 @@ impl Pyramid {
         levels.map_or(0, |levels| self.walk(levels, stretch, columns, visit))
     }
 
-    /// The last value of a custom probe before a stretch that is looked at in so many columns, to within their tiles.
+    /// The last value of a custom probe before a stretch, to within a tile for this number of columns.
     pub fn value_before(
         &self,
         (probe, number): (ProbeId, usize),
@@ -343,7 +343,7 @@ impl Share {
     }
 
     /// Adds all classes of a tile to their columns. `cells` has one column after another, `rows` cells in each;
-    /// `cell` maps a class to its cell.
+    /// `row_of` gives the cell of a class.
     pub fn add(self, tile: &Tile, cells: &mut [u32], rows: usize, row_of: impl Fn(u16) -> usize) {
         let (first, last) = match self {
             Self::Each(first, last) => (first, last),

@@ -128,7 +128,7 @@ impl Part for Tile {
     }
 }
 
-/// A signal in a tile: what it was at least, at most and last.
+/// A signal in a tile: minimum, maximum and last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     /// Samples.

@@ -30,7 +30,7 @@ impl Scope {
         }
     }
 
-    /// Moves in time. Gives back what it is not.
+    /// Applies an action on time. Returns any other action.
     fn in_time(&mut self, action: Action) -> Option<Action> {
         match action {
             Action::TogglePause => self.toggle_pause(),
@@ -102,7 +102,7 @@ impl Scope {
         None
     }
 
-    /// Trigger, cursors, measurements and what is drawn on top. Gives back what it is not.
+    /// Applies an action on trigger, cursors, measurements or panels. Returns any other action.
     fn with_instruments(&mut self, action: Action) -> Option<Action> {
         match action {
             Action::TriggerText(text) => match Condition::parse(&text) {
@@ -179,7 +179,7 @@ impl Scope {
         None
     }
 
-    /// Chooses what is looked at. Gives back what it is not.
+    /// Applies an action on the selection. Returns any other action.
     fn with_selection(&mut self, action: Action) -> Option<Action> {
         match action {
             Action::Filter(text) => self.filter(&text),

@@ -205,7 +205,7 @@ impl Scope {
         Lifeline { journey, ends, from, to }
     }
 
-    /// Counts a journey that is looked at.
+    /// Counts an accepted journey.
     pub(super) fn count(&mut self, line: &Lifeline) {
         let family = Family::of(line.journey.proto);
         for step in line.steps() {

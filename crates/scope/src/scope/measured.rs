@@ -67,7 +67,8 @@ impl Scope {
         }
     }
 
-    /// The loadlines over a stretch: what custom probes read from all of their hits, the others from what is drawn.
+    /// The loadlines over a stretch: custom probes' values from all of their hits, the others from the drawn
+    /// columns.
     fn channel_readings(&self, from_ns: u64, end_ns: u64) -> Vec<ChannelReading> {
         let reading = |shown: &crate::Shown| {
             let channel = shown.channel;

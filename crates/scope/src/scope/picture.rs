@@ -101,7 +101,7 @@ impl Scope {
         self.tie();
     }
 
-    /// Chooses what the table lists.
+    /// Selects the rows of the table.
     pub(super) fn relist(&mut self) {
         let mut seen = HashSet::new();
         let accepted = |line: &&Lifeline| self.view.accepts(line, &self.names) && seen.insert(line.key());

@@ -36,7 +36,7 @@ fn into(n: u32, at: u64) -> ProbeHit {
 }
 
 /// The hits around message `n`: one of `into`; a refill of the ring, emptier each time; and `seen` hits of
-/// `seen`.
+/// the third probe.
 fn hits(n: u32, at: u64, seen: u64) -> Vec<ProbeHit> {
     let mut hits = vec![into(n, at), hit(1, at + 2 * MS, [256 - i64::from(n), -i64::from(n)])];
     hits.extend((0..seen).map(|k| hit(2, at + 3 * MS + k * 1_000, [0, 0])));

@@ -202,7 +202,7 @@ impl Scope {
         })
     }
 
-    /// Payload of a layer that the kernel added up in each column, a second; `None` where it added nothing up.
+    /// Payload of a layer from the kernel's sums in each column, per second; `None` without sums.
     pub(super) fn summed_rates(
         &self,
         layer: Option<Layer>,

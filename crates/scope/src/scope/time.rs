@@ -122,7 +122,7 @@ impl Scope {
         self.view.paused = true;
     }
 
-    /// After the horizon moved: the picture and the numbers of what it shows now.
+    /// After a move of the horizon: updates the picture and its numbers.
     pub(super) fn moved(&mut self) {
         self.redraw();
         if self.is_recorded() {

@@ -55,7 +55,7 @@ impl Scope {
         let lines = |capture: &Capture| {
             let inside = |line: &&Lifeline| line.overlaps(capture.from_ns, capture.to_ns);
             let mut lines: Vec<&Lifeline> = memory.all().filter(inside).collect();
-            // The one that did it first, then the slowest.
+            // The journey of the trigger first, then the slowest.
             lines.sort_by_key(|line| {
                 (Some(line.key()) != capture.journey, std::cmp::Reverse(line.total_ns()), line.id())
             });
@@ -131,7 +131,7 @@ impl Scope {
         shown.into_iter().flat_map(|kept| &kept.lines)
     }
 
-    /// Shows the window so many further on.
+    /// Shows the captured window at this distance.
     pub(super) fn next_capture(&mut self, by: i8) {
         let kept: Vec<&Kept> = self.watch.kept().collect();
         let now = kept.iter().position(|kept| Some(kept.capture.number) == self.shown);

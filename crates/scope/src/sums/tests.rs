@@ -118,7 +118,7 @@ fn an_interval_fills_the_columns_that_it_covers() {
     seconds(&mut sums, 10, 1, 100);
     // Ten columns of 200 ms: five lie within the second, and each shows the complete slice.
     assert_eq!(drawn(&sums, (9 * S + S / 2, 11 * S + S / 2), 10), [0, 0, 50, 100, 100, 100, 100, 50, 0, 0]);
-    // Within it nothing is finer.
+    // Within it there is no finer resolution.
     assert_eq!(drawn(&sums, (10 * S + 3, 10 * S + 1_003), 4), [100; 4]);
     // A wider column holds it once; over an edge it is divided.
     assert_eq!(drawn(&sums, (8 * S, 14 * S), 2), [0, 100].map(|n| if n == 0 { 100 } else { 0 }));

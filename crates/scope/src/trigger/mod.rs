@@ -78,7 +78,7 @@ pub enum HoldOff {
     Nothing,
     /// All matches within this time, nanoseconds of event time.
     Time(u64),
-    /// The next so many matches.
+    /// This number of further matches.
     Matches(u64),
 }
 

@@ -24,7 +24,7 @@ const MOST_WINDOWS: usize = 1 << 15;
 
 /// Number of the newest constraints used to test for a step.
 const WITNESSES: usize = 256;
-/// Number of constraints that may be false themselves, plus one per this many.
+/// Maximum number of false constraints against an epoch, plus one per [`FEW`].
 const FALSE_ONES: usize = 2;
 const FEW: usize = 32;
 /// Maximum number of rejected constraints kept until the end of an epoch: 128 KiB.
@@ -39,7 +39,7 @@ pub struct Builder {
     waiting: Vec<Constraint>,
     /// Since something was put aside, and whether the epoch agrees with it.
     pending: Vec<(Constraint, bool)>,
-    /// The newest of the epoch, as witnesses of what it was like.
+    /// The newest constraints of the epoch, as witnesses of its bounds.
     newest: VecDeque<Constraint>,
     /// Constraints that contradict this epoch and were rejected as false.
     refused: Vec<Constraint>,

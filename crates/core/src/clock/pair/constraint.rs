@@ -61,7 +61,7 @@ impl Constraint {
     }
 }
 
-/// The error, and what the difference may drift while the instant itself is off by that error.
+/// The error, plus the possible drift of the difference during a time of that error.
 fn allowance(error_ns: u64) -> u64 {
     error_ns.saturating_add(Drift::default().over_ns(error_ns))
 }

@@ -1,7 +1,7 @@
 //! The drift bound between two clocks: the one assumption of Level 0.
 
-/// Nanoseconds and their millionth parts: `value · 10⁶ + ppm · Δ` keeps a cone exact, so that nothing is rounded but the
-/// answer.
+/// Nanoseconds and their millionth parts: `value · 10⁶ + ppm · Δ` keeps a cone exact, so that only the result
+/// is rounded.
 pub(super) type Micro = i128;
 
 const MICRO: i128 = 1_000_000;

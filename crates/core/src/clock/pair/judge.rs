@@ -1,10 +1,10 @@
 //! The decision between a false match and a step of a clock.
 //!
-//! A constraint that contradicts the bounds is either false (two packets taken for one) or the first after a
-//! step (suspend, migration of a virtual machine). It becomes a *candidate* for a new epoch. Each later
-//! constraint is checked against both. One that agrees with the old bounds and contradicts the candidate shows
-//! that the candidate was false. Eight that contradict the old bounds and agree with each other, with none
-//! against, are a new epoch.
+//! A constraint that contradicts the bounds is false (two packets taken for one) or the first after a step
+//! (suspend, migration of a virtual machine). It becomes a *candidate* for a new epoch. Each later constraint
+//! is checked against both. One that agrees with the old bounds and contradicts the candidate shows that the
+//! candidate was false. Eight that contradict the old bounds and agree with each other, with none against, are
+//! a new epoch.
 
 use super::cones::Cones;
 use super::constraint::{Bounds, Constraint};

@@ -13,7 +13,7 @@ pub enum Outcome {
     Used,
     /// Contradicts them; put aside until others decide.
     Quarantined,
-    /// Contradicts them; given up.
+    /// Contradicts them; rejected.
     Rejected,
     /// With it enough others agree: the clock has stepped, the bounds are those since.
     NewEpoch,

@@ -45,7 +45,7 @@ impl Live {
         self.newest_ns = self.newest_ns.max(Some(constraint.at_ns));
         match outcome {
             Outcome::Used => {
-                // A packet from B that A received: what was sent after the step was received after it.
+                // A packet from B that A received: packets sent after the step were received after it.
                 if constraint.kind == Kind::Lower && self.valid_from_ns != Some(0) {
                     self.valid_from_ns =
                         Some(self.valid_from_ns.map_or(constraint.at_ns, |ns| ns.min(constraint.at_ns)));

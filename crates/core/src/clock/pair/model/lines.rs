@@ -1,6 +1,6 @@
 //! All straight lines consistent with a window's packets, and the highest and lowest of them at an instant.
 //!
-//! A line of slope β lies below every upper bound `u` and above every lower bound `l` exactly when `β (a_u −
+//! A line of slope β fits between the upper bounds `u` and the lower bounds `l` under one condition: `β (a_u −
 //! a_l) ≤ u − l` for every pair. So the feasible slopes are an interval, which each constraint can only shrink;
 //! a line exists if it is not empty. The highest line at an instant is a tangent to the hull of the upper
 //! bounds. Its slope is the feasible one nearest to the edge above that instant. All arithmetic is exact:

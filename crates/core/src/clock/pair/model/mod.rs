@@ -26,8 +26,8 @@ pub struct Model {
 }
 
 impl Default for Model {
-    /// 16 s and 250 ns. The rate of the difference changes by at most 0.016 ppm per second, like that of a
-    /// crystal whose temperature changes by 0.1 K per second.
+    /// 16 s and 250 ns. The rate of the difference may change by 0.016 ppm per second: a typical crystal at 0.1
+    /// K per second.
     fn default() -> Self {
         Model { window_ns: 16_000_000_000, epsilon_ns: 250 }
     }
@@ -60,7 +60,7 @@ const MOST_PIECES: usize = 64;
 impl Windows {
     pub(super) fn new(drift: Drift, model: Model) -> Self {
         let window_ns = model.window_ns.clamp(2, LONGEST_NS);
-        // Beyond this nothing is assumed that is worth being computed.
+        // A larger ε would give no useful bounds.
         let epsilon_ns = model.epsilon_ns.min(1 << 40);
         Windows { drift, model: Model { window_ns, epsilon_ns }, numbered: BTreeMap::new(), splits: 0 }
     }
@@ -135,7 +135,7 @@ impl Windows {
         self.numbered = self.numbered.split_off(&at_ns.div_ceil(self.half_ns()));
     }
 
-    /// Forgets the oldest windows but for so many.
+    /// Discards the oldest windows beyond `most`.
     pub(super) fn keep(&mut self, most: usize) {
         while self.numbered.len() > most.max(2) {
             self.numbered.pop_first();
