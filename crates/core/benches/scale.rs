@@ -28,7 +28,7 @@ const RATE: u64 = 1_000;
 /// Batches a second from each host, each with a reading of its clocks.
 const BATCHES: u64 = 10;
 
-/// When the generator begins, nanoseconds.
+/// Instant at which the generator begins, nanoseconds.
 const BEGIN_NS: u64 = 1_000_000_000;
 
 /// A host's batches, made before.

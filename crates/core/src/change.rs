@@ -18,7 +18,7 @@ pub struct Change {
 /// The kernel's counts of one hop since the capture began. Every hit of an enabled hop is in one of the five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopCount {
-    /// When it was read, `CLOCK_MONOTONIC`.
+    /// Instant of the reading, `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The hop.
     pub hop: Hop,

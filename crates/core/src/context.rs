@@ -47,7 +47,7 @@ impl dyn Context + '_ {
         }
     }
 
-    /// Why the kernel dropped a journey, in its own words; `None` where it did not.
+    /// The reason why the kernel dropped a journey, in its own words; `None` if it did not.
     pub fn why_dropped(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
         let node = if hop.direction() == Direction::Rx { journey.rx_node } else { journey.tx_node };

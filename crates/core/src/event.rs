@@ -7,7 +7,7 @@ use crate::hop::Hop;
 /// allocates only their vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The socket's cookie; 0 if the hop has none. Stable for the life of the socket.
     pub socket: u64,

@@ -114,7 +114,7 @@ pub struct Task {
 /// A sample of one TCP connection's state, what `MAGNeT` called the extended record. Source: `struct tcp_sock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// When, `CLOCK_MONOTONIC`.
+    /// Instant, `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// Socket cookie.
     pub socket: u64,

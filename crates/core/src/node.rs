@@ -73,7 +73,7 @@ pub enum Service {
     Off,
     /// No backend works here.
     Missing {
-        /// Why, in words.
+        /// The reason, in words.
         #[serde(deserialize_with = "crate::foreign::text")]
         because: String,
     },
@@ -172,9 +172,9 @@ impl fmt::Display for Ability {
 /// An ability that this kernel does not give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Which.
+    /// The ability.
     pub ability: Ability,
-    /// Why, in words.
+    /// The reason, in words.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub because: String,
 }
@@ -182,7 +182,7 @@ pub struct LeftOut {
 /// A row of [`Coverage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopService {
-    /// Which hop.
+    /// The hop.
     pub hop: Hop,
     /// Its service.
     #[serde(flatten)]

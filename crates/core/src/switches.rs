@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Row {
     /// Begin of the window, nanoseconds from the first one's; 0 over all of them.
     pub from_ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u16,
     /// Number of switches.
     pub switches: u64,

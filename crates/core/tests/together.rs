@@ -29,7 +29,7 @@ const MARGIN_NS: u64 = 2_000_000_000;
 struct Clock {
     offset_ns: u64,
     ppm: i64,
-    /// When, and how far.
+    /// Instant and distance of the jump.
     step: Option<(u64, u64)>,
 }
 

@@ -20,7 +20,7 @@ pub const MOST_MARKS: usize = 1 << 16;
 /// An isolated event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// Instant.
     pub time_ns: u64,
     /// The kind of event.
     pub kind: PointKind,
@@ -58,7 +58,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// When.
+    /// Instant.
     pub const fn time_ns(&self) -> u64 {
         match self {
             Self::Event(event) => event.time_ns,
@@ -70,9 +70,9 @@ impl Entry {
 /// A hit of a custom probe, of a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeHit {
-    /// Which recording.
+    /// The recording.
     pub node: u16,
-    /// Which probe.
+    /// The probe.
     pub probe: ProbeId,
     /// The hit.
     pub hit: ProbeHit,

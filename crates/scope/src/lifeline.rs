@@ -60,7 +60,7 @@ impl Lifeline {
         self.journey.ladder()
     }
 
-    /// When the first event was; 0 where there is none.
+    /// Instant of the first event; 0 without one.
     pub fn start_ns(&self) -> u64 {
         self.journey.start_ns().unwrap_or(0)
     }

@@ -16,7 +16,7 @@ pub enum Math {
     Average(Channel, u16),
 }
 
-/// Why a text is no computed channel.
+/// The reason why a text is no computed channel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MathError {
     /// A word is no signal.

@@ -92,7 +92,7 @@ impl Memory {
         self.slowest.iter().chain(self.bad()).chain(self.recent())
     }
 
-    /// When the oldest of the recent ones began, once older ones had to go.
+    /// Instant at which the oldest of the recent ones began, after the first eviction.
     pub fn reaches_back_to(&self) -> Option<u64> {
         self.recent.front().filter(|_| self.recent.len() >= RECENT).map(Lifeline::start_ns)
     }

@@ -76,7 +76,7 @@ impl Names {
         event.hop == Hop::SkbDrop && !self.clean_up(node).is_some_and(|of| of.is_event(event))
     }
 
-    /// Why the kernel of a recording dropped a packet, in words.
+    /// The reason why the kernel of a recording dropped a packet, in words.
     pub fn drop_reason(&self, node: u16, reason: u32) -> String {
         let context: &dyn Context = self;
         context.drop_reason(node, reason)

@@ -23,7 +23,7 @@ impl ProbeId {
 /// A custom probe of a scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// Which.
+    /// The id.
     pub id: ProbeId,
     /// Display name: the user's name, with the host if two hosts use one name for different probes.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct Probe {
     pub hits: u64,
     /// Hits at which a value could not be read, in the probe's order.
     pub unread: [u64; MOST_VALUES],
-    /// When it was passed last.
+    /// Instant at which it was passed last.
     pub last_ns: Option<u64>,
 }
 

@@ -72,7 +72,7 @@ pub struct Recorded {
 /// A stretch as the scope keeps it.
 #[derive(Debug, Default)]
 pub struct Filled {
-    /// Which.
+    /// The window.
     pub window: Window,
     /// Its journeys; of too many, the slowest.
     pub lines: Vec<Lifeline>,

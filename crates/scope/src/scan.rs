@@ -12,7 +12,7 @@ use magscope_core::hop::PATH_HOPS;
 /// Hits of a stretch by hop.
 #[derive(Debug)]
 pub struct Scan {
-    /// When, and how long after the hop below; in order of time.
+    /// Instant, and the time since the hop below; in order of time.
     hops: Vec<Vec<(u64, u64)>>,
 }
 

@@ -61,7 +61,7 @@ pub const MOST_SHOWN: usize = 16;
 /// A loadline in the view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
-    /// Which signal.
+    /// The signal.
     pub channel: Channel,
     /// Scale and offset on its axis.
     pub vertical: Vertical,

@@ -30,7 +30,7 @@ pub enum Warning {
     TooFewRuns(usize, usize),
     /// A hop that only one of them has.
     LeftOut {
-        /// Which hop.
+        /// The hop.
         hop: Hop,
         /// Which capture does not have it.
         not_in: Which,

@@ -36,7 +36,7 @@ impl ValueKind {
 /// One hit of a custom probe. Fields that the probe's packet or socket would supply are 0 without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeHit {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The socket's cookie.
     pub socket: u64,
@@ -56,7 +56,7 @@ pub struct ProbeHit {
     pub cpu: u16,
     /// IPv4 identification of the packet.
     pub ip_id: u16,
-    /// Which probe: its place in [`crate::node::NodeInfo::probes`].
+    /// The probe: its place in [`crate::node::NodeInfo::probes`].
     pub probe: u8,
     /// Protocol of the packet or socket.
     pub proto: Proto,

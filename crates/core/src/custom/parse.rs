@@ -8,7 +8,7 @@ use crate::hop::{Hop, UnknownHop};
 use crate::words;
 use std::str::FromStr;
 
-/// Why words are no probe.
+/// The reason why words are no probe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProbe {
     /// Empty text.

@@ -124,7 +124,7 @@ impl Connection {
         side.seqs.iter().map(|(_, number)| *number).chain(datagrams).collect()
     }
 
-    /// Why halves of it are alone.
+    /// The reason why halves of it are alone.
     pub fn because(&self) -> Option<Unjoined> {
         if self.alone == [0, 0] {
             return None;

@@ -59,11 +59,11 @@ impl fmt::Display for Resend {
 pub struct SentCopy {
     /// Its number among the copies of the journey, from 1.
     pub number: u32,
-    /// Why it was sent; [`Resend::Unknown`] for the first.
+    /// The reason why it was sent; [`Resend::Unknown`] for the first.
     pub kind: Resend,
     /// Instant of its `tcp.retransmit`; `None` without one. The event follows the packet's departure.
     pub told_ns: Option<u64>,
-    /// When it passed which packet hop; empty if only `tcp.retransmit` reported it.
+    /// Instants at the packet hops; empty if only `tcp.retransmit` reported it.
     pub rungs: Rungs,
     /// The hop at which the kernel dropped it.
     pub dropped: Option<CopyDrop>,
@@ -75,7 +75,7 @@ pub struct SentCopy {
 /// The kernel's drop of one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyDrop {
-    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// Number of the kernel's `enum skb_drop_reason`.
     pub reason: u32,

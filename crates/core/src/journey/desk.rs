@@ -43,7 +43,7 @@ pub(super) struct Ends {
     pub rx: Half,
 }
 
-/// Why a piece is closed.
+/// The reason why a piece is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Finished,

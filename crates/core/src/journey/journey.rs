@@ -41,7 +41,7 @@ pub struct Journey {
     pub copies: Vec<SentCopy>,
     /// Copies that are not among `copies`.
     pub copies_left_out: u32,
-    /// Number of the copy that the packet hops of `rungs` are of; 0 where it was sent once.
+    /// Number of the copy that the packet hops of `rungs` are of; 0 if it was sent once.
     pub copy: u32,
     /// UDP over IPv4: the identification in the packet, of the first fragment or segment if there are several.
     /// With the length it is the wire key of a datagram. 0 without one: TCP, IPv6, and senders that omit it, as
@@ -91,7 +91,7 @@ pub struct Latency {
     pub from: Hop,
     /// The hop it reached.
     pub to: Hop,
-    /// When it reached that, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant at which it reached that, nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Duration, nanoseconds. Between two clocks it is an estimate: see `half_width_ns`.
     pub ns: u64,

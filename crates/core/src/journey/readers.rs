@@ -46,7 +46,7 @@ pub(super) struct Reader {
     who: Who,
     wake: Option<Moment>,
     run: Option<Moment>,
-    /// When its last read, of any socket, returned.
+    /// Instant at which its last read, of any socket, returned.
     read_ns: u64,
     /// True if the socket of the current read woke it.
     woken_by_this: bool,

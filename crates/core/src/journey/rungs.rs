@@ -25,7 +25,7 @@ impl Who {
 pub struct Rung {
     /// The hop.
     pub hop: Hop,
-    /// When it passed, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant at which it passed, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The CPU it happened on.
     pub cpu: u16,
@@ -88,7 +88,7 @@ impl Rungs {
         self.present & bit(hop) != 0
     }
 
-    /// When `hop` was passed, if it was.
+    /// Instant at which `hop` was passed, if it was.
     pub fn time_ns(&self, hop: Hop) -> Option<u64> {
         let index = hop.path_index()?;
         if self.present & (1 << index) == 0 { None } else { self.time_ns.get(index).copied() }

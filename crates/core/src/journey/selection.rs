@@ -59,7 +59,7 @@ struct Order {
     sampled: bool,
     /// Disabled hops of the two that are needed.
     off: HopSet,
-    /// When one of these was changed last.
+    /// Instant at which one of these was changed last.
     since_ns: u64,
     /// True if arrivals of left-out flows are recorded, too.
     told: bool,

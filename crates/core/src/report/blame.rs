@@ -25,7 +25,7 @@ pub struct BlameRow {
 /// The time of one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlamePart {
-    /// Which.
+    /// The part.
     pub part: Part,
     /// Its share of the total time, 0 to 1.
     pub share: f64,

@@ -57,7 +57,7 @@ pub struct ValueRow {
 /// One hit of a point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointRow {
-    /// When, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Instant, `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u16,

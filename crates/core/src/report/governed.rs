@@ -19,7 +19,7 @@ pub struct GovernedStretch {
     pub host: String,
     /// Begin of the stretch, nanoseconds on the time line of the first recording.
     pub from_ns: u64,
-    /// When the capture stepped on; nothing where it was so to the end.
+    /// Instant of the next level change; `None` if there was none until the end.
     pub to_ns: Option<u64>,
     /// Capture level.
     pub level: Level,

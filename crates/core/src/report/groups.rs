@@ -58,7 +58,7 @@ pub struct GroupTable {
 /// One group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupRow {
-    /// Which.
+    /// The label.
     #[serde(flatten)]
     pub label: Label,
     /// Which end of its journeys it is; `None` for flows, which have both.
@@ -71,7 +71,7 @@ pub struct GroupRow {
     pub may_be_more: bool,
 }
 
-/// Which group.
+/// The group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "group", rename_all = "kebab-case")]
 pub enum Label {
@@ -143,7 +143,7 @@ pub struct Figures {
     pub journeys: u64,
     /// Journeys with a seen end: the basis of the times.
     pub whole: u64,
-    /// Why the others are not, each with a number.
+    /// The reasons why the others are not, each with a number.
     pub left_out: Vec<LeftOut>,
     /// Journeys that were sent again, however often.
     pub resent: u64,
@@ -160,7 +160,7 @@ pub struct Figures {
 /// The share of one part in the time of a group's journeys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// Which part.
+    /// The part.
     pub part: Part,
     /// Its share, 0 to 1.
     pub share: f64,

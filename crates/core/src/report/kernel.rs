@@ -46,7 +46,7 @@ pub struct KernelPair {
 /// Hits of one hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct KernelHop {
-    /// Which.
+    /// The hop.
     pub hop: Option<Hop>,
     /// Number of hits.
     pub hits: u64,

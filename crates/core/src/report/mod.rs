@@ -104,7 +104,7 @@ pub struct Report {
 /// One hop of a [`Report`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HopRow {
-    /// Which hop.
+    /// The hop.
     pub hop: Hop,
     /// Events.
     pub events: u64,
@@ -260,9 +260,9 @@ pub struct CauseRow {
 /// A hop that is not served.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MissingHop {
-    /// Which.
+    /// The hop.
     pub hop: Hop,
-    /// Why.
+    /// The reason.
     pub because: String,
 }
 
@@ -273,7 +273,7 @@ pub struct Denominator {
     pub measured: u64,
     /// Journeys in all.
     pub journeys: u64,
-    /// Why the others are not, each with a number.
+    /// The reasons why the others are not, each with a number.
     pub left_out: Vec<LeftOut>,
     /// Pairs of events of one journey in the wrong order of time, left out of the latencies.
     pub disordered: u64,

@@ -38,7 +38,7 @@ struct Kept<V> {
 /// One of the heaviest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<K, V> {
-    /// Which.
+    /// The key.
     pub key: K,
     /// Its sum.
     pub value: V,

@@ -34,7 +34,7 @@ impl Window {
 /// A running average at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Point {
-    /// When, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Instant, `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// Bytes a second over the window that ends here.
     pub bytes_per_s: f64,

@@ -20,7 +20,7 @@ pub struct Strip {
 /// An amount in one slice of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Slice {
-    /// When it begins, nanoseconds.
+    /// Instant of its beginning, nanoseconds.
     pub from_ns: u64,
     /// The amount.
     pub amount: u64,

@@ -43,7 +43,7 @@ struct Line<'a> {
     /// Received out of order.
     ahead: Vec<(u64, u64)>,
     received: u64,
-    /// When the receive queue had grown up to where.
+    /// Instants at which the receive queue grew, and its new ends.
     grown: Vec<(u64, u64)>,
     copied: u64,
     sleeps: bool,

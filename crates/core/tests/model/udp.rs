@@ -32,7 +32,7 @@ pub fn run(world: &mut World, start_ns: u64) {
     receive(world, socket, &arrivals);
 }
 
-/// When it arrives, which datagram, the receiver's flow, identification, length.
+/// Instant of the arrival, datagram, the receiver's flow, identification, length.
 type Arrival = (u64, usize, u64, u16, u32);
 
 fn send(

@@ -20,7 +20,7 @@ pub struct Cell {
 /// A lane from afar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneRow {
-    /// Which lane.
+    /// The lane.
     pub place: Place,
     /// One cell per column, from the left.
     pub cells: Vec<Cell>,
@@ -31,7 +31,7 @@ pub struct LaneRow {
 pub struct Exemplar {
     /// What [`crate::Action::ChooseJourney`] takes.
     pub key: u64,
-    /// When it began.
+    /// Instant of its beginning.
     pub start_ns: u64,
     /// Duration.
     pub total_ns: u64,

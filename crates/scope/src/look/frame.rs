@@ -18,7 +18,7 @@ impl<'a> Frame<'a> {
         self.scope.names.is_drop(node, event)
     }
 
-    /// Why the kernel of a recording dropped a packet, in its own words.
+    /// The reason why the kernel of a recording dropped a packet, in its own words.
     pub fn drop_reason(&self, node: u16, reason: u32) -> String {
         self.scope.names.drop_reason(node, reason)
     }

@@ -46,7 +46,7 @@ pub struct Hits {
 /// One hit of a custom probe that saw the bytes of a journey.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
-    /// Which probe.
+    /// The probe.
     pub probe: ProbeId,
     /// Index of the recording.
     pub node: u16,
@@ -59,7 +59,7 @@ pub struct Pass {
 pub struct Stop {
     /// A hop, or a custom probe.
     pub place: Place,
-    /// When it passed first.
+    /// Instant at which it passed first.
     pub time_ns: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct HitHeat<'a> {
 /// A signal over the measured stretch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChannelReading {
-    /// Which.
+    /// The channel.
     pub channel: Channel,
     /// Samples, or for rates columns.
     pub n: u64,

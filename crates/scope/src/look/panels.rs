@@ -77,7 +77,7 @@ pub struct LossRow {
 /// The service of a hop, and its counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served<'a> {
-    /// Which.
+    /// The hop.
     pub hop: Hop,
     /// The service.
     pub service: &'a Service,

@@ -74,7 +74,7 @@ pub struct PassReading {
 /// Payload through a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerRate {
-    /// Which.
+    /// The layer.
     pub layer: Layer,
     /// The hop of the payload: the first on the path with any.
     pub hop: Hop,

@@ -176,7 +176,7 @@ pub struct EventRow<'a> {
 }
 
 impl<'a> EventRow<'a> {
-    /// When.
+    /// Instant.
     pub const fn time_ns(&self) -> u64 {
         match self.what {
             What::Event(event) => event.time_ns,

@@ -18,7 +18,7 @@ pub struct Column {
 /// A signal over the time of the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loadline {
-    /// Which.
+    /// The channel.
     pub channel: Channel,
     /// Subject of the signal, in words: `10.0.0.7:41022→10.0.0.9:5432`; empty for all traffic.
     pub of: String,
@@ -76,7 +76,7 @@ pub struct XyPoint {
     pub x: f64,
     /// Value of the second.
     pub y: f64,
-    /// When.
+    /// Instant.
     pub time_ns: u64,
 }
 
@@ -103,7 +103,7 @@ impl XyTrace {
 /// A lane of the persistence picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersistenceRow {
-    /// Which lane.
+    /// The lane.
     pub place: Place,
     /// Number of lifelines at the hop in this column, each with its faded weight.
     pub weights: Vec<f32>,

@@ -42,7 +42,7 @@ impl Scope {
         self.journal.place_of(middle).min(self.journal.len().saturating_sub(1))
     }
 
-    /// When the selected event or hit was.
+    /// Instant of the selected event or hit.
     pub(super) fn selected_entry_ns(&self) -> Option<u64> {
         let at = self.event_place().saturating_add_signed(self.view.event as isize);
         self.journal.get(at.min(self.journal.len().saturating_sub(1))).map(|(_, entry)| entry.time_ns())

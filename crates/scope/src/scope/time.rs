@@ -172,7 +172,7 @@ impl Scope {
         self.moved();
     }
 
-    /// When the next journey beyond the picture begins, to within a tile, by the pyramid.
+    /// Instant at which the next journey beyond the picture begins, to within a tile, by the pyramid.
     fn next_beginning(&self, at_ns: u64, by: i8) -> Option<u64> {
         let (from_ns, to_ns) = self.extent();
         let span = self.horizon.timebase().span_ns();

@@ -41,7 +41,7 @@ pub enum Condition {
     },
     /// A signal of any connection, in its own unit.
     Signal {
-        /// Which.
+        /// The channel.
         channel: Channel,
         /// How it passes the threshold.
         edge: Edge,
@@ -130,7 +130,7 @@ pub enum Standing {
 pub struct Capture {
     /// Number in the order of firing, from 1.
     pub number: u64,
-    /// When it fired.
+    /// Instant at which it fired.
     pub at_ns: u64,
     /// First instant of the window.
     pub from_ns: u64,

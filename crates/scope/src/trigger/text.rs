@@ -14,7 +14,7 @@ use crate::channel::{Channel, Unit};
 use magscope_core::{Filter, Hop};
 use std::fmt;
 
-/// Why a text is no condition.
+/// The reason why a text is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
     /// Neither is it in the words of a filter.

@@ -83,7 +83,7 @@ impl Watch {
         self.stopped
     }
 
-    /// When it fired last, by event time.
+    /// Instant at which it fired last, by event time.
     pub const fn last_ns(&self) -> Option<u64> {
         self.last_ns
     }
