@@ -17,10 +17,10 @@ pub enum Action {
     // Rooms.
     /// Shows a room.
     Show(Room),
-    /// Shows the next room (1) or the one before (−1), in a circle.
+    /// Shows the next room (1) or the previous one (−1), in a circle.
     NextRoom(i8),
 
-    // Transport: where in time the picture is, and whether it moves.
+    // Transport: position and motion of the picture in time.
     /// Pauses the picture, or resumes it. Measuring never stops.
     TogglePause,
     /// Seeks to an instant of the time line (`CLOCK_MONOTONIC`, nanoseconds) and pauses there.
@@ -33,7 +33,8 @@ pub enum Action {
     Follow,
     /// Seeks to the next (1) or the previous (−1) journey and pauses there.
     Step(i8),
-    /// Plays at this speed, [`crate::transport::SLOWEST`] to [`crate::transport::FASTEST`] times that of events.
+    /// Plays at this speed, [`crate::transport::SLOWEST`] to [`crate::transport::FASTEST`], as a multiple of
+    /// real time.
     SetSpeed(f64),
     /// The next faster speed of 1, 2, 5, 10 …
     Faster,
@@ -67,17 +68,17 @@ pub enum Action {
     Fit,
     /// Selects the busiest flow, and sets timebase and vertical scale by one second of data.
     Autoset,
-    /// Moves the picture by a division, to later (1) or earlier (−1). Stops it first.
+    /// Moves the picture by a division, to later (1) or earlier (−1). Pauses it first.
     Pan(i8),
-    /// Moves the picture by a part of its width, to later (positive) or earlier. Stops it first.
+    /// Moves the picture by a part of its width, to later (positive) or earlier. Pauses it first.
     PanBy(f64),
-    /// Draws lifelines at their time, or all from the left edge.
+    /// Aligns lifelines by their time, or at the left edge.
     ToggleAlign,
-    /// Lets the picture roll, sweep, or roll where the timebase is slow.
+    /// Sets the roll mode: always, never, or at slow timebases.
     SetRoll(Roll),
 
     // The vertical axis: of the chosen channel.
-    /// Draws a signal as a loadline, or no longer.
+    /// Shows or hides a signal as a loadline.
     ToggleChannel(Channel),
     /// Chooses the next loadline (1) or the previous one (−1) for the vertical controls.
     NextChannel(i8),
@@ -85,9 +86,9 @@ pub enum Action {
     VerticalScale(i8),
     /// Moves the loadline up (1) or down (−1) by a division.
     VerticalOffset(i8),
-    /// Lets the scope choose scale and offset.
+    /// Selects scale and offset automatically.
     VerticalAuto,
-    /// A logarithmic axis, or a linear one.
+    /// Switches between a logarithmic axis and a linear one.
     ToggleLog,
 
     // The trigger.
@@ -182,7 +183,7 @@ pub enum Action {
     // Other actions.
     /// Starts or stops a recording. The caller carries it out: see [`crate::Scope::wants_recording`].
     ToggleRecording,
-    /// Forgets journeys, statistics and totals.
+    /// Discards journeys, statistics and totals.
     Clear,
     /// Shows or hides help.
     ToggleHelp,

@@ -27,7 +27,7 @@ impl LogAxis {
         (self.place(ns.max(1) as f64) as usize).min(self.classes - 1)
     }
 
-    /// The edges of the classes, nanoseconds: one more than there are.
+    /// The edges of the classes, nanoseconds: one more than the number of classes.
     pub fn edges_ns(&self) -> Vec<u64> {
         (0..=self.classes).map(|n| (self.least * (self.factor * n as f64).exp()) as u64).collect()
     }

@@ -48,7 +48,8 @@ pub enum Channel {
     Value(ValueName),
 }
 
-/// Name of a value of a custom probe: the probe's name, a point, the value's. Held inside, so that a channel can be copied.
+/// Name of a value of a custom probe: the probe's name, a point, the value's. Stored inline, so that a channel
+/// is `Copy`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueName {
     bytes: [u8; Self::LONGEST],
@@ -56,7 +57,7 @@ pub struct ValueName {
 }
 
 impl ValueName {
-    /// Bytes of the longest one: two names of 32, and a host where two of them have another probe of this name.
+    /// Maximum length, bytes: two names of 32, and a host if two hosts use this name for different probes.
     pub const LONGEST: usize = 80;
 
     /// Parses a name: two words of letters, digits, `_`, `-`, `@` and points, with a point between them.
@@ -239,7 +240,7 @@ impl FromStr for Channel {
 /// Scale and offset of a channel on its axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Vertical {
-    /// Units of the channel a division; `None` lets the scope choose, so that the signal fills the height.
+    /// Units of the channel per division; `None` for automatic scale, so that the signal fills the height.
     pub per_division: Option<f64>,
     /// Value at the foot of the axis.
     pub foot: f64,

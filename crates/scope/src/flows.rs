@@ -71,7 +71,7 @@ struct Interval {
     bytes: u64,
 }
 
-/// An interval no older than this is of lately.
+/// Maximum age of a current interval.
 const LATELY_NS: u64 = 3_000_000_000;
 
 impl Summed {
@@ -174,7 +174,7 @@ impl Flows {
         }
     }
 
-    /// Enters packets and bytes that the kernel added up.
+    /// Adds packets and bytes from the kernel's sums.
     pub fn sum(&mut self, (node, flow, way): (u16, FlowId, Direction), row: &Synthesis, names: &Names) {
         self.summed_ns = self.summed_ns.max(row.to_ns);
         let sends = way == Direction::Tx;

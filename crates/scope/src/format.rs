@@ -42,7 +42,7 @@ fn scaled(mut value: f64, last: usize) -> (String, usize) {
 /// A duration in 7 columns: `41.2 µs`, `1.92 ms`, ` 412 ns`.
 pub fn duration(ns: u64) -> String {
     if ns < 1000 {
-        return format!("{ns:4} ns"); // a clock of nanoseconds has no tenths of one
+        return format!("{ns:4} ns"); // a clock with a resolution of nanoseconds has no tenths of one
     }
     let (digits, step) = scaled(ns as f64, DURATION_UNITS.len() - 1);
     format!("{digits} {}", DURATION_UNITS[step])
@@ -70,7 +70,7 @@ pub fn short_duration(ns: u64) -> String {
     }
 }
 
-/// Things a second in 8 columns: `18.2 k/s`, ` 412  /s`.
+/// Events per second in 8 columns: `18.2 k/s`, ` 412  /s`.
 pub fn rate(per_s: f64) -> String {
     if per_s == 0.0 {
         return "   0  /s".to_owned();
@@ -100,7 +100,7 @@ pub fn estimate(rate: &str) -> String {
 pub fn marked(mark: char, rate: &str) -> String {
     let digits = rate.trim_start();
     let (spare, digits) = match rate.len() - digits.len() {
-        // no blank in front of it: the one behind the digits
+        // no blank in front of it: the one after the digits is removed
         0 => (0, digits.replacen(' ', "", 1)),
         blanks => (blanks - 1, digits.to_owned()),
     };

@@ -20,7 +20,7 @@ pub enum State {
     Live,
     /// Events are read from a recording.
     Replay,
-    /// The source has no more.
+    /// The source has no more data.
     Ended,
 }
 
@@ -29,9 +29,9 @@ pub enum State {
 pub struct Header {
     /// The nodes shown, `client → server` or the host.
     pub nodes: String,
-    /// Name of the sender's node, empty where there are several.
+    /// Name of the sender's node, empty if there are several.
     pub sender: String,
-    /// Name of the receiver's node, empty where there are several.
+    /// Name of the receiver's node, empty if there are several.
     pub receiver: String,
     /// Whether time advances.
     pub state: State,
@@ -59,7 +59,7 @@ pub struct Listed<'a> {
     pub blame: Option<(String, u64)>,
 }
 
-/// The counts that are always there, also when they are zero.
+/// The counts that are always shown, also at zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footer<'a> {
     /// Since the start or the last clear.
@@ -125,12 +125,12 @@ pub struct Inspector<'a> {
 /// How to draw the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// The lifelines of the [sweep](Frame::sweep): all that are in the picture are there.
+    /// The lifelines of the [sweep](Frame::sweep), which has all of the picture's.
     #[default]
     Lifelines,
     /// [Density](Frame::density): there are too many of them. The sweep has the slowest, to draw on top.
     Density,
-    /// Density as well, until the lifelines have been read from the recording.
+    /// Density, until the lifelines have been read from the recording.
     Reading,
 }
 
@@ -156,10 +156,10 @@ pub struct Frame<'a> {
     pub detail: Detail,
     /// Position of the picture in time.
     pub transport: Transport,
-    /// The time across the wire and how sure it is.
+    /// The time across the wire and its bound.
     pub wire: Wire,
     /// State of the trigger.
     pub trigger: TriggerStatus<'a>,
-    /// Cursors, if they are shown.
+    /// Cursors, if shown.
     pub cursors: Option<CursorReading>,
 }

@@ -5,9 +5,9 @@
 
 use crate::timebase::Timebase;
 
-/// Places on the screen are counted in parts of this.
+/// The width of the screen in units of position.
 const WHOLE: u64 = 1 << 16;
-/// Stretches remembered to go back to.
+/// Maximum number of stored stretches.
 const MOST_BACK: usize = 32;
 
 /// Which stretch of the time line the picture shows.
@@ -94,13 +94,13 @@ impl Horizon {
         }
     }
 
-    /// Chooses a scale; the middle stays where it is.
+    /// Sets the scale around the middle.
     pub fn scale(&mut self, timebase: Timebase) {
         let middle_ns = self.time_at(0.5);
         self.at = Standing { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0 };
     }
 
-    /// Puts an instant at a part of the screen, 0 the left edge.
+    /// Places an instant at a part of the screen, 0 the left edge.
     pub fn stand(&mut self, time_ns: u64, x: f64, timebase: Timebase) {
         let place = (x.clamp(0.0, 1.0) * WHOLE as f64) as u64;
         self.at = Standing { anchor_ns: time_ns, place, chosen: timebase, steps: 0 };

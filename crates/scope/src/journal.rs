@@ -83,15 +83,15 @@ pub struct NodeHit {
 pub struct Journal {
     entries: VecDeque<(u16, Entry)>,
     hits: VecDeque<NodeHit>,
-    /// Hits before this had to go.
+    /// The instant before which hits may be evicted.
     hits_from_ns: u64,
     heads: VecDeque<(u16, PayloadHead)>,
-    /// Heads before this had to go.
+    /// The instant before which heads may be evicted.
     heads_from_ns: u64,
     marks: VecDeque<Mark>,
 }
 
-/// Keeps one more, in order of time. Returns the oldest where there are too many.
+/// Stores one more, in order of time. Returns the oldest beyond the maximum.
 fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize, time_ns: impl Fn(&T) -> u64) -> Option<T> {
     let at_ns = time_ns(&one);
     if all.back().is_none_or(|last| time_ns(last) <= at_ns) {

@@ -10,7 +10,7 @@ use magscope_core::{Direction, Hop};
 pub enum Place {
     /// A hop.
     Hop(Hop),
-    /// A custom probe: among the hops where it was given its place, else below all of them.
+    /// A custom probe: among the hops if it has a place, otherwise below all of them.
     Probe(ProbeId),
     /// The wire: below it the sender, above it the receiver.
     Wire,
@@ -31,7 +31,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// The hop, if it is one's.
+    /// The hop of a hop's lane.
     pub const fn hop(&self) -> Option<Hop> {
         match self.place {
             Place::Hop(hop) => Some(hop),
@@ -39,7 +39,7 @@ impl Lane {
         }
     }
 
-    /// The custom probe, if it is one's.
+    /// The custom probe of a probe's lane.
     pub const fn probe(&self) -> Option<ProbeId> {
         match self.place {
             Place::Probe(probe) => Some(probe),

@@ -31,7 +31,7 @@ impl Step {
     }
 }
 
-/// A journey as the scope keeps it.
+/// A journey in the scope's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifeline {
     /// The journey.

@@ -19,7 +19,7 @@ pub enum Math {
 /// The reason why a text is no computed channel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MathError {
-    /// A word is no signal.
+    /// A word that is no signal.
     #[error(transparent)]
     Channel(#[from] UnknownChannel),
     /// No valid expression.
@@ -28,7 +28,7 @@ pub enum MathError {
 }
 
 impl Math {
-    /// Reads a computed channel; `None` of an empty text.
+    /// Parses a computed channel; `None` for an empty text.
     pub fn parse(text: &str) -> Result<Option<Self>, MathError> {
         let text = text.trim();
         let bad = || MathError::Form(text.chars().take(40).collect());

@@ -7,20 +7,20 @@ use crate::pyramid::{Lane, Pyramid};
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
 
-/// Over which stretch of time it is measured.
+/// The stretch of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// The picture.
     #[default]
     View,
-    /// Between the cursors; the picture where there are none.
+    /// Between the cursors; the picture without cursors.
     Cursors,
 }
 
-/// The hop below each hop, as journeys of each family of protocols passed them.
+/// The hop below each hop, from journeys of each family of protocols.
 pub type Below = [[Option<Hop>; PATH_HOPS]; Family::COUNT];
 
-/// Events that a rate needs where the stretch is shorter than a second.
+/// Minimum number of events of a rate, for stretches shorter than a second.
 const FEWEST: u64 = 10;
 
 /// Rate per second. `None` if the stretch is too short for its few events: one packet in a picture of 50 µs

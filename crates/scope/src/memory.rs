@@ -15,7 +15,7 @@ pub const BAD: usize = 64;
 /// Time in the list of the slowest, nanoseconds of event time.
 pub const SLOWEST_FOR_NS: u64 = 30_000_000_000;
 
-/// The journeys a scope keeps.
+/// The journeys in a scope's memory.
 #[derive(Default)]
 pub struct Memory {
     recent: VecDeque<Lifeline>,
@@ -53,7 +53,7 @@ impl Memory {
         self.slowest.insert(at, line.clone());
     }
 
-    /// Lets go of slow journeys that ended too long before `now_ns`.
+    /// Evicts slow journeys that ended too long before `now_ns`.
     pub fn age(&mut self, now_ns: u64) {
         self.slowest.retain(|line| line.end_ns().saturating_add(SLOWEST_FOR_NS) >= now_ns);
     }

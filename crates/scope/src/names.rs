@@ -5,13 +5,14 @@ use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, CleanUp, Event, Flow, FlowId, Hop, Journey, Task};
 use std::collections::HashMap;
 
-/// Flows and threads remembered, each. Beyond it that memory starts afresh: both are announced again now and then.
+/// Maximum number of stored flows, and of threads. Beyond it the table restarts empty: both are announced again
+/// periodically.
 const MOST: usize = 1 << 16;
 
 /// A node: a network namespace of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seat {
-    /// Which recording, counted from 0.
+    /// Index of the recording, from 0.
     pub node: u16,
     /// Network namespace, its inode number.
     pub netns: u32,

@@ -23,7 +23,7 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// The next one that a key chooses.
+    /// The next setting of the key's cycle.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {

@@ -18,7 +18,7 @@ pub enum Pick {
     Container(u64),
     /// A CPU: all journeys with an event on it.
     Cpu(u16),
-    /// Journeys that ended so: a number of [`magscope_core::Verdict::kind`].
+    /// Journeys with this kind of verdict: a number of [`magscope_core::Verdict::kind`].
     Verdict(usize),
 }
 

@@ -6,10 +6,10 @@ use magscope_core::custom::{Attach, CustomProbe, MOST_VALUES, Mark, ProbeHit, Va
 use magscope_core::node::NodeInfo;
 use magscope_core::{Direction, Hop};
 
-/// Characters of a host in the name of a probe that is another one elsewhere.
+/// Maximum number of characters of a host in a probe's display name.
 const HOST: usize = 12;
 
-/// Which custom probe of a scope.
+/// Index of a custom probe in a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProbeId(u16);
 
@@ -100,7 +100,7 @@ pub struct Probes {
     /// By recording, then by the number in a hit.
     of: Vec<Vec<ProbeId>>,
     channels: Vec<(Channel, ProbeId, usize)>,
-    /// Hits of probes that no recording has: a damaged one.
+    /// Hits of unknown probe numbers: from a damaged recording.
     strangers: u64,
 }
 
@@ -158,7 +158,7 @@ impl Probes {
         &self.all
     }
 
-    /// The one of a hit of a recording, which is counted.
+    /// Counts a hit and returns its probe.
     pub fn count(&mut self, node: u16, hit: &ProbeHit) -> Option<ProbeId> {
         let Some(id) = self.of(node, hit) else {
             self.strangers = self.strangers.saturating_add(1);
@@ -172,12 +172,12 @@ impl Probes {
         Some(id)
     }
 
-    /// The one of a hit of a recording.
+    /// The probe of a hit of a recording.
     pub fn of(&self, node: u16, hit: &ProbeHit) -> Option<ProbeId> {
         self.of.get(usize::from(node))?.get(usize::from(hit.probe)).copied()
     }
 
-    /// The one with this number.
+    /// The probe of this id.
     pub fn get(&self, id: ProbeId) -> Option<&Probe> {
         self.all.get(id.index())
     }
@@ -203,7 +203,7 @@ impl Probes {
         found.map(|(_, probe, value)| (*probe, *value))
     }
 
-    /// Hits of probes that no recording names.
+    /// Hits of unknown probe numbers.
     pub const fn strangers(&self) -> u64 {
         self.strangers
     }

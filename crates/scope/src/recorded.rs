@@ -59,7 +59,7 @@ pub struct Stretch {
 pub struct Recorded {
     /// The complete recording.
     pub all: Window,
-    /// Number of the survey; a new one forgets the one before.
+    /// Number of the survey; a new one discards the previous one.
     pub survey: u64,
     /// End of the survey so far.
     pub read_ns: u64,
@@ -69,7 +69,7 @@ pub struct Recorded {
     pub held_ns: u64,
 }
 
-/// A stretch as the scope keeps it.
+/// A stretch in the scope's memory.
 #[derive(Debug, Default)]
 pub struct Filled {
     /// The window.

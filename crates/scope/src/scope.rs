@@ -51,11 +51,11 @@ use magscope_core::places::Places;
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Bucket edges a picture is held for: a second.
+/// Bucket edges until a held picture is replaced: a second.
 const HOLD_EDGES: u64 = 2;
-/// Journeys the table lists at most.
+/// Maximum number of journeys in the table.
 const LISTED: usize = 64;
-/// Routes that can be chosen.
+/// Maximum number of routes.
 const MAX_ROUTES: usize = 64;
 /// Maximum number of overhead measurements from the caller, one per half second.
 const MOST_TOLD: usize = 4096;
@@ -73,7 +73,7 @@ pub struct Options {
     pub recorded: Option<Window>,
     /// Initial playback speed, as a multiple of real time.
     pub speed: f64,
-    /// Lifelines drawn at most; more are drawn as density with the slowest on top.
+    /// Maximum number of drawn lifelines; more are drawn as density with the slowest on top.
     pub most_lifelines: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct Scope {
     watch: Watch,
     overlay: Option<Overlay>,
     below: Below,
-    /// The route and protocol that payload is counted of.
+    /// The route and protocol of the payload counts.
     payload_of: (Option<Route>, Option<Proto>),
     most_lifelines: usize,
     seen: HopSet,
@@ -144,18 +144,18 @@ pub struct Scope {
     // Time.
     begin_ns: Option<u64>,
     now_ns: u64,
-    /// Bucket edges since the last sweep, and when that was.
+    /// Bucket edges since the last sweep, and its instant.
     held_edges: u64,
     swept_ns: u64,
     revision: u64,
     // The current picture. It changes only at bucket edges, so that it is readable.
     lanes: Vec<Lane>,
     sweep: Sweep,
-    /// Which hits of custom probes saw the bytes of its lifelines.
+    /// The hits of custom probes that saw the bytes of its lifelines.
     ties: Ties,
     listed: Vec<Lifeline>,
     selected: Option<Lifeline>,
-    /// The window of a trigger that is shown: its number.
+    /// The number of the shown captured window.
     shown: Option<u64>,
     /// The newest trigger without a picture yet: its instant, and the journey.
     fired: Option<(u64, Option<u64>)>,
@@ -164,7 +164,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// A scope for what `info` describes.
+    /// A scope for the recording of `info`.
     pub fn new(info: NodeInfo, options: Options) -> Self {
         Self::of_several(vec![info], options)
     }
@@ -338,7 +338,7 @@ impl Scope {
         self.revision += 1;
     }
 
-    /// Grows with every change a screen should show.
+    /// Grows with every visible change.
     pub const fn revision(&self) -> u64 {
         self.revision
     }
@@ -364,7 +364,7 @@ impl Scope {
         &self.info
     }
 
-    /// Protocols a filter can choose.
+    /// Protocols of the filter's cycle.
     const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
 }
 

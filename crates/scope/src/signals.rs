@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 /// removed, and later ones are thinned.
 pub const MOST: usize = 1 << 16;
 
-/// Connections whose sent bytes are counted apart.
+/// Maximum number of connections with a count of sent bytes.
 const MOST_SENDERS: usize = 4096;
 /// Time after the first sample in which the followed connection is chosen, live. Then it is fixed.
 const CHOOSE_NS: u64 = 1_000_000_000;
-/// A followed connection without a sample for this long is over.
+/// Time without a sample after which a followed connection has ended.
 const OVER_NS: u64 = 10_000_000_000;
 
 /// Bytes sent by one end of a connection.
@@ -143,7 +143,7 @@ impl Signals {
         }
     }
 
-    /// A signal of a connection over a stretch, begun by its last value before it.
+    /// A signal of a connection over a stretch, starting with its last value before it.
     pub fn series(&self, channel: Channel, flow: FlowId, from_ns: u64, to_ns: u64) -> Series {
         let first = self.samples.partition_point(|sample| sample.time_ns < from_ns);
         let own = |sample: &&TcpSample| sample.flow == flow;

@@ -13,7 +13,7 @@ use magscope_core::{Direction, Event, Hop};
 
 /// Nodes with windows of their own.
 pub const MAX_NODES: usize = 16;
-/// Index of the windows for everything that has no node of its own.
+/// Index of the windows for data without a node of its own.
 const ELSEWHERE: u8 = 0;
 
 struct Node {

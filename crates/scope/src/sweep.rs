@@ -87,7 +87,7 @@ impl Sweep {
     }
 }
 
-/// Puts the horizon around a journey; where the timebase is not fixed, on one that shows it well.
+/// Places the horizon around a journey; without a fixed timebase, also selects a suitable one.
 pub fn stand(horizon: &mut Horizon, fixed: bool, align: Align, anchor: &Lifeline) {
     let total = anchor.total_ns();
     let now = horizon.timebase();

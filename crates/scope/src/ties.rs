@@ -71,7 +71,7 @@ impl Ties {
         self.passes.get(&key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The lifeline of a hit: one of them, where several have its bytes.
+    /// The lifeline of a hit: one of them, if several have its bytes.
     pub fn journey_of(&self) -> HashMap<(u16, u64, u32), u64> {
         let mut keys: Vec<_> = self.passes.iter().collect();
         keys.sort_by_key(|(key, _)| std::cmp::Reverse(**key));

@@ -1,6 +1,6 @@
 //! The timebase: time per division of the screen.
 
-/// Divisions a screen has, as on every oscilloscope.
+/// Number of divisions of a screen, as on every oscilloscope.
 pub const DIVISIONS: u64 = 10;
 
 const US: u64 = 1_000;
@@ -8,7 +8,7 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * S;
 
-/// The steps: 1, 2, 5 times a power of ten up to 20 s, then as a clock is divided.
+/// The steps: 1, 2, 5 times a power of ten up to 20 s, then divisions of a clock.
 const STEPS: [u64; 33] = [
     100,
     200,
@@ -82,7 +82,7 @@ impl Timebase {
         self.0
     }
 
-    /// Nanoseconds the whole screen is wide.
+    /// Width of the screen, nanoseconds.
     pub const fn span_ns(self) -> u64 {
         self.0 * DIVISIONS
     }

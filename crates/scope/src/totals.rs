@@ -33,7 +33,7 @@ impl Totals {
         self.lost.iter().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    /// The cause most events were lost for.
+    /// The cause of most lost events.
     pub fn main_cause(&self) -> Option<LossCause> {
         LossCause::ALL.into_iter().filter(|c| self.lost[*c as usize] > 0).max_by_key(|c| self.lost[*c as usize])
     }

@@ -1,6 +1,6 @@
 //! Transport: position and speed of the picture in time.
 
-/// The slowest speed, times that of events.
+/// The slowest speed, as a multiple of real time.
 pub const SLOWEST: f64 = 0.001;
 /// The fastest.
 pub const FASTEST: f64 = 100.0;
@@ -12,7 +12,7 @@ pub struct Transport {
     pub from_ns: u64,
     /// Last instant of the time line; live it grows.
     pub to_ns: u64,
-    /// Up to where a recording was read so far; the same as `to_ns` when all of it was.
+    /// End of the part of a recording read so far; equal to `to_ns` for all of it.
     pub read_ns: u64,
     /// The picture's head: its newest instant.
     pub head_ns: u64,
@@ -43,7 +43,7 @@ pub struct Playhead {
     pub following: bool,
     /// Times that of events.
     speed: f64,
-    /// Part of a nanosecond that is still to go.
+    /// Fraction of a nanosecond not yet applied.
     rest: f64,
 }
 

@@ -21,7 +21,7 @@ pub struct Route {
     pub to: Option<Seat>,
 }
 
-/// Which journeys the table lists.
+/// The kind of journeys in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum List {
     /// Slowest first.
@@ -79,11 +79,11 @@ pub struct Message {
 /// The user's view.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// Which room fills the screen.
+    /// The room on the screen.
     pub room: Room,
     /// True if the picture is paused.
     pub paused: bool,
-    /// The user chose the timebase; else the scope does.
+    /// True if the user chose the timebase; otherwise the scope does.
     pub timebase_fixed: bool,
     /// Alignment of lifelines.
     pub align: Align,
@@ -91,7 +91,7 @@ pub struct View {
     pub route: Option<Route>,
     /// Only journeys of this protocol.
     pub proto: Option<Proto>,
-    /// Which journeys the table lists.
+    /// The kind of journeys in the table.
     pub list: List,
     /// The hop whose details are shown.
     pub hop: Option<Hop>,
@@ -103,11 +103,11 @@ pub struct View {
     pub roll: Roll,
     /// Loadlines shown, in order.
     pub channels: Vec<Shown>,
-    /// Which of them the vertical controls move: an index.
+    /// Index of the loadline of the vertical controls.
     pub channel: usize,
     /// Cursors, if they are shown.
     pub cursors: Option<Cursors>,
-    /// Over which stretch is measured.
+    /// The stretch of measurements.
     pub over: Over,
     /// The computed channel.
     pub math: Option<Math>,

@@ -83,7 +83,7 @@ impl Weights {
         lately.or_else(|| weight(sum(self.nodes.iter().map(|node| node.sampled.overall(hop))))).unwrap_or(1.0)
     }
 
-    /// The same of a stretch, to within the readings about its ends.
+    /// The same for a stretch, to within the readings around its ends.
     pub fn between(&self, hop: Hop, from_ns: u64, to_ns: u64) -> f64 {
         weight(sum(self.nodes.iter().map(|node| node.between(hop, from_ns, to_ns)))).unwrap_or(1.0)
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_stretch_of_a_recording_has_its_own_weight() {
         let mut weights = Weights::new(&[NodeInfo::default()]);
-        // Everything for a minute, a quarter for ten seconds, everything again for an hour and more.
+        // All events for a minute, a quarter for ten seconds, all again for an hour and more.
         let (mut kept, mut sampled) = (5_000, 70);
         for s in 0..10_000_u64 {
             let quarter = (60..70).contains(&s);

@@ -10,7 +10,7 @@ use magscope_core::Hop;
 
 /// Width of a sub-bucket, nanoseconds.
 pub const BUCKET_NS: u64 = 500_000_000;
-/// Whole sub-buckets a window has.
+/// Number of complete sub-buckets of a window.
 pub const BUCKETS: usize = 10;
 
 /// Longest distinct latency; longer ones count as this one.
@@ -58,7 +58,7 @@ struct Slot {
 /// The window of one hop of one node.
 #[derive(Default)]
 pub struct HopWindow {
-    /// `BUCKETS` whole ones and the one being filled.
+    /// `BUCKETS` complete ones and the current one.
     slots: [Slot; BUCKETS + 1],
     events: u64,
     bytes: u64,
@@ -154,7 +154,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// The percentiles, if anything was measured.
+    /// The percentiles, if there are measurements.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
         Some(Latency {

@@ -32,7 +32,8 @@ pub fn find(typed: &str) -> Vec<&'static Command> {
             Some((exact, best, command))
         })
         .collect();
-    found.sort_by_key(|(exact, best, _)| std::cmp::Reverse((*exact, *best))); // stable: else as in the table
+    // stable: equal matches stay in the order of the table
+    found.sort_by_key(|(exact, best, _)| std::cmp::Reverse((*exact, *best)));
     found.into_iter().map(|(.., command)| command).collect()
 }
 

@@ -45,7 +45,7 @@ pub enum Own {
     Palette,
     /// Prompts for a line of text.
     Ask(Question),
-    /// Up (−1) or down (1) in the table there is.
+    /// Up (−1) or down (1) in the current table.
     Move(i8),
     /// The same by a page; on the picture, by a hop.
     Page(i8),
@@ -55,7 +55,7 @@ pub enum Own {
     Channels,
     /// The next order of flows.
     Order,
-    /// Rolls by itself, always, never.
+    /// Cycles the roll mode: automatic, always, never.
     Roll,
     /// Measures over the picture, or between the cursors.
     Over,
@@ -178,7 +178,7 @@ pub fn command(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
-/// The command whose name is the least typing away.
+/// The command with the least edit distance.
 pub fn nearest(name: &str) -> &'static str {
     nearest_word(name, COMMANDS.iter().map(|command| command.name)).unwrap_or_default()
 }

@@ -64,7 +64,7 @@ impl Question {
         }
     }
 
-    /// The answer there is now, to be corrected; empty where there is none.
+    /// The current answer, for correction; empty without one.
     pub fn now(self, scope: &Scope) -> String {
         let frame = scope.frame();
         match self {
@@ -136,7 +136,7 @@ fn xy(text: &str) -> Result<Option<(Channel, Channel)>, String> {
     }
 }
 
-/// A time as people write it: `250us`, `10 ms`, `1.5s`, `2m`, `1h`.
+/// A time as a user writes it: `250us`, `10 ms`, `1.5s`, `2m`, `1h`.
 fn time_ns(text: &str) -> Option<u64> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];

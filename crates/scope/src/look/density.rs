@@ -11,7 +11,7 @@ use magscope_core::Hop;
 pub struct Cell {
     /// Journeys that passed.
     pub count: u64,
-    /// The shortest latency from the hop below, nanoseconds; 0 where `count` is.
+    /// The shortest latency from the hop below, nanoseconds; 0 if `count` is.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -39,7 +39,7 @@ pub struct Exemplar {
     pub x: f64,
 }
 
-/// The picture when single lifelines are too many: what happened by lane and column.
+/// The picture for too many lifelines: counts by lane and column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Density {
     /// Time at the left edge.
@@ -52,7 +52,7 @@ pub struct Density {
     pub max_count: u64,
     /// The slowest journeys, by time.
     pub exemplars: Vec<Exemplar>,
-    /// Width of the tiles it was made from, nanoseconds: no edge is sharper than this.
+    /// Width of the source tiles, nanoseconds: the resolution of all edges.
     pub tile_ns: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct Point {
     pub time_ns: u64,
     /// The kind of event.
     pub kind: PointKind,
-    /// The hop it is drawn at, where it has one.
+    /// The hop of the drawn mark, if any.
     pub hop: Option<Hop>,
     /// Position on the picture: 0 the left edge, 1 the right edge.
     pub x: f64,
@@ -148,7 +148,7 @@ impl HeatRow {
         HeatRow { family, ..self }
     }
 
-    /// Which step it is, in words.
+    /// The step, in words.
     pub fn words(&self, arrow: &str) -> String {
         step_words(self.family, self.pair, arrow)
     }
@@ -170,10 +170,11 @@ impl HeatRow {
     }
 }
 
-/// Times between hops as the kernel added them up: of the same packet or socket, not of journeys.
+/// Times between hops from the kernel's sums: of the same packet or socket, not of journeys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SumMap {
-    /// The pairs in path order. Percentiles are at most a sixteenth too long, and all of an interval counts that reaches into the picture.
+    /// The pairs in path order. Percentiles are at most a sixteenth too long. An interval that overlaps the
+    /// picture counts completely.
     pub map: HeatMap,
     /// Length of the longest interval in the picture, nanoseconds. Times within an interval are unknown.
     pub interval_ns: u64,

@@ -38,7 +38,7 @@ impl<'a> Frame<'a> {
         self.scope.points()
     }
 
-    /// Custom probes: which there are, in the order they were named in.
+    /// The custom probes, in order of their first appearance.
     pub fn probes(&self) -> &'a [Probe] {
         self.scope.probes()
     }
@@ -74,8 +74,8 @@ impl<'a> Frame<'a> {
         self.scope.hit_heats(columns)
     }
 
-    /// The places that a lifeline of the picture passes, in path order: its events, and the custom probes that saw its bytes. Without
-    /// custom probes they are its [marks](crate::Lifeline::marks).
+    /// The places of a lifeline of the picture in path order: its events, and the custom probes that saw its
+    /// bytes. Without custom probes they are its [marks](crate::Lifeline::marks).
     pub fn stops(&self, line: &Lifeline) -> Vec<Stop> {
         self.scope.stops(line)
     }
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
         self.scope.heat_map(columns, classes, &(0..usize::MAX))
     }
 
-    /// The same, with columns in the rows that are shown and none in the others.
+    /// The same, with columns in the shown rows only.
     pub fn heat_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         self.scope.heat_map(columns, classes, shown)
     }
@@ -100,7 +100,7 @@ impl<'a> Frame<'a> {
         self.scope.sum_map(columns, classes, &(0..usize::MAX))
     }
 
-    /// The same, with columns in the rows that are shown and none in the others.
+    /// The same, with columns in the shown rows only.
     pub fn sum_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> SumMap {
         self.scope.sum_map(columns, classes, shown)
     }

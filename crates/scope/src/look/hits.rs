@@ -10,9 +10,9 @@ use magscope_core::head::PayloadHead;
 /// The hits of a custom probe over the time of the picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HitRow {
-    /// Hits a column, left to right.
+    /// Hits per column, from the left.
     pub cells: Vec<u64>,
-    /// Width of the tiles that they were counted in, nanoseconds: a hit is somewhere within so much. 0 where each is in its column.
+    /// Width of the source tiles, nanoseconds: the uncertainty of a hit's position. 0 for exact columns.
     pub tile_ns: u64,
 }
 
@@ -54,12 +54,12 @@ pub struct Pass {
     pub hit: ProbeHit,
 }
 
-/// A place that a lifeline passes, and when.
+/// A place of a lifeline, with its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// A hop, or a custom probe.
     pub place: Place,
-    /// Instant at which it passed first.
+    /// Instant of the first event or hit there.
     pub time_ns: u64,
 }
 
@@ -94,7 +94,7 @@ pub enum Payload<'a> {
     Elsewhere(String),
 }
 
-/// A custom probe in the heat map: how often it was passed, over time.
+/// A custom probe in the heat map: its number of hits over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HitHeat<'a> {
     /// The probe.
@@ -110,7 +110,7 @@ pub struct HitHeat<'a> {
 pub struct ChannelReading {
     /// The channel.
     pub channel: Channel,
-    /// Samples, or for rates columns.
+    /// Number of samples; for rates, of columns.
     pub n: u64,
     /// The least.
     pub min: f64,

@@ -20,5 +20,5 @@ pub use readings::{
 pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, SummedFlow, What};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
-/// Points a frame has at most.
+/// Maximum number of points of a frame.
 pub const MOST_POINTS: usize = 4096;

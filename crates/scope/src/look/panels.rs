@@ -8,7 +8,7 @@ use magscope_core::clock::pair::State;
 use magscope_core::node::Service;
 use magscope_core::{Hop, LossCause};
 
-/// The wire between sender and receiver: how sure the time across it is.
+/// The wire between sender and receiver: the bound of the time across it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
     /// Basis of the bound; `None` if both ends share one clock.
@@ -38,17 +38,17 @@ pub struct ClockPair {
     pub hosts: (String, String),
     /// Basis of the bound; `None` for one clock.
     pub state: Option<State>,
-    /// The second's clock less the first's, nanoseconds, in the middle of the picture.
+    /// The second's clock minus the first's in the middle of the picture, nanoseconds.
     pub offset_ns: Option<i64>,
     /// Error bound of the offset, nanoseconds.
     pub half_width_ns: Option<u64>,
-    /// Parts per million that they drift apart, and how far from the truth that can be.
+    /// Drift between them, and its error, parts per million.
     pub drift_ppm: Option<(f64, f64)>,
-    /// Shortest time there and back, nanoseconds.
+    /// Shortest round trip, nanoseconds.
     pub min_round_trip_ns: Option<u64>,
     /// Packets that bound it.
     pub packets_used: u64,
-    /// The bound over time: instant and half width, nanoseconds; evenly over all there is, at most 256.
+    /// The bound over time: instant and half width, nanoseconds; at most 256 points, evenly over the time line.
     pub bound: Vec<(u64, u64)>,
 }
 
@@ -92,9 +92,10 @@ pub struct Served<'a> {
 pub struct LossPanel<'a> {
     /// Since the start or the last clear.
     pub totals: Totals,
-    /// A row a cause, those without any as well.
+    /// One row per cause, including zero counts.
     pub losses: Vec<LossRow>,
-    /// The kernels' drops by their reasons, the most first: the reason in a kernel's own words, and how many.
+    /// The kernels' drops by their reasons, the most frequent first: the kernel's name of the reason, and the
+    /// count.
     pub drops: Vec<(String, u64)>,
     /// Packets that they freed in a clean-up, which is no drop, by the same key.
     pub cleaned_up: Vec<(String, u64)>,
@@ -108,6 +109,6 @@ pub struct LossPanel<'a> {
     pub hops: Vec<Served<'a>>,
     /// Custom probes, with their hits and read errors. The number of hits among lost records is unknown.
     pub probes: &'a [Probe],
-    /// Hits that name no probe of their recording: it is damaged.
+    /// Hits of a probe number that its recording does not have: the recording is damaged.
     pub strangers: u64,
 }

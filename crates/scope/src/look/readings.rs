@@ -14,7 +14,7 @@ pub struct Percentiles {
     pub n: u64,
     /// The shortest.
     pub min_ns: u64,
-    /// Half of them are at most this.
+    /// Median.
     pub p50_ns: u64,
     /// Ninety per cent.
     pub p90_ns: u64,
@@ -22,11 +22,12 @@ pub struct Percentiles {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Percentiles are exact; else they are from classes an eighth of an octave wide, so off by at most 6.25 %.
+    /// True for exact percentiles. Otherwise they are from classes an eighth of an octave wide, with an error
+    /// of at most 6.25 %.
     pub exact: bool,
 }
 
-/// The time from one hop to the next one that is served.
+/// The time from one hop to the next served one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
     /// Protocol family of the journeys; `None` for the complete journey and for the kernel's sums.
@@ -43,7 +44,7 @@ pub struct PairReading {
 }
 
 impl PairReading {
-    /// Which step it is, in words: `dev.xmit→dev.recv`, with the family of protocols where it has one.
+    /// The step, in words: `dev.xmit→dev.recv`, with the family of protocols if it has one.
     pub fn words(&self, arrow: &str) -> String {
         step_words(self.family, self.pair, arrow)
     }
@@ -99,11 +100,12 @@ pub struct Measurements {
     pub to_ns: u64,
     /// The complete journey, then every observed pair of hops in path order.
     pub pairs: Vec<PairReading>,
-    /// The pairs of hops that the kernel added up itself, in path order; of all of an interval that reaches into the stretch.
+    /// The pairs of hops from the kernel's sums, in path order. An interval that overlaps the stretch counts
+    /// completely.
     pub sums: Vec<PairReading>,
     /// From a hop to a custom probe behind it, if every lifeline of the stretch is drawn singly; else empty.
     pub passes: Vec<PassReading>,
-    /// Payload by layer, sender's and receiver's hops apart, in path order.
+    /// Payload by layer, sender's and receiver's hops separately, in path order.
     pub layers: Vec<LayerRate>,
     /// Journeys that ended.
     pub journeys: u64,
@@ -113,13 +115,13 @@ pub struct Measurements {
     pub retransmits: u64,
     /// Events that the instrument lost.
     pub lost_events: u64,
-    /// Dropped and lost journeys over all of them, 0 to 1; `None` where there were none.
+    /// Fraction of dropped and lost journeys, 0 to 1; `None` without journeys.
     pub loss_ratio: Option<f64>,
     /// The shown loadlines with a sample there.
     pub channels: Vec<ChannelReading>,
 }
 
-/// Cursors as they are read.
+/// The readings of the cursors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CursorReading {
     /// Position of the first cursor: 0 the left edge, 1 the right edge, linear beyond both.
@@ -146,7 +148,7 @@ pub struct CursorReading {
 pub struct TriggerStatus<'a> {
     /// Its settings.
     pub settings: &'a Settings,
-    /// The condition as text, empty where there is none; reads back as the same.
+    /// The condition as text, empty without one; parsing it gives the same condition.
     pub text: String,
     /// Its phase.
     pub standing: Standing,

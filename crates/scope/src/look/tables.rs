@@ -6,7 +6,7 @@ use magscope_core::blame::Part;
 use magscope_core::custom::ProbeHit;
 use magscope_core::{Endpoint, Event, FlowId, Proto};
 
-/// The rooms: what fills the screen.
+/// The rooms: pages of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Room {
     /// Lanes and lifelines.
@@ -20,7 +20,7 @@ pub enum Room {
     Journeys,
     /// The list of events.
     Events,
-    /// The clocks and how sure they are.
+    /// The clocks and their bounds.
     Clock,
     /// Losses and overhead.
     Losses,
@@ -92,11 +92,11 @@ pub struct FlowRow {
     pub resent: u64,
     /// Payload bytes.
     pub bytes: u64,
-    /// The times of its whole journeys.
+    /// The times of its complete journeys.
     pub times: Percentiles,
     /// The part with most of its time, and the fraction of the time, 0 to 1.
     pub blame: Option<(Part, f64)>,
-    /// The longest journey in each of equal stretches of lately, oldest first, nanoseconds; 0 where there was none.
+    /// The longest journey in each of equal recent stretches, oldest first, nanoseconds; 0 without one.
     pub trend_max_ns: Vec<u64>,
     /// The kernel's sums of the flow at one hop: the only data of a flow without journeys.
     pub summed: Option<SummedFlow>,
@@ -130,11 +130,11 @@ pub struct FlowTable {
     pub flows: usize,
     /// Place of the first row among them.
     pub first: usize,
-    /// Journeys of flows that have no row, because there were too many flows.
+    /// Journeys of flows without a row, because there were too many flows.
     pub left_out: u64,
     /// True if any flow has the kernel's sums.
     pub summed: bool,
-    /// Packets that it added up of flows that have no row.
+    /// Packets in sums of flows without a row.
     pub packets_left_out: u64,
 }
 
@@ -163,7 +163,7 @@ pub enum What<'a> {
 pub struct EventRow<'a> {
     /// The event or hit.
     pub what: What<'a>,
-    /// Which recording it is of, 0 where there is one only.
+    /// Index of the recording, 0 if there is one only.
     pub node: u16,
     /// Name of the thread; empty if the hop has none.
     pub comm: &'a str,
@@ -251,7 +251,7 @@ impl<'a> EventRow<'a> {
         }
     }
 
-    /// The values of a hit with their names, `len=1448 free=?`; of an event nothing.
+    /// The values of a hit with their names, `len=1448 free=?`; empty for an event.
     pub fn told(&self) -> String {
         match self.what {
             What::Event(_) => String::new(),

@@ -29,7 +29,7 @@ struct Level<T> {
     tiles: VecDeque<(u64, T)>,
     /// The tile of the last write: not in `tiles` and not in the level above yet.
     open: (u64, T),
-    /// Tiles below this number may have been forgotten.
+    /// Tiles below this number may have been discarded.
     forgotten: u64,
 }
 
@@ -95,7 +95,7 @@ impl<T: Part> Levels<T> {
         self.levels.get(level).map_or(0, |level| level.tiles.len())
     }
 
-    /// Forgets a level; those above it have all that was in it.
+    /// Discards a level; those above it contain all of its data.
     pub fn drop_level(&mut self, level: usize) {
         if let Some(level) = self.levels.get_mut(level) {
             level.tiles = VecDeque::new();
@@ -113,7 +113,8 @@ impl<T: Part> Levels<T> {
         self.range(level, first, end).map(move |(number, tile)| (number << bits(level), tile))
     }
 
-    /// Visits all of `[from_ns, to_ns)` once: at its ends tiles of the level `finest`, between them as wide ones as fit.
+    /// Visits all of `[from_ns, to_ns)` once: tiles of the level `finest` at its ends, the widest possible ones
+    /// between them.
     pub fn cover(&self, finest: usize, from_ns: u64, to_ns: u64, mut visit: impl FnMut(&T)) {
         let (mut first, mut end) = numbers(finest, from_ns, to_ns);
         for level in finest..LEVELS {

@@ -30,7 +30,7 @@ pub enum Lane {
     Latency(Family, Hop),
     /// Payload bytes of events at a hop.
     Payload(Hop),
-    /// Whole journeys: their time, by their beginning.
+    /// Complete journeys: their time, by their beginning.
     Journeys,
     /// Ended journeys of any verdict, by their end.
     Ended,
@@ -40,7 +40,7 @@ pub enum Lane {
     Drops,
     /// Byte ranges sent again.
     Retransmits,
-    /// Events lost: how many, by the last instant at which that may have been.
+    /// Number of lost events, by the last possible instant of the loss.
     Lost,
     /// All events.
     Events,
@@ -50,7 +50,7 @@ pub enum Lane {
 
 /// The number of lanes that always exist.
 const LANES: usize = COUNTS + 7;
-/// The first that is not of one hop.
+/// Index of the first lane of no single hop.
 const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
 
 impl Lane {
@@ -199,8 +199,8 @@ impl Pyramid {
         (fits..LEVELS).find(|level| levels.reaches(*level, from_ns)).unwrap_or(LEVELS - 1)
     }
 
-    /// Visits the tiles of a lane over a stretch with the first and last column they are in. A tile that is wider than a
-    /// column is in several. Returns the tiles' width, nanoseconds.
+    /// Visits the tiles of a lane over a stretch with their first and last column. A tile wider than a column
+    /// is in several. Returns the tiles' width, nanoseconds.
     pub fn columns(
         &self,
         lane: Lane,
@@ -255,7 +255,7 @@ impl Pyramid {
         for (begin, tile) in levels.tiles(level, from_ns, to_ns) {
             let first = column_of(begin, (from_ns, to_ns), columns);
             let last = column_of(begin + (width - 1), (from_ns, to_ns), columns);
-            // A tile over the edge of two narrow columns counts in the one it begins in.
+            // A tile over the edge of two narrow columns counts in the column of its beginning.
             let wide = width > to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
             visit(first, if wide { last } else { first }, tile);
         }
@@ -315,7 +315,7 @@ impl Pyramid {
     }
 }
 
-/// Which columns a tile counts in.
+/// The columns of a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
     /// All of the tile in each of these columns: it is wider than a column, and the time within it is unknown.
@@ -370,7 +370,7 @@ impl Share {
     }
 }
 
-/// The column an instant is in, cut to those there are.
+/// The column of an instant, clamped to the existing ones.
 fn column_of(time_ns: u64, (from_ns, to_ns): (u64, u64), columns: usize) -> usize {
     let span = u128::from(to_ns.saturating_sub(from_ns).max(1));
     let at = u128::from(time_ns.saturating_sub(from_ns)) * columns as u128 / span;

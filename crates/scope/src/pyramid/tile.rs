@@ -2,27 +2,27 @@
 
 use crate::look::{Exemplar, Percentiles};
 
-/// Slowest journeys a tile remembers.
+/// Maximum number of slowest journeys of a tile.
 pub const SLOWEST: usize = 4;
 
 /// Values that combine from parts in any order.
 pub trait Part: Default {
-    /// Adds all that `other` has.
+    /// Adds all data of `other`.
     fn merge(&mut self, other: &Self);
     /// True without content.
     fn is_empty(&self) -> bool;
 }
 
-/// Values counted: how many, their sum, least and largest, and how many in each class.
+/// Counted values: count, sum, minimum and maximum, and the count in each class.
 ///
-/// A class is an eighth of an octave: a percentile read from it is off by at most a sixteenth, 6.25 %.
+/// A class is an eighth of an octave: a percentile has an error of at most a sixteenth, 6.25 %.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tile {
     /// Count.
     pub count: u64,
     /// Sum of the values.
     pub sum: u64,
-    /// The least; 0 where there is none.
+    /// Minimum; 0 without values.
     pub min: u64,
     /// The largest.
     pub max: u64,
@@ -46,7 +46,7 @@ pub const fn class_of(value: u64) -> u16 {
 /// Number of classes.
 pub const CLASSES: usize = class_of(u64::MAX) as usize + 1;
 
-/// The least value of a class and the least one beyond it.
+/// The least value of a class and that of the next class.
 pub const fn edges_of(class: u16) -> (u64, u64) {
     if (class as u32) < 2 * SUB {
         return (class as u64, class as u64 + 1);
@@ -75,12 +75,12 @@ impl Tile {
         }
     }
 
-    /// The classes that have any, in order of value.
+    /// The non-empty classes, in order of value.
     pub fn classes(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
         self.classes.iter().copied()
     }
 
-    /// The value that a part of them do not exceed, to within a class.
+    /// The value that a part of them does not exceed, to within a class.
     fn quantile(&self, part: f64) -> u64 {
         let all: u64 = self.classes.iter().map(|(_, n)| u64::from(*n)).sum();
         let rank = ((all as f64 * part).ceil() as u64).max(1);
@@ -135,11 +135,11 @@ pub struct Extent {
     pub count: u64,
     /// Sum of the values.
     pub sum: f64,
-    /// The least; 0 where there is none.
+    /// Minimum; 0 without values.
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// The newest, and when that was.
+    /// The newest value and its instant.
     pub last: (u64, f64),
 }
 

@@ -270,7 +270,8 @@ impl Scope {
     }
 }
 
-/// A place in a list of `len`, `by` away from `now`, and not past its ends. Without a place, the first or the last.
+/// The index at a distance `by` from `now` in a list of `len`, clamped to its ends. Without an index, the first
+/// or the last.
 pub(super) fn step(now: Option<usize>, by: i8, len: usize) -> Option<usize> {
     let last = len.checked_sub(1)?;
     Some(match now {

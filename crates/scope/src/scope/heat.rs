@@ -14,9 +14,9 @@ use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use magscope_core::Hop;
 use std::ops::Range;
 
-/// Classes of latency a picture has at most.
+/// Maximum number of latency classes of a picture.
 const MOST_CLASSES: usize = 256;
-/// A pair of hops of a family of protocols, `None` the whole journey, and its lane.
+/// A pair of hops of a family of protocols, `None` for the complete journey, and its lane.
 type Row = (Option<(Family, (Hop, Hop))>, Lane);
 
 impl Scope {
@@ -64,12 +64,13 @@ impl Scope {
 /// The classes of a picture: logarithmic, between the least and the largest latency in it.
 struct Scale {
     axis: LogAxis,
-    /// The picture's class of each of a tile's: tiles have few classes and a picture has many tiles, so it is worked out once.
+    /// The picture's class for each class of a tile, precomputed: tiles have few classes and a picture has many
+    /// tiles.
     rows: [u8; CLASSES],
 }
 
 impl Scale {
-    /// A scale for all of these; `None` where there is nothing in them.
+    /// A scale for all of these; `None` without values.
     fn of<'t>(totals: impl Iterator<Item = &'t Tile>, classes: usize) -> Option<Self> {
         let range = totals.map(|tile| (tile.min, tile.max)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let axis = range.map(|(least, most)| LogAxis::new(least, most, classes))?;

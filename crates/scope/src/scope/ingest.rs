@@ -15,7 +15,7 @@ use magscope_core::context::Context;
 use magscope_core::governed::Level;
 use magscope_core::{Batch, Direction, Event, Hop, Journey, Loss};
 
-/// Reasons of drops counted apart.
+/// Maximum number of distinct drop reasons.
 const MOST_REASONS: usize = 256;
 
 impl Scope {
@@ -45,7 +45,7 @@ impl Scope {
         self.names.learn(node, batch);
     }
 
-    /// Counts a batch, but for its journeys. Returns the bucket edges it crossed.
+    /// Counts a batch, except its journeys. Returns the number of bucket edges crossed.
     fn take_batch(&mut self, node: u16, batch: &Batch) -> u64 {
         self.names.learn(node, batch);
         batch.clock.iter().for_each(|sample| self.clocks.push(node, *sample));
@@ -68,7 +68,7 @@ impl Scope {
         if !self.is_recorded() {
             batch.heads.iter().for_each(|head| self.journal.head(node, head));
         }
-        // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
+        // A silent network has a watermark and no events; the end of a source may have a meaningless watermark.
         if batch.watermark_ns != u64::MAX && batch.watermark_ns != 0 {
             edges += self.stats.advance(batch.watermark_ns);
             self.now_ns = self.now_ns.max(batch.watermark_ns);

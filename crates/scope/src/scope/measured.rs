@@ -11,11 +11,11 @@ use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::{Direction, Hop, Layer};
 
-/// Columns that rates are measured in.
+/// Columns of a rate measurement.
 const MEASURED_COLUMNS: usize = 512;
 
 impl Scope {
-    /// The stretch that is measured over.
+    /// The stretch of the measurement.
     fn measured_stretch(&self) -> (u64, u64) {
         match (self.view.over, &self.view.cursors) {
             (Over::Cursors, Some(cursors)) => cursors.span(),
@@ -88,7 +88,7 @@ impl Scope {
         self.view.channels.iter().filter_map(reading).collect()
     }
 
-    /// Payload through every layer, the sender's side and the receiver's apart.
+    /// Payload through every layer, separately for sender and receiver.
     fn layer_rates(&self, from_ns: u64, to_ns: u64) -> Vec<LayerRate> {
         let stretch_ns = to_ns.saturating_sub(from_ns);
         let sides = [Direction::Tx, Direction::Rx];
@@ -134,7 +134,8 @@ impl Scope {
         }
         let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
         let payload = self.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
-        // The times of one family of protocols, the one with the most journeys: their steps begin at different hops.
+        // The times of the family of protocols with the most journeys: the families' steps begin at different
+        // hops.
         let index = hop.path_index()?;
         let of = |family: Family| {
             let times = self.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();

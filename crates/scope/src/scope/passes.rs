@@ -57,7 +57,7 @@ impl Scope {
             };
             probes.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
         }
-        // A hop may be there more than once: of each copy of the bytes.
+        // A hop may occur more than once, once per copy of the bytes.
         probes.sort_by_key(|(at, _)| *at);
         for (at, stop) in probes {
             let below = stops.iter().rposition(|(other, _)| *other <= at);

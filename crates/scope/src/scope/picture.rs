@@ -9,7 +9,7 @@ use crate::sweep::stand;
 use crate::view::{Align, List};
 use std::collections::HashSet;
 
-/// Columns that the slowest of a recording are looked for in.
+/// Columns of the search for the slowest in a recording.
 const LISTED_COLUMNS: usize = LISTED;
 
 impl Scope {
@@ -179,7 +179,7 @@ impl Scope {
         self.overlay = Some(overlay);
     }
 
-    /// The slowest journeys since the last picture of a recording that is played: the slowest between two instants.
+    /// The slowest journeys since the last picture of a played recording: the slowest between two instants.
     pub(super) fn slowest_between(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64, u64)> {
         let slowest = self.pyramid.slowest(from_ns, to_ns.max(from_ns + 1), LISTED_COLUMNS);
         let slowest = slowest.into_iter().max_by_key(|e| (e.total_ns, std::cmp::Reverse(e.start_ns)))?;

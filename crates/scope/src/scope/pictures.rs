@@ -20,10 +20,10 @@ use crate::view::Align;
 use magscope_core::FlowId;
 use magscope_core::context::Context;
 
-/// Columns a picture has at most: no front end is wider.
+/// Maximum number of columns of a picture: no front end is wider.
 pub(super) const MOST_COLUMNS: usize = 8192;
 
-/// Columns the slowest are looked for in.
+/// Columns of the search for the slowest.
 const EXEMPLARS: usize = 64;
 
 impl Scope {

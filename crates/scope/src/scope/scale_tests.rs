@@ -23,7 +23,8 @@ fn autoset_finds_the_busy_flow_and_a_scale_that_suits_its_last_second() {
         ..flow
     });
     scope.ingest(&Batch { flows: more.collect(), ..Batch::default() });
-    // Two seconds in which each message waits for 40 ms to be read, then one in which none waits; now and then one of another flow.
+    // Two seconds in which each message waits 40 ms for its read, then one without waits; occasionally one of
+    // another flow.
     for n in 0..300_u32 {
         let at = u64::from(n) * 10 * MS;
         let read_ns = if n < 195 { 40 * MS } else { 2_000 };
@@ -89,7 +90,7 @@ fn a_slow_timebase_rolls_and_a_fast_one_stands() {
     scope.apply(Action::SetTimebase(100 * MS));
     for n in 1..=19_u64 {
         scope.tick(100 * MS);
-        // Before the picture is full the pen moves, and then the paper.
+        // Until the picture is full its right edge is fixed; then it moves.
         assert_eq!(right_edge(&scope), (n * 100 * MS).max(1_000 * MS), "a recording rolls at its head");
     }
 }

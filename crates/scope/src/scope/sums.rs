@@ -20,7 +20,7 @@ use std::ops::Range;
 const MOST_CLASSES: usize = 256;
 /// Maximum age of current sums: a row arrives every second.
 const FRESH_NS: u64 = 3_000_000_000;
-/// Time a division where the picture is of sums alone: fifty of them are on it.
+/// Timebase for a picture of sums alone: fifty of them fit.
 const DIVISION_NS: u64 = 5_000_000_000;
 
 /// The kernel's sums of a signal at some time.
@@ -102,7 +102,7 @@ impl Scope {
         }
     }
 
-    /// Times from hop to hop as the kernel counted them, with cells in these rows alone.
+    /// Times from hop to hop from the kernel's sums, with cells in these rows alone.
     pub(crate) fn sum_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> SumMap {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
@@ -193,7 +193,7 @@ impl Scope {
         }
     }
 
-    /// The hop whose payload the kernel added up for a layer, and how much: the first on the path with any.
+    /// The hop and value of a layer's payload in the kernel's sums: the first on the path with any.
     pub(super) fn summed_payload(slice: &Slice, hops: impl Fn(Hop) -> bool) -> Option<(Hop, u64, u64)> {
         let mut path = Hop::path().iter().copied().filter(|hop| hops(*hop));
         path.find_map(|hop| {

@@ -306,7 +306,7 @@ fn a_recording_is_shown_from_anywhere_and_read_where_it_is_looked_at() {
     let drawn: Vec<_> = scope.frame().sweep.lifelines.iter().map(Lifeline::start_ns).collect();
     assert_eq!(drawn, [900 * MS, 910 * MS]);
     assert!(scope.frame().sweep.lifelines.iter().all(|line| line.id() == 0 || line.id() <= 200));
-    // A little further there is nothing to read: it is there already.
+    // A short move needs no read: the data are in memory.
     scope.apply(Action::Pan(1));
     assert_eq!(scope.wants(), None);
     scope.apply(Action::Seek(1_500 * MS));

@@ -8,7 +8,7 @@ use crate::timebase::Timebase;
 use crate::transport::Transport;
 use crate::view::Align;
 
-/// Wall time a picture of a recording is held for, nanoseconds.
+/// Wall time until a held picture of a recording is replaced, nanoseconds.
 const HOLD_NS: u64 = 1_000_000_000;
 /// Interval between pictures in roll mode.
 const ROLL_NS: u64 = 100_000_000;
@@ -69,7 +69,7 @@ impl Scope {
         }
     }
 
-    /// The picture of a recording that is played, at its head.
+    /// The picture of a played recording, at its head.
     fn retake_recorded(&mut self) {
         let (head_ns, swept_ns) = (self.playhead.head_ns, self.swept_ns);
         let Some(recorded) = &mut self.recorded else { return };

@@ -7,7 +7,7 @@ use crate::probes::ProbeId;
 use crate::pyramid::{Extent, Part};
 use crate::signals::{Series, columns};
 
-/// Hits looked through for the value before a picture.
+/// Maximum number of hits searched for the value before a picture.
 const MOST_BACK: usize = 1 << 12;
 
 impl Scope {

@@ -15,12 +15,12 @@ pub struct Level {
     cells: usize,
     /// Length of the longest slice, nanoseconds.
     longest_ns: u64,
-    /// Slices that begin below this may have been forgotten.
+    /// Slices that begin below this may have been discarded.
     forgotten_ns: u64,
 }
 
 impl Level {
-    /// Adds a row to the slice that its interval begins in.
+    /// Adds a row to the slice of its interval's beginning.
     pub fn add(&mut self, bits: u32, ends: (u64, u64), row: &Synthesis, alone: bool) {
         if ends.0 < self.forgotten_ns {
             return; // too late for this width; the wider ones accept it
@@ -46,7 +46,7 @@ impl Level {
         self.cells
     }
 
-    /// Forgets its oldest slices until it keeps no more cells than this.
+    /// Discards its oldest slices down to this number of cells.
     pub fn forget_beyond(&mut self, most: usize) {
         while self.cells > most
             && self.slices.len() > 1

@@ -22,7 +22,8 @@ use crate::pyramid::Keep;
 use level::Level;
 use magscope_core::synthesis::Synthesis;
 
-/// The finest slices begin within two to the power of this of each other, nanoseconds: a quarter of a second.
+/// Maximum distance of the beginnings of merged finest slices, as a power of two nanoseconds: a quarter of a
+/// second.
 const BASE_BITS: u32 = 28;
 /// Four of them make one of the next width.
 const FAN_OUT_BITS: u32 = 2;
@@ -33,7 +34,7 @@ const LEVELS: usize = 12;
 const MOST_LIVE: usize = 1 << 18;
 /// The same of a recording.
 const MOST_RECORDED: usize = 1 << 20;
-/// An interval is no wider than this: a minute.
+/// Maximum width of an interval: a minute.
 const WIDEST_NS: u64 = 60_000_000_000;
 
 const fn bits(level: usize) -> u32 {
@@ -81,7 +82,7 @@ impl Sums {
         }
     }
 
-    /// The newest instant that sums without events are of.
+    /// The newest instant with sums and without events.
     pub const fn alone_ns(&self) -> Option<u64> {
         self.alone_ns
     }
@@ -110,7 +111,7 @@ impl Sums {
     }
 }
 
-/// Columns that totals are made from: to within so small a part of a stretch at its ends, where slices are as narrow.
+/// Columns of a total: its resolution at the ends of a stretch, for slices as narrow as that.
 const FINE: usize = 256;
 
 #[cfg(test)]

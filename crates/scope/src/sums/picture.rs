@@ -29,7 +29,7 @@ pub fn part_of(n: u64, part: f64) -> u64 {
     (n as f64 * part.clamp(0.0, 1.0)).round() as u64
 }
 
-/// The classes of a picture that each cell of the kernel's is in: the first place and the last on the axis.
+/// The classes of a picture for each cell of the kernel's: the first and the last position on the axis.
 pub struct Raster {
     places: Vec<(f64, f64)>,
     classes: usize,
@@ -66,7 +66,8 @@ impl Raster {
         cells
     }
 
-    /// Adds a part of some times to a column. A cell that is higher than a class is divided among those it covers, and none is lost.
+    /// Adds a part of some times to a column. A cell that covers several classes is divided among them, without
+    /// loss.
     pub fn add(&self, times: &Cells, part: f64, into: &mut [u32]) {
         for (at, n) in times.iter() {
             let (n, Some((low, high))) = (part_of(n, part), self.places.get(usize::from(at))) else { continue };

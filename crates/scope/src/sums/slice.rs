@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Cells(Vec<(u16, u64)>);
 
 impl Cells {
-    /// Adds these. Returns how many cells more there are.
+    /// Adds these. Returns the number of new cells.
     fn add(&mut self, cells: impl Iterator<Item = (u16, u64)>) -> usize {
         let before = self.0.len();
         // outside data may hold any value
@@ -64,7 +64,7 @@ pub struct Counted {
 pub struct Slice {
     /// Begin of the interval; of several, the first.
     pub from_ns: u64,
-    /// Until when; of several the last.
+    /// End of the interval; of several, the last.
     pub to_ns: u64,
     /// The longest interval in it, nanoseconds.
     pub interval_ns: u64,
@@ -119,7 +119,7 @@ impl Slice {
         }
     }
 
-    /// Adds all that another has.
+    /// Adds all data of another.
     pub(super) fn merge(&mut self, other: &Self) {
         if self.to_ns == 0 {
             (self.from_ns, self.to_ns) = (other.from_ns, other.to_ns);
@@ -150,7 +150,7 @@ impl Slice {
         self.to_ns.saturating_sub(self.from_ns).max(1_000_000) as f64 / 1e9
     }
 
-    /// The time to a hop that was measured most often, and from which hop.
+    /// The most frequently measured time to a hop, with its first hop.
     pub fn latency_to(&self, to: Hop) -> Option<(Hop, Percentiles)> {
         let pairs = self.pairs.iter().filter(|((_, end), _)| *end == to);
         let ((from, _), cells) = pairs.max_by_key(|(_, cells)| cells.n())?;

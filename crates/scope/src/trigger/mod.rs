@@ -30,7 +30,8 @@ pub enum Edge {
 /// The trigger condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// The time from one hop to a later one, nanoseconds; "just before" is the journey before in the same flow.
+    /// The time from one hop to a later one, nanoseconds; "just before" is the previous journey in the same
+    /// flow.
     Latency {
         /// First hop.
         from: Hop,
@@ -136,7 +137,7 @@ pub struct Capture {
     pub from_ns: u64,
     /// Last instant of the window.
     pub to_ns: u64,
-    /// The [key](crate::Lifeline::key) of the journey that did it, if one did.
+    /// The [key](crate::Lifeline::key) of the journey that caused it, if any.
     pub journey: Option<u64>,
     /// The cause, in words: `hop(dev.recv,app.recv) = 4.02 ms`.
     pub because: String,

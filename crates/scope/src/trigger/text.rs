@@ -17,7 +17,7 @@ use std::fmt;
 /// The reason why a text is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
-    /// Neither is it in the words of a filter.
+    /// The text is no valid filter expression either.
     #[error("{0}")]
     Filter(#[from] magscope_core::filter::FilterError),
     /// A number with a unit is required there.
@@ -33,7 +33,7 @@ pub enum TriggerError {
 }
 
 impl Condition {
-    /// Reads a condition; `None` of an empty text.
+    /// Parses a condition; `None` for an empty text.
     pub fn parse(text: &str) -> Result<Option<Self>, TriggerError> {
         let text = text.trim();
         let condition = match text {
@@ -58,13 +58,13 @@ fn hit(text: &str) -> Option<&str> {
     (word == "hit" && !name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// A latency or a signal with an edge; `None` where it is something else.
+/// A latency or a signal with an edge; `None` for other text.
 fn measured(text: &str) -> Result<Option<Condition>, TriggerError> {
     let place = |word: &str| text.find(word).map(|at| (at, word.len()));
     let words = [" rises ", " falls ", " slope ", ">", "<"];
     let Some((at, len)) = words.iter().find_map(|word| place(word)) else { return Ok(None) };
     let (left, word, right) = (text[..at].trim(), text[at..at + len].trim(), text[at + len..].trim());
-    // `>=` and everything joined by `and` is a filter's.
+    // `>=` and all text joined by `and` is a filter's.
     if right.starts_with('=') || right.contains(" and ") || right.contains(" or ") {
         return Ok(None);
     }
@@ -112,7 +112,7 @@ pub(crate) fn number(text: &str, unit: Unit) -> Result<f64, TriggerError> {
     factor.map(|(_, factor, _)| value * factor).ok_or_else(bad)
 }
 
-/// A value in the largest unit that keeps it short; reads back as the same.
+/// A value in the largest unit that keeps it short; parsing it gives the same value.
 pub(crate) fn written(value: f64, unit: Unit) -> String {
     let fits = |(_, factor, units): &&(&str, f64, &[Unit])| {
         units.contains(&unit) && value.abs() >= *factor && (value / factor * 1e3).fract() == 0.0

@@ -14,9 +14,9 @@ use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of captured windows; the oldest is evicted.
 pub const MOST_CAPTURES: usize = 64;
-/// Windows that wait for their end at a time. A hit beyond that counts, and has no window of its own.
+/// Maximum number of windows that wait for their end. A hit beyond that counts, without a window of its own.
 pub const MOST_OPEN: usize = 16;
-/// Flows whose value just before is remembered; beyond it that memory starts afresh.
+/// Maximum number of flows with a stored previous value; beyond it the table restarts empty.
 const MOST_FLOWS: usize = 1 << 14;
 
 /// A window and the journeys in it.
@@ -36,7 +36,7 @@ pub struct Watch {
     matches: u64,
     fired: u64,
     last_ns: Option<u64>,
-    /// Matches still to be left out.
+    /// Number of matches still to skip.
     skip: u64,
     stopped: bool,
     open: Vec<Capture>,
@@ -138,12 +138,12 @@ impl Watch {
         self.value(channel, edge, (node, sample.flow), (sample.time_ns, value))
     }
 
-    /// A signal of everything has a new value.
+    /// A signal of all traffic has a new value.
     pub fn signal(&mut self, channel: Channel, at_ns: u64, value: f64) -> bool {
         self.value_of(0, channel, at_ns, value)
     }
 
-    /// A signal of a recording has a new value; "just before" is the one before of the same recording.
+    /// A signal of a recording has a new value; "just before" is the previous one of the same recording.
     pub fn value_of(&mut self, node: u16, channel: Channel, at_ns: u64, value: f64) -> bool {
         match self.settings.condition {
             Some(Condition::Signal { channel: wanted, edge }) if wanted == channel => {
@@ -153,7 +153,7 @@ impl Watch {
         }
     }
 
-    /// The signal it waits for, if that is one of everything and not of a connection.
+    /// The signal of its condition, if that is one of all traffic and not of a connection.
     pub fn wants(&self) -> Option<Channel> {
         match self.settings.condition {
             Some(Condition::Signal { channel, .. }) if !channel.is_of_connection() => Some(channel),

@@ -38,7 +38,7 @@ impl fmt::Display for KeyMapError {
 impl KeyMap {
     /// The map that is built in.
     pub fn built_in() -> Self {
-        // A test reads it; if it were wrong there would be no key, and Ctrl-C is none of the map's.
+        // A test parses it. After an error there would be no keys, and Ctrl-C is not part of the map.
         Self::parse(BUILT_IN).unwrap_or_else(|_| KeyMap { by_chord: HashMap::new(), order: Vec::new() })
     }
 
@@ -74,7 +74,7 @@ impl KeyMap {
         self.order.iter().filter(|(_, other)| other.name == command.name).map(|(chord, _)| *chord)
     }
 
-    /// The chords of a command as the help shows them: `↑ k`; empty where it has none.
+    /// The chords of a command in the notation of the help: `↑ k`; empty without any.
     pub fn shown(&self, command: &Command) -> String {
         let chords: Vec<_> = self.chords(command).map(|chord| chord.to_string()).collect();
         chords.join(" ")

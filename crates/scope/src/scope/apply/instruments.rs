@@ -25,7 +25,7 @@ impl Scope {
         self.view.channel = self.view.channel.min(self.view.channels.len().saturating_sub(1));
     }
 
-    /// Changes the axis of the chosen loadline, given its units a division as they are now.
+    /// Changes the axis of the chosen loadline, from its current units per division.
     pub(super) fn vertical(&mut self, change: impl FnOnce(&mut Vertical, f64)) {
         let line = self.loadlines(64).into_iter().nth(self.view.channel);
         let Some(line) = line else {
@@ -37,7 +37,7 @@ impl Scope {
         }
     }
 
-    /// The next step of 1, 2, 5 for units a division.
+    /// The next step of 1, 2, 5 for units per division.
     pub(super) fn vertical_scale(&mut self, by: i8) {
         self.vertical(|vertical, per_division| {
             let mut scale = Steps::near(per_division);

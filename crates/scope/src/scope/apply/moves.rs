@@ -77,8 +77,8 @@ impl Scope {
         self.overlay_again();
     }
 
-    /// Chooses the scales by one second of data: that of time so that nine of ten journeys fit, those of loadlines so that they
-    /// fill their height; and shows the busiest flow.
+    /// Sets the scales by one second of data: time so that nine of ten journeys fit, loadlines so that they
+    /// fill their height. Also shows the busiest flow.
     pub(super) fn autoset(&mut self) {
         self.view.timebase_fixed = false;
         for shown in &mut self.view.channels {
@@ -99,7 +99,7 @@ impl Scope {
             }
             _ => "timebase and scales chosen anew",
         };
-        // The picture's own journey may be one of the slowest: it is not to choose the scale.
+        // The picture's own journey may be one of the slowest: it must not determine the scale.
         if let Some(timebase) = timebase {
             self.horizon.scale(timebase);
             self.view.timebase_fixed = true;

@@ -1,6 +1,6 @@
 //! Scales in steps of 1, 2, 5.
 
-/// Units a division: 1, 2 or 5 times a power of ten.
+/// Units per division: 1, 2 or 5 times a power of ten.
 pub struct Steps {
     lead: usize,
     power: i32,

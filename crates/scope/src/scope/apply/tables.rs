@@ -37,7 +37,8 @@ impl Scope {
         }
     }
 
-    /// The hop that each row of the room of hops leads to, none for the whole journey: journeys' rows, then those of the kernel's sums.
+    /// The hop of each row of the room of hops, `None` for the complete journey: journeys' rows, then those of
+    /// the kernel's sums.
     fn hop_rows(&self) -> Vec<Option<Hop>> {
         let (journeys, sums) = (self.heat_map(1, 1, &(0..0)), self.sum_map(1, 1, &(0..0)).map);
         journeys.rows.iter().chain(&sums.rows).map(|row| row.pair.map(|(_, to)| to)).collect()
