@@ -45,7 +45,8 @@ fn correlate(batches: &[Batch]) -> usize {
     journeys + done.len()
 }
 
-/// A record of 32 bytes an event: time, flow, sequence number, length, identification, hop, protocol, and room.
+/// A record of 32 bytes per event: time, flow, sequence number, length, identification, hop, protocol, and
+/// padding.
 fn dump(batches: &[Batch], path: &str) -> io::Result<usize> {
     let mut file = BufWriter::new(std::fs::File::create(path)?);
     for event in batches.iter().flat_map(|batch| &batch.events) {

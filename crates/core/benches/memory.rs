@@ -11,7 +11,7 @@ use magscope_core::{Batch, Event, Hop};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-/// Flows that the journeys are spread over, where they are on many.
+/// Number of flows that the journeys are spread over, in the case of many.
 const MANY: u32 = 200;
 
 fn flow(id: u64, proto: Proto, n: u32, receives: bool) -> Flow {

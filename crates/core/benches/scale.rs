@@ -25,13 +25,13 @@ use std::time::Duration;
 
 /// Events per second from each host.
 const RATE: u64 = 1_000;
-/// Batches a second from each host, each with a reading of its clocks.
+/// Batches per second from each host, each with a reading of its clocks.
 const BATCHES: u64 = 10;
 
 /// Instant at which the generator begins, nanoseconds.
 const BEGIN_NS: u64 = 1_000_000_000;
 
-/// A host's batches, made before.
+/// A host's batches, generated in advance.
 struct Host {
     info: NodeInfo,
     batches: VecDeque<Batch>,
@@ -87,7 +87,7 @@ fn world(hosts: u64, tree: bool, all: u64) -> Vec<Host> {
             let IpAddr::V4(ip) = at.ip() else { unreachable!("the generator has no other") };
             SocketAddr::from((Ipv4Addr::new(10, (number >> 8) as u8, number as u8, ip.octets()[3]), at.port()))
         };
-        // Threads of one host that read for different neighbours are different ones.
+        // Threads of one host that read for different neighbours are distinct.
         let threads = number as u32 * 1_000;
         let (mut of, mut batch, mut more) = (HashMap::new(), Batch::default(), true);
         while more {

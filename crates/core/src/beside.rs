@@ -90,7 +90,7 @@ impl Beside {
         })
     }
 
-    /// The hits of custom probes that saw this journey's bytes, each with its recording, in order of time.
+    /// The hits of custom probes with this journey's bytes, each with its recording, in order of time.
     pub fn hits_of(&self, journey: &Journey) -> Vec<(u16, ProbeHit)> {
         let hit =
             |(node, kept): (u16, &Kept)| if let Kept::Hit(hit) = kept { Some((node, *hit)) } else { None };
@@ -115,7 +115,7 @@ impl Beside {
 /// The reason why a record belongs to a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tie {
-    /// The bytes that it saw are the journey's.
+    /// The record's bytes are the journey's.
     Bytes,
     /// It has the flow within the journey's time, but no bytes: it may belong to a neighbour.
     Time,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A change of the capture while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Before this everything was as before, `CLOCK_MONOTONIC`.
+    /// Before this instant the change had no effect, `CLOCK_MONOTONIC`.
     pub from_ns: u64,
     /// After this instant the change is complete.
     pub to_ns: u64,

@@ -64,7 +64,7 @@ pub struct Comparison {
     pub confidence: f64,
     /// Captures per side that an interval requires.
     pub least_runs: usize,
-    /// Figures that were compared: each has its part of the permitted error.
+    /// Number of compared figures: each has its part of the permitted error.
     pub compared: usize,
     /// Each protocol separately.
     pub protocols: Vec<Protocol>,
@@ -75,9 +75,9 @@ pub struct Comparison {
 pub struct Summary {
     /// Number of captures.
     pub runs: u64,
-    /// Host name; of several that of the first.
+    /// Host name; of several, that of the first.
     pub host: String,
-    /// Kernel release; of several that of the first.
+    /// Kernel release; of several, that of the first.
     pub kernel: String,
     /// From the first event to the last, nanoseconds; summed over captures.
     pub duration_ns: u64,
@@ -99,7 +99,7 @@ pub struct Protocol {
     pub proto: Proto,
     /// Of the common hops, the first and the last that most journeys of both passed; `None` without journeys.
     pub way: Option<(Hop, Hop)>,
-    /// The time from the one to the other, of those journeys.
+    /// The time from the first to the last, of those journeys.
     pub total: Measured,
     /// Measured journeys that began or ended at another hop: their steps are counted, their totals are not.
     pub other_ways: Vec<OtherWay>,
@@ -140,9 +140,9 @@ pub struct Step {
 /// Figures of one time in both captures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// Journeys in A that have it.
+    /// Journeys in A with this time.
     pub n_a: u64,
-    /// Journeys in B that have it.
+    /// Journeys in B with this time.
     pub n_b: u64,
     /// The median.
     pub p50: Quantile,

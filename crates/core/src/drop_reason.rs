@@ -26,7 +26,7 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
     ),
 ];
 
-/// The numbers that one kernel has for reasons that are clean-up: numbers differ from one release to another.
+/// One kernel's numbers of clean-up reasons: numbers differ between releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanUp {
     numbers: Vec<u32>,

@@ -22,7 +22,7 @@ pub struct Event {
     pub len: u32,
     /// Identity of the buffer for some microseconds: bits 6..38 of `skb->head`. 0 without one.
     pub skb: u32,
-    /// Interface index within the flow's network namespace; 0 where the hop has no device.
+    /// Interface index within the flow's network namespace; 0 if the hop has no device.
     pub ifindex: u32,
     /// Process, where [`Hop::knows_process`]; else 0.
     pub tgid: u32,
@@ -36,14 +36,14 @@ pub struct Event {
     pub detail: u32,
     /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
     pub record: u32,
-    /// The CPU it happened on.
+    /// The CPU of the event.
     pub cpu: u16,
     /// IPv4 identification of the packet (first segment of a super-packet); of an IPv6 fragment the low half of its
     /// own; 0 for other IPv6.
     pub ip_id: u16,
-    /// Segments in a super-packet; 1 for a plain packet; 0 where there is no packet.
+    /// Segments in a super-packet; 1 for a plain packet; 0 without a packet.
     pub segs: u16,
-    /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128); 0 where there is no TCP packet.
+    /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128); 0 without a TCP packet.
     pub tcp_flags: u8,
     /// Time to live (IPv4) or hop limit (IPv6); 0 if the hop has no IP header.
     pub ttl: u8,
@@ -67,14 +67,14 @@ impl EventFlags {
     /// Recorded at the return of the call, not at its start: the process had already finished with the layers
     /// below.
     pub const AT_RETURN: Self = Self(2);
-    /// The read only looked (`MSG_PEEK`); the bytes will be read again.
+    /// The read only peeked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(4);
     /// At `udp.recv` and `skb.drop`: a sampler leaves out the flow of this datagram. The event exists because
     /// its socket serves other flows too, and their order requires all arrivals. See [`Event::is_for_order`].
     pub const ORDER: Self = Self(4);
     /// The packet is a fragment other than the first, so ports are unknown.
     pub const FRAGMENT: Self = Self(8);
-    /// The range was cut: the header could not be read whole.
+    /// The range was cut: the header could not be read completely.
     pub const PARTIAL: Self = Self(16);
     /// More fragments follow. Without [`EventFlags::FRAGMENT`] this is the first.
     pub const MORE: Self = Self(32);

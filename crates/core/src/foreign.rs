@@ -23,7 +23,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if text.contains(is_unsafe) { text.replace(is_unsafe, "\u{fffd}").into() } else { text.into() }
 }
 
-/// The same, of text with lines.
+/// The same for text with lines.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| c != '\n' && is_unsafe(c);
     if text.contains(is_unsafe) { text.replace(is_unsafe, "\u{fffd}").into() } else { text.into() }
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Puts the dirty text into every string that is called `name` here; returns how many.
+    /// Writes the unsafe text into every string with this name; returns their number.
     fn soil(value: &mut Value) -> usize {
         match value {
             Value::String(text) if text == "name" => {

@@ -18,17 +18,17 @@ use std::time::Duration;
 pub struct GeneratorOptions {
     /// Connections and pairs of UDP sockets; every fourth is UDP. At least 1.
     pub flows: u32,
-    /// Events in all, to within those of one message.
+    /// Total number of events, to within those of one message.
     pub events: u64,
     /// Events per second of event time.
     pub events_per_s: u64,
-    /// Events a batch, to within those of one message.
+    /// Events per batch, to within those of one message.
     pub batch_events: usize,
     /// Bytes of the largest message; the smallest have 64.
     pub max_message_bytes: u32,
     /// Every n-th TCP packet is lost on the wire once and sent again; 0 never.
     pub lose_every: u32,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -243,7 +243,7 @@ impl Generator {
         line
     }
 
-    /// The reader wakes in half of all reads; in the others it was busy.
+    /// The reader wakes for half of all reads; for the others it was busy.
     fn read(&mut self, batch: &mut Batch, call: Event) {
         let by = Event { tgid: 200, tid: 200, ..call };
         if self.random() & 1 == 0 {

@@ -32,7 +32,7 @@ pub struct PayloadHead {
 }
 
 impl PayloadHead {
-    /// Lines of 16 bytes, each as hexadecimal digits and as what of it is ASCII; never a control character.
+    /// Lines of 16 bytes, each in hexadecimal and as ASCII where printable; never a control character.
     pub fn dump(&self) -> Vec<String> {
         let line = |(at, bytes): (usize, &[u8])| {
             let mut hex = String::with_capacity(48);

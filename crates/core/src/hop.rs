@@ -63,13 +63,13 @@ macro_rules! hops {
 }
 
 hops! {
-    /// A process handed bytes to a socket (`inet_sendmsg`).
+    /// A process passed bytes to a socket (`inet_sendmsg`).
     1 AppSend "app.send" Tx Socket;
     /// TCP added bytes to its send queue (`tcp_sendmsg_locked`).
     2 TcpSend "tcp.send" Tx Transport;
     /// UDP built a datagram (`udp_sendmsg`).
     3 UdpSend "udp.send" Tx Transport;
-    /// TCP handed a segment down (`__tcp_transmit_skb`).
+    /// TCP passed a segment down (`__tcp_transmit_skb`).
     4 TcpXmit "tcp.xmit" Tx Transport;
     /// IP made a packet (`ip_local_out`, netfilter `LOCAL_OUT`).
     5 IpOut "ip.out" Tx Ip;
@@ -122,7 +122,7 @@ hops! {
     40 SchedSwitched "sched.switched" Off Sched;
 }
 
-/// Number of rungs a full ladder has: the hops on a packet's path, `app.send` to `app.recv`.
+/// Number of levels of a full ladder: the hops on a packet's path, `app.send` to `app.recv`.
 pub const PATH_HOPS: usize = 19;
 
 impl Hop {
@@ -156,7 +156,7 @@ impl fmt::Display for Hop {
     }
 }
 
-/// A name that is no hop. Carries the nearest name there is.
+/// A name that is no hop, with the nearest valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no hop is called `{name}`; the nearest is `{nearest}` (`magnet-scope hops` lists them all)")]
 pub struct UnknownHop {

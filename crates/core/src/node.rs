@@ -16,7 +16,7 @@ pub enum Backend {
     Fentry,
     /// A trampoline at a function's return.
     Fexit,
-    /// A netfilter link, one a network namespace and family.
+    /// A netfilter link, one per network namespace and family.
     Netfilter,
     /// A program at a cgroup's socket ingress.
     CgroupSkb,
@@ -26,7 +26,7 @@ pub enum Backend {
     KprobeMulti,
     /// A breakpoint at a function.
     Kprobe,
-    /// Events made by a generator, not by a kernel.
+    /// Events of a generator, not of a kernel.
     Generator,
 }
 
@@ -64,7 +64,7 @@ pub enum Service {
         /// Name of the tracepoint, function or hook.
         #[serde(deserialize_with = "crate::foreign::text")]
         point: String,
-        /// A limit worth saying, empty if there is none.
+        /// A limitation, empty without one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         #[serde(deserialize_with = "crate::foreign::text")]
         note: String,
@@ -79,12 +79,12 @@ pub enum Service {
     },
 }
 
-/// The table of hops and how each is served: what can and what cannot be concluded from a capture.
+/// The table of hops and their services: the basis of all conclusions from a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// One row per hop, in the order of [`Hop::ALL`].
     pub hops: Vec<HopService>,
-    /// Abilities that the capture does without.
+    /// Abilities that the capture lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -103,15 +103,15 @@ pub enum Ability {
     Pcap,
     /// Sampling by flow and by hop.
     Sampling,
-    /// Sums that the kernel makes in place of records.
+    /// Sums of the kernel in place of records.
     Sums,
-    /// Probes that a person names.
+    /// User-defined probes.
     CustomProbes,
     /// The kernel's reasons for dropping packets.
     DropReasons,
     /// Threads that an epoll wakes, attributed to the socket.
     EpollWakeUps,
-    /// Times read from the TSC itself.
+    /// Times read directly from the TSC.
     Tsc,
 }
 
@@ -146,7 +146,7 @@ impl Ability {
         }
     }
 
-    /// The missing function without it.
+    /// The effect of its absence.
     pub const fn consequence(self) -> &'static str {
         match self {
             Self::Payload => "`--snap` is refused",
@@ -169,7 +169,7 @@ impl fmt::Display for Ability {
     }
 }
 
-/// An ability that this kernel does not give.
+/// An ability that this kernel does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The ability.
@@ -237,18 +237,18 @@ pub struct Several {
     /// The clock relation between them.
     #[serde(flatten)]
     pub across: Across,
-    /// Which of them each network namespace is of.
+    /// The host of each network namespace.
     pub hosts: Vec<HostOf>,
 }
 
 impl Several {
-    /// The host that a network namespace is of.
+    /// The host of a network namespace.
     pub fn host_of(&self, netns: u32) -> Option<&str> {
         self.hosts.iter().find(|of| of.netns == netns).map(|of| of.host.as_str())
     }
 }
 
-/// Which host a network namespace is of.
+/// The host of a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOf {
     /// Number of the namespace in this recording.
@@ -258,7 +258,7 @@ pub struct HostOf {
     pub host: String,
 }
 
-/// A reason for which this kernel drops packets: numbers differ from one release to another.
+/// A drop reason of this kernel: numbers differ between releases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReason {
     /// Number in the kernel's `enum skb_drop_reason`.
@@ -282,13 +282,13 @@ pub struct NodeInfo {
     pub boot_id: String,
     /// Possible CPUs.
     pub cpus: u32,
-    /// The clock that events carry.
+    /// The events' clock.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub clock: String,
     /// Names of network namespaces.
     #[serde(default)]
     pub netns: Vec<NetnsName>,
-    /// Paths of the cgroups that were there when the capture began.
+    /// Paths of the cgroups that existed when the capture began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<CgroupName>,
     /// Initial omissions, in the syntax of the command line: `filter port = 443`, `sample flows 1/16`.
@@ -299,7 +299,7 @@ pub struct NodeInfo {
     /// requires ([`Event::is_for_order`](crate::Event::is_for_order)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tells_order: bool,
-    /// Probes that a person named; a hit carries its probe's place in this list.
+    /// User-defined probes; a hit has its probe's index in this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<CustomProbe>,
     /// The kernel's names of its drop reasons.
@@ -329,7 +329,7 @@ impl NodeInfo {
         }
     }
 
-    /// The name of a network namespace, or its number where it has none.
+    /// The name of a network namespace, or its number without a name.
     pub fn netns_name(&self, netns: u32) -> String {
         let named = self.netns.iter().find(|n| n.netns == netns);
         named.map_or_else(|| format!("netns:{netns}"), |n| n.name.clone())

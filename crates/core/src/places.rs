@@ -8,10 +8,10 @@ use crate::flow::FlowId;
 use crate::hash::Map;
 use crate::hop::Hop;
 
-/// Flows, sockets and threads remembered, each; beyond, that memory starts afresh.
+/// Maximum number of stored flows, of sockets and of threads; beyond it the table restarts empty.
 const MAX_KNOWN: usize = 1 << 16;
 
-/// Remembers where flows, sockets and threads are. Bounded.
+/// The namespaces of flows, sockets and threads. Bounded.
 #[derive(Debug, Default)]
 pub struct Places {
     flows: Map<FlowId, u32>,

@@ -142,7 +142,7 @@ impl Sampled {
         (kept, sampled)
     }
 
-    /// The same of all of them.
+    /// The same for all of them.
     pub fn overall(&self, hop: Hop) -> (u64, u64) {
         self.hops[hop as usize % HOPS].last.map_or((0, 0), |last| (last.kept, last.sampled))
     }

@@ -9,7 +9,7 @@ pub mod strip;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Latencies beyond this are counted as this: 100 s, nanoseconds.
+/// Maximum latency, 100 s, in nanoseconds; longer ones count as this.
 const MAX_NS: u64 = 100_000_000_000;
 
 /// The distribution of the time between two hops, to two significant digits. Mergeable, so that threads and
@@ -41,7 +41,7 @@ pub struct Quantiles {
 /// Count of a distribution between two powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The largest of them is at most this, and more than half of it.
+    /// Upper bound of the bucket: its largest time is at most this, and more than half of it.
     pub at_most: u64,
     /// Count.
     pub n: u64,
@@ -73,7 +73,7 @@ impl HopPairStats {
         }
     }
 
-    /// Counts `n` latencies of the same length, nanoseconds.
+    /// Counts `n` equal latencies, nanoseconds.
     pub fn record_n(&mut self, ns: u64, n: u64) {
         self.longest_ns = if n > 0 { self.longest_ns.max(ns) } else { self.longest_ns };
         if let Some(histogram) = &mut self.histogram {
@@ -96,12 +96,12 @@ impl HopPairStats {
         })
     }
 
-    /// Memory it has now, bytes.
+    /// Current memory, bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.histogram.as_ref().map_or(0, |h| h.distinct_values() * size_of::<u64>())
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
@@ -115,7 +115,7 @@ impl HopPairStats {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
-    /// The value that a share `q` of them (0 to 1) does not exceed, nanoseconds; 0 if there are none.
+    /// The value that a fraction `q` of them (0 to 1) does not exceed, nanoseconds; 0 without any.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.histogram
             .as_ref()
@@ -186,7 +186,7 @@ impl HopRate {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: Self) {
         self.events += other.events;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -203,7 +203,7 @@ impl HopRate {
     }
 }
 
-/// `count` a second over `span_ns`; 0 over no time.
+/// `count` per second over `span_ns`; 0 over no time.
 pub(crate) fn per_second(count: u64, span_ns: u64) -> f64 {
     if span_ns == 0 { 0.0 } else { count as f64 * 1e9 / span_ns as f64 }
 }

@@ -5,7 +5,7 @@
 
 /// A time's step gives it to within one sixteenth of its value.
 pub const STEP_BITS: u32 = 4;
-/// Longer times are counted as this: 100 s, nanoseconds.
+/// Longer times count as this: 100 s, nanoseconds.
 pub const LONGEST_NS: u64 = 100_000_000_000;
 
 /// Upper bounds for monitors, nanoseconds: 1 µs to 10 s, three per power of ten. Longer times exceed all of
@@ -49,9 +49,9 @@ pub const fn longest(step: usize) -> u64 {
     let (row, place) = ((step >> STEP_BITS) as u32, step as u64 & ((1 << STEP_BITS) - 1));
     match row {
         0 => place,
-        // beyond all times that there are
+        // beyond all possible times
         61.. => u64::MAX,
-        // the last of all ends where numbers do
+        // the last one ends at the maximum of the type
         _ => (((1 << STEP_BITS) + place + 1) << (row - 1)).wrapping_sub(1),
     }
 }
@@ -66,7 +66,7 @@ pub fn bounds_below(ns: u64) -> usize {
     BOUNDS_NS.partition_point(|bound| *bound < ns)
 }
 
-/// The cell that a time is counted in.
+/// The cell of a time.
 pub fn cell(ns: u64) -> usize {
     let ns = ns.min(LONGEST_NS);
     step(ns) + bounds_below(ns)
@@ -76,7 +76,7 @@ pub fn cell(ns: u64) -> usize {
 pub fn of_cell(cell: usize) -> Option<(usize, usize)> {
     (0..=BOUNDS_NS.len().min(cell)).map(|below| (cell - below, below)).find(|(step, below)| {
         let first = bounds_below(shortest(*step));
-        // at most one bound is within a step
+        // a step contains at most one bound
         first == *below || first + 1 == *below && BOUNDS_NS[first] < longest(*step)
     })
 }
@@ -94,8 +94,8 @@ pub fn told(cell: u16) -> u64 {
     range_of_cell(usize::from(cell)).map_or(0, |(_, most)| most.min(LONGEST_NS))
 }
 
-/// The time that a part of those counted does not exceed, by the nearest rank and at most a sixteenth too long. The cells in order, with how many are
-/// in each; 0 where there are none.
+/// The time that a part of those counted does not exceed, by the nearest rank and at most a sixteenth too long.
+/// The input is the cells in order, with their counts. 0 without any.
 pub fn quantile(cells: impl Iterator<Item = (u16, u64)> + Clone, part: f64) -> u64 {
     let n = cells.clone().fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
     let rank = ((part * n as f64).ceil() as u64).clamp(1, n.max(1));
@@ -125,7 +125,7 @@ mod tests {
     fn cells_follow_each_other_too_and_a_bound_ends_one() {
         let mut next_ns = 0;
         for at in 0..cell(LONGEST_NS) {
-            // not every number is a cell's: where a bound is the last time of a step, one is left out
+            // some numbers are no cell's: one is unused where a bound is the last time of a step
             let Some((least, most)) = range_of_cell(at) else { continue };
             assert_eq!((least, cell(least), cell(most)), (next_ns, at, at));
             next_ns = most + 1;

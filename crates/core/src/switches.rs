@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Switches of one CPU, within one window or over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Begin of the window, nanoseconds from the first one's; 0 over all of them.
+    /// Begin of the window, nanoseconds from the first one's; 0 for the total.
     pub from_ns: u64,
     /// The CPU.
     pub cpu: u16,

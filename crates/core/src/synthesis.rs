@@ -40,14 +40,14 @@ pub enum Sum {
     Flow(FlowId),
     /// Calls by the processes of a cgroup.
     Cgroup(u64),
-    /// Packets that were dropped for this reason, in the kernel's number.
+    /// Packets dropped for this reason, by the kernel's number.
     Reason(u32),
-    /// Packets or calls for which there was no room in the kernel's map of the last three.
+    /// Packets or calls beyond the capacity of the kernel's map of the last three.
     Rest,
 }
 
 impl Sum {
-    /// The numbers that it has in files.
+    /// Its numbers in files.
     pub const fn numbers(self) -> (u8, u64) {
         match self {
             Self::Since(hop) => (0, hop as u64),

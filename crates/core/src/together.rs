@@ -171,9 +171,9 @@ impl<'s> Walker<'s> {
         };
         let node = at as u16;
         let lane = &mut self.lanes[at];
-        // Quiet hosts are waited for when all of them are: else each would keep the others waiting in turn.
+        // Quiet hosts are waited for if all of them are: otherwise each would delay the others in turn.
         let patience = if self.quiet > self.order.len() { self.patience } else { Duration::ZERO };
-        // the last batch's was another source's
+        // the last batch was of another source
         self.batch.watermark_ns = 0;
         if lane.source.next(&mut self.batch, patience)? == Progress::End {
             lane.correlator.finish(&mut self.done);
@@ -221,7 +221,8 @@ impl<'s> Walker<'s> {
         Ok(Progress::More)
     }
 
-    /// Lets held journeys of a node go, the first first, as long as they may: by node, journey, and how many are held.
+    /// Outputs held journeys of a node in order, as long as the clocks permit: by node, journey, and number
+    /// held.
     fn release(&mut self, at: usize, may: impl Fn(u16, &Journey, usize) -> bool) {
         let node = at as u16;
         while let Some(lane) = self.lanes.get_mut(at)
@@ -290,7 +291,7 @@ fn newest(batch: &Batch) -> Option<u64> {
 /// Moves the times of a batch to those of recording 0. One shift for all of it, so that differences do not
 /// change.
 fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
-    // 0 and the last of all are no time
+    // 0 and the maximum are no valid times
     let watermark_ns = Some(batch.watermark_ns).filter(|ns| !matches!(ns, 0 | &u64::MAX));
     // A batch can hold losses without events, or only the kernel's sums.
     let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
@@ -372,7 +373,7 @@ mod tests {
             synthesised: 1,
         };
         let line = Unaligned { to_utc_ns: vec![0, 500] };
-        // A recording without any event has no watermark, and the last batch of one has the last of all.
+        // A recording without events has no watermark, and the last batch of one has the maximum.
         for watermark_ns in [0, u64::MAX] {
             let change = Change { from_ns: 1_000, to_ns: 1_001, what: "detail histograms".to_owned() };
             let batch = Batch { counts: vec![count], changes: vec![change], watermark_ns, ..Batch::default() };

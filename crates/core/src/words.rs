@@ -3,8 +3,8 @@
 /// Maximum length of a word that is compared completely: an absurdly long argument costs no time.
 const LONGEST: usize = 32;
 
-/// The entry of `names` with the least edit distance from `typed`, cases aside; the first of several. `None` only if
-/// there are no names.
+/// The entry of `names` with the least edit distance from `typed`, ignoring case; the first of several. `None`
+/// only without names.
 pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = shown(typed).to_lowercase();
     names.into_iter().min_by_key(|name| edit_distance(name, &typed))

@@ -6,7 +6,7 @@ use magscope_core::blame::{Blame, Part};
 use magscope_core::{Event, Hop, HopSet, Proto};
 use proptest::prelude::*;
 
-/// A journey with these rungs, and the blame of it.
+/// A journey with these events, and its blame.
 fn blame(served: HopSet, rungs: &[(Hop, u64)]) -> Blame {
     let mut events: Vec<Event> = rungs
         .iter()
@@ -104,7 +104,7 @@ fn reads(time_ns: u64, tid: u32, socket: u64, asked_ago_ns: u32) -> Event {
     Event { detail: asked_ago_ns, ..event }
 }
 
-/// A name, what happened, and whose the time is.
+/// Name, scenario, and the part of the time.
 type Row = (&'static str, Vec<Event>, Vec<(Part, u64)>);
 
 #[test]
@@ -129,7 +129,7 @@ fn the_last_leg_by_what_the_reader_did() {
             vec![wake(5, 7, OTHER), run(40, 7), reads(60, 7, 70, 0)],
             vec![(cpu, 25), (own, 20)],
         ),
-        // and then it read something else first
+        // and then it read other data first
         (
             "epoll with two that are ready",
             vec![wake(5, 7, OTHER), run(40, 7), reads(50, 7, OTHER, 0), late],
@@ -159,7 +159,7 @@ fn a_busy_poll_is_the_readers_own_call() {
     events.push(reads(40, 7, 70, 0));
     let mine = correlate(coverage(), flows(Proto::UDP), events.clone()).0;
     assert_eq!(Blame::of(&mine[0], coverage()).unwrap().ns(Part::Reading), Some(25));
-    // in the busy poll of another thread it is not
+    // without the busy poll of another thread
     events.pop();
     events.push(reads(40, 8, 70, 0));
     let other = correlate(coverage(), flows(Proto::UDP), events).0;

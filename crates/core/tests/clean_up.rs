@@ -20,7 +20,7 @@ fn node() -> NodeInfo {
     NodeInfo { host: "one".to_owned(), drop_reasons, coverage, ..NodeInfo::default() }
 }
 
-/// A datagram that arrives, and that the kernel frees for this reason.
+/// A datagram that arrives and is freed by the kernel for this reason.
 fn freed(at_ns: u64, id: u16, skb: u32, reason: u32) -> Vec<Event> {
     let drop = Event { detail: reason, ..udp(Hop::SkbDrop, at_ns + 80, SERVER, id, skb, 100) };
     [down(at_ns, id, 1, 100), up(at_ns + 50, id, skb, 100), vec![drop]].concat()

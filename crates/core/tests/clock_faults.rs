@@ -197,7 +197,7 @@ fn no_instant_beside_a_step_is_wrong() {
         let mut random = Random(seed ^ 0x57e9);
         let mut settings = switch(&mut random);
         let at = (random.between(0.2, 0.8) * SECOND as f64) as i64;
-        // A's own readings name the instants: set back it would name two of them alike.
+        // A's own readings name the instants: after a set back, one reading would name two instants.
         let on_a = random.chance(0.3);
         let back = !on_a && random.chance(0.7);
         let by = random.magnitude(3e5, 1e9) as i64;

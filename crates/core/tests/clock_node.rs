@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 const SECOND: u64 = 1_000_000_000;
-/// Samples are so far apart, and so much more or less.
+/// Mean distance of samples, and its variation.
 const EVERY_NS: u64 = 100_000_000;
 const JITTER_NS: u64 = 25_000_000;
 
@@ -34,7 +34,7 @@ enum Happening {
     /// R, MONOTONIC and REALTIME stop for this time; BOOTTIME continues, and REALTIME is corrected at the
     /// wake-up.
     Suspend(u64),
-    /// Counted by something else from now on: R jumps ahead by this.
+    /// The clock source changes: R jumps ahead by this.
     Clocksource(u64),
     /// REALTIME is set ahead by this.
     Set(i64),
@@ -59,7 +59,7 @@ struct Node {
 }
 
 impl Node {
-    /// Happenings are at least four samples apart, and from the ends.
+    /// Events are at least four samples apart, and as far from the ends.
     fn new(random: &mut Random, happenings: &[Happening]) -> Self {
         let mut now = Clocks {
             t_ns: 0,
@@ -200,7 +200,7 @@ proptest! {
             prop_assert!(raw.ns.abs_diff(truth.raw_ns) <= raw.error_ns + ROUNDING_NS, "{raw:?}, truly {truth:?}");
             let back = clock.event_ns(truth.raw_ns).expect("amid samples");
             prop_assert!(back.ns.abs_diff(truth.monotonic_ns) <= back.error_ns + ROUNDING_NS, "{back:?}, truly {truth:?}");
-            // Near the instant at which it was set, or woke, either may be shown.
+            // Near a set or a wake-up, either value is valid.
             let near = |clocks: &Clocks| clocks.t_ns.abs_diff(t_ns) > 2 * EVERY_NS;
             if node.pieces.iter().skip(1).all(|(clocks, _)| near(clocks)) {
                 let shown = utc.utc_ns(truth.monotonic_ns).expect("amid samples");
@@ -273,7 +273,7 @@ proptest! {
             if t_ns == told_ns {
                 prop_assert_eq!(online.difference_ns(0, 1, nodes[0].at(t_ns).monotonic_ns), None);
             }
-            // now, lately, and long ago
+            // now, recently, and long ago
             for t_ns in [t_ns, t_ns.saturating_sub(EVERY_NS + JITTER_NS), random.below(t_ns + 1)] {
                 let (a, b) = (nodes[0].at(t_ns).monotonic_ns, nodes[1].at(t_ns).monotonic_ns);
                 let Some((difference_ns, half_width_ns)) = online.difference_ns(0, 1, a) else { continue };
@@ -312,7 +312,7 @@ fn one_jumps(random: &mut Random, jump_ns: u64, on_b: bool) -> [Node; 2] {
     nodes
 }
 
-/// Packets there and back, each with the true instant at which it is received.
+/// Packets in both directions, each with the true instant of its receipt.
 fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<Item = (u64, Crossing)> + 'a {
     (0..120).map(|i| {
         let t_ns = (nodes[0].end_ns - 1_000_000) * i / 120 + random.below(1_000);

@@ -31,7 +31,7 @@ fn a_packet_is_received_after_it_is_sent() {
     assert_eq!((there.kind, there.at_ns, there.value_ns), (Kind::Upper, 5_000, 1_030));
     let back = Constraint::b_to_a(7_000, 6_030, 0).unwrap();
     assert_eq!((back.kind, back.at_ns, back.value_ns), (Kind::Lower, 6_030, 970));
-    // An error widens, and what drifts during it rounds up to one nanosecond more.
+    // An error widens the bounds, and the drift during it rounds up to one nanosecond more.
     assert_eq!(Constraint::a_to_b(5_000, 6_030, 20).unwrap().value_ns, 1_051);
     assert_eq!(Constraint::b_to_a(7_000, 6_030, 20).unwrap().value_ns, 949);
     assert_eq!(Constraint::a_to_b(0, u64::MAX, 0), None);
@@ -78,7 +78,7 @@ fn states_say_what_is_known() {
     assert_eq!(Recorded::build([lower(1, 1), upper(2, 3)]).state(), State::Certified);
 }
 
-/// A thousand round trips a millisecond apart; `D` is `step_ns` more from the five hundredth on.
+/// A thousand round trips a millisecond apart; `D` increases by `step_ns` at the five hundredth.
 fn trips(step_ns: i64) -> Vec<Constraint> {
     let trip = |i: u64| {
         let difference = if i < 500 { 0 } else { step_ns };

@@ -40,7 +40,7 @@ fn in_a_kind_world_all_of_them_are_near() {
             let estimate = method.estimate(a).unwrap();
             assert!(estimate.abs_diff(d) < near_ns, "seed {seed}: {} is {} off", method.name(), estimate - d);
         }
-        // The hull's two lines are lines that the packets leave room for: ours are about all of those.
+        // The hull's two lines are consistent with the packets: our bounds cover all such lines.
         let (lower, upper) = hull.interval(a).unwrap();
         assert!(lower <= d && d <= upper);
         assert!(known.lower.unwrap() <= lower && upper <= known.upper.unwrap(), "{known:?} {lower} {upper}");
@@ -49,7 +49,8 @@ fn in_a_kind_world_all_of_them_are_near() {
 
 #[test]
 fn products_of_64_bits_do_not_last_for_hours() {
-    // Wrapped products cancel as long as their difference fits: some milliseconds of queueing times some hours do not.
+    // Wrapped products cancel as long as their difference fits, which fails for some milliseconds of queueing
+    // times some hours.
     let mut settings = Settings::quiet(20_000, 6 * 3_600 * SECOND);
     settings.jitter = [Jitter::Exponential { mean_ns: 2e6 }; 2];
     let mut broken = 0;

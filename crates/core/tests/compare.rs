@@ -14,7 +14,7 @@ struct Run {
     /// Additional delay of every message from this hop on, nanoseconds.
     later: Option<(Hop, u64)>,
     lose_every: u32,
-    /// A hop that is switched off.
+    /// A disabled hop.
     off: Option<Hop>,
     /// Waiting time for missing events, nanoseconds; 0: the default.
     wait_ns: u64,
@@ -60,7 +60,7 @@ fn read(side: &mut Side, info: &NodeInfo, hops: HopSet, run: Run) {
     }
 }
 
-/// Three captures of the same kind a side: the fewest that have an interval.
+/// Three similar captures per side: the minimum for an interval.
 fn compared(a: Run, b: Run) -> Comparison {
     let three = |run: Run| [0, 100, 200].map(|more| Run { seed: run.seed + more, ..run });
     several(&three(a), &three(b))
@@ -79,7 +79,7 @@ fn several(a: &[Run], b: &[Run]) -> Comparison {
     compare(&side(a), &side(b))
 }
 
-/// Runs of the same thing that yet differ: each is slower at one hop by so much, nanoseconds.
+/// Different runs of the same system: each is slower at one hop by this, nanoseconds.
 fn runs(seed: u64, noise_ns: &[u64]) -> Vec<Run> {
     let one = |(seed, ns)| Run { seed, events: 30_000, later: Some((Hop::IpPost, ns)), ..PLAIN };
     (seed..).zip(noise_ns.iter().copied()).map(one).collect()
@@ -119,7 +119,7 @@ fn a_difference_beyond_the_noise_of_runs_is_found() {
 const PLAIN: Run = Run { seed: 1, events: 60_000, later: None, lose_every: 0, off: None, wait_ns: 0 };
 const ANOTHER: Run = Run { seed: 2, ..PLAIN };
 
-/// Steps with a difference: protocol, where to, what.
+/// Steps with a difference: protocol, hop, change.
 fn found(comparison: &Comparison) -> Vec<(String, Hop, Change)> {
     let steps = comparison.protocols.iter().flat_map(|p| p.steps.iter().map(move |step| (p.proto, step)));
     let found = steps.filter(|(_, step)| step.measured.change != Change::NotShown);

@@ -52,7 +52,7 @@ fn journeys_that_are_meant() {
         ("hop(dev.queue,dev.xmit) > 1ms", true),
         ("hop(dev.queue,dev.xmit) > 1ms and hop(sock.ready,app.recv) >= 30ms", true),
         ("hop(tcp.send,app.recv) = 33.04ms", true),
-        // never passed: neither so nor so
+        // never passed: neither condition holds
         ("hop(dev.recv,ip.in) > 0ns", false),
         ("hop(dev.recv,ip.in) <= 1s", false),
         ("not hop(dev.recv,ip.in) <= 1s", true),

@@ -38,7 +38,8 @@ fn group_read(time_ns: u64, tid: u32, socket: u64) -> Event {
 fn every_receiver_of_a_group_has_its_journey() {
     for (ip_id, waits) in [(9, false), (0, false), (9, true), (0, true)] {
         let mut events = down(0, ip_id, 1, 100);
-        // The copy that the sender loops back leaves between ip.post and ip.post again, and may wait until the other has gone.
+        // The copy that the sender loops back leaves between the two events at ip.post, and may wait until the
+        // other has gone.
         let post = if waits { events.len() } else { 2 };
         events.truncate(post);
         events.extend(group_up(10, GROUP_HERE, ip_id, &[71, 72]));
@@ -96,7 +97,8 @@ fn a_group_whose_sender_is_elsewhere() {
     assert!(done.iter().all(|j| j.verdict == Verdict::HalfComplete && j.rungs.has(Hop::DevRecv)));
 }
 
-/// Datagrams without an identification, 300 ms apart: each is received in a buffer of its own, that an earlier one was sent in.
+/// Datagrams without an identification, 300 ms apart: each is received in its own buffer, which an earlier one
+/// was sent in.
 fn nameless(n: u64, is_lost: impl Fn(u64) -> bool) -> Vec<Event> {
     let mut events = Vec::new();
     for i in 0..n {

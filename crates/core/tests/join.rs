@@ -16,7 +16,7 @@ struct Recording {
     events: Vec<Event>,
 }
 
-/// Correlates each recording by itself, then joins.
+/// Correlates each recording separately, then joins.
 fn join_with(
     timeline: &dyn Timeline,
     limits: JoinLimits,
@@ -105,7 +105,7 @@ fn the_order_of_the_recordings_does_not_matter() {
 #[test]
 fn bytes_across_the_turn_of_the_numbers_join() {
     let seq = 0u32.wrapping_sub(1000);
-    // the receiver's recording begins at another byte of the stream, so its unwrapped numbers are others
+    // the receiver's recording begins at another byte of the stream, so its unwrapped numbers differ
     let mut b = received(900, seq.wrapping_sub(100), 50);
     b.extend(received(1_000, seq, 500));
     b.extend(received(1_100, seq.wrapping_add(500), 1500));
@@ -189,7 +189,7 @@ fn translated_addresses_are_found_and_said() {
         a.extend(sent(1000 * u64::from(i), 1000 + 100 * i, 100));
         b.extend(received(1000 * u64::from(i) + 500, 1000 + 100 * i, 100));
     }
-    // another connection of the client, of which the server's recording has nothing
+    // another connection of the client, without events in the server's recording
     let other = run(&PACKET_TX, 20_000, OTHER_CLIENT, 77_000, 100);
     a.extend(other);
     let (done, pairings) = join(vec![client(a), translated_server(b)]);

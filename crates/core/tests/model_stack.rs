@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// A datagram without a name arrived in a buffer that a lost one had been sent in.
+/// A datagram without a name arrived in the buffer that a lost one had been sent in.
 #[test]
 fn worlds_in_which_a_fault_was_found() {
     let weather = Weather { lost: 5, duplicated: 15, delayed: 0, peeked: 0, spliced: 0, dead: 0 };

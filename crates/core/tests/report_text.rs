@@ -10,7 +10,7 @@ use magscope_core::stats::running::Window;
 use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Report, ReportBuilder};
 use std::time::Duration;
 
-/// A report about two hosts of which one loses packets and some records were lost.
+/// A report about two hosts: one loses packets, and some records were lost.
 fn report(ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> Report {
     let options =
         GeneratorOptions { flows: 7, events: 60_000, lose_every: 40, seed: 3, ..GeneratorOptions::default() };

@@ -59,7 +59,7 @@ fn copies(journey: &Journey) -> Vec<Row> {
     journey.copies.iter().map(row).collect()
 }
 
-/// A copy that only the sender saw.
+/// A copy seen only by the sender.
 const fn lost(dev_xmit: u64) -> Row {
     (Resend::Unknown, None, Some(dev_xmit), None)
 }
@@ -106,7 +106,7 @@ fn each_copy_has_its_reason_and_its_hops() {
 
 #[test]
 fn the_identification_tells_which_copy_came_first() {
-    // sent again too early: the first one was only late
+    // retransmitted too early: the first copy was only late
     let events = [
         out(0, 7),
         out(1000, 8),
@@ -328,7 +328,7 @@ fn spans(journey: &Journey) -> Vec<(Hop, Hop, u64, bool)> {
 
 #[test]
 fn a_copy_dropped_in_the_queue_gives_no_time_in_the_queue() {
-    // The queueing discipline throws the first copy away; the second waits 20 in the queue.
+    // The queueing discipline drops the first copy; the second waits 20 in the queue.
     let queue = PACKET_TX.iter().position(|hop| *hop == Hop::DevQueue).unwrap();
     let served: HopSet =
         [Hop::TcpSend, Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv, Hop::AppRecv, Hop::SkbDrop]

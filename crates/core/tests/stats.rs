@@ -55,7 +55,7 @@ const PLAIN: GeneratorOptions = GeneratorOptions {
     seed: 5,
 };
 
-/// Events as a stack could give them, and some as none would.
+/// Possible events of a stack, and some impossible ones.
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let hop = prop::sample::select(Hop::ALL);
     let time = prop_oneof![0..1_000_000_u64, any::<u64>()];

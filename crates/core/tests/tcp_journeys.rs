@@ -83,7 +83,7 @@ fn a_retransmission_is_counted_once_and_completes() {
 #[test]
 fn what_is_sent_again_after_it_was_read_is_counted_beside_the_journeys() {
     let mut events = whole(0, 100, 50);
-    // 20 bytes that were read go out again, and 30 new ones with them
+    // 20 bytes already read are sent again, and 30 new ones with them
     events.extend(run(&PACKET_TX, 500, CLIENT, 130, 50));
     events.push(tcp(Hop::TcpRetransmit, 510, CLIENT, 130, 50));
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
@@ -218,7 +218,7 @@ fn a_new_connection_on_the_tuple_begins_anew() {
 
 #[test]
 fn losses_break_what_they_touch_and_nothing_else() {
-    let mut events = whole(0, 100, 50); // no gap: whole in spite of the loss
+    let mut events = whole(0, 100, 50); // no gap: complete despite the loss
     let mut gapped = whole(1000, 150, 50);
     gapped.retain(|e| e.hop != Hop::IpIn);
     events.extend(gapped);

@@ -112,13 +112,13 @@ impl Recording {
 struct Seen {
     journeys: Vec<Journey>,
     crossings: Vec<Crossing>,
-    /// The wire of each that crossed: from the sender's clock to the receiver's, and how far from the truth that may be.
+    /// The wire of each crossing: from the sender's clock to the receiver's, with its error.
     wires: Vec<(Crossing, u64, u64)>,
     walked: Walked,
     alignment: Alignment,
 }
 
-/// Reads both recordings as a program would: once for the clocks, once for the journeys.
+/// Reads both recordings like a program: once for the clocks, once for the journeys.
 fn see(world: &World, capture: &Capture, clocks: [Clock; 2]) -> Seen {
     let record = || [Recording::of(world, capture, 1, clocks[0]), Recording::of(world, capture, 2, clocks[1])];
     let rough = Unaligned { to_utc_ns: clocks.iter().map(|c| -(c.offset_ns as i64)).collect() };
@@ -192,7 +192,7 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
         truth::apart(&world, &seen.journeys)?;
         return Ok(());
     }
-    // The truth is inside the bounds wherever there are some.
+    // The truth is inside the bounds wherever bounds exist.
     for pair in seen.alignment.couples() {
         let Some(bounds) = seen.alignment.pair(pair.0, pair.1) else { continue };
         assert_eq!(pair, (0, 1));
@@ -243,7 +243,7 @@ fn world(seed: u64, weather: Weather) -> World {
     world
 }
 
-/// Complete bytes of each stream, with the times of the packet hops by each end's clock undone.
+/// Complete bytes of each stream, with the times of the packet hops converted back from each end's clock.
 fn complete(world: &World, journeys: &[Journey]) -> Result<BTreeMap<(usize, u64), Vec<Hop>>, String> {
     let mut bytes = BTreeMap::new();
     for journey in journeys.iter().filter(|j| j.proto == Proto::TCP && j.verdict == Verdict::Complete) {

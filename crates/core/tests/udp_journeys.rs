@@ -85,7 +85,7 @@ fn over_a_wire_a_buffer_that_comes_again_proves_nothing() {
 
 #[test]
 fn super_packets_whose_identifications_overlap_are_told_apart_as_long_as_all_come() {
-    // a connected socket counts one a send: 40, 41, 42 and then 41, 42, 43
+    // a connected socket counts one per send: 40, 41, 42 and then 41, 42, 43
     let mut events = [super_at(&TX, 0, CLIENT, 40, 1, 50), super_at(&TX, 10, CLIENT, 41, 2, 50)].concat();
     let came = |time_ns, id, skb, len| up(time_ns, id, skb, len);
     for (n, len) in [(0, 100), (1, 100), (2, 50)] {
@@ -243,7 +243,7 @@ fn a_datagram_in_fragments_passes_a_hop_with_the_last_of_them() {
         assert_eq!((done.len(), done[0].verdict, done[0].bytes()), (1, Verdict::Complete, 4000), "{order:?}");
         let times = [Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::AppRecv];
         let times = times.map(|hop| done[0].rungs.time_ns(hop));
-        // down with the first, up with the last
+        // the first on the sender's path, the last on the receiver's
         assert_eq!(times, [3, 4, 70, 71, 100, 190].map(Some), "{order:?}");
         assert_eq!((done[0].disordered(), done[0].ip_id, done[0].ambiguous), (0, 9, false));
         let counters = correlator.counters();

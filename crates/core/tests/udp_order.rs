@@ -51,7 +51,7 @@ fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
     for all_the_time in ["sample 1/10 all", "filter cpu = 1", "disable app.recv"] {
         assert_eq!(with_reads_unseen(&[(0, all_the_time)]), [None; 4], "{all_the_time}");
     }
-    // this socket has no peer: of its datagrams some flows are left out, of its reads none
+    // this socket has no peer: some flows of its datagrams are left out, and none of its reads
     assert_eq!(with_reads_unseen(&[(0, "sample flows 1/2")]), [None; 4]);
     let verdicts: Vec<_> =
         journeys_with_reads_unseen(&[(0, "sample flows 1/2")]).iter().map(|journey| journey.verdict).collect();

@@ -17,7 +17,7 @@ fn grow(bytes: usize) {
 }
 
 // SAFETY: every call is forwarded unchanged to the system's allocator.
-#[allow(unsafe_code)] // an allocator cannot be written without
+#[allow(unsafe_code)] // an allocator requires unsafe code
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());

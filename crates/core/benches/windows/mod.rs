@@ -28,7 +28,7 @@ pub struct Windows {
     pub lose_every: u32,
     /// Every nth flow is UDP; 0: none.
     pub udp_every: u32,
-    /// Events in all, to within those of a call.
+    /// Total number of events, to within those of a call.
     pub events: usize,
 }
 
@@ -43,7 +43,7 @@ struct Pipe {
     proto: Proto,
     tx: FlowId,
     rx: FlowId,
-    /// Segments handed to the kernel.
+    /// Segments passed to the kernel.
     sent: u32,
     /// Segments in flight, and whether they were lost.
     way: VecDeque<(u32, bool)>,

@@ -73,7 +73,7 @@ struct Pair {
     builder: Builder,
     /// The builder's current breaks.
     breaks: Breaks,
-    /// The newest instant of A at which B's clock had certainly not broken again.
+    /// The newest instant of A before any further break of B's clock.
     unbroken_ns: u64,
     /// Crossings of a span in which a clock broke.
     between: u64,
@@ -84,7 +84,7 @@ impl Pair {
         self.builder.finish().with_more_between_epochs(self.between)
     }
 
-    /// Turns crossings into bounds; those without a clock sample of their node are left out.
+    /// Converts crossings to bounds; those without a clock sample of their node are left out.
     fn settle(&mut self, nodes: &[Node], clocks: (u16, u16)) {
         let broken = [broken_ns(nodes, clocks.0), broken_ns(nodes, clocks.1)];
         let mut spans: BTreeMap<Breaks, Vec<Constraint>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use crate::clock::graph::{Contradiction, Graph, Solution};
 use crate::clock::pair::{Bounds, Difference, Drift};
 use std::collections::BTreeSet;
 
-/// An instant of R of a clock, and how far it may be off, nanoseconds.
+/// An instant of R of a clock, and its error, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Reached {
     clock: u16,
@@ -79,7 +79,7 @@ impl<P: Difference> Alignment<P> {
             }
             let mut to: BTreeSet<u16> = self.beside(here.clock).collect();
             if self.clock(here.clock).is_some_and(|clock| clock.utc(here.at_ns).is_some()) {
-                // Something may vouch for any other as well.
+                // External bounds may connect any other clock as well.
                 to.extend(self.clocks().take(most.saturating_add(2)));
             }
             for to in to.into_iter().filter(|to| !seen.contains(to)) {

@@ -21,7 +21,7 @@ use ways::Ways;
 
 /// Maximum number of clocks solved together, see [`Alignment`]; a hundred take some milliseconds per instant.
 const MOST_RECORDED: usize = 64;
-/// The same of what runs yet, where packets do not wait.
+/// The same for running recordings, whose packets do not wait.
 const MOST_LIVE: usize = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -108,7 +108,7 @@ impl<P: Difference> Alignment<P> {
         }
         let amid = self.amid_ns(a, b);
         let known = amid.and_then(|amid| Some(self.known_at(a, b, amid)?.state)).filter(|state| !weak(state));
-        // Packets of others with both bound it as well.
+        // Packets between a third clock and both bound it as well.
         let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
         Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
     }
@@ -150,7 +150,7 @@ impl<P: Difference> Alignment<P> {
         let here = self.clock(a)?.utc(raw_ns)?;
         let clock = self.clock(b)?;
         let there = clock.utc(clock.raw_of_utc(here.utc_ns)?)?;
-        // The other instant is right to within both errors, and the difference drifts during that.
+        // The other instant has the sum of both errors, and the difference drifts during that time.
         let slack_ns = Drift::default().over_ns(here.error_ns.saturating_add(there.error_ns));
         let there = UtcReading { error_ns: there.error_ns.saturating_add(slack_ns), ..there };
         Some(UtcReading::difference(&here, &there))
@@ -160,7 +160,7 @@ impl<P: Difference> Alignment<P> {
         self.nodes.get(usize::from(node)).map(|node| node.same)
     }
 
-    /// R of `to` at an instant of R of `from`, and how far from the truth that can be.
+    /// R of `to` at an instant of R of `from`, with its error.
     fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         let few = self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns));
         few.or_else(|| self.cross_by_way(from, to, raw_ns))

@@ -66,7 +66,7 @@ pub enum Field {
 pub enum Value {
     /// From the first to the last number. A range that ends before it begins is empty.
     Range(u64, u64),
-    /// A name that has yet to be looked up on the host.
+    /// A name to be resolved on the host.
     Name(String),
     /// Addresses that begin alike.
     Prefix(Prefix),

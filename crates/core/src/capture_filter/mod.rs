@@ -47,7 +47,7 @@ use crate::hop::HopSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// A condition on events, read from text. Prints as text that reads as the same filter.
+/// A condition on events, parsed from text. Its text form parses to the same filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureFilter {
     root: Expr,

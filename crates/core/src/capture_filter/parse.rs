@@ -13,7 +13,7 @@ pub fn parse(text: &str) -> Result<Expr, FilterError> {
 
 /// Protocols by name.
 pub(super) const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmp6", 58)];
-/// Words that are another one's second name.
+/// Alternative names of words.
 const ALIASES: [(&str, Field); 5] = [
     ("pid", Field::Tgid),
     ("user", Field::Uid),
@@ -58,7 +58,7 @@ fn test(parser: &mut Parser<'_>) -> Result<Expr, FilterError> {
     Ok(if op == Op::Differs { Expr::Not(Box::new(test)) } else { test })
 }
 
-/// Words that are a whole comparison.
+/// Words that are a complete comparison.
 fn alone(word: &str) -> Option<Test> {
     Some(match word {
         "tcp" | "udp" | "icmp" | "icmp6" => {
@@ -129,7 +129,7 @@ fn value(field: Field, op: Op, position: usize, word: &str) -> Result<Value, Fil
     })
 }
 
-/// A number or a range compared; `None` if it is neither.
+/// The comparison with a number or a range; `None` if it is neither.
 fn range(
     op: Op,
     word: &str,

@@ -25,9 +25,9 @@ pub struct Sight<'a> {
     pub socket: u64,
     /// Its flow, if any.
     pub flow: Option<&'a Flow>,
-    /// The process whose data it is, as far as that is remembered.
+    /// The process of the data, if stored.
     pub task: Option<&'a Task>,
-    /// The node it happened on.
+    /// The node of the event.
     pub info: &'a NodeInfo,
 }
 

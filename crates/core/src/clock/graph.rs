@@ -11,7 +11,7 @@ use thiserror::Error;
 /// No edge, no path.
 const FAR: i128 = i128::MAX / 4;
 
-/// Bounds that leave no room for any time line.
+/// Bounds that permit no time line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "the bounds between the clocks of nodes {nodes:?} contradict each other by {by_ns} ns; one of these clocks stepped, or packets were matched wrongly"
@@ -23,7 +23,7 @@ pub struct Contradiction {
     pub by_ns: u64,
 }
 
-/// Bounds between nodes that are numbered from 0.
+/// Bounds between nodes, numbered from 0.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: usize,
@@ -36,7 +36,7 @@ impl Graph {
         Graph { nodes, edges: Vec::new() }
     }
 
-    /// Adds bounds of `θ_b − θ_a`. Numbers that are no node's are left out.
+    /// Adds bounds of `θ_b − θ_a`. Invalid node numbers are ignored.
     pub fn bound(&mut self, a: usize, b: usize, bounds: &Bounds) {
         if a >= self.nodes || b >= self.nodes {
             return;
@@ -124,7 +124,7 @@ impl Graph {
             }
         }
         let Some(mut node) = relaxed else { return Ok(()) };
-        // Going back as often as there are nodes ends on the cycle.
+        // After as many steps back as there are nodes, the node is on the cycle.
         let back = |node: usize| from_edge[node].map_or((node, 0), |i| (self.edges[i].0, self.edges[i].2));
         for _ in 0..self.nodes {
             node = back(node).0;
@@ -165,8 +165,8 @@ impl Solution {
         Bounds { upper: self.path(a, b).map(clip), lower: self.path(b, a).map(|ns| clip(-ns)) }
     }
 
-    /// `θ_i − θ_reference` for every node: one time line that keeps all bounds at once. `None` for a node that is not
-    /// bounded from both sides.
+    /// `θ_i − θ_reference` for every node: one time line that satisfies all bounds at once. `None` for a node
+    /// that is not bounded from both sides.
     pub fn time_line(&self, reference: usize) -> Vec<Option<i64>> {
         let theta = |node| {
             let (out, back) = (self.path(reference, node)?, self.path(node, reference)?);

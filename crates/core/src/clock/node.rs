@@ -7,12 +7,12 @@ use super::{Break, ClockSample};
 /// frequency correction (`MAXFREQ`), parts per million.
 const SLEW_PPM: u64 = 500;
 
-/// A value and how far it may be off, nanoseconds.
+/// A value and its error bound, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The value.
     pub ns: u64,
-    /// The truth is at most so far away.
+    /// Maximum distance from the truth.
     pub error_ns: u64,
 }
 
@@ -84,12 +84,12 @@ impl NodeClock {
         })
     }
 
-    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of the clock that events carry; `None` while there is no sample, or beyond `u64`.
+    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of the events' clock; `None` without a sample, or beyond `u64`.
     pub fn raw_ns(&self, event_ns: u64) -> Option<Reading> {
         self.map(event_ns, EVENTS, RAW)
     }
 
-    /// The clock that events carry at an instant of R.
+    /// The events' clock at an instant of R.
     pub fn event_ns(&self, raw_ns: u64) -> Option<Reading> {
         self.map(raw_ns, RAW, EVENTS)
     }
@@ -103,7 +103,7 @@ impl NodeClock {
         if raw_ns < before.raw_ns || raw_ns > next.raw_ns || before.break_before(next).is_some() {
             return None;
         }
-        // REALTIME runs at the rate of MONOTONIC, so it is as far from a straight line.
+        // REALTIME runs at the rate of MONOTONIC, so its deviation from a straight line is the same.
         let monotonic = self.map(raw_ns, RAW, MONOTONIC)?;
         let since = i128::from(monotonic.ns) - i128::from(before.monotonic_ns);
         let (run, rise) = (
@@ -117,7 +117,7 @@ impl NodeClock {
         Some(UtcReading { raw_ns, utc_ns, error_ns })
     }
 
-    /// An instant of R at which it was this late by UTC.
+    /// The instant of R at this time in UTC.
     pub fn raw_of_utc(&self, utc_ns: i64) -> Option<u64> {
         let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
         let anchor = self.samples.get(known)?;
@@ -186,7 +186,7 @@ fn half_ns(width_ns: u32) -> u64 {
     (u64::from(width_ns) * 9).div_ceil(16) + 3
 }
 
-/// Beyond the samples: slope one, and an error that grows.
+/// Outside the samples: slope one, and an increasing error.
 fn beyond(at: u64, end: &ClockSample, from: Axis, to: Axis) -> Option<Reading> {
     let away = i128::from(at) - i128::from(from(end));
     let ns = u64::try_from(i128::from(to(end)) + away).ok()?;

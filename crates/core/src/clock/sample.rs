@@ -33,10 +33,10 @@ pub struct ClockSample {
     pub frequency: i64,
     /// `adjtimex`'s `status`: `STA_PLL` 1 and the other bits of `linux/timex.h`.
     pub status: u32,
-    /// UTC is off by at most so much, where something vouches for that. Never the kernel's own `maxerror`, which some
-    /// daemons set to 0.
+    /// Maximum error of UTC, if a source states one. Never the kernel's own `maxerror`, which some daemons set
+    /// to 0.
     pub utc_error_ns: Option<u64>,
-    /// The clock that events carry where that is another than `CLOCK_MONOTONIC` (the TSC), nanoseconds; else 0.
+    /// The events' clock if it is another than `CLOCK_MONOTONIC` (the TSC), nanoseconds; else 0.
     pub stamp_ns: u64,
 }
 
@@ -79,7 +79,7 @@ impl Clocksource {
         Self::Other,
     ];
 
-    /// The one with this number in a session file; numbers of newer versions are others.
+    /// The clock source with this number in a session file; numbers of newer versions are others.
     pub fn from_id(id: u8) -> Self {
         Self::ALL.into_iter().find(|source| *source as u8 == id).unwrap_or(Self::Other)
     }
@@ -115,7 +115,7 @@ pub enum Break {
 const SLEEP_NS: u64 = 1_000_000;
 
 impl ClockSample {
-    /// The clock that events carry.
+    /// The events' clock.
     pub const fn event_ns(&self) -> u64 {
         if self.stamp_ns == 0 { self.monotonic_ns } else { self.stamp_ns }
     }
@@ -137,7 +137,7 @@ impl ClockSample {
         (set || moved > noise).then_some(Break::Realtime)
     }
 
-    /// The same where R itself broke, and not only UTC.
+    /// The same for breaks of R itself, without those of UTC alone.
     pub fn break_of_raw_before(&self, next: &ClockSample) -> Option<Break> {
         self.break_before(next).filter(|what| *what != Break::Realtime)
     }

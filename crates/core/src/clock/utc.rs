@@ -2,8 +2,8 @@
 
 use super::ClockSample;
 
-/// The map from the clock that events carry to UTC given by samples in order of time: piecewise linear between two of
-/// them, slope one beyond the first and the last and where the clock was set in between.
+/// The map from the events' clock to UTC, from samples in order of time. It is piecewise linear between two
+/// samples. Its slope is one outside them, and where the clock was set in between.
 #[derive(Clone, Debug, Default)]
 pub struct UtcMap {
     samples: Vec<ClockSample>,
@@ -31,7 +31,7 @@ impl UtcMap {
         self.samples.push(sample);
     }
 
-    /// UTC in nanoseconds since 1970 for an instant of the clock that events carry; `None` while there is no sample.
+    /// UTC in nanoseconds since 1970 for an instant of the events' clock; `None` without a sample.
     pub fn utc_ns(&self, event_ns: u64) -> Option<i64> {
         let after = self.samples.partition_point(|s| s.event_ns() <= event_ns);
         let (Some(before), next) = (self.samples.get(after.saturating_sub(1)), self.samples.get(after)) else {
@@ -48,8 +48,8 @@ impl UtcMap {
         i64::try_from(i128::from(before.realtime_ns) + rise).ok()
     }
 
-    /// The last instant of the clock that events carry whose UTC is not after this one: where the clock was set ahead over it, when it
-    /// was set. `None` while there is no sample.
+    /// The last instant of the events' clock whose UTC is not after this one. For a time skipped by a set of
+    /// the clock, that is the instant of the set. `None` without a sample.
     pub fn event_ns(&self, utc_ns: i64) -> Option<u64> {
         let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns);
         let anchor = self.samples.get(known.unwrap_or(0))?;

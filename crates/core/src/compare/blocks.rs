@@ -7,9 +7,9 @@
 
 use crate::stats::HopPairStats;
 
-/// Blocks at most; there are half as many or more once there is something to cut. 16 × 32 kB for each step.
+/// Maximum number of blocks; at least half as many after a merge. 16 × 32 kB for each step.
 const BLOCKS: usize = 16;
-/// Times in the first blocks; doubled whenever there are too many blocks.
+/// Times in the first blocks; doubled at every merge.
 const FIRST: u64 = 16;
 /// Fewer blocks give no estimate of their variance.
 const FEWEST: usize = 4;

@@ -8,7 +8,7 @@ pub const MISS: f64 = 0.005;
 /// The number of standard deviations for [`MISS`], both sides together.
 const DEVIATIONS: f64 = 2.807;
 
-/// A share of a binomial below this is none.
+/// Shares of a binomial below this are neglected.
 const NEGLIGIBLE: f64 = 1e-20;
 
 /// Bounds of the quantile `q`, nanoseconds; `None` on a side with too few times.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_binomial() {
-        // Held against exact sums of binomial shares in rational numbers.
+        // Compared with exact sums of binomial shares in rational numbers.
         let table = [
             (0, 0.5, (None, None)),
             (1, 0.5, (None, None)),

@@ -61,7 +61,7 @@ pub fn between(a: &[f64], b: &[f64], miss: f64) -> Option<(f64, f64)> {
     Some((difference - half, difference + half))
 }
 
-/// The interval of the difference from what chance does within each run; `None` if a run has no interval of its own.
+/// The interval of the difference from chance within each run; `None` if a run has no interval of its own.
 fn within(a: &[Estimate], b: &[Estimate]) -> Option<(f64, f64)> {
     // The distances of each run's bounds from its figure average out over the runs.
     let distance = |side: &[Estimate], bound: fn(&Estimate) -> Option<u64>| {
@@ -95,8 +95,8 @@ fn bucket_ns(side: &[Estimate]) -> f64 {
     widths.max().unwrap_or(0) as f64
 }
 
-/// The runs that a quantile is compared by: those with an interval of their own, if there are enough on both sides, and
-/// else all.
+/// The runs compared for a quantile: those with an interval of their own, if there are enough on both sides,
+/// otherwise all.
 pub fn comparable(a: Vec<Estimate>, b: Vec<Estimate>) -> (Vec<Estimate>, Vec<Estimate>) {
     let bounded = |side: &[Estimate]| {
         side.iter().copied().filter(|run| run.low_ns.is_some() && run.high_ns.is_some()).collect::<Vec<_>>()

@@ -37,7 +37,7 @@ struct Sums {
 pub(super) struct Counts {
     /// Journeys by kind of verdict.
     pub kinds: [u64; Verdict::KINDS],
-    /// Journeys that were sent again, however often.
+    /// Retransmitted journeys, each counted once.
     pub resent: u64,
 }
 

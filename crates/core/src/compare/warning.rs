@@ -8,7 +8,7 @@ use crate::node::{Backend, NodeInfo, Service};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Which of the two captures.
+/// One of the two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The first.
@@ -32,14 +32,14 @@ pub enum Warning {
     LeftOut {
         /// The hop.
         hop: Hop,
-        /// Which capture does not have it.
+        /// The capture without it.
         not_in: Which,
         /// The reason why it is not available; `None` if it was not requested.
         because: Option<String>,
     },
     /// A hop that two kinds of probe served.
     Backend(Hop, Backend, Backend),
-    /// Journeys that began or ended elsewhere than most of both: their totals are other ones, and are not compared.
+    /// Journeys that began or ended elsewhere than most of both: their totals differ, and are not compared.
     OtherWay {
         /// The protocol.
         proto: Proto,

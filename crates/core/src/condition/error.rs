@@ -2,11 +2,11 @@
 
 use super::{MAX_CHARS, MAX_DEPTH};
 
-/// A text is no filter: where, and what would have done.
+/// A text that is no filter: the position, and the expected text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at character {position}: {problem}")]
 pub struct FilterError {
-    /// Which character, counted from 1; one past the last where the text ends too early.
+    /// Character of the error, counted from 1; one past the last for a text that ends too early.
     pub position: usize,
     /// The error at that position.
     pub problem: Problem,

@@ -150,7 +150,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A name as a word where it is one, else in quotes.
+/// A name as a word if it is one, otherwise in quotes.
 pub fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     if !name.is_empty() && name.chars().all(is_word) {
         return f.write_str(name);

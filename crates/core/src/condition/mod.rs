@@ -13,7 +13,7 @@ pub(crate) use parse::{Parser, parse};
 
 use std::fmt;
 
-/// Parentheses and `not`s inside each other, at most: deeper ones are refused, so that no text overflows the stack.
+/// Maximum depth of parentheses and `not`s: deeper ones are rejected, so that no text overflows the stack.
 pub const MAX_DEPTH: usize = 64;
 /// Characters of a condition, at most.
 pub const MAX_CHARS: usize = 10_000;

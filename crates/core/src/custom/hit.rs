@@ -13,7 +13,7 @@ pub enum ValueKind {
     /// An unsigned number; beyond 63 bits it is shown as its two's complement.
     #[default]
     Unsigned,
-    /// An address: not to be calculated with.
+    /// An address, excluded from computations.
     Address,
 }
 
@@ -52,7 +52,7 @@ pub struct ProbeHit {
     pub tid: u32,
     /// Number in this CPU's stream of records, modulo 2³².
     pub record: u32,
-    /// The CPU it happened on.
+    /// The CPU of the hit.
     pub cpu: u16,
     /// IPv4 identification of the packet.
     pub ip_id: u16,

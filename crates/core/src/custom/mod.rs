@@ -12,9 +12,9 @@ use crate::hop::Hop;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Values that one probe reads at most.
+/// Maximum number of values of one probe.
 pub const MOST_VALUES: usize = 4;
-/// Custom probes of one capture at most.
+/// Maximum number of custom probes of one capture.
 pub const MOST_PROBES: usize = 16;
 
 /// Attachment type of a custom probe.
@@ -109,7 +109,7 @@ pub struct ProbeValue {
     pub kind: ValueKind,
 }
 
-/// A place that a person named.
+/// A user-defined probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomProbe {
     /// Display name.
@@ -137,7 +137,7 @@ impl CustomProbe {
         format!("{}:{}", self.attach.name(), self.target)
     }
 
-    /// The names of its values with those of one hit: `len=1448 free=?`, where what could not be read has no number.
+    /// The names of its values with those of one hit: `len=1448 free=?`, with `?` for a failed read.
     pub fn told(&self, hit: &ProbeHit) -> String {
         let values = self.values.iter().enumerate();
         let told = values.map(|(i, value)| match hit.value(i) {

@@ -29,7 +29,7 @@ pub enum BadProbe {
         /// The text found.
         found: String,
     },
-    /// A name that would be read as something else.
+    /// A name that would be parsed as something else.
     #[error("`{0}` is no name: letters, digits, `.`, `_` and `-`, at most 32 of them, beginning with a letter")]
     Name(String),
     /// The same name twice.
@@ -62,7 +62,7 @@ pub enum BadProbe {
 
 /// Longest name of a probe or value.
 const LONGEST_NAME: usize = 32;
-/// Longest target and longest value: paths are at most this long, symbols shorter.
+/// Maximum length of a target and of a value: paths are at most this long, symbols shorter.
 const LONGEST_WORD: usize = 4096;
 
 fn is_name(text: &str) -> bool {

@@ -69,7 +69,7 @@ pub struct Prefix {
     pub bits: u8,
 }
 
-/// Words a comparison begins with.
+/// First words of comparisons.
 pub const FIELDS: [&str; 22] = [
     "total",
     "hop",
@@ -107,7 +107,7 @@ impl Prefix {
         Some(Prefix { address, bits })
     }
 
-    /// Reads an address, or a prefix with its length; `None` if it is neither.
+    /// Parses an address, or a prefix with its length; `None` if it is neither.
     pub fn parse(word: &str) -> Option<Self> {
         let (address, bits) =
             word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));

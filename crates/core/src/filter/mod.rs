@@ -49,7 +49,7 @@ use crate::journey::{Journey, Verdict};
 use std::fmt;
 use std::str::FromStr;
 
-/// A condition on journeys, read from text. Prints as text that reads as the same filter.
+/// A condition on journeys, parsed from text. Its text form parses to the same filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     root: ast::Expr,

@@ -20,7 +20,7 @@ pub fn split(word: &str) -> Option<(&str, &str)> {
 pub fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole = whole.parse::<u64>().ok()?.checked_mul(factor)?;
-    // Digits behind the twelfth are below a nanosecond of any unit here.
+    // Digits after the twelfth are below a nanosecond of any unit here.
     let digits = fraction.get(..fraction.len().min(12)).unwrap_or_default();
     let part = if digits.is_empty() { 0 } else { digits.parse::<u128>().ok()? };
     let part = part * u128::from(factor) / 10_u128.pow(digits.len() as u32);

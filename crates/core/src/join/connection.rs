@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// malicious file.
 const MAX_OVERLAPS: usize = 1024;
 
-/// Halves of one end, by what both ends read from the packet. The values are numbers in the joiner's list.
+/// Halves of one end, by the fields that both ends read from the packet. The values are indices into the
+/// joiner's list.
 #[derive(Debug, Default)]
 struct Side {
     /// TCP: by first sequence number.

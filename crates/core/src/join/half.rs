@@ -28,7 +28,7 @@ pub(super) struct Half {
     pub journey: Journey,
     /// The event of its packet nearest to the wire at this end, on this end's clock.
     pub wire_ns: u64,
-    /// Rough common time of its packet, nanoseconds.
+    /// Approximate common time of its packet, nanoseconds.
     pub rough_ns: i64,
     /// True if that time is on the common time line, not only on the hosts' own clocks.
     pub aligned: bool,
@@ -44,7 +44,7 @@ impl Half {
         (start, start + self.journey.bytes())
     }
 
-    /// The same with other ends.
+    /// The same with other bounds of its range.
     pub fn cut(&self, from: u64, to: u64) -> Half {
         let mut part = self.clone();
         let base = self.journey.range.start & !0xffff_ffff;

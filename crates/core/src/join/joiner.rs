@@ -22,7 +22,7 @@ const TURN: u64 = 1 << 32;
 pub struct JoinLimits {
     /// Maximum number of waiting halves, about 600 bytes each. Beyond it the oldest are output alone.
     pub max_waiting: usize,
-    /// Directions of connections remembered; beyond it all of them start afresh.
+    /// Maximum number of stored directions of connections; beyond it all of them restart.
     pub max_connections: usize,
     /// Maximum distance of two halves of one packet on the common time line, nanoseconds. Without aligned
     /// clocks there is no limit.
@@ -35,7 +35,7 @@ impl Default for JoinLimits {
     }
 }
 
-/// A journey that leaves the joiner.
+/// A journey from the joiner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The journey, on the time line of recording 0 as far as the alignment permits.
@@ -55,7 +55,7 @@ pub struct JoinCounters {
     pub alone: u64,
     /// Of these, evicted because too many waited.
     pub evicted: u64,
-    /// Directions of connections forgotten because there were too many.
+    /// Directions of connections evicted because there were too many.
     pub forgotten_connections: u64,
 }
 
@@ -335,7 +335,7 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Two connections turn out to be the two sides of an address translation.
+    /// Merges two connections identified as the two sides of an address translation.
     fn join_translated(&mut self, tx: usize, rx: usize, done: &mut Vec<Joined>) {
         self.translations.forget(rx);
         let open = |c: usize| self.connections.get(c).is_some_and(|c| c.alias.is_none() && !c.has_both_ends());

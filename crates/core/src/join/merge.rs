@@ -6,7 +6,7 @@ use super::timeline::Timeline;
 use crate::clock::pair::difference_over;
 use crate::journey::{Across, Journey, Verdict};
 
-/// Puts a journey of one recording on the common time line.
+/// Moves a journey of one recording to the common time line.
 pub(super) fn place(journey: &mut Journey, node: u16, timeline: &dyn Timeline) {
     (journey.tx_node, journey.rx_node) = (node, node);
     if let Some(shift_ns) = journey.start_ns().map(|ns| timeline.placed_ns(node, ns)) {

@@ -11,14 +11,14 @@ use crate::hash::Map;
 
 /// Equal keys that make two connections one.
 const STREAM_VOTES: u32 = 3;
-/// For datagrams, whose key has 16 bits and a length.
+/// The same for datagrams, whose key has 16 bits and a length.
 const DATAGRAM_VOTES: u32 = 8;
-/// Keys remembered of each end; beyond it that memory starts afresh.
+/// Maximum number of stored keys per end; beyond it the table restarts empty.
 const MAX_KEYS: usize = 1 << 16;
-/// Pairs of connections voted on.
+/// Maximum number of pairs of connections with votes.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// Senders that one receiver is held against.
+/// Maximum number of senders compared with one receiver.
 const MAX_RIVALS: usize = 64;
 
 /// Votes for pairs of one-sided connections.
@@ -72,7 +72,7 @@ impl Translations {
         pairs
     }
 
-    /// Forgets a pair that was joined.
+    /// Discards a pair that was joined.
     pub fn forget(&mut self, rx: usize) {
         self.votes.remove(&rx);
     }

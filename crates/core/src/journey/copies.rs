@@ -22,7 +22,7 @@ pub enum Resend {
 }
 
 impl Resend {
-    /// The kind with this number in a record; numbers of a later version are unknown.
+    /// The kind of this number in a record; numbers of a later version are unknown.
     pub const fn from_detail(detail: u32) -> Self {
         match detail {
             1 => Self::Fast,
@@ -82,7 +82,7 @@ pub struct CopyDrop {
 }
 
 impl SentCopy {
-    /// Which copy, and why it was sent: `copy 2 (fast)`.
+    /// The copy and the reason of its sending: `copy 2 (fast)`.
     pub fn words(&self) -> String {
         match self.kind {
             Resend::Unknown => format!("copy {}", self.number),

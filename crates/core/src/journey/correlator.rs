@@ -25,7 +25,7 @@ use crate::node::NodeInfo;
 
 /// Tasks remembered.
 const MAX_TASKS: usize = 1 << 16;
-/// Time of the last event of a place without a stream.
+/// Time of the last event of a slot without a stream.
 const FREE_NS: u64 = u64::MAX;
 
 /// Joins the events of one host to journeys as they arrive.
@@ -40,7 +40,7 @@ pub struct Correlator {
     pub(super) readers: Readers,
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
-    /// Room for the datagrams of one event.
+    /// Buffer for the datagrams of one event.
     pub(super) starts: Vec<u64>,
     /// For a log of several hosts.
     several: Option<Hosts>,
@@ -100,14 +100,14 @@ impl Correlator {
         }
         for flow in &batch.flows {
             if self.directory.len() >= most && self.directory.get(flow.id).is_none() {
-                self.forget_idle_flows(most - 1, done); // more than are remembered at all
+                self.forget_idle_flows(most - 1, done); // more than the maximum
             }
             self.directory.announce(flow, &mut self.desk.counters);
         }
         for task in &batch.tasks {
             if self.tasks.len() >= MAX_TASKS && !self.tasks.contains_key(&task.tid) {
                 self.desk.counters.evicted_others += self.tasks.len() as u64;
-                self.tasks.clear(); // they are announced again now and then
+                self.tasks.clear(); // they are announced again periodically
             }
             self.tasks.insert(task.tid, task.clone());
         }
@@ -131,7 +131,7 @@ impl Correlator {
         self.visit_due(done);
     }
 
-    /// The input has ended: closes everything that is still open.
+    /// Ends the input: closes all open pieces.
     pub fn finish(&mut self, done: &mut Vec<Journey>) {
         let before = done.len();
         self.close_all(done);

@@ -147,7 +147,7 @@ impl Correlator {
         stream.tidy();
     }
 
-    /// Stamps the datagrams that a socket's queue or a send pointed out.
+    /// Stamps the datagrams from a socket's queue or a send.
     fn stamp(
         &mut self,
         run: &Queued,
@@ -308,7 +308,7 @@ impl Correlator {
     }
 }
 
-/// The stream that is meant, unless another has its place by now.
+/// The stream of this reference, unless another has its slot by now.
 fn stream_at(streams: &mut [Stream], me: StreamRef) -> Option<&mut Stream> {
     streams.get_mut(me.slot as usize).filter(|stream| stream.me == me)
 }

@@ -56,7 +56,7 @@ pub(super) enum Why {
     EndOfInput,
 }
 
-/// A stream by its place, and which of the streams that had that place.
+/// A stream by its slot, and a generation number to distinguish successive streams of the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StreamRef {
     pub slot: u32,
@@ -78,7 +78,7 @@ pub(super) struct Desk {
     pub selection: Selection,
     /// All events before this instant have been processed.
     pub now_ns: u64,
-    /// Pieces that are not closed.
+    /// Number of open pieces.
     pub open: usize,
     visits: BinaryHeap<Reverse<(u64, StreamRef)>>,
 }
@@ -151,7 +151,7 @@ impl Desk {
             let why = if piece.drop.is_some() { Why::Aged } else { Why::Finished };
             self.close(ends, piece, why, done);
         } else {
-            // The receiver turned up in the meantime: its end is to be waited for.
+            // The receiver was seen in the meantime: wait for its end.
             piece.state = State::Open;
         }
     }
@@ -169,7 +169,7 @@ impl Desk {
         let is_copy = !piece.rx_flow.is_none();
         if is_copy && !piece.any(self.rules.of(ends.proto).rx_end_only) && piece.drop.is_none() {
             self.counters.forwarded += u64::from((piece.rungs.present() & RX).count_ones());
-            return; // it only passed by here
+            return; // it only passed through here
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         // Whether an abandoned call would have accepted them is unknown.
@@ -227,7 +227,7 @@ impl Desk {
                 } else {
                     None
                 };
-                // The other end may be in the capture, and just its records not.
+                // The other end may be in the capture, with its records lost.
                 let lonely = !(reached && piece.any(TX));
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =

@@ -16,7 +16,7 @@ struct StreamKey {
     from: Endpoint,
     to: Endpoint,
     netns: u32,
-    /// Which half it is, where the two are never one stream.
+    /// True for the receiving half, if the two are never one stream.
     receives: Option<bool>,
 }
 
@@ -76,7 +76,7 @@ impl Directory {
         self.flows.values().map(|entry| &entry.flow)
     }
 
-    /// The stream of one direction of a flow, made if there is none; `None` if the flow was not announced.
+    /// The stream of one direction of a flow, a new one if necessary; `None` if the flow was not announced.
     pub fn stream(&mut self, id: FlowId, direction: Direction, streams: &mut Vec<Stream>) -> Option<usize> {
         let receives = direction == Direction::Rx;
         if let Some((last, side, slot)) = self.last

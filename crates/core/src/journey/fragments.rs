@@ -13,12 +13,12 @@ use crate::hash::Map;
 use crate::hop::{Direction, Hop};
 use std::net::IpAddr;
 
-/// Datagrams remembered, and parts of one at a hop that do not touch.
+/// Maximum number of stored datagrams, and of separate parts of one at a hop.
 const MAX_ASSEMBLIES: usize = 1 << 12;
 const MAX_PARTS: usize = 1 << 6;
-/// After this long an identification is used again.
+/// Time after which an identification is reused.
 const FRESH_NS: u64 = 1_000_000_000;
-/// The header that UDP and ICMP have before the payload, in the first fragment.
+/// The UDP or ICMP header before the payload, in the first fragment.
 const HEADER: u32 = 8;
 
 /// Common fields of the fragments of one datagram: the hosts from one end's side, the direction and the
@@ -53,7 +53,7 @@ struct AtHop {
     first: Mark,
     last: Mark,
     ifindex: u32,
-    /// Apart from each other and in order.
+    /// Disjoint and in order.
     parts: Vec<(u32, u32)>,
     told: bool,
 }
@@ -159,7 +159,7 @@ impl Fragments {
         None
     }
 
-    /// The input has ended. Returns how many fragments still waited for the first of their datagram.
+    /// Ends the input. Returns the number of fragments that still waited for the first of their datagram.
     pub fn finish(&mut self) -> u64 {
         let lone = self.assemblies.values().map(|a| a.lone).sum();
         self.assemblies.clear();
@@ -185,7 +185,7 @@ impl Fragments {
     }
 }
 
-/// The bytes behind the IP header that a fragment carries.
+/// The range of a fragment's bytes after the IP header.
 fn span(event: &Event) -> (u32, u32) {
     if event.flags.contains(EventFlags::FRAGMENT) {
         (event.seq, event.seq.saturating_add(event.len))

@@ -16,9 +16,9 @@ pub struct Journey {
     pub id: u64,
     /// TCP or UDP.
     pub proto: Proto,
-    /// Which recording, counted from 0, has the sender's half; 0 where there is one only.
+    /// Index of the recording of the sender's half, from 0; 0 if there is one only.
     pub tx_node: u16,
-    /// Which recording has the receiver's half.
+    /// Index of the recording of the receiver's half.
     pub rx_node: u16,
     /// The clock relation between the two halves.
     pub across: Across,
@@ -39,7 +39,7 @@ pub struct Journey {
     /// TCP: its copies in the order of sending, if it was sent several times. The first [`super::MAX_COPIES`]
     /// less one, those that arrived, and the newest are kept. Empty if it was sent once.
     pub copies: Vec<SentCopy>,
-    /// Copies that are not among `copies`.
+    /// Number of copies outside `copies`.
     pub copies_left_out: u32,
     /// Number of the copy that the packet hops of `rungs` are of; 0 if it was sent once.
     pub copy: u32,
@@ -51,7 +51,8 @@ pub struct Journey {
     pub presence: Presence,
     /// How it ended.
     pub verdict: Verdict,
-    /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
+    /// UDP: a hop was matched by order or length against part of the evidence, so its times may be a
+    /// neighbour's.
     pub ambiguous: bool,
 }
 
@@ -75,7 +76,7 @@ pub enum Across {
     /// One clock: differences are exact.
     #[default]
     OneClock,
-    /// Two clocks on one time line: a difference between the halves is right to within so much.
+    /// Two clocks on one time line, with an error bound of the difference between the halves.
     Bounded {
         /// Half the width of the interval that contains the truth, nanoseconds.
         half_width_ns: u64,
@@ -84,7 +85,7 @@ pub enum Across {
     Apart,
 }
 
-/// The time between two neighbouring rungs of one journey.
+/// The time between two neighbouring events of one journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// The hop it left.
@@ -95,7 +96,7 @@ pub struct Latency {
     pub at_ns: u64,
     /// Duration, nanoseconds. Between two clocks it is an estimate: see `half_width_ns`.
     pub ns: u64,
-    /// The truth is at most so far from `ns`, nanoseconds: 0 within one clock.
+    /// Error bound of `ns`, nanoseconds: 0 within one clock.
     pub half_width_ns: u64,
     /// True for the time between two copies: from the last event of one to the first of the next.
     pub is_wait: bool,
@@ -120,7 +121,7 @@ impl Journey {
         self.range.end.saturating_sub(self.range.start)
     }
 
-    /// Times it was sent again.
+    /// Number of retransmissions.
     pub fn retransmits(&self) -> u32 {
         self.copies_left_out.saturating_add(self.copies.len() as u32).saturating_sub(1)
     }
@@ -159,7 +160,8 @@ impl Journey {
         })
     }
 
-    /// The rungs up to the end of the journey: the sender's socket, the copies in order, the receiver's socket.
+    /// The events up to the end of the journey: the sender's socket, the copies in order, the receiver's
+    /// socket.
     fn whole_way(&self) -> impl Iterator<Item = Rung> + '_ {
         self.own(SOCKET_TX).chain(self.others(true)).chain(self.own(!SOCKET_TX))
     }
@@ -232,7 +234,7 @@ impl Journey {
         self.pairs().map(|(rung, pair)| {
             let latency = pair.and_then(|(from, ns)| {
                 let half_width_ns = self.half_width_ns(from.hop, rung.hop);
-                // Within the bound, what seems to be less than nothing may be nothing.
+                // Within the bound, a negative time may be zero.
                 let ns = if ns.unsigned_abs() <= half_width_ns { ns.max(0) } else { ns };
                 let ns = u64::try_from(ns).ok()?;
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
@@ -306,7 +308,7 @@ impl Journey {
         if !self.can_subtract(from, to) {
             return None;
         }
-        // Within the bound, what seems to be less than nothing may be nothing.
+        // Within the bound, a negative time may be zero.
         let nothing = from_ns.saturating_sub(to_ns) <= self.half_width_ns(from, to);
         to_ns.checked_sub(from_ns).or(nothing.then_some(0))
     }
@@ -322,7 +324,7 @@ impl Journey {
         self.one_clock().max()
     }
 
-    /// Both of them at once.
+    /// Both instants at once.
     pub fn span_ns(&self) -> Option<(u64, u64)> {
         let wider = |(least, most): (u64, u64), ns: u64| (least.min(ns), most.max(ns));
         let (start, end) = self.one_clock().map(|ns| (ns, ns)).reduce(|so_far, (ns, _)| wider(so_far, ns))?;
@@ -338,7 +340,7 @@ impl Journey {
         hops.filter_map(|hop| self.rungs.time_ns(hop))
     }
 
-    /// The times of the sender's rungs of the copies before that.
+    /// The times of the sender's events of earlier copies.
     fn earlier(&self) -> impl Iterator<Item = u64> + '_ {
         let is_sent = |rung: &Rung| rung.hop.direction() == Direction::Tx && rung.hop != Hop::DevDone;
         self.others(true).filter(is_sent).map(|rung| rung.time_ns)
@@ -410,7 +412,7 @@ impl Journey {
             Across::Apart => u64::MAX,
         };
         let left_before = |copy: &&mut SentCopy| {
-            // A driver may return when the packet has already arrived.
+            // A driver may return after the packet's arrival.
             let hops = copy.rungs.hops().filter(|hop| *hop != Hop::DevDone);
             let left_ns = hops.last().and_then(|hop| copy.rungs.time_ns(hop));
             copy.dropped.is_none() && left_ns.is_some_and(|ns| ns <= arrived_ns.saturating_add(width_ns))

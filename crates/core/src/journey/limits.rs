@@ -28,7 +28,7 @@ impl Default for Limits {
 pub struct Counters {
     /// Events pushed.
     pub events: u64,
-    /// Events whose flow was not announced, or that have none where one is needed.
+    /// Events whose flow was not announced, or without a required flow.
     pub unattributed: u64,
     /// Two tuples with one flow id; the first one stays.
     pub flow_collisions: u64,
@@ -40,13 +40,14 @@ pub struct Counters {
     pub later_fragments: u64,
     /// Fragments without their first one, so that their datagram is unknown.
     pub stray_fragments: u64,
-    /// Events of a namespace that only forwards the packets of this flow, or that a packet to a group only passed by.
+    /// Events of a namespace that only forwards the packets of this flow, or that a packet to a group only
+    /// passes.
     pub forwarded: u64,
     /// Pure acknowledgements and other segments without payload, by place on the path.
     pub empty_segments: [u64; PATH_HOPS],
-    /// Keep-alives: one old byte sent again to get an answer.
+    /// Keep-alives: one old byte sent again to provoke an answer.
     pub keep_alives: u64,
-    /// Events about bytes whose journey had ended.
+    /// Events of bytes whose journey had ended.
     pub after_end: u64,
     /// Bytes of TCP sent again after their journey had ended, most of them because of a late acknowledgement.
     /// With the retransmissions of the journeys these are all retransmitted bytes.
@@ -57,9 +58,9 @@ pub struct Counters {
     pub resets: u64,
     /// Journeys evicted because too many were in flight.
     pub evicted: u64,
-    /// Flows forgotten because there were too many.
+    /// Flows evicted because there were too many.
     pub evicted_flows: u64,
-    /// Threads, sockets or queue entries forgotten because there were too many.
+    /// Threads, sockets or queue entries evicted because there were too many.
     pub evicted_others: u64,
     /// Events older than the watermark at their arrival.
     pub late: u64,
@@ -71,7 +72,7 @@ pub struct Counters {
     pub unmatched_reads: u64,
     /// Sends of datagrams without a packet event.
     pub unmatched_sends: u64,
-    /// Drops of packets that are no part of an open journey: acknowledgements, or the benign end of a copy.
+    /// Drops of packets outside open journeys: acknowledgements, or the benign end of a copy.
     pub unmatched_drops: u64,
     /// Packets freed in a clean-up, which ends no journey ([`crate::drop_reason`]).
     pub cleaned_up: u64,

@@ -28,7 +28,7 @@ impl Losses {
         }
     }
 
-    /// The first loss that reaches into `[from, to]`.
+    /// The first loss that overlaps `[from, to]`.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> Option<Loss> {
         // Most queries concern the newest.
         let late_enough = self.list.iter().rev().take_while(|l| l.to_ns >= from_ns);
@@ -45,7 +45,7 @@ impl Losses {
         self.list.back().map_or(0, |l| l.to_ns)
     }
 
-    /// Forgets what ended before `ns`.
+    /// Discards losses that ended before `ns`.
     pub fn forget_before(&mut self, ns: u64) {
         while self.list.front().is_some_and(|l| l.to_ns < ns) {
             self.list.pop_front();

@@ -54,7 +54,7 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// Times that it was sent again.
+    /// Number of retransmissions.
     pub fn count(&self) -> u32 {
         self.list.last().map_or(0, |last| last.copy.number.saturating_sub(1))
     }
@@ -80,12 +80,12 @@ impl Passes {
             let last = pass.copy.rungs.last();
             let at_ns = last.and_then(|hop| pass.copy.rungs.time_ns(hop)).unwrap_or(0);
             let received = pass.seen() & RX_PACKET != 0;
-            // The first that was received, or the last that was sent.
+            // The first received copy, or the last sent.
             let order = if received { u64::MAX - at_ns } else { u64::from(pass.copy.number) };
             (pass.seen() & !bit(Hop::DevDone)).checked_ilog2().map(|hop| (hop, order))
         };
         let Some(through) = self.list.iter().max_by_key(furthest) else { return (*all, 0) };
-        // A packet that is none of these copies, as one of before the capture, stays.
+        // A packet other than these copies, as one from before the capture, stays.
         let of_a_copy = |hop: &Hop| {
             self.list.iter().any(|pass| pass.copy.rungs.time_ns(*hop) == all.time_ns(*hop))
                 || bit(*hop) & TX_PACKET != 0
@@ -110,7 +110,8 @@ impl Passes {
     pub fn after(first: &Rungs, ids: Ids, dropped: Option<CopyDrop>) -> Self {
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
-        // A driver returns after it was given the packet: an earlier return was that of a copy before the capture began.
+        // A driver returns after it received the packet: an earlier return belongs to a copy before the capture
+        // began.
         let given = rungs.hops().filter(|hop| bit(*hop) & TX_PACKET != 0 && *hop != Hop::DevDone);
         let given_ns = given.filter_map(|hop| rungs.time_ns(hop)).max();
         if rungs.time_ns(Hop::DevDone) < given_ns {
@@ -169,7 +170,7 @@ impl Passes {
         seen & (bit(Hop::DevXmit) | bit(Hop::DevDone)) == bit(Hop::DevXmit)
     }
 
-    /// A driver may return late, when the bytes have gone out again.
+    /// A driver may return late, after the bytes were sent again.
     fn driver_returned(&mut self, mark: &Mark) {
         let is_waiting = |pass: &Pass| Self::awaits_return(pass.seen());
         let one = self.list.iter().position(is_waiting);

@@ -60,7 +60,7 @@ pub(super) struct Piece {
     pub state: State,
     /// TCP: the copies, if there are several.
     pub passes: Option<Box<Passes>>,
-    /// The kernel's drop of it, and the hops that it had passed then.
+    /// The kernel's drop of it, and the hops passed by then.
     pub drop: Option<(CopyDrop, u32)>,
     pub ambiguous: bool,
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
@@ -69,7 +69,7 @@ pub(super) struct Piece {
     pub read_untold: bool,
     pub skb: u32,
     pub ip_id: u16,
-    /// Segments of the super-packet that it last was in; 1 for a packet of its own.
+    /// Segments of its last super-packet; 1 for a packet of its own.
     pub segs: u16,
     /// Start of the previous datagram with the same identification; 0: none.
     pub same_id: u64,
@@ -80,7 +80,7 @@ pub(super) struct Piece {
     pub presence: Presence,
     /// Interface of its last event.
     pub ifindex: u32,
-    /// The receiver's flow, where it is not the stream's: one of a group.
+    /// The receiver's flow, if it differs from the stream's: one of a group.
     pub rx_flow: FlowId,
     /// The receiver's socket, likewise.
     pub socket: u64,
@@ -130,7 +130,7 @@ impl Piece {
         matches!(self.state, State::Gone)
     }
 
-    /// Times it was sent again.
+    /// Number of retransmissions.
     pub fn retransmits(&self) -> u32 {
         self.passes.as_ref().map_or(0, |passes| passes.count())
     }
@@ -178,7 +178,7 @@ impl Piece {
         }
     }
 
-    /// Writes a TCP packet down in its copy. The journey's own rungs are still those from before it.
+    /// Records a TCP packet on its copy. The journey's own events are still the earlier ones.
     fn stamp_pass(&mut self, mark: &Mark, counted_at: Hop) {
         let is_out = bit(mark.hop) & TX_PACKET != 0;
         let seen = self.rungs.present();
@@ -201,7 +201,7 @@ impl Piece {
         present & !PROMISES == 0 && !self.rungs.is_at_return(Hop::AppSend)
     }
 
-    /// Writes an event down. `counted_at` is the hop where another pass begins; `tcp.retransmit` means none.
+    /// Records an event. `counted_at` is the hop at which another pass begins; `tcp.retransmit` means none.
     pub fn stamp(&mut self, mark: &Mark, counted_at: Hop) {
         let Mark { hop, time_ns, cpu, who, at_return, .. } = *mark;
         let promise = bit(hop) & PROMISES != 0;
@@ -209,8 +209,8 @@ impl Piece {
             self.stamp_pass(mark, counted_at);
         }
         if self.has(hop) {
-            // A shorter send than declared: the same bytes are declared again by the next call. The first time of a
-            // real pass stays: a journey begins when its byte first passed.
+            // After a send shorter than declared, the next call declares the same bytes again. The first time
+            // of a real pass stays: a journey begins with the first pass of its byte.
             if promise && !at_return && self.is_only_promised() {
                 self.rungs.set(hop, time_ns, cpu, false);
                 self.first_ns = time_ns;

@@ -8,12 +8,12 @@ use crate::event::{Event, EventFlags};
 use crate::hash::Map;
 use crate::hop::Hop;
 
-/// Threads remembered, and sockets that were polled.
+/// Maximum number of stored threads, and of polled sockets.
 const MAX_READERS: usize = 1 << 16;
-/// A thread that sleeps between two reads is away for longer: the kernel's timers have a slack of 50 µs.
+/// Longest pause of a polling reader: the kernel's timers have a slack of 50 µs, so a sleep takes longer.
 const SPIN_NS: u64 = 50_000;
 
-/// When and where something happened to a thread.
+/// Instant and CPU of an event of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moment {
     time_ns: u64,
@@ -38,7 +38,7 @@ impl Asked {
     }
 }
 
-/// The last time a thread slept and was woken.
+/// The last sleep and wake-up of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     /// The socket that woke it; 0 if something else did.

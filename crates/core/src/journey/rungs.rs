@@ -35,7 +35,7 @@ pub struct Rung {
     pub tid: u32,
     /// The flow of this event's end: the sender's on its path, the receiver's on its own.
     pub flow: FlowId,
-    /// Number of the copy that passed; 0 at the sockets' hops, and everywhere in a journey that was sent once.
+    /// Number of the copy; 0 at the sockets' hops, and everywhere in a journey that was sent once.
     pub copy: u32,
     /// Recorded at the return of the call: it names the process, but is not part of the time order.
     pub at_return: bool,
@@ -94,7 +94,7 @@ impl Rungs {
         if self.present & (1 << index) == 0 { None } else { self.time_ns.get(index).copied() }
     }
 
-    /// The CPU at `hop`, if it was passed.
+    /// The CPU at `hop`, if passed.
     pub fn cpu(&self, hop: Hop) -> Option<u16> {
         let index = hop.path_index()?;
         if self.present & (1 << index) == 0 { None } else { self.cpu.get(index).copied() }
@@ -105,7 +105,7 @@ impl Rungs {
         self.at_return & bit(hop) != 0
     }
 
-    /// The hops that were passed, in path order.
+    /// The passed hops, in path order.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + use<> {
         let present = self.present;
         Hop::path().iter().copied().filter(move |hop| present & bit(*hop) != 0)
@@ -121,7 +121,7 @@ impl Rungs {
         self.present == 0
     }
 
-    /// The highest hop on the path that was passed.
+    /// The highest passed hop of the path.
     pub fn last(&self) -> Option<Hop> {
         let index = self.present.checked_ilog2()?;
         Hop::path().get(index as usize).copied()

@@ -8,7 +8,7 @@ use crate::capture_filter::{CaptureFilter, Field};
 use crate::hop::{Hop, HopSet};
 use crate::node::NodeInfo;
 
-/// Since when events of a journey may be left out.
+/// The instant since which events of a journey may be left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Selection {
     since_ns: Option<u64>,

@@ -77,7 +77,8 @@ pub(super) struct Match {
     pub run: Queued,
     /// True if length or order contradict it.
     pub ambiguous: bool,
-    /// Since when an arrival or a read of this socket may have been lost, so that the order proves nothing.
+    /// The instant since which an arrival or a read of this socket may have been lost, so that the order proves
+    /// nothing.
     pub in_doubt_since_ns: Option<u64>,
     /// True if arrivals or reads were left out deliberately, and the queue was not known to be correct since.
     pub torn: bool,
@@ -93,7 +94,7 @@ struct Queue {
     before_ns: u64,
     /// Instant at which this queue last certainly agreed with the kernel's.
     agreed_ns: u64,
-    /// When something of this queue was forgotten, and the kernel's has it yet.
+    /// The last eviction from this queue, while the kernel's queue still had the entry.
     parted_ns: u64,
     /// The last reader, and the last time that two different threads read successively.
     reader: u32,
@@ -118,7 +119,7 @@ pub(super) struct Sockets {
     sent: Map<(u8, u64), Queued>,
     /// Sends in progress, by thread: socket, bytes (0: unknown), and the event.
     begun: Map<u32, (u64, u32, Mark)>,
-    /// Entries put in since the last clean-up.
+    /// Entries added since the last clean-up.
     queued: usize,
     /// Datagrams of other flows since their last count, and the position of the last one of each.
     others: usize,
@@ -263,7 +264,7 @@ impl Sockets {
         self.queued > 4 * open + 4096
     }
 
-    /// Forgets what no longer waits.
+    /// Discards entries that no longer wait.
     pub fn forget(&mut self, is_open: impl Fn(&DatagramRef) -> bool) {
         self.queues.retain(|_, queue| {
             queue.waiting.retain(|d| is_open(&d.first));
@@ -287,7 +288,7 @@ impl Sockets {
         }
     }
 
-    /// The datagram whose `send` returns now.
+    /// The datagram of a returning `send`.
     pub fn send_returned(&mut self, tid: u32, cookie: u64, len: u32) -> Option<Queued> {
         for key in [(0, u64::from(tid)), (1, cookie)] {
             if key.1 != 0 && self.sent.get(&key).is_some_and(|sent| sent.first.len == len) {
@@ -318,7 +319,8 @@ impl Sockets {
         self.begun.remove(&tid).map(|_| mark)
     }
 
-    /// A send of this thread has returned: one that began before and has no packet made none. Returns whether there is.
+    /// A send of this thread has returned: an earlier one without a packet made none. True if there is such a
+    /// send.
     pub fn send_ended(&mut self, tid: u32) -> u64 {
         u64::from(self.begun.remove(&tid).is_some())
     }

@@ -28,7 +28,7 @@ pub(super) struct Stream {
     pub position: Option<u64>,
     /// Bytes below it have ended and make no piece again.
     pub floor: u64,
-    /// Everything below it was announced to the reader.
+    /// All bytes below it were announced to the reader.
     pub ready: u64,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// Stamps the piece at `index` and closes it if that was its end.
+    /// Stamps the piece at `index` and closes it if that was its last event.
     pub fn touch(&mut self, index: usize, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
         let counted_at = desk.rules.of(self.ends.proto).counted_at;
         let Some(piece) = self.pieces.get_mut(index) else { return };
@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Puts a new piece at `index`.
+    /// Inserts a new piece at `index`.
     pub fn add(&mut self, index: usize, piece: Piece, desk: &mut Desk) {
         let due = piece.first_ns.saturating_add(desk.limits.max_age_ns);
         self.age_at = self.age_at.min(due);
@@ -160,7 +160,7 @@ impl Stream {
     /// Closes all due pieces: those at the end of their lingering time, and those that are too old.
     pub fn visit(&mut self, at_ns: u64, desk: &mut Desk, done: &mut Vec<Journey>) {
         if at_ns != self.visit_at {
-            return; // an earlier wish that a sooner one has replaced
+            return; // an earlier request, replaced by a sooner one
         }
         self.visit_at = u64::MAX;
         let (now_ns, max_age_ns) = (desk.now_ns, desk.limits.max_age_ns);
@@ -242,7 +242,7 @@ impl Stream {
         end.saturating_sub(start)
     }
 
-    /// Closes everything and forgets where the stream was.
+    /// Closes all pieces and resets the position of the stream.
     pub fn reset(&mut self, why: Why, desk: &mut Desk, done: &mut Vec<Journey>) {
         self.close_where(|_| true, why, desk, done);
         self.pieces.clear();

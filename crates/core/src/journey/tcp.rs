@@ -35,7 +35,7 @@ impl Stream {
         Place::At(position.saturating_add_signed(i64::from(step)))
     }
 
-    /// Unwraps a number that may not move the stream.
+    /// Unwraps a number without moving the stream.
     pub fn known_place(&self, seq: u32) -> Option<u64> {
         match self.place(seq) {
             Place::At(at) => Some(at),
@@ -68,7 +68,7 @@ impl Stream {
     /// A SYN at a packet hop; `seq` is the first byte of the connection.
     pub fn open_connection(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) {
         if self.first_seq == Some(seq) {
-            return; // the same SYN at another hop, or sent again
+            return; // the same SYN at another hop, or a retransmission
         }
         // Fast open: the send was reported first, and the connection has no other event.
         let declared =
@@ -129,7 +129,7 @@ impl Stream {
         ended_bytes
     }
 
-    /// Cuts the piece at `index` at `at` if that is inside of it.
+    /// Cuts the piece at `index` at `at` if that is inside it.
     fn cut(&mut self, index: usize, at: u64, desk: &mut Desk) -> bool {
         let Some(piece) = self.pieces.get(index) else { return false };
         if at <= piece.start || at >= piece.end {

@@ -29,10 +29,10 @@ const NAMELESS_NS: u64 = 50_000_000;
 /// Key kinds of [`super::stream::Datagrams::by_key`].
 const BY_ID: u8 = 0;
 const BY_SKB: u8 = 1;
-/// The same of one receiver in a group.
+/// The same for one receiver in a group.
 const BY_ITS_ID: u8 = 2;
 const BY_ITS_SKB: u8 = 3;
-/// Hops that only a receiver has, not one that the packet merely passes by.
+/// Hops of a receiver, without those of a host that the packet merely passes.
 const RECEIVED: u32 = bits(Hop::IpIn, Hop::AppRecv);
 
 type Key = (u8, u64);
@@ -93,7 +93,7 @@ impl Stream {
         }
     }
 
-    /// The datagram that a packet is, made if it is new; `None` if the packet only passes a hop for the second time.
+    /// The datagram of a packet, a new one if necessary; `None` if the packet only passes a hop a second time.
     pub fn find_or_make(&mut self, event: &Event, desk: &mut Desk) -> Option<usize> {
         let receives = event.hop.direction() == Direction::Rx;
         if receives && event.flags.contains(EventFlags::GROUP) {
@@ -129,7 +129,7 @@ impl Stream {
         if Self::is_arrival(piece, event) && event.skb != 0 && piece.skb != 0 {
             self.udp.kept_buffers += if moved { -1 } else { 1 };
         }
-        // The fragments of IPv6 have an identification, and the datagram has none before it is cut.
+        // The fragments of IPv6 have an identification, and the datagram has none before fragmentation.
         let named = event.ip_id != 0 && piece.ip_id == 0;
         if moved {
             piece.skb = event.skb;
@@ -272,7 +272,7 @@ impl Stream {
         self.append(piece, keys.into_iter().flatten(), desk)
     }
 
-    /// Puts a datagram at the end, under a new number.
+    /// Appends a datagram under a new number.
     fn append(&mut self, mut piece: Piece, keys: impl Iterator<Item = Key>, desk: &mut Desk) -> usize {
         self.udp.next += 1;
         piece.end = (self.udp.next << 32) + (piece.end - piece.start);
@@ -308,7 +308,7 @@ impl Stream {
                 self.received(head, event, desk);
                 return head;
             }
-            // Below the sockets there is one packet for all of this host; each socket gets a clone.
+            // Below the sockets all receivers of this host share one packet; each socket gets a clone.
             if event.hop == Hop::UdpRecv && piece.socket != event.socket {
                 let (origin, below) = (piece.origin, bits(Hop::AppSend, Hop::IpIn));
                 let index = self.fork(head, below, event, desk);
@@ -320,7 +320,7 @@ impl Stream {
                 return index;
             }
         }
-        // A second one of the same is the network's copy: it has no sender's half of its own.
+        // A second one is the network's copy: it has no sender's half of its own.
         let origin = if head.is_some() { None } else { self.origin_of(event, desk) };
         let index = if let Some((origin, by_order)) = origin {
             let index = self.fork(origin, TX, event, desk);
@@ -417,7 +417,7 @@ impl Stream {
         Some((found, true))
     }
 
-    /// A journey of its own for one more receiver, which shares the rungs `below`.
+    /// A journey of its own for one more receiver, which shares the events `below`.
     fn fork(&mut self, index: usize, below: u32, event: &Event, desk: &mut Desk) -> usize {
         let Some(mut piece) = self.pieces.get(index).cloned() else { return index };
         piece.rungs.clear(!below);
@@ -430,13 +430,13 @@ impl Stream {
         self.append(piece, std::iter::empty(), desk)
     }
 
-    /// The journeys that an event of the sender is about: the datagram's own, or those of its receivers.
+    /// The journeys of a sender's event: the datagram's own, or those of its receivers.
     pub fn with_copies(&self, start: u64) -> impl Iterator<Item = u64> + use<> {
         let copies = self.udp.copies.get(&start).cloned().unwrap_or_default();
         std::iter::once(start).chain(copies.into_iter().map(|(copy, _)| copy))
     }
 
-    /// The open datagram that a drop is about.
+    /// The open datagram of a drop.
     pub fn dropped_datagram(&self, event: &Event) -> Option<usize> {
         let is_it = |p: &Piece| !p.is_gone() && !p.shared && !p.has(Hop::AppRecv) && Self::has_length(p, event);
         let of_flow = |p: &Piece| is_it(p) && p.rx_flow == event.flow;

@@ -16,12 +16,12 @@ pub enum Verdict {
     HalfComplete,
     /// It has no event after this hop, and no relevant record is missing.
     LostAfter {
-        /// The last hop that it passed.
+        /// The last hop passed.
         hop: Hop,
     },
     /// The kernel dropped it for this reason, and it was not seen again.
     Dropped {
-        /// The last hop that it passed.
+        /// The last hop passed.
         hop: Hop,
         /// Number of the kernel's `enum skb_drop_reason`.
         reason: u32,
@@ -34,13 +34,13 @@ pub enum Verdict {
     /// It reached the last served hop. It may be waiting for its reader, have been read, or be lost: no hop
     /// that would distinguish these is served.
     NotProbed {
-        /// The last hop that it passed.
+        /// The last hop passed.
         beyond: Hop,
     },
     /// It has no event after this hop, but events may just have been left out. The capture has a filter or a
     /// sampler that keeps only some events of a journey, or a hop was disabled.
     Filtered {
-        /// The last hop that it passed.
+        /// The last hop passed.
         beyond: Hop,
     },
     /// In flight at the end of the capture, or in a send or receive queue for longer than the correlator waits.

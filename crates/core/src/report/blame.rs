@@ -18,7 +18,7 @@ pub struct BlameRow {
     pub journeys: u64,
     /// Sum of their times, nanoseconds.
     pub total_ns: u64,
-    /// The parts that any of them has, in path order.
+    /// The parts in any of them, in path order.
     pub parts: Vec<BlamePart>,
 }
 
@@ -29,7 +29,7 @@ pub struct BlamePart {
     pub part: Part,
     /// Its share of the total time, 0 to 1.
     pub share: f64,
-    /// Time of all of them, nanoseconds.
+    /// Total time, nanoseconds.
     pub total_ns: u64,
     /// Journeys in which it took longest.
     pub largest: u64,

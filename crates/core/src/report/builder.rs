@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 
 /// Default number of groups in a table.
 const TOP: usize = 20;
-/// Flows whose addresses and namespaces are remembered.
+/// Maximum number of flows with stored addresses and namespaces.
 pub(super) const MAX_FLOWS: usize = 1 << 16;
 /// Maximum number of distinct namespaces; beyond it only the sums count.
 const MAX_NODES: usize = 256;
@@ -46,7 +46,7 @@ const HOPS: usize = 64;
 #[derive(Default)]
 struct HopSum {
     rate: HopRate,
-    /// Times from the hop below. The hop below of one protocol is not that of another.
+    /// Times from the hop below, which differs between protocols.
     steps: BTreeMap<Proto, Steps>,
 }
 
@@ -105,7 +105,7 @@ impl HopSums {
 pub struct ReportBuilder {
     /// One entry per recording.
     infos: Vec<NodeInfo>,
-    /// Hops that any of them serves.
+    /// Hops that any recording serves.
     coverage: HopSet,
     top: usize,
     span: Option<(u64, u64)>,
@@ -198,7 +198,7 @@ impl ReportBuilder {
         self
     }
 
-    /// Puts the journeys into groups.
+    /// Groups the journeys.
     #[must_use]
     pub fn by(mut self, by: By) -> Self {
         // Flows are counted anyway.
@@ -206,7 +206,7 @@ impl ReportBuilder {
         self
     }
 
-    /// Reports on what each layer was given and passed on.
+    /// Adds the throughput of each layer.
     #[must_use]
     pub fn throughput(mut self) -> Self {
         self.layers = Some(Layers::default());
@@ -553,7 +553,7 @@ fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sam
     if seen > 0.0 { meant / seen } else { 1.0 }
 }
 
-/// The same of the whole time, in part of which the kernel may have added up what would have been events.
+/// The same over the complete time, in part of which the kernel may have added up the events.
 fn weight_of_all(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
     weight(sampled, hop, |sampled| sampled.added_up(hop))
 }

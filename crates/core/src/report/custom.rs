@@ -12,7 +12,7 @@ use std::fmt::{self, Write};
 pub const COLUMNS: usize = 60;
 /// Maximum number of time slices per value; at least half of it after enough time.
 const SLICES: u64 = 256;
-/// Hits of a point that a report has one by one.
+/// Maximum number of single hits of a point in a report.
 const POINTS: usize = 100;
 /// Number of printed points.
 const PRINTED: usize = 5;
@@ -23,12 +23,12 @@ pub struct ProbeRow {
     /// Its definition.
     #[serde(flatten)]
     pub probe: CustomProbe,
-    /// Host, where there are several recordings.
+    /// Host, if there are several recordings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// Number of hits.
     pub hits: u64,
-    /// Hits a second over the report's time.
+    /// Hits per second over the report's time.
     pub hits_per_s: f64,
     /// Its values, in the probe's order.
     pub read: Vec<ValueRow>,
@@ -44,13 +44,13 @@ pub struct ValueRow {
     pub name: String,
     /// Number of successful reads.
     pub known: u64,
-    /// The lowest, as a number with the sign that its kind has.
+    /// Minimum, as a number with the sign of its kind.
     pub lowest: f64,
     /// The mean.
     pub mean: f64,
     /// The highest.
     pub highest: f64,
-    /// The mean in equal parts of the report's time; `None` where there was no hit.
+    /// The mean in equal parts of the report's time; `None` without a hit.
     pub columns: Vec<Option<f64>>,
 }
 
@@ -165,7 +165,7 @@ impl Customs {
     }
 }
 
-/// A number in few digits.
+/// A number with few digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e12 {
         format!("{value:.0}")
@@ -221,7 +221,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Drawn from the lowest mean to the highest; blank where there was no hit.
+/// Drawn from the lowest mean to the highest; blank without a hit.
 fn line(value: &ValueRow) -> String {
     let known = || value.columns.iter().flatten().copied();
     let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
@@ -251,14 +251,14 @@ mod tests {
         let info = NodeInfo { probes, ..NodeInfo::default() };
         let mut report = ReportBuilder::new(&info);
         let mut batch = Batch::default();
-        // free buffers run out, slowly
+        // free buffers decrease slowly
         for i in 0..1_000_u64 {
             batch.hits.push(hit(0, i * 1_000_000, 256 - (i / 4) as i64, 0b11));
         }
         for i in 0..7 {
             batch.hits.push(hit(1, i * 1_000, -3, u8::from(i != 6)));
         }
-        batch.hits.push(hit(9, 5, 5, 1)); // of no probe: a damaged session
+        batch.hits.push(hit(9, 5, 5, 1)); // of an unknown probe: a damaged session
         report.batch(&batch);
         let report = report.finish();
         let [refill, seen] = &report.probes[..] else { panic!("two rows") };

@@ -24,7 +24,7 @@ pub struct ReasonRow {
     pub packets: u64,
 }
 
-/// Packets that the kernel freed without delivering them.
+/// Packets that the kernel freed undelivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
     /// Packets dropped: all reasons but clean-up.

@@ -22,11 +22,11 @@ use std::net::SocketAddr;
 
 /// Maximum number of rows.
 const MOST: usize = 1_000;
-/// Rows that are written out.
+/// Maximum number of printed rows.
 const SHOWN: usize = 8;
 /// Maximum number of intervals with disabled hops: a capture at rest has one every ten seconds.
 const MOST_OFF: usize = 1 << 18;
-/// Stretches that an event may still be of.
+/// Maximum number of stretches that an event may still belong to.
 const OPEN: usize = 4;
 /// Maximum number of distinct connections of one stretch at a hop; the error is computed from these.
 const MOST_CONNECTIONS: usize = 1 << 16;
@@ -83,12 +83,12 @@ struct Stretch {
 
 /// One recording.
 struct Node {
-    /// Hops at which packets are counted.
+    /// Hops that count packets.
     hops: HopSet,
     one_in: u32,
     /// True if it has events.
     has_events: bool,
-    /// The hops that are off, since when.
+    /// The disabled hops, with the instant of the change.
     off: BTreeMap<Hop, u64>,
     /// When they were, before.
     were_off: Vec<(Hop, u64, u64)>,
@@ -276,7 +276,7 @@ impl Estimates {
             let still = node.off.into_iter().map(|(hop, since_ns)| (hop, since_ns, end_ns));
             let mut off_ns: BTreeMap<Hop, u64> = BTreeMap::new();
             for (hop, from_ns, to_ns) in node.were_off.into_iter().chain(still) {
-                // A part of a recording has the changes of all of it.
+                // A part of a recording has the changes of the complete recording.
                 let there_ns = to_ns.min(end_ns).saturating_sub(from_ns.max(start_ns));
                 *off_ns.entry(hop).or_default() += there_ns;
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// A time in three figures and a unit, eight columns wide: `41.2 µs`.
+/// A time with three digits and a unit, eight columns wide: `41.2 µs`.
 pub(super) fn time(ns: u64) -> String {
     let ns_f = ns as f64;
     match ns {
@@ -13,7 +13,7 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// Three figures that matter and a unit.
+/// Three significant digits and a unit.
 fn figure(value: f64, unit: &str) -> String {
     let digits = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
     format!("{value:>5.digits$} {unit}")
@@ -31,7 +31,7 @@ pub(super) fn bytes(n: u64) -> String {
     }
 }
 
-/// Bytes a second, ten columns wide; `≈` marks an estimate.
+/// Bytes per second, ten columns wide; `≈` marks an estimate.
 pub(super) fn rate(bytes_per_s: f64, estimated: bool) -> String {
     let text = bytes(bytes_per_s.round().max(0.0) as u64);
     format!("{:>10}", format!("{}{}/s", about(estimated), text.trim()))
@@ -42,7 +42,7 @@ pub(super) fn about(estimated: bool) -> &'static str {
     if estimated { "≈" } else { "" }
 }
 
-/// A count with thin groups: `1 234 567`.
+/// A count with narrow group separators: `1 234 567`.
 pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -96,7 +96,7 @@ pub(super) fn heights(values: &[f64], highest: f64) -> String {
     values.iter().map(level).collect()
 }
 
-/// Writes a line broken at blanks; the lines after the first begin with `indent`.
+/// Writes text with line breaks at blanks; the lines after the first begin with `indent`.
 pub(super) fn wrap(out: &mut String, line: &str, width: usize, indent: &str) -> fmt::Result {
     let lead = line.len() - line.trim_start().len();
     let (mut at, mut first) = (lead, true);

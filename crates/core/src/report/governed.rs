@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Maximum number of stretches; later ones are counted.
 const MOST: usize = 1_000;
-/// Stretches that are written out.
+/// Maximum number of printed stretches.
 const SHOWN: usize = 8;
 
 /// A stretch.
@@ -72,7 +72,7 @@ impl Stretches {
     }
 }
 
-/// The last lines of what cannot be concluded.
+/// The final lines of a report: conclusions that it does not permit.
 pub(super) fn write(
     out: &mut String,
     all: &Governed,

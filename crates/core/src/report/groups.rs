@@ -61,7 +61,7 @@ pub struct GroupRow {
     /// The label.
     #[serde(flatten)]
     pub label: Label,
-    /// Which end of its journeys it is; `None` for flows, which have both.
+    /// The end of its journeys; `None` for flows, which have both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Figures of its journeys.
@@ -145,13 +145,13 @@ pub struct Figures {
     pub whole: u64,
     /// The reasons why the others are not, each with a number.
     pub left_out: Vec<LeftOut>,
-    /// Journeys that were sent again, however often.
+    /// Retransmitted journeys, each counted once.
     pub resent: u64,
     /// Sum of their retransmissions.
     pub retransmits: u64,
     /// First hop to last of those with a seen end.
     pub total: Option<Quantiles>,
-    /// The shape of that, nanoseconds.
+    /// The shape of its distribution, nanoseconds.
     pub histogram: Vec<Bucket>,
     /// The parts of their time, the largest share first.
     pub blame: Vec<Share>,

@@ -18,7 +18,7 @@ use std::fmt::{self, Write};
 pub struct KernelTable {
     /// From the first interval's beginning to the last one's end, nanoseconds.
     pub span_ns: u64,
-    /// Quantiles and the longest are too long by at most this part of themselves.
+    /// Quantiles and the maximum are too long by at most this fraction.
     pub resolution: f64,
     /// Times from hop to hop of the same packet or the same socket.
     pub pairs: Vec<KernelPair>,
@@ -26,7 +26,7 @@ pub struct KernelTable {
     pub hops: Vec<KernelHop>,
     /// The flows with the most bytes at a hop.
     pub flows: Vec<KernelFlow>,
-    /// Flows at hops that are not in the table.
+    /// Flows at hops outside the table.
     pub flows_left: u64,
 }
 
@@ -131,7 +131,7 @@ impl KernelSums {
         self.span
     }
 
-    /// The table; nothing where there is nothing in it.
+    /// The table; `None` without content.
     pub fn finish(self, top: usize, name: impl Fn(u16, FlowId) -> String) -> Option<KernelTable> {
         let (from_ns, to_ns) = self.span?;
         let mut flows: Vec<_> = self.flows.into_iter().collect();

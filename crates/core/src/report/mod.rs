@@ -65,7 +65,7 @@ pub struct Report {
     /// Number of flows, including those outside the table. Beyond some two thousand the lighter ones are
     /// evicted, and a returning one counts again.
     pub flows_total: u64,
-    /// Payload bytes of the journeys of the flows that are not in the table.
+    /// Payload bytes of the journeys of flows outside the table.
     pub flows_rest_bytes: u64,
     /// The journeys in the requested groups.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub struct Report {
     /// Estimates from complete flows, if others were left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub estimates: Vec<Estimate>,
-    /// Hops that no probe serves here, and why.
+    /// Unserved hops, and the reasons.
     pub missing: Vec<MissingHop>,
     /// Information on datagrams that the available hops do not give, and the hop that would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +108,7 @@ pub struct HopRow {
     pub hop: Hop,
     /// Events.
     pub events: u64,
-    /// Payload bytes of those events; a byte sent again counts again.
+    /// Payload bytes of those events; a retransmitted byte counts again.
     pub bytes: u64,
     /// Events per second while the hop was on; of all that there were, where a sampler left some out or the
     /// kernel added them up.
@@ -117,10 +117,10 @@ pub struct HopRow {
     /// only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// Events of all that there were, where a sampler left some out or the kernel added them up.
+    /// All events, if a sampler left some out or the kernel added them up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_events: Option<f64>,
-    /// Payload bytes of all of them, where a sampler left some out; `None` where the kernel added events up without their bytes.
+    /// All payload bytes, if a sampler left some out; `None` if the kernel added events up without their bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_bytes: Option<f64>,
     /// Latency from the hop below on the path of the same journey; `None` if no journey passed both, or
@@ -135,7 +135,7 @@ pub struct HopRow {
     /// The shape of that latency, nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
-    /// Latency from the hop below by protocol, where journeys of several passed it.
+    /// Latency from the hop below by protocol, if journeys of several passed it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<HopProtocol>,
     /// The same per network namespace, if there are several. Their events and bytes add up to the hop's.
@@ -170,9 +170,9 @@ pub struct HopNode {
     pub events: u64,
     /// Payload bytes of those events.
     pub bytes: u64,
-    /// Latency from the hop below, where journeys of one protocol passed it.
+    /// Latency from the hop below, if journeys of one protocol passed it.
     pub latency: Option<Quantiles>,
-    /// The same by protocol, where journeys of several did.
+    /// The same by protocol, if journeys of several did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<HopProtocol>,
 }
@@ -203,13 +203,13 @@ pub struct VerdictRow {
     pub evicted: u64,
     /// Seen up to the last served hop, which is not the end.
     pub not_probed: u64,
-    /// Left out by a filter, a sampler or a hop that was switched off.
+    /// Left out by a filter, a sampler or a disabled hop.
     pub filtered: u64,
-    /// Journeys that were sent again, however often.
+    /// Retransmitted journeys, each counted once.
     pub resent: u64,
     /// Sum of their retransmissions.
     pub retransmits: u64,
-    /// Matched by order or length against some of the evidence.
+    /// Matched by order or length against part of the evidence.
     pub ambiguous: u64,
 }
 
@@ -225,7 +225,7 @@ pub struct FlowRow {
     pub journeys: u64,
     /// Journeys with a seen end.
     pub whole: u64,
-    /// Journeys that were sent again, however often.
+    /// Retransmitted journeys, each counted once.
     pub resent: u64,
     /// Sum of their retransmissions.
     pub retransmits: u64,
@@ -240,7 +240,7 @@ pub struct Losses {
     pub records: u64,
     /// Number of stretches.
     pub stretches: u64,
-    /// Length of the stretches, added up.
+    /// Total length of the stretches.
     pub span_ns: u64,
     /// By cause.
     pub causes: Vec<CauseRow>,
@@ -257,7 +257,7 @@ pub struct CauseRow {
     pub records: u64,
 }
 
-/// A hop that is not served.
+/// An unserved hop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MissingHop {
     /// The hop.
@@ -266,7 +266,7 @@ pub struct MissingHop {
     pub because: String,
 }
 
-/// The basis of the latencies of a report.
+/// Journeys with latencies in the table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Denominator {
     /// Journeys whose latencies are in the table.
@@ -279,7 +279,7 @@ pub struct Denominator {
     pub disordered: u64,
 }
 
-/// A reason why journeys are not in the latencies.
+/// A reason for excluding journeys from the latencies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
     /// Name of the verdict.

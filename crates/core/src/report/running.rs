@@ -11,9 +11,9 @@ use crate::stats::running::{Point, Running, Window};
 use serde::Serialize;
 use std::fmt::{self, Write};
 
-/// Entries of all windows together, 16 bytes each: as many flows are followed as have room.
+/// Maximum number of entries of all windows together, 16 bytes each: it limits the number of tracked flows.
 const MOST_ENTRIES: usize = 4 << 20;
-/// Threads whose names are remembered.
+/// Maximum number of threads with stored names.
 const MOST_NAMES: usize = 1 << 16;
 /// Columns of a drawing.
 const COLUMNS: usize = 64;
@@ -21,9 +21,9 @@ const COLUMNS: usize = 64;
 /// Running averages of received data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunningTable {
-    /// Receives in the window; `None` where it is one of time.
+    /// Receives in the window; `None` for a window of time.
     pub window_receives: Option<u32>,
-    /// Length of the window, nanoseconds; `None` where it is one of receives.
+    /// Length of the window, nanoseconds; `None` for a window of receives.
     pub window_ns: Option<u64>,
     /// The hops whose events are the receives.
     pub hops: Vec<Hop>,
@@ -49,7 +49,7 @@ pub struct RunningRow {
     pub receives: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Bytes a second from the first receive to the last.
+    /// Bytes per second from the first receive to the last.
     pub overall_bytes_per_s: Option<f64>,
     /// Minimum of the running average; `None` without a full window.
     pub lowest: Option<Point>,
@@ -67,7 +67,7 @@ pub struct RunningRow {
     pub estimated: bool,
 }
 
-/// A flow, or a socket that has none.
+/// A flow, or a socket without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Flow(u16, FlowId),
@@ -87,7 +87,7 @@ impl Weighed for Sum {
         self.bytes
     }
 
-    /// A running average cannot be added to another; the counts can.
+    /// Running averages cannot be added; the counts can.
     fn merge(&mut self, other: &Self) {
         self.receives += other.receives;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -105,7 +105,7 @@ pub(super) struct Receives {
 }
 
 impl Receives {
-    /// Follows the uppermost of the served hops at which bytes are received.
+    /// Uses the uppermost of the served hops that receive bytes.
     pub fn new(window: Window, served: HopSet) -> Self {
         let uppermost: [&[Hop]; 4] =
             [&[Hop::AppRecv], &[Hop::AppCopy], &[Hop::TcpRecv, Hop::UdpRecv], &[Hop::DevRecv]];
@@ -118,7 +118,7 @@ impl Receives {
     /// Stores the name of a thread.
     pub fn name(&mut self, thread: (u16, u32), comm: &str) {
         if self.names.len() >= MOST_NAMES {
-            self.names.clear(); // they are announced again now and then
+            self.names.clear(); // they are announced again periodically
         }
         self.names.insert(thread, comm.to_owned());
     }
@@ -287,7 +287,7 @@ fn row(
     Ok(())
 }
 
-/// The mean of the points in each column; the one before where a column has none, until the last point.
+/// The mean of the points in each column; the previous value for an empty column, until the last point.
 fn columns(series: &[Point], (start_ns, end_ns): (u64, u64)) -> Vec<f64> {
     let width = (end_ns.saturating_sub(start_ns) as f64 + 1.0) / COLUMNS as f64;
     let column = |point: &Point| (point.time_ns.saturating_sub(start_ns) as f64 / width) as usize;

@@ -6,7 +6,7 @@ use crate::hop::{Direction, Hop};
 use crate::stats::Quantiles;
 use std::fmt::{self, Write};
 
-/// Narrower than this the columns do not fit.
+/// Minimum width for the columns.
 const MIN_WIDTH: usize = 60;
 
 /// Columns of one quantile.
@@ -14,7 +14,7 @@ pub(super) const QUANTILE: usize = 9;
 /// Width from which the p90 fits.
 pub(super) const WIDE: usize = 89;
 
-/// The quantiles that there is room for, each with a blank in front.
+/// The quantiles that fit, each with a blank in front.
 pub(super) fn quantiles(q: Option<&Quantiles>, width: usize) -> String {
     let text = |ns: fn(&Quantiles) -> u64| {
         let text = q.map_or_else(|| "·".to_owned(), |q| time(ns(q)));

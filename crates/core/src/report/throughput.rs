@@ -16,7 +16,7 @@ use crate::stats::strip::Slice;
 use serde::Serialize;
 use std::fmt::{self, Write};
 
-/// Columns in front of a drawing.
+/// Columns to the left of a drawing.
 const NAME: usize = 12;
 
 /// Input and output of each layer.
@@ -24,7 +24,7 @@ const NAME: usize = 12;
 pub struct Throughput {
     /// By protocol.
     pub protocols: Vec<ProtocolThroughput>,
-    /// Events of other protocols, which are left out.
+    /// Events of other protocols, which are excluded.
     pub other_events: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct ProtocolThroughput {
 pub struct Border {
     /// The hop at the border.
     pub hop: Hop,
-    /// Which border it is, in words.
+    /// Name of the border.
     pub place: &'static str,
     /// Sends, packets or reads with payload.
     pub units: u64,
@@ -55,9 +55,10 @@ pub struct Border {
     pub smallest_bytes: u64,
     /// Payload of the largest unit.
     pub largest_bytes: u64,
-    /// Mean time between neighbouring units of one flow, nanoseconds; `None` where no flow had two.
+    /// Mean time between neighbouring units of one flow, nanoseconds; `None` if no flow had two.
     pub spacing_ns: Option<f64>,
-    /// Payload a second, over the whole capture; of all that there was, where a sampler left events out.
+    /// Payload bytes per second over the complete capture; estimated for all events if a sampler left events
+    /// out.
     pub bytes_per_s: f64,
     /// Units a second, likewise.
     pub units_per_s: f64,
@@ -65,19 +66,19 @@ pub struct Border {
     /// events only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// Packets on the wire that the units are; 0 where a hop has no packets.
+    /// Packets on the wire of the units; 0 for a hop without packets.
     pub segments: u64,
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
     pub empty: u64,
-    /// Left out: reads that only looked, and fragments after the first.
+    /// Excluded: peeking reads, and fragments after the first.
     pub beside: u64,
     /// Sizes of the units, bytes.
     pub sizes: Vec<Bucket>,
     /// Length of a slice of time, nanoseconds.
     pub slice_ns: u64,
-    /// The bytes over time: the slices that have any.
+    /// The bytes over time: the non-empty slices.
     pub slices: Vec<Slice>,
-    /// The bytes in columns of the whole capture, for a drawing.
+    /// The bytes in columns of the complete capture, for a drawing.
     #[serde(skip)]
     columns: Vec<f64>,
 }

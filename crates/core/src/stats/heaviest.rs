@@ -16,7 +16,7 @@ pub trait Weighed: Default {
     /// Heavier values stay longer; the weight never decreases.
     fn weight(&self) -> u64;
 
-    /// Adds all that `other` has counted.
+    /// Adds the counts of `other`.
     fn merge(&mut self, other: &Self);
 }
 
@@ -46,7 +46,7 @@ pub struct Row<K, V> {
     pub may_be_more: bool,
 }
 
-/// The heaviest first, and all others as one.
+/// The heaviest first, and the sum of all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranking<K, V> {
     /// The heaviest first.
@@ -58,7 +58,7 @@ pub struct Ranking<K, V> {
 }
 
 impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
-    /// Keeps at most `most` apart; at least 2.
+    /// Keeps at most `most` entries; at least 2.
     pub fn new(most: usize) -> Self {
         Heaviest { most: most.max(2), kept: Map::default(), rest: V::default(), let_go: 0 }
     }
@@ -116,7 +116,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         self.kept.len() as u64 + self.let_go
     }
 
-    /// Adds all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (key, theirs) in &other.kept {
             self.entry(key.clone()).merge(&theirs.value);

@@ -32,7 +32,7 @@ pub struct Units {
     pub smallest_bytes: u64,
     /// The largest, bytes.
     pub largest_bytes: u64,
-    /// Packets on the wire that they are, where a hop has packets.
+    /// Packets on the wire of the units, if the hop has packets.
     pub segments: u64,
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
     pub empty: u64,
@@ -45,7 +45,7 @@ pub struct Units {
     gaps: Gaps,
 }
 
-/// Times between neighbouring units of one flow, added up.
+/// Sum of the times between neighbouring units of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gaps {
     n: u64,
@@ -117,7 +117,7 @@ impl Units {
         self.bytes as f64 / self.units.max(1) as f64
     }
 
-    /// Mean time between neighbouring units of one flow, nanoseconds; `None` where no flow had two.
+    /// Mean time between neighbouring units of one flow, nanoseconds; `None` if no flow had two.
     pub fn spacing_ns(&self) -> Option<f64> {
         (self.gaps.n > 0).then(|| self.gaps.ns as f64 / self.gaps.n as f64)
     }
@@ -136,7 +136,7 @@ impl Spell {
     }
 }
 
-/// Adds up what crossed the borders between layers. Memory is bounded.
+/// Adds up the units at the borders between layers. Memory is bounded.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     borders: [[Option<Box<Units>>; PATH_HOPS]; PROTOS.len()],
@@ -149,14 +149,14 @@ pub struct Layers {
 impl Layers {
     /// Counts an event of a recording: sockets of two recordings may have equal numbers.
     pub fn event(&mut self, node: u16, event: &Event) {
-        // Off the path nothing crosses a border, and a wake-up carries no bytes; neither does being ready.
+        // Off the path no data cross a border. A wake-up carries no bytes, and neither does a ready socket.
         let Some(at) = event.hop.path_index().filter(|_| is_border(event.hop)) else { return };
         let Some(proto) = PROTOS.iter().position(|proto| *proto == event.proto) else {
             self.others += 1;
             return;
         };
         let units = self.borders[proto][at].get_or_insert_default();
-        // A socket without a peer has no flow, but it is itself.
+        // A socket without a peer has no flow: its own number is the key.
         let number = if event.flow.is_none() { event.socket } else { event.flow.0 };
         if !units.count(event) || number == 0 {
             return;
@@ -211,7 +211,7 @@ impl Layers {
         all.filter(|(_, borders)| !borders.is_empty()).collect()
     }
 
-    /// Events of other protocols, which are left out.
+    /// Number of events of other protocols, which are excluded.
     pub const fn others(&self) -> u64 {
         self.others
     }

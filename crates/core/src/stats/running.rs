@@ -22,7 +22,7 @@ pub enum Window {
 }
 
 impl Window {
-    /// Entries that one average keeps at most.
+    /// Maximum number of entries of one average.
     pub const fn entries(self) -> usize {
         match self {
             Self::Receives(n) => n as usize + 1,
@@ -36,7 +36,7 @@ impl Window {
 pub struct Point {
     /// Instant, `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// Bytes a second over the window that ends here.
+    /// Bytes per second over the window that ends here.
     pub bytes_per_s: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct Point {
 #[derive(Clone, Debug)]
 pub struct Running {
     window: Window,
-    /// Receives, or slots of time, in the window: when, and how many bytes.
+    /// Receives, or slots of time, in the window: instants and bytes.
     recent: VecDeque<(u64, u64)>,
     recent_bytes: u64,
     /// Receives in all.
@@ -178,8 +178,8 @@ impl Running {
         self.seen += 1;
     }
 
-    /// The average over all of it: the bytes after the first receive, over the time since it; `None` where that gives
-    /// none.
+    /// The overall average: the bytes after the first receive, over the time since it; `None` without such
+    /// time.
     pub fn overall_bytes_per_s(&self) -> Option<f64> {
         let ns = self.last_ns - self.first_ns;
         (ns > 0).then(|| (self.bytes - self.first_bytes) as f64 * 1e9 / ns as f64)

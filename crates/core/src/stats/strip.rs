@@ -12,7 +12,7 @@ pub const MOST: usize = 256;
 /// Amounts in slices of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strip {
-    /// The length of a slice is two to the power of this, nanoseconds.
+    /// The length of a slice as a power of two nanoseconds.
     exponent: u32,
     slices: BTreeMap<u64, u64>,
 }
@@ -34,7 +34,7 @@ impl Strip {
         self.widen();
     }
 
-    /// Makes slices longer until there are few enough of them.
+    /// Doubles the slice length until their number fits.
     fn widen(&mut self) {
         while let (Some((first, _)), Some((last, _))) =
             (self.slices.first_key_value(), self.slices.last_key_value())
@@ -57,7 +57,7 @@ impl Strip {
         (self.slices, self.exponent) = (wider, exponent);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.coarsen(other.exponent);
         let by = self.exponent - other.exponent;
@@ -73,7 +73,7 @@ impl Strip {
         1 << self.exponent
     }
 
-    /// The slices that have anything, in order of time.
+    /// The non-empty slices, in order of time.
     pub fn slices(&self) -> impl Iterator<Item = Slice> + '_ {
         self.slices.iter().map(|(index, amount)| Slice { from_ns: index << self.exponent, amount: *amount })
     }

@@ -11,7 +11,7 @@ pub enum Jitter {
         scale_ns: f64,
         alpha: f64,
     },
-    /// Quiet and busy by turns.
+    /// Alternating quiet and busy times.
     OnOff {
         busy_ns: f64,
         period_ns: f64,
@@ -64,7 +64,7 @@ impl Path {
             Some((at, floor)) if t_ns >= at => floor,
             _ => self.floor_ns,
         };
-        // A tail of hours would be another kind of test.
+        // A tail of hours would be a different test.
         (floor + self.jitter.draw(random, t_ns)).min(10e9) as i64
     }
 }

@@ -34,17 +34,17 @@ pub struct Settings {
     pub sway_period_ns: f64,
     pub walk_ppm: f64,
     pub route_change: bool,
-    /// Share of packets lost, of those sent again, and of those sent again that are matched all the same, wrongly.
+    /// Share of packets lost, of those retransmitted, and of those retransmitted and matched wrongly.
     pub loss: f64,
     pub retransmission: f64,
     pub false_match: f64,
     /// Packets of a super-packet: sent with one stamp (GSO), and received with one (GRO).
     pub offload: u64,
-    /// A span in which only A, or only B, sends.
+    /// A span with packets from only A, or only B.
     pub one_way: Option<(i64, i64, bool)>,
-    /// True instant, whether A's clock (else B's) jumps, and by how much.
+    /// True instant, true for A's clock (else B's), and size of the jump.
     pub jumps: Vec<(i64, bool, i64)>,
-    /// Time stamps are off by up to so much.
+    /// Maximum error of time stamps.
     pub noise_ns: u64,
 }
 
@@ -240,7 +240,7 @@ impl World {
         (a, b.wrapping_sub(a) as i64)
     }
 
-    /// Instants spread over the world, and a little beyond its ends.
+    /// Instants spread over the world, and slightly beyond its ends.
     pub fn instants(&self, random: &mut Random, n: usize) -> Vec<i64> {
         let span = self.settings.span_ns as f64;
         (0..n).map(|_| (random.between(-0.05, 1.05) * span) as i64).collect()

@@ -10,7 +10,7 @@ pub trait Method {
     fn push(&mut self, constraint: &Constraint);
     /// `D` at an instant.
     fn estimate(&self, a_ns: u64) -> Option<i64>;
-    /// The interval that is claimed, where one is.
+    /// The claimed interval, if any.
     fn interval(&self, _a_ns: u64) -> Option<(i64, i64)> {
         None
     }
@@ -77,7 +77,7 @@ impl Default for ConvexHull {
 }
 
 impl ConvexHull {
-    /// The same with products that do not wrap.
+    /// The same without wrapping products.
     pub fn exact() -> Self {
         ConvexHull { cross: exact_cross, ..Self::default() }
     }
@@ -104,7 +104,7 @@ impl ConvexHull {
         qualifies
     }
 
-    /// Turns the line about its end until it touches the other hull.
+    /// Rotates the line around its end until it touches the other hull.
     fn adjust(cross: Cross, line: &mut Side, other: &[Point], sign: i128) {
         let Some(to) = line.to else { return };
         let mut i = line.from.and_then(|from| other.iter().position(|p| *p == from)).unwrap_or(0);
@@ -126,7 +126,7 @@ impl ConvexHull {
 
     fn line(side: &Side) -> Option<(f64, f64)> {
         let (from, to) = (side.from?, side.to?);
-        // Decimal there; here rises over the diagonal, which is as exact.
+        // The original uses decimals; fractions over the diagonal are as exact.
         let (run, rise) = ((to.x - from.x) as f64, ((to.y - to.x) - (from.y - from.x)) as f64);
         let slope = if run == 0.0 { 0.0 } else { rise / run };
         Some((slope, (to.y - to.x) as f64 - slope * to.x as f64))
@@ -188,7 +188,7 @@ impl HopTree {
         self.edges.entry((a, b)).or_default().push(constraint);
     }
 
-    /// The clock of `to` less that of `from` at an instant of `from`.
+    /// The clock of `to` minus that of `from` at an instant of `from`.
     pub fn estimate(&self, from: usize, to: usize, at_ns: u64) -> Option<i64> {
         let mut reached = BTreeMap::from([(from, 0_i64)]);
         let mut next = VecDeque::from([from]);

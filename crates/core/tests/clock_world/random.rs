@@ -21,7 +21,7 @@ impl Random {
         from + (to - from) * self.unit()
     }
 
-    /// Evenly over the orders of magnitude.
+    /// Uniform over the orders of magnitude.
     pub fn magnitude(&mut self, from: f64, to: f64) -> f64 {
         self.between(from.ln(), to.ln()).exp()
     }

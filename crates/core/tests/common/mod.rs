@@ -70,7 +70,7 @@ pub fn batch(flows: Vec<Flow>, events: Vec<Event>) -> Batch {
     Batch { events, flows, watermark_ns, ..Batch::default() }
 }
 
-/// Everything in one batch, then the end of the input. Journeys in order of their range.
+/// Correlates all events in one batch, then ends the input. Journeys are in order of their range.
 pub fn correlate(coverage: HopSet, flows: Vec<Flow>, events: Vec<Event>) -> (Vec<Journey>, Correlator) {
     let mut correlator = Correlator::new(coverage, Limits::default());
     let mut done = Vec::new();
@@ -81,7 +81,7 @@ pub fn correlate(coverage: HopSet, flows: Vec<Flow>, events: Vec<Event>) -> (Vec
     (done, correlator)
 }
 
-/// Ranges as first and length, in wire numbers.
+/// Ranges as first byte and length, in wire numbers.
 pub fn ranges(journeys: &[Journey]) -> Vec<(u32, u64)> {
     journeys.iter().map(|j| (j.range.start as u32, j.bytes())).collect()
 }
@@ -91,7 +91,7 @@ pub const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
 /// The hops of one that arrives.
 pub const RX: [Hop; 4] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv];
 
-/// A datagram of the client leaves.
+/// A datagram that leaves the client.
 pub fn down(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
     TX.iter().zip(0..).map(|(hop, i)| by(udp(*hop, time_ns + i, CLIENT, ip_id, skb, len), 5, 50)).collect()
 }

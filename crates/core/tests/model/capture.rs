@@ -30,7 +30,7 @@ impl Capture {
         self
     }
 
-    /// Loses stretches of one CPU's events, as a full ring does.
+    /// Loses stretches of one CPU's events, like a full ring.
     pub fn with_losses(mut self, random: &mut Random) -> Self {
         for _ in 0..random.within(1, 4) {
             let start = random.within(0, self.events.len() as u64 - 1) as usize;
@@ -61,7 +61,7 @@ impl Capture {
         self
     }
 
-    /// Correlates it, cut into batches at random. With `settles`, a long time passes before the end.
+    /// Correlates it in random batches. With `settles`, a long time passes before the end.
     pub fn correlate(
         &self,
         world: &World,

@@ -40,7 +40,7 @@ impl Random {
 pub enum About {
     /// Bytes `[from, to)` of a stream, counted from its first byte.
     Bytes { stream: usize, from: u64, to: u64 },
-    /// A datagram by its number; each copy that the network made has its own.
+    /// A datagram by its number; each network copy has its own.
     Datagram(usize),
     /// Number of datagrams from this number on: a super-packet, or its read.
     Run(usize, usize),
@@ -106,7 +106,7 @@ pub struct World {
     pub passes: HashMap<u64, Vec<Segment>>,
     /// Passes of all senders so far.
     pub passes_made: usize,
-    /// Which event was at a time; no two are at the same.
+    /// Index of the event at a time; no two have the same.
     pub at: HashMap<u64, usize>,
     pub next_buffer: u32,
 }
@@ -138,7 +138,7 @@ impl World {
         event.time_ns
     }
 
-    /// Two ends that are not the loopback's.
+    /// Two ends off the loopback.
     pub fn connect(&mut self, proto: Proto) -> (FlowId, FlowId) {
         let n = self.flows.len() as u16;
         let client = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 1000 + n));
@@ -157,12 +157,12 @@ impl World {
     }
 
     pub fn buffer(&mut self) -> u32 {
-        // A few buffers, used again soon.
+        // A small set of buffers, reused soon.
         self.next_buffer = self.next_buffer % 40 + 1;
         self.next_buffer
     }
 
-    /// The pass that a byte was in, at a time.
+    /// The pass of a byte at a time.
     pub fn pass_at(&self, time_ns: u64, byte: u64) -> Option<usize> {
         let segments = self.passes.get(&time_ns)?;
         segments.iter().find(|s| s.from <= byte && byte < s.to).map(|s| s.pass)

@@ -55,7 +55,7 @@ struct Line<'a> {
 /// Runs one direction from `start_ns` on.
 pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     let first_seq = match world.random.within(0, 3) {
-        // Numbers of the two directions are far apart, or a drop could be of either.
+        // Numbers of the two directions are far apart; otherwise a drop could belong to either.
         0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
         _ => world.random.within(0, 1 << 30) as u32 + if from < to { 1 << 31 } else { 1 << 24 },
     };

@@ -8,7 +8,7 @@ use magscope_core::{Direction, Event, EventFlags, Hop, HopSet, Proto};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A journey of a TCP stream in the counting of the truth: which stream, and bytes from its first.
+/// A journey of a TCP stream in the numbering of the truth: its stream, and its bytes from the first.
 pub fn place(world: &World, journey: &Journey) -> Result<(usize, Range<u64>), String> {
     let fits = |s: &super::StreamTruth| {
         (s.from == journey.tx_flow || journey.tx_flow.is_none())
@@ -91,7 +91,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
     steps_are_within_one_copy(world, journey, range.start, unseen)
 }
 
-/// A latency between two packet hops is that of one packet, and the parts of the blame sum to the whole.
+/// A latency between two packet hops is that of one packet, and the parts of the blame sum to the total.
 fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64, unseen: bool) -> Result<(), String> {
     let is_packet = |hop: Hop| (Hop::TcpXmit..=Hop::TcpRecv).contains(&hop);
     for latency in journey.latencies().filter(|l| is_packet(l.from) && is_packet(l.to)) {
@@ -114,7 +114,7 @@ fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64, unseen: 
     }
 }
 
-/// The journeys of one stream with their bytes in the counting of the truth, in order.
+/// The journeys of one stream with their bytes in the numbering of the truth, in order.
 pub type Line = Vec<(Range<u64>, Journey)>;
 
 /// No byte is in two journeys. Returns the journeys of each stream in order.
@@ -186,11 +186,11 @@ fn piece_is_whole(
     let over = |hop: Hop| over_any.clone().filter(move |e| e.hop == hop);
     let read_ns = over(Hop::AppRecv).next().map(|e| e.time_ns);
     for hop in Hop::path().iter().copied() {
-        // The first of all copies that were there.
+        // The first of all existing copies.
         let mine = journey.all_rungs().filter(|rung| rung.hop == hop).map(|rung| rung.time_ns).min();
         match hop {
             Hop::TcpSend | Hop::AppSend | Hop::AppCopy | Hop::TaskWake | Hop::TaskRun => {}
-            // The first notice that reaches so far, once it had arrived.
+            // The first notification that covers it, after its arrival.
             Hop::SockReady => {
                 let arrived = journey.rungs.time_ns(Hop::TcpRecv);
                 let first = over(hop).map(|e| e.time_ns).find(|t| arrived.is_some_and(|a| *t > a));
@@ -212,7 +212,7 @@ fn piece_is_whole(
                 let late = first > read_ns && read_ns.is_some();
                 // The returned driver may be unknown.
                 let unknown = hop == Hop::DevDone && !journey.copies.is_empty();
-                // The first that was there may be a copy for which there was no room.
+                // The first event may be of a copy beyond the maximum.
                 let left_out = journey.copies_left_out > 0 && mine > first;
                 let excused = unknown || left_out || mine.is_none() && late;
                 if mine != first && !excused {

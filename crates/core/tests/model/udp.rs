@@ -4,7 +4,7 @@ use super::{About, World};
 use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 use std::collections::VecDeque;
 
-/// Some datagrams of one or more senders to one socket, which reads now and then.
+/// Some datagrams of one or more senders to one socket with occasional reads.
 pub fn run(world: &mut World, start_ns: u64) {
     match world.random.within(0, 7) {
         0 => return super::udp_kinds::super_packets(world, start_ns),
@@ -74,7 +74,7 @@ fn send(
             wait += world.random.within(1_000, 300_000);
         }
         arrivals.push((at_ns + wait, which, to.0, ip_id, len));
-        // Another that arrives is a journey of its own.
+        // A further arrival is a journey of its own.
         which = world.datagrams.len();
         world.datagrams.push(me);
     }

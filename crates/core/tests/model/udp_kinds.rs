@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
 const RX: [Hop; 3] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn];
 
-/// Two ends of which neither is another's.
+/// Two ends that no other flow has.
 fn ends(world: &mut World, v6: bool) -> (SocketAddr, SocketAddr, FlowId, FlowId) {
     let port = 3000 + world.flows.len() as u16;
     let (a, b): (SocketAddr, SocketAddr) = if v6 {
@@ -37,7 +37,7 @@ fn new_datagram(world: &mut World, len: u32) -> usize {
     me
 }
 
-/// A send that returns, after all of its packets.
+/// The return of a send, after all of its packets.
 fn returned(world: &mut World, from: FlowId, len: u32, about: About, at_ns: u64) -> u64 {
     let tid = 500 + from.0 as u32;
     let event = Event { segs: 0, hop: Hop::AppSend, flags: EventFlags::AT_RETURN, ..packet(from, len, 0, 0) };
@@ -117,7 +117,7 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
             let about = About::Datagram(first + i as usize);
             let mut event = one(i);
             if is_whole {
-                event.skb = world.buffer(); // it is cut only now
+                event.skb = world.buffer(); // it is segmented only here
             } else {
                 for hop in RX {
                     at_ns = tell(world, Event { hop, ..event }, about, at_ns);

@@ -24,7 +24,7 @@ fn longest_flight_ns(epoch: &Epoch, constraint: &Constraint, drift: Drift) -> Op
     Some(drift.longest_flight_ns(u64::try_from(round_up(room)).unwrap_or(0)))
 }
 
-/// The last instant that the reading of a constraint of this epoch may be of.
+/// The last instant of a reading of a constraint of this epoch.
 fn last_reading_ns(epoch: &Epoch, constraint: &Constraint, drift: Drift) -> Option<u64> {
     match constraint.kind {
         Kind::Upper => Some(constraint.at_ns.saturating_add(longest_flight_ns(epoch, constraint, drift)?)),
@@ -32,7 +32,7 @@ fn last_reading_ns(epoch: &Epoch, constraint: &Constraint, drift: Drift) -> Opti
     }
 }
 
-/// The first instant that the reading of a constraint of this epoch may be of.
+/// The first instant of a reading of a constraint of this epoch.
 fn first_reading_ns(epoch: &Epoch, constraint: &Constraint, drift: Drift) -> Option<u64> {
     match constraint.kind {
         Kind::Upper => Some(constraint.at_ns),
@@ -82,7 +82,7 @@ pub(super) fn separate(old: &mut Epoch, new: &mut Epoch, drift: Drift) -> u64 {
     removed
 }
 
-/// Which constraints of a kind to keep, in their order.
+/// For each constraint of a kind, true if it is to be kept, in their order.
 fn certain(epoch: &Epoch, kind: Kind, keep: impl Fn(&Constraint) -> bool) -> Vec<bool> {
     epoch.side(kind).points().iter().map(|point| keep(&point.constraint(kind))).collect()
 }

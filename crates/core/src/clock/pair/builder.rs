@@ -11,7 +11,7 @@ use super::recorded::Recorded;
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
-/// Constraints that wait to be sorted, at most: 32 MiB.
+/// Maximum number of constraints waiting for sorting: 32 MiB.
 const MOST_WAITING: usize = 1 << 20;
 /// Maximum number of constraints per kind: 24 MiB. Over an hour that is one per 3.4 ms, which widens the bounds
 /// by 0.35 µs.
@@ -37,7 +37,7 @@ pub struct Builder {
     judge: Judge,
     model: Model,
     waiting: Vec<Constraint>,
-    /// Since something was put aside, and whether the epoch agrees with it.
+    /// Constraints since the candidate's first, and whether the epoch agrees with each.
     pending: Vec<(Constraint, bool)>,
     /// The newest constraints of the epoch, as witnesses of its bounds.
     newest: VecDeque<Constraint>,

@@ -124,7 +124,7 @@ impl Bounds {
     }
 }
 
-/// The smaller of two where both are there.
+/// The smaller of two, if both exist.
 fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -135,7 +135,7 @@ fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
 /// The basis of a bound, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Proven, but for the assumption that the two clocks drift apart by no more than ρ.
+    /// Proven under the assumption that the two clocks drift apart by no more than ρ.
     Certified,
     /// Holds while the difference is a straight line to within ε over some seconds.
     Model,
@@ -169,7 +169,7 @@ pub struct Counts {
     pub used: u64,
     /// In contradiction to the others: false matches, or stamps of a broken clock.
     pub rejected: u64,
-    /// Put aside and not decided about when the stream ended.
+    /// Candidates without a decision at the end of the stream.
     pub quarantined: u64,
     /// Between two epochs: they may belong to either.
     pub between_epochs: u64,

@@ -7,7 +7,7 @@ pub trait Difference {
     /// The certified interval of `D` at an instant of A.
     fn bounds_at(&self, at_ns: u64) -> Bounds;
 
-    /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    /// `D` and its error, nanoseconds; `None` unless bounded from both sides.
     fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)>;
 
     /// Basis of the bounds at an instant of A.
@@ -19,9 +19,10 @@ pub trait Difference {
     /// An instant of A with much information: the start of a search for another one.
     fn middle_ns(&self) -> Option<u64>;
 
-    /// The instant of A at which B's clock showed `b_ns`, and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    /// The instant of A at which B's clock showed `b_ns`, and its error, nanoseconds; `None` unless bounded
+    /// from both sides.
     ///
-    /// A clock that was set back showed the same twice: the answer then has room for both.
+    /// A clock that was set back showed the same twice: the answer then covers both.
     fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
         solve(self.middle_ns().unwrap_or(b_ns), b_ns, |at_ns| self.estimate_at(at_ns))
     }

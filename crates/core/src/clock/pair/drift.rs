@@ -8,8 +8,8 @@ const MICRO: i128 = 1_000_000;
 
 /// ρ: `|D(a) − D(a′)| ≤ ρ · |a − a′|`.
 ///
-/// 200 parts per million cover two crystals of ±100 ppm, which is twice what network cards and boards are specified
-/// for.
+/// 200 parts per million cover two crystals of ±100 ppm, which is twice the specification of network cards and
+/// boards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
     /// Parts per million.

@@ -31,7 +31,7 @@ impl Envelope {
         if self.points.len() > most.max(2) { self.thin(drift) } else { 0 }
     }
 
-    /// Of every two neighbours keeps the one whose loss would widen more.
+    /// Of every two neighbours keeps the one whose removal would widen the bounds more.
     fn thin(&mut self, drift: Drift) -> u64 {
         let was = self.points.len();
         let cost = |i: usize| {
@@ -78,7 +78,7 @@ impl Envelope {
         &self.points
     }
 
-    /// Removes the constraints whose place in `keep` is false; returns how many those were.
+    /// Removes the constraints whose element of `keep` is false; returns their number.
     pub(super) fn retain(&mut self, keep: Vec<bool>) -> u64 {
         let before = self.points.len();
         let mut keep = keep.into_iter();

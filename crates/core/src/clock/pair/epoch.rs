@@ -15,9 +15,9 @@ pub(super) struct Epoch {
     pub(super) from_ns: u64,
     /// Up to this instant no instant belongs to a later epoch. `None`: there is no later epoch.
     pub(super) to_ns: Option<u64>,
-    /// Constraints at the beginning that the epoch before does not explain.
+    /// Constraints at the beginning that the previous epoch does not explain.
     pub(super) opening: Vec<Constraint>,
-    /// Constraints at the end that the epoch after does not explain.
+    /// Constraints at the end that the next epoch does not explain.
     pub(super) closing: Vec<Constraint>,
     /// The step before this epoch was reported, not detected: `from_ns`, and `to_ns` of the previous epoch, are
     /// fixed.
@@ -81,7 +81,7 @@ impl Epoch {
         self.corrections = self.windows.corrections(|at_ns| self.bounds_at(at_ns, drift));
     }
 
-    /// The middle of the model's lines, or of the certified bounds where there are none.
+    /// The middle of the model's lines, or of the certified bounds without lines.
     pub(super) fn middle_at(&self, at_ns: u64, drift: Drift) -> Option<i64> {
         let middle_ns = self.windows.middle_at(at_ns, self.bounds_at(at_ns, drift).middle_ns())?;
         Some(middle_ns.saturating_add(self.windows.correction_at(&self.corrections, at_ns)))
@@ -98,13 +98,13 @@ impl Epoch {
         other.bound_at(point.at_ns, drift).is_some_and(room)
     }
 
-    /// The constraints of this epoch that another leaves no room for.
+    /// The constraints of this epoch that contradict another.
     pub(super) fn constraints_against(&self, other: &Epoch, drift: Drift) -> Vec<Constraint> {
         let against = self.against(other, drift).into_iter();
         against.filter_map(|(kind, at)| Some(self.side(kind).points().get(at)?.constraint(kind))).collect()
     }
 
-    /// The constraints of this epoch, by kind and place, that another leaves no room for.
+    /// The constraints of this epoch, by kind and index, that contradict another.
     pub(super) fn against(&self, other: &Epoch, drift: Drift) -> Vec<(Kind, usize)> {
         let of = |kind| {
             let points = self.side(kind).points().iter().enumerate();

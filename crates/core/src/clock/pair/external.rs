@@ -2,14 +2,15 @@
 
 use super::constraint::{Bounds, State};
 
-/// A node's R and its UTC at one instant, where something vouches for UTC: chrony's tracking, `ClockBound`, a PHC.
+/// A node's R and its UTC at one instant, with an external source of UTC: chrony's tracking, `ClockBound`, a
+/// PHC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtcReading {
     /// R, nanoseconds.
     pub raw_ns: u64,
     /// UTC since 1970, nanoseconds.
     pub utc_ns: i64,
-    /// UTC is at most so far off.
+    /// Maximum error of UTC.
     pub error_ns: u64,
 }
 

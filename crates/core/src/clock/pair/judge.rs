@@ -53,7 +53,7 @@ impl Candidate {
     }
 }
 
-/// The bounds now and the candidate for the next epoch: constant memory, constant time a constraint.
+/// The current bounds and the candidate for the next epoch: constant memory, constant time per constraint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Judge {
     drift: Drift,

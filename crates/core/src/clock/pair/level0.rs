@@ -11,11 +11,11 @@ use super::seen::{Seen, clamped};
 pub enum Outcome {
     /// Part of the bounds.
     Used,
-    /// Contradicts them; put aside until others decide.
+    /// Contradicts them; a candidate until others decide.
     Quarantined,
     /// Contradicts them; rejected.
     Rejected,
-    /// With it enough others agree: the clock has stepped, the bounds are those since.
+    /// With it enough others agree: the clock has stepped, and the bounds start there.
     NewEpoch,
 }
 
@@ -86,7 +86,7 @@ impl Level0 {
         self.judge.bounds_at(at_ns)
     }
 
-    /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    /// `D` and its error, nanoseconds; `None` unless bounded from both sides.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let bounds = self.bounds_at(at_ns);
         clamped(&Known::from_packets(bounds, State::Certified), &bounds, None)
@@ -107,7 +107,7 @@ impl Level0 {
         self.epochs
     }
 
-    /// The smallest upper minus lower bound there was: no round trip was quicker, but for drift and error.
+    /// The smallest difference of upper and lower bound so far: the quickest round trip, up to drift and error.
     pub fn min_round_trip_ns(&self) -> Option<u64> {
         self.least_width_ns
     }

@@ -7,8 +7,8 @@ use super::level0::{Level0, Outcome};
 use super::model::{Model, Windows};
 use super::seen::clamped;
 
-/// Level 0 and Level 1 for the instants after the newest packet: constant memory, and constant time a constraint but
-/// for the few that touch a hull.
+/// Level 0 and Level 1 for the instants after the newest packet. Memory is constant, and so is the time per
+/// constraint, except for the few that touch a hull.
 #[derive(Clone, Debug)]
 pub struct Live {
     level0: Level0,
@@ -108,7 +108,7 @@ impl Live {
     }
 }
 
-/// Certified bounds, narrowed by the model where it agrees with them.
+/// Certified bounds, narrowed by the model if it agrees with them.
 pub(super) fn with_model(certified: Bounds, state: State, model: Option<Bounds>) -> Known {
     let packets = Known::from_packets(certified, state);
     let Some(model) = model else { return packets };

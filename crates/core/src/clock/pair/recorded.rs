@@ -113,7 +113,7 @@ impl Recorded {
                 Some(other) if reaches(other, first_ns, last_ns) => {
                     found = Some(found.map_or(other, |one| either(one, other)));
                 }
-                // An epoch without bounds from both sides may have shown it just as well.
+                // An epoch without bounds from both sides may have shown it as well.
                 None if may_show(&epoch.bounds_at(start_ns, self.drift), b_ns, first_ns, last_ns) => {
                     return None;
                 }
@@ -158,7 +158,7 @@ impl Recorded {
         self.steps
     }
 
-    /// The smallest upper minus lower bound: no round trip was quicker, but for drift and error.
+    /// The smallest difference of upper and lower bound: the quickest round trip, up to drift and error.
     pub fn min_round_trip_ns(&self) -> Option<u64> {
         self.least_width_ns
     }
@@ -175,8 +175,8 @@ impl Recorded {
         Some((rise as f64 / run * 1e6, doubt.div_ceil(2) as f64 / run * 1e6))
     }
 
-    /// Half widths of the certified bounds at a thousand instants between the first packet and the last: the least, the
-    /// median, that which 99 in 100 do not exceed, the greatest, nanoseconds.
+    /// Half widths of the certified bounds at a thousand instants between the first packet and the last:
+    /// minimum, median, 99th percentile, maximum, nanoseconds.
     pub fn half_widths_ns(&self) -> Option<[u64; 4]> {
         const INSTANTS: u64 = 1000;
         let (from, to) = self.span_ns()?;
@@ -212,7 +212,7 @@ fn may_show(bounds: &Bounds, b_ns: u64, first_ns: u64, last_ns: u64) -> bool {
         && bounds.lower.is_none_or(|lower| at(lower) + SLACK_NS >= i128::from(first_ns))
 }
 
-/// An instant that is one of two, each with the distance to the truth.
+/// An instant that is one of two, each with its error.
 fn either(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     let ends = |(at_ns, half_ns): (u64, u64)| (at_ns.saturating_sub(half_ns), at_ns.saturating_add(half_ns));
     let (from_ns, to_ns) = (ends(one).0.min(ends(other).0), ends(one).1.max(ends(other).1));

@@ -42,7 +42,7 @@ impl Seen {
     }
 }
 
-/// An estimate inside the narrowest bounds that are claimed, with the larger distance to the ends of the certified ones.
+/// An estimate inside the narrowest claimed bounds, with the larger distance to the ends of the certified ones.
 pub(super) fn clamped(narrowest: &Known, certified: &Bounds, wish_ns: Option<i64>) -> Option<(i64, u64)> {
     let (lower, upper) = (certified.lower?, certified.upper?);
     let (from, to) = (narrowest.bounds.lower?, narrowest.bounds.upper?);

@@ -4,7 +4,7 @@ use super::{Figures, GroupRow, GroupTable, Label, Role};
 use crate::report::figures::{bytes, count, count_in, fit, plural, rate, time, wrap};
 use std::fmt::{self, Write};
 
-/// Columns of the figures behind the name.
+/// Columns of the figures after the name.
 const FIGURES: usize = 55;
 /// Indentation of the text below them.
 const INDENT: &str = "    ";

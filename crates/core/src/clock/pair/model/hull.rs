@@ -8,7 +8,8 @@ pub(super) struct Vertex {
     pub(super) y: i64,
 }
 
-/// A hull of more vertices than this gives up every second one, which only widens. Bounds of real packets have tens.
+/// Maximum number of vertices of a hull; beyond it every second one is removed, which only widens the bounds.
+/// Bounds of real packets have tens.
 const MOST: usize = 512;
 
 /// Vertices in order of `x`, the slopes between them increasing. A new one in order of `x` costs amortised O(1), any other
@@ -58,7 +59,7 @@ impl Hull {
         }
         self.vertices.splice(from..to, [new]);
         if self.vertices.len() > MOST {
-            // The ends stay: they are what later slopes turn about.
+            // The ends stay: later slopes depend on them.
             let last = self.vertices.len() - 1;
             let mut at = 0;
             self.vertices.retain(|_| {

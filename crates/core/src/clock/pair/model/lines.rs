@@ -11,7 +11,7 @@ use super::super::drift::Drift;
 use super::hull::{Hull, Vertex};
 use std::cmp::Ordering;
 
-/// A slope: nanoseconds by nanoseconds.
+/// A slope: nanoseconds per nanosecond.
 #[derive(Clone, Copy, Debug)]
 struct Slope {
     rise: i128,
@@ -86,7 +86,7 @@ impl Lines {
         true
     }
 
-    /// The highest line at a place, rounded up; `None` where nothing bounds it.
+    /// The highest line at a place, rounded up; `None` if unbounded.
     pub(super) fn highest_at(&self, x: i64) -> Option<i128> {
         highest(&self.upper, self.flattest, self.steepest, x)
     }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Model {
     /// Length of a window, at most 1024 s.
     pub window_ns: u64,
-    /// The difference is this near to a line within a window.
+    /// Maximum distance of the difference from a line within a window.
     pub epsilon_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for Model {
     }
 }
 
-/// The longest window: products of a window's length and any difference fit in an `i128` with room to spare.
+/// The longest window: products of a window's length and any difference fit in an `i128` with a margin.
 const LONGEST_NS: u64 = 1024 * 1_000_000_000;
 
 /// The lines of a part of a window.
@@ -116,7 +116,7 @@ impl Windows {
         pieces.insert(place, Piece { from_ns: at_ns, to_ns: at_ns, lines });
     }
 
-    /// Forgets the windows that end before an instant.
+    /// Discards the windows that end before an instant.
     pub(super) fn forget_before(&mut self, at_ns: u64) {
         let first = (at_ns / self.half_ns()).saturating_sub(1);
         if self.numbered.first_key_value().is_some_and(|(number, _)| *number < first) {
@@ -124,13 +124,13 @@ impl Windows {
         }
     }
 
-    /// Forgets the windows that reach to an instant or beyond it.
+    /// Discards the windows that reach to an instant or beyond it.
     pub(super) fn forget_from(&mut self, at_ns: u64) {
         let first = at_ns.saturating_sub(self.model.window_ns).div_ceil(self.half_ns());
         self.numbered.split_off(&first);
     }
 
-    /// Forgets the windows that begin before an instant.
+    /// Discards the windows that begin before an instant.
     pub(super) fn forget_until(&mut self, at_ns: u64) {
         self.numbered = self.numbered.split_off(&at_ns.div_ceil(self.half_ns()));
     }
@@ -161,7 +161,8 @@ impl Windows {
         })
     }
 
-    /// The bounds of `D`, from both windows of the instant; `None` where there are none or the two contradict each other.
+    /// The bounds of `D`, from both windows of the instant; `None` without windows or if the two contradict
+    /// each other.
     pub(super) fn bounds_at(&self, at_ns: u64) -> Option<Bounds> {
         let windows = self.of(at_ns).filter_map(|number| self.window_at(number, at_ns));
         let bounds = windows.reduce(|one, other| one.and(&other))?;

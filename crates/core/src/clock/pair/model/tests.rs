@@ -11,12 +11,12 @@ use proptest::test_runner::RngSeed;
 /// A bound at `x` ms of `y` ns.
 type Bound = (Kind, i64, i64);
 
-/// The highest (or lowest) value at `x` of the lines under all upper and above all lower bounds; `None` if there is no
-/// line at all. Milliseconds and nanoseconds, so that the solver's floating point has figures of one size.
+/// The highest (or lowest) value at `x` of the lines under all upper and above all lower bounds; `None` without
+/// a line. Units are milliseconds and nanoseconds, so that the solver's numbers have similar magnitudes.
 fn solved(bounds: &[Bound], x: i64, direction: OptimizationDirection) -> Option<f64> {
     let mut problem = Problem::new(direction);
     let height = problem.add_var(1.0, (f64::NEG_INFINITY, f64::INFINITY));
-    // ρ: 200 ppm are 200 ns a millisecond.
+    // ρ: 200 ppm are 200 ns per millisecond.
     let slope = problem.add_var(0.0, (-200.0, 200.0));
     for (kind, at, y) in bounds {
         let mut line = LinearExpr::empty();
@@ -33,7 +33,7 @@ fn solved(bounds: &[Bound], x: i64, direction: OptimizationDirection) -> Option<
 }
 
 fn any_bounds() -> impl Strategy<Value = Vec<Bound>> {
-    // Bounds about a line, most of them on their own side of it.
+    // Bounds around a line, most of them on their own side of it.
     let bound = (any::<bool>(), 0..2_000_i64, -40..1_000_i64);
     (-250..250_i64, prop::collection::vec(bound, 2..40)).prop_map(|(slope, bounds)| {
         let about = |x: i64| 5_000 + slope * x;
@@ -90,7 +90,7 @@ proptest! {
 
     #[test]
     fn the_order_does_not_matter(bounds in any_bounds(), seed in any::<u64>(), ask in 0..2_000_i64) {
-        // Loose enough for all of them, so that none is refused.
+        // Loose enough for all of them, so that none is rejected.
         let loose = |(kind, x, y): Bound| (kind, x, if kind == Kind::Upper { y + 60_000 } else { y - 60_000 });
         let mut bounds: Vec<Bound> = bounds.into_iter().map(loose).collect();
         let mut answers = Vec::new();
@@ -116,7 +116,7 @@ fn a_window_is_split_where_no_line_is_left() {
     let model = Model { window_ns: 1_000 * MS, epsilon_ns: 100 };
     let mut windows = Windows::new(Drift::default(), model);
     for i in 0..200 {
-        // The rate turns from 0 to 100 ppm in the middle of the first window.
+        // The rate changes from 0 to 100 ppm in the middle of the first window.
         let (t, d) = (i * 5 * MS, (i as i64 - 100).max(0) * 500);
         windows.push(&at(Kind::Upper, t, d + 1_000));
         windows.push(&at(Kind::Lower, t + MS, d + 100 - 1_000));
@@ -130,7 +130,7 @@ fn a_window_is_split_where_no_line_is_left() {
             assert!(lower - 1_200 <= truth && truth <= upper + 1_200, "{lower} {upper} {truth} {i}");
         }
     }
-    // Behind the split the line of before is forgotten: it would be off by 50 µs at the end.
+    // After the split the earlier line is discarded: it would be off by 50 µs at the end.
     for at in [700, 800, 950_u64] {
         let bounds = windows.bounds_at(at * MS).expect("the model is back");
         assert!(bounds.contains((at as i64 - 500) * 100), "{bounds:?} {at}");
