@@ -215,35 +215,65 @@ fn large(dir: &TempDir, events: u64) -> String {
     session.to_string_lossy().into_owned()
 }
 
+/// CPU time of the threads that compute a query, in clock ticks.
+fn ticks_of_the_engine(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    let of = |stat: String| {
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        (name == "magscope-query").then_some(ticks(11)? + ticks(12)?)
+    };
+    stats.filter_map(of).sum()
+}
+
 #[test]
 fn a_query_that_is_cancelled_ends_and_leaves_nothing() {
     if !has_sql("a_query_that_is_cancelled_ends_and_leaves_nothing") {
         return;
     }
     let dir = TempDir::new().expect("a directory");
-    let session = large(&dir, 200_000);
-    // A cross join of all hops: hours of work, without a row before the end.
-    let endless = "SELECT count(*) AS n FROM hops a JOIN hops b ON a.latency_ns <> b.latency_ns JOIN hops c ON c.latency_ns <> a.latency_ns";
-    let out = dir.path().join("answer.csv");
-    let place = out.to_string_lossy().into_owned();
-    for more in [&["--to", "csv", "-o", &place][..], &[]] {
-        let mut child =
-            magnet_scope(&[&["query", &session, endless], more].concat()).spawn().expect("it starts");
-        std::thread::sleep(Duration::from_secs(1));
-        assert!(child.try_wait().expect("it is ours").is_none(), "it is at work");
+    let spills = TempDir::new().expect("a directory");
+    let session = large(&dir, 100_000);
+    // Every hop beside every other: ten thousand millions of rows and more, hours of work, and no row before the end.
+    let endless = [
+        "SELECT count(*) AS n FROM hops a JOIN hops b ON a.latency_ns <> b.latency_ns JOIN hops c ON c.latency_ns <> a.latency_ns",
+        "SELECT a.hop, max(a.ts_ns - b.ts_ns) AS n FROM hops a CROSS JOIN hops b GROUP BY a.hop",
+        "SELECT a.journey, b.journey, count(*) AS n FROM hops a CROSS JOIN hops b GROUP BY 1, 2",
+        "SELECT percentile(a.ts_ns - b.ts_ns, 99) AS n FROM hops a JOIN hops b ON a.hop = b.hop",
+        "SELECT a.journey, b.ts_ns FROM hops a CROSS JOIN hops b ORDER BY b.ts_ns, a.journey",
+    ];
+    let out = dir.path().join("answer.csv").to_string_lossy().into_owned();
+    let to_file = ["--to", "csv", "-o", &out];
+    for (n, sql) in endless.into_iter().enumerate() {
+        let more = if n % 2 == 0 { &to_file[..] } else { &[] };
+        let mut command = magnet_scope(&[&["query", &session, sql, "--memory", "64MiB"], more].concat());
+        let mut child = command.env("TMPDIR", spills.path()).spawn().expect("it starts");
+        // Reading takes a small part of this; the rest is the join at work.
+        let busy = common::eventually(|| {
+            ticks_of_the_engine(child.id()) > 200 || child.try_wait().expect("it is ours").is_some()
+        });
+        assert!(busy && child.try_wait().expect("it is ours").is_none(), "{sql}: it is at work");
         kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
         let mut ended = None;
-        assert!(common::eventually(|| {
+        let done = common::eventually(|| {
             ended = child.try_wait().expect("it is ours");
             ended.is_some()
-        }));
+        });
+        if !done {
+            child.kill().expect("it is ours");
+        }
+        assert!(done, "{sql}: it goes on after SIGINT");
         let mut said = String::new();
         child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert_eq!(ended.and_then(|status| status.code()), Some(130), "{said}");
-        assert!(said.contains("cancelled"), "{said}");
-        let left: Vec<_> =
-            fs::read_dir(&dir).expect("the directory").flatten().map(|e| e.file_name()).collect();
-        assert_eq!(left, ["large"]);
+        assert_eq!(ended.and_then(|status| status.code()), Some(130), "{sql}: {said}");
+        assert!(said.contains("cancelled"), "{sql}: {said}");
+        let names = |dir: &TempDir| -> Vec<_> {
+            fs::read_dir(dir).expect("the directory").flatten().map(|entry| entry.file_name()).collect()
+        };
+        assert_eq!(names(&dir), ["large"], "{sql}");
+        assert!(names(&spills).is_empty(), "{sql}: {:?}", names(&spills));
     }
 }
 
@@ -283,12 +313,78 @@ fn what_a_query_keeps_has_a_limit() {
     assert!(stderr(&output).contains("--memory"), "{}", stderr(&output));
     let output = run(&["query", &session, join]);
     assert!(output.status.success(), "{}", stderr(&output));
-    // A sort spills to a temporary file, with the same rows.
-    let sort = "SELECT bytes, journey, hop FROM hops ORDER BY bytes, journey, step";
-    let [small, large] =
-        ["16MiB", "1GiB"].map(|memory| run(&["query", &session, sort, "--to", "csv", "--memory", memory]));
-    assert!(small.status.success(), "{}", stderr(&small));
-    assert!(small.stdout == large.stdout && small.stdout.len() > 1 << 20);
+}
+
+#[test]
+fn sorts_and_groups_beyond_the_memory_have_the_same_rows() {
+    if !has_sql("sorts_and_groups_beyond_the_memory_have_the_same_rows") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let session = large(&dir, 250_000);
+    let rows = |sql: &str, memory: &str| {
+        let output = run(&["query", &session, sql, "--to", "csv", "--memory", memory]);
+        assert!(output.status.success(), "{sql} {memory}: {}", stderr(&output));
+        stdout(&output).lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    for (sql, is_sorted) in [
+        ("SELECT bytes, journey, hop FROM hops ORDER BY bytes, journey, step", true),
+        ("SELECT * FROM hops ORDER BY ts_ns DESC, journey, step", true),
+        ("SELECT journey, count(*) AS n, max(ts_ns) AS last_ns FROM hops GROUP BY journey", false),
+        (
+            "SELECT journey, hop, host, min(ts_ns), max(ts_ns), sum(bytes), avg(latency_ns) FROM hops GROUP BY 1, 2, 3",
+            false,
+        ),
+        ("SELECT journey, percentile(latency_ns, 99) AS p99_ns FROM hops GROUP BY journey", false),
+        ("SELECT journey, journey_duration(hop, ts_ns, at_return) AS ns FROM hops GROUP BY journey", false),
+        ("SELECT DISTINCT journey, ts_ns, hop FROM hops", false),
+        (
+            "SELECT journey, ts_ns, row_number() OVER (PARTITION BY hop ORDER BY ts_ns, journey, step) AS n FROM hops",
+            false,
+        ),
+    ] {
+        let (mut small, mut large) = (rows(sql, "8MiB"), rows(sql, "4GiB"));
+        if !is_sorted {
+            small.sort_unstable();
+            large.sort_unstable();
+        }
+        assert!(large.len() > 10_000, "{sql}: {} rows", large.len());
+        let other = small.iter().zip(&large).find(|(small, large)| small != large);
+        assert!(small == large, "{sql}: {} rows beside {}; {other:?}", small.len(), large.len());
+    }
+    // One group of all values has no parts that could go to a file.
+    let output = run(&[
+        "query",
+        &session,
+        "SELECT count(DISTINCT ts_ns) + count(DISTINCT journey) AS n FROM hops",
+        "--memory",
+        "1MiB",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    for what in ["count(DISTINCT …)", "likely cause:", "next step:", "--memory"] {
+        assert!(stderr(&output).contains(what), "{what}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn options_stand_before_between_and_behind_recordings_and_query() {
+    if !has_sql("options_stand_before_between_and_behind_recordings_and_query") {
+        return;
+    }
+    let (demo, half) = (golden("demo"), golden("half"));
+    let sql = "SELECT count(*) AS n FROM events";
+    let option = ["--to", "jsonl"];
+    let words = [demo.as_str(), half.as_str(), sql];
+    let answers = [0, 1, 2, 3].map(|at| {
+        let arguments = [&["query"], &words[..at], &option, &words[at..]].concat();
+        let output = run(&arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    });
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.starts_with("{\"n\":")), "{answers:?}");
+    let output = run(&["query", sql]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("a query needs a recording"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,8 +1,15 @@
 //! Query errors, as messages for the user.
 
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use magscope_core::words::nearest;
 use magscope_export::Table;
+use std::error::Error;
+use std::io;
+
+/// What has to stay in memory.
+const CANNOT_SPILL: &str = "a join keeps one of its sides in memory, and an aggregate as count(DISTINCT …) all values of a group; \
+    ORDER BY, DISTINCT and GROUP BY go to a temporary file, for which a few MiB are needed";
 
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +20,9 @@ pub enum QueryError {
     /// The memory limit is exceeded.
     #[error("{0}")]
     Memory(String),
+    /// Its temporary files have no room.
+    #[error("{0}")]
+    Disk(String),
     /// Threads for it cannot be had.
     #[error("cannot start the query's threads")]
     Threads(#[source] std::io::Error),
@@ -24,8 +34,12 @@ impl QueryError {
         match self {
             QueryError::Query(_) => ("", "docs/queries.md has queries to begin with"),
             QueryError::Memory(_) => (
-                "a join keeps one of its sides, DISTINCT and GROUP BY a row for each group",
+                CANNOT_SPILL,
                 "allow more with --memory, or ask for less: a WHERE inside the join, fewer columns, --from and --to",
+            ),
+            QueryError::Disk(_) => (
+                "the disk of temporary files is full",
+                "free space there, name another directory in TMPDIR, allow more with --memory, or ask for less",
             ),
             QueryError::Threads(_) => ("", ""),
         }
@@ -34,6 +48,9 @@ impl QueryError {
 
 impl From<DataFusionError> for QueryError {
     fn from(error: DataFusionError) -> Self {
+        if is_full(&error) {
+            return QueryError::Disk(error.to_string());
+        }
         let root = error.find_root();
         let said = root.message().trim_end().to_owned();
         match root {
@@ -43,7 +60,18 @@ impl From<DataFusionError> for QueryError {
     }
 }
 
-/// The engine's message for a missing table, with the most similar one.
+/// Whether a disk without room is behind it.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let io = match error.downcast_ref::<ArrowError>() {
+        Some(ArrowError::IoError(_, error)) => Some(error),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    let full =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    io.is_some_and(full) || error.source().is_some_and(is_full)
+}
+
+/// The engine's words for a table that is not there, with the nearest that is.
 fn unknown_table(said: &str) -> Option<String> {
     let name = said.strip_prefix("table '")?.strip_suffix("' not found")?;
     let name = name.rsplit('.').next().unwrap_or(name);

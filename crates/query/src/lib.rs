@@ -8,9 +8,9 @@
 //!
 //! # Modules
 //!
-//! - `engine`: registers tables and functions, and runs a query. `feed`: turns a pass over recordings into a
-//!   stream of rows.
-//! - `percentile`, `duration`, `between`: additional functions.
+//! - `engine`: registers tables and functions, and runs a query. `feed`: turns a pass over recordings into a stream of rows.
+//! - `spill`: files for what exceeds the memory of a query.
+//! - `percentile`, `duration`, `between`: functions of our own.
 #![cfg(feature = "engine")]
 
 mod between;
@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod feed;
 mod percentile;
+mod spill;
 
 pub use engine::{Ended, Engine};
 pub use error::QueryError;

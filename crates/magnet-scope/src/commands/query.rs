@@ -3,8 +3,8 @@
 mod feed;
 
 use super::export::target::{self, Target};
-use crate::cli::{LimitArgs, SessionsArgs};
-use crate::failure::{Cancelled, Hint};
+use crate::cli::LimitArgs;
+use crate::failure::{Cancelled, Hint, Usage};
 use crate::output;
 use crate::recordings::Recordings;
 use crate::signals::Stop;
@@ -21,17 +21,17 @@ use std::sync::Arc;
 /// Arguments of `query`.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "magnet-scope query [OPTIONS] <DIR>... <SQL>",
     after_help = "Tables: events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums, cells (docs/formats.md). Besides SQL's own functions there are \
     percentile(ns, 99), journey_duration(hop, ts_ns, at_return), and the tables hop_pair('dev.queue', 'dev.xmit') and \
     between_nodes('client', 'server'). docs/queries.md has queries to begin with.\n\n  \
     magnet-scope query my.session \"SELECT hop, percentile(latency_ns, 99) FROM hops WHERE whole GROUP BY hop\""
 )]
 pub struct Args {
-    #[command(flatten)]
-    sessions: SessionsArgs,
-    /// The query
-    #[arg(value_name = "SQL", required = true)]
-    sql: String,
+    /// The directories that `magnet-scope record` made, 64 at most, and the query as the last argument; options may stand anywhere
+    // One list of both, because a positional behind a list of directories would end at the first option.
+    #[arg(value_name = "DIR|SQL", required = true, num_args = 1..=65)]
+    dirs_and_sql: Vec<PathBuf>,
     /// Where to; `-` is stdout
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
@@ -40,11 +40,29 @@ pub struct Args {
     replace: bool,
     #[command(flatten)]
     to: ToArgs<Format>,
-    /// Memory for what the query itself must keep; sorts and groups beyond it go to a temporary file
+    /// Memory for what the query itself must keep; ORDER BY, DISTINCT and GROUP BY beyond it go to a temporary file (in TMPDIR),
+    /// one side of a join and the values of a count(DISTINCT …) cannot, and are an error
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "1GiB")]
     memory: u64,
     #[command(flatten)]
     limits: LimitArgs,
+}
+
+impl Args {
+    /// The recordings and the query behind them.
+    fn dirs_and_sql(&self) -> Result<(&[PathBuf], &str)> {
+        match self.dirs_and_sql.split_last() {
+            Some((sql, dirs)) if !dirs.is_empty() => {
+                let sql = sql.to_str().ok_or_else(|| Usage("the query is no UTF-8".to_owned()))?;
+                Ok((dirs, sql))
+            }
+            _ => {
+                let what =
+                    "a query needs a recording and the SQL behind it: magnet-scope query DIR \"SELECT …\"";
+                Err(Usage(what.to_owned()).into())
+            }
+        }
+    }
 }
 
 /// How an answer is written.
@@ -74,10 +92,11 @@ impl From<Format> for Form {
 
 /// Runs the query.
 pub fn run(args: &Args) -> Result<()> {
+    let (dirs, sql) = args.dirs_and_sql()?;
     let stop = Stop::on_signals()?;
     let limits = args.limits.limits();
     let (format, part) = args.to.read()?;
-    let recordings = Arc::new(Recordings::open(&args.sessions.dirs, part, limits)?);
+    let recordings = Arc::new(Recordings::open(dirs, part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     let missing = recordings.missing();
     let engine = Engine::new(&feed::of(recordings, limits), memory_bytes).map_err(anyhow::Error::new)?;
@@ -88,7 +107,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let file = target.create("answer").with_context(|| target::cannot(&args.output))?;
     let mut answer = Answer::new(format.unwrap_or_default().into(), file);
-    let ended = engine.query(&args.sql, &|| stop.is_raised(), |batch| Ok::<_, Stopped>(answer.rows(batch)?));
+    let ended = engine.query(sql, &|| stop.is_raised(), |batch| Ok::<_, Stopped>(answer.rows(batch)?));
     let more = match ended {
         Ok(Ended::Whole) => answer.finish().map_err(Stopped::from),
         Ok(Ended::Stopped) => {
