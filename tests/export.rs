@@ -3,6 +3,7 @@
 
 use crate::common::{self, exports};
 
+mod comes_back;
 mod everything;
 mod follow;
 mod hostile;
@@ -13,6 +14,7 @@ mod places;
 mod tables;
 mod tcpdump;
 mod traces;
+mod wire;
 
 use common::{run, skipped, stderr, stdout};
 use exports::{FORMATS, GOLDEN, export, golden, table};

@@ -29,6 +29,7 @@ mod private_files;
 mod probes;
 mod query;
 mod record;
+mod same_runs;
 mod sched;
 mod screen;
 mod screen_probes;

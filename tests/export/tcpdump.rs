@@ -15,18 +15,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const HERE: &str = "10.79.1.1";
-const THERE: &str = "10.79.1.2";
+pub(super) const HERE: &str = "10.79.1.1";
+pub(super) const THERE: &str = "10.79.1.2";
 const BYTES: usize = 200_000;
 const DATAGRAMS: usize = 100;
 
-/// Two namespaces joined by a wire, removed on drop.
-struct Wire {
-    names: [String; 2],
+/// Two namespaces with a wire between them, which go with this value.
+pub(super) struct Wire {
+    pub names: [String; 2],
 }
 
 impl Wire {
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let name = |role: &str| namespace_name(&format!("dump-{role}"));
         let wire = Wire { names: [name("a"), name("b")] };
         if !wire.names.iter().all(|namespace| ip(&["netns", "add", namespace])) {
@@ -41,8 +41,8 @@ impl Wire {
         Some(wire)
     }
 
-    /// Runs `work` in one of them, in a temporary thread.
-    fn inside<T: Send>(&self, which: usize, work: impl FnOnce() -> T + Send) -> T {
+    /// Runs `work` in one of them, in a thread that ends with it.
+    pub fn inside<T: Send>(&self, which: usize, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(Path::new("/run/netns").join(&self.names[which])).expect("the namespace");
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -94,12 +94,12 @@ impl Drop for Wire {
     }
 }
 
-fn ip(arguments: &[&str]) -> bool {
+pub(super) fn ip(arguments: &[&str]) -> bool {
     Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Ends a child with SIGINT.
-fn end(mut child: Child) {
+/// A child that a Ctrl-C ends.
+pub(super) fn end(mut child: Child) {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
     assert!(child.wait().expect("it ends").success());
 }

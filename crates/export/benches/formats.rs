@@ -123,8 +123,8 @@ fn writer<'w>(what: &str, recording: &'w Recording, out: &Counted) -> Box<dyn Ex
             Box::new(Tables::new(infos, LINE, tables(Table::Events), writer))
         }
         "jsonl events" => Box::new(Tables::new(infos, LINE, tables(Table::Events), JsonLines::new(file))),
-        "ulm" => Box::new(Marked::new(marks, NetLogger::new(file, Dialect::Ulm))),
-        "bp" => Box::new(Marked::new(marks, NetLogger::new(file, Dialect::Bp))),
+        "ulm" => Box::new(Marked::new(marks, NetLogger::new(file, Dialect::Ulm, &[]))),
+        "bp" => Box::new(Marked::new(marks, NetLogger::new(file, Dialect::Bp, &[]))),
         "pcapng" => Box::new(Pcapng::new(file, infos, LINE, Chosen::default(), &WIRE)),
         "perfetto" => Box::new(Marked::new(marks, Perfetto::new(file))),
         "chrome" => Box::new(Marked::new(marks, Chrome::new(file))),

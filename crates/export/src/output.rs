@@ -2,6 +2,7 @@
 
 use crate::error::ExportError;
 use magscope_core::together::Piece;
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// An output file. `close` reports errors of the last write, such as a full disk.
@@ -44,6 +45,6 @@ pub trait Export {
 pub struct Written {
     /// Numbers of rows, lines, packets or slices, by kind.
     pub rows: Vec<(&'static str, u64)>,
-    /// Reasons and numbers of omitted items.
-    pub left_out: Vec<(&'static str, u64)>,
+    /// What the format could not take, in words, and how many.
+    pub left_out: Vec<(Cow<'static, str>, u64)>,
 }

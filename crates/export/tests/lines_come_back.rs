@@ -15,7 +15,7 @@ fn written(recording: &Recording, dialect: Dialect, to_utc_ns: i64) -> String {
     let files = Files::default();
     let line = TimeLine { to_utc_ns: Some(to_utc_ns) };
     let marks = Marks::new(std::slice::from_ref(&recording.info), line, Chosen::default());
-    let writer = NetLogger::new(files.create("log"), dialect);
+    let writer = NetLogger::new(files.create("log"), dialect, std::slice::from_ref(&recording.info));
     recording.export(&mut Marked::new(marks, writer));
     String::from_utf8(files.bytes("log")).expect("text")
 }

@@ -4,10 +4,14 @@ use crate::error::ExportError;
 use crate::mark::{Mark, Marks};
 use crate::order::Order;
 use crate::output::{Export, Written};
+use magscope_core::Batch;
 use magscope_core::together::Piece;
 
 /// Consumer of marks in approximate time order.
 pub trait MarkWriter {
+    /// Takes what was captured, before the marks that are made of it.
+    fn batch(&mut self, _: &Batch) {}
+
     /// Writes one.
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError>;
 
@@ -39,7 +43,10 @@ impl<W: MarkWriter> Marked<W> {
 
 impl<W: MarkWriter> Export for Marked<W> {
     fn piece(&mut self, piece: &Piece<'_>) -> Result<(), ExportError> {
-        let Marked { marks, order, .. } = self;
+        let Marked { marks, order, writer } = self;
+        if let Piece::Batch(_, batch) = piece {
+            writer.batch(batch);
+        }
         marks.piece(piece, |mark| order.push(mark));
         if self.order.is_full() { self.drain(false) } else { Ok(()) }
     }
@@ -53,7 +60,7 @@ impl<W: MarkWriter> Export for Marked<W> {
         self.drain(true)?;
         let mut written = self.writer.finish()?;
         if self.order.late() > 0 {
-            written.left_out.push(("marks stand behind later ones", self.order.late()));
+            written.left_out.push(("marks stand behind later ones".into(), self.order.late()));
         }
         Ok(written)
     }

@@ -3,6 +3,7 @@
 pub mod chrome;
 pub mod csv;
 pub mod ctf;
+pub mod importable;
 pub mod json;
 pub mod magnet;
 pub mod marked;

@@ -215,7 +215,8 @@ impl<W: TableWriter> Export for Periods<W> {
     fn finish(&mut self) -> Result<Written, ExportError> {
         self.close(0)?;
         self.writer.finish()?;
-        let late = ("passes of hops came too late for their stretch and count in a later one", self.late);
+        let late =
+            ("passes of hops came too late for their stretch and count in a later one".into(), self.late);
         Ok(Written {
             rows: vec![("rows", self.count)],
             left_out: if self.late > 0 { vec![late] } else { Vec::new() },

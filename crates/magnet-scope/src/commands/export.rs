@@ -167,7 +167,7 @@ impl<'e> Fed<'e> {
         }
         let mut written = self.export.finish()?;
         if self.sums > 0 {
-            written.left_out.push((ADDED_UP, self.sums));
+            written.left_out.push((ADDED_UP.into(), self.sums));
         }
         Ok(written)
     }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use magscope_core::journey::Across;
 use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service, Several};
 use magscope_core::{Batch, Event, Hop};
+use magscope_export::format::importable::Importable;
 use magscope_export::format::magnet::Trace;
 use magscope_export::format::netlogger::{Events, parse};
 use magscope_scope::format::{count, duration};
@@ -70,8 +71,15 @@ pub fn run(args: &Args) -> Result<()> {
     let mut begin = Vec::new();
     file.by_ref().take(4_096).read_to_end(&mut begin).with_context(|| unreadable(&args.file))?;
     let stop = Stop::on_signals()?;
-    // A log is text; a trace has zeros at its start.
-    if begin.contains(&0) { binary(args, &stop) } else { lines(args, &stop) }
+    let format = Importable::of(&begin);
+    match format {
+        Importable::Ulm | Importable::Bp => lines(args, &stop)?,
+        Importable::Trace => binary(args, &stop)?,
+    }
+    if !format.without().is_empty() {
+        output::note(format.without());
+    }
+    Ok(())
 }
 
 fn unreadable(path: &Path) -> Hint {
@@ -147,6 +155,15 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     finish(args, recorder)?;
     if bad.lines > 0 {
         output::note(&format!("{} lines were not understood", count(bad.lines)));
+    }
+    if events.added_wakes() > 0 {
+        let what = "wake-ups were added: a reader ran, and the log has no line of what had woken it";
+        output::note(&format!("{} {what}", count(events.added_wakes())));
+    }
+    if events.shared_losses() > 0 {
+        let what =
+            "stretches of loss were one host's of several: verdicts near them allow for that on every host";
+        output::note(&format!("{} {what}", count(events.shared_losses())));
     }
     if events.renumbered() > 0 {
         let what =

@@ -183,7 +183,7 @@ impl MarkWriter for Ctf<'_> {
         for stream in std::mem::take(&mut self.streams).into_iter().flatten() {
             stream.close()?;
         }
-        let late = ("events came too late for any stream", self.left_out);
+        let late = ("events came too late for any stream".into(), self.left_out);
         let left_out = if self.left_out > 0 { vec![late] } else { Vec::new() };
         Ok(Written { rows: vec![("events", self.events)], left_out })
     }

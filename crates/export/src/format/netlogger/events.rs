@@ -4,10 +4,12 @@
 //! ranges, so all lines of one `ID` form one datagram. Their event names are no hops; the user maps them to
 //! hops, and unmapped names are counted.
 
+use super::counted::has_lines;
 use super::hosts::Hosts;
 use super::read::Line;
 use super::rejoin::rejoin;
 use super::threads::{Threads, Tids};
+use super::write::CAPTURE;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
@@ -53,9 +55,16 @@ pub struct Events {
     hosts: Hosts,
     sample: Option<TcpSample>,
     seen: HopSet,
+    /// The hops that the captures did not have though they were asked for, where the log says so.
+    missing: Option<HopSet>,
+    /// The kernel of the first host that says it.
+    kernel: String,
     latest_ns: Option<u64>,
     sampled_ns: Option<u64>,
-    /// Number of converted lines.
+    added_wakes: u64,
+    /// Lines of losses.
+    losses: u64,
+    /// Lines that became something.
     pub taken: u64,
     /// Lines with unmapped events, by name.
     pub unknown: BTreeMap<String, u64>,
@@ -77,6 +86,7 @@ impl Events {
         }
         let event = line.event.as_ref();
         match event {
+            CAPTURE => self.capture(line),
             "events.lost" => self.loss(line, ns),
             // The hops of that journey carry the same information.
             "journey.lost" => self.taken += 1,
@@ -85,6 +95,18 @@ impl Events {
                 (None, Some(field)) => self.sample(line, ns, field),
                 (None, None) => self.not_known(event),
             },
+        }
+    }
+
+    /// What a host captured: a hop without events is no missing hop.
+    fn capture(&mut self, line: &Line<'_>) {
+        let hops = line.get(&["MAG.HOPS", "mag.hops"]).unwrap_or_default();
+        hops.split(',').filter_map(|hop| hop.parse().ok()).for_each(|hop| self.seen.insert(hop));
+        let missing = line.get(&["MAG.MISS", "mag.missing"]).unwrap_or_default();
+        let all = self.missing.get_or_insert_default();
+        missing.split(',').filter_map(|hop| hop.parse().ok()).for_each(|hop| all.insert(hop));
+        if self.kernel.is_empty() {
+            line.get(&["MAG.KERN", "mag.kernel"]).unwrap_or_default().clone_into(&mut self.kernel);
         }
     }
 
@@ -157,6 +179,8 @@ impl Events {
             Hop::SockReady if proto == Proto::TCP => {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
+            // That data is ready has no bytes of its own.
+            Hop::SockReady if seq.is_some() => event.len = 0,
             Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
             // Wake-ups and runs belong to a thread and have no bytes.
             Hop::TaskWake | Hop::TaskRun => (event.seq, event.len) = (0, 0),
@@ -243,6 +267,7 @@ impl Events {
     fn loss(&mut self, line: &Line<'_>, ns: u64) {
         let span_ns = line.number(&["MAG.LAT", "mag.latency_ns"]).unwrap_or(0);
         let said = line.get(&["MSG", "msg"]).unwrap_or_default();
+        self.losses += 1;
         self.batch.losses.push(Loss {
             cpu: line.number(&["MAG.CPU", "mag.cpu"]).unwrap_or(u16::MAX),
             from_ns: ns,
@@ -279,7 +304,9 @@ impl Events {
     /// The older half of the events in time order, or all, with related rows.
     pub fn take(&mut self, all: bool) -> Batch {
         self.end_sample();
+        let before = self.held.len();
         self.held.extend(self.threads.wakes());
+        self.added_wakes += (self.held.len() - before) as u64;
         rejoin(&mut self.held);
         let many = if all { self.held.len() } else { HELD.min(self.held.len()) };
         let mut batch = std::mem::take(&mut self.batch);
@@ -319,7 +346,17 @@ impl Events {
         self.tids.renumbered
     }
 
-    /// Description of the host, from all names in the lines so far.
+    /// Wake-ups that no line has: a reader ran that something else had woken.
+    pub const fn added_wakes(&self) -> u64 {
+        self.added_wakes
+    }
+
+    /// Losses that are one host's of several: a recording of several hosts has losses of all of them.
+    pub fn shared_losses(&self) -> u64 {
+        if self.several().is_some() { self.losses } else { 0 }
+    }
+
+    /// What is known of the host: all names that stood in the lines so far.
     pub fn info(&self, from: &str) -> NodeInfo {
         let hosts: std::collections::BTreeSet<&str> =
             self.places.keys().map(|(host, _)| host.as_str()).collect();
@@ -335,12 +372,15 @@ impl Events {
             service: if self.seen.contains(*hop) {
                 let (point, note) = (String::new(), format!("imported from {from}"));
                 Service::Served { backend: Backend::Generator, point, note }
+            } else if self.missing.is_some_and(|missing| !missing.contains(*hop)) && has_lines(*hop) {
+                Service::Off
             } else {
                 Service::Missing { because: format!("{from} has no such event") }
             },
         };
         NodeInfo {
             host: self.host.clone(),
+            kernel: self.kernel.clone(),
             clock: "utc".to_owned(),
             netns: netns.collect(),
             several: self.several(),

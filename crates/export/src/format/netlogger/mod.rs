@@ -1,6 +1,7 @@
 //! ULM (draft-abela-ulm-05) in `NetLogger`'s dialect, and `NetLogger`'s later *best practices* lines (BP): one
 //! line per event.
 
+mod counted;
 mod events;
 mod field;
 mod hosts;

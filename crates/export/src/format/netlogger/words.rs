@@ -45,6 +45,9 @@ pub struct Words {
     pub poller: &'static [u8],
     pub total: &'static [u8],
     pub total_error: &'static [u8],
+    pub hops: &'static [u8],
+    pub missing: &'static [u8],
+    pub kernel: &'static [u8],
 }
 
 impl Words {
@@ -88,6 +91,9 @@ const ULM: Words = Words {
     poller: b"MAG.POLL",
     total: b"MAG.ALL",
     total_error: b"MAG.AERR",
+    hops: b"MAG.HOPS",
+    missing: b"MAG.MISS",
+    kernel: b"MAG.KERN",
 };
 
 const BP: Words = Words {
@@ -124,4 +130,7 @@ const BP: Words = Words {
     poller: b"mag.poller",
     total: b"mag.total_ns",
     total_error: b"mag.total_half_width_ns",
+    hops: b"mag.hops",
+    missing: b"mag.missing",
+    kernel: b"mag.kernel",
 };

@@ -1,19 +1,25 @@
 //! Writes marks as lines.
 
 use super::super::marked::MarkWriter;
+use super::counted::{EventCount, hops_of_lines};
 use super::field::{digits, number, signed, text, way};
 use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
 use crate::mark::{About, Hit, LeftOutBy, Mark, Probed, What};
+use crate::names::hosts;
 use crate::output::{Output, Written};
-use magscope_core::{Hop, TcpSample};
+use magscope_core::node::{NodeInfo, Service};
+use magscope_core::{Batch, Hop, TcpSample};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Size of buffered output, bytes.
 const CHUNK: usize = 64 << 10;
+
+/// The event of a line that has what a host captured.
+pub(super) const CAPTURE: &str = "capture.hops";
 
 /// Writes ULM or BP.
 pub struct NetLogger {
@@ -25,11 +31,14 @@ pub struct NetLogger {
     second: Option<i64>,
     date: Vec<u8>,
     lines: u64,
+    /// Captures that have no line yet, each with the name of its host.
+    captures: Vec<(Arc<str>, NodeInfo)>,
+    counted: EventCount,
 }
 
 impl NetLogger {
-    /// Into this file.
-    pub fn new(file: Box<dyn Output>, dialect: Dialect) -> Self {
+    /// Into this file, of these nodes.
+    pub fn new(file: Box<dyn Output>, dialect: Dialect, infos: &[NodeInfo]) -> Self {
         let words = Words::of(dialect);
         NetLogger {
             file: Some(file),
@@ -39,7 +48,30 @@ impl NetLogger {
             second: None,
             date: Vec::new(),
             lines: 0,
+            captures: hosts(infos).into_iter().zip(infos.iter().cloned()).collect(),
+            counted: EventCount::default(),
         }
+    }
+
+    /// The lines of the captures, at the time of the first mark.
+    fn captures(&mut self, first: &Mark) -> Result<(), ExportError> {
+        for (host, info) in std::mem::take(&mut self.captures) {
+            let mark = Mark { host, place: Arc::default(), ..first.clone() };
+            self.begin(&mark, "Usage", CAPTURE);
+            let hops = |is: fn(&Service) -> bool| {
+                let has = |hop: &Hop| info.coverage.of(*hop).is_some_and(is);
+                hops_of_lines().filter(has).map(Hop::name).collect::<Vec<_>>().join(",")
+            };
+            let served = hops(|service| matches!(service, Service::Served { .. }));
+            let missing = hops(|service| matches!(service, Service::Missing { .. }));
+            let fields =
+                [(self.words.hops, &served), (self.words.missing, &missing), (self.words.kernel, &info.kernel)];
+            for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+                text(&mut self.chunk, name, value);
+            }
+            self.end(&mark)?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, mark: &Mark, level: &str, event: &str) {
@@ -223,7 +255,13 @@ impl NetLogger {
 }
 
 impl MarkWriter for NetLogger {
+    fn batch(&mut self, batch: &Batch) {
+        self.counted.batch(batch);
+    }
+
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
+        self.captures(mark)?;
+        self.counted.mark(mark);
         match &mark.what {
             What::Hit(hit) => self.hit(mark, hit),
             What::Ended { about, after, reason } => {
@@ -273,7 +311,8 @@ impl MarkWriter for NetLogger {
         if let Some(file) = self.file.take() {
             file.close()?;
         }
-        Ok(Written { rows: vec![("lines", self.lines)], left_out: Vec::new() })
+        let left_out = self.counted.left_out().map(|(n, what)| (what.into(), n)).into_iter().collect();
+        Ok(Written { rows: vec![("lines", self.lines)], left_out })
     }
 }
 
@@ -299,7 +338,7 @@ mod tests {
     }
 
     fn written(dialect: Dialect, comm: &str, host: &str, ns: i64) -> String {
-        let mut writer = NetLogger::new(Box::new(Vec::new()), dialect);
+        let mut writer = NetLogger::new(Box::new(Vec::new()), dialect, &[]);
         let about = About {
             id: u64::MAX,
             proto: Proto::TCP,

@@ -298,7 +298,7 @@ impl Export for Pcapng {
         ];
         Ok(Written {
             rows: vec![("packets", self.packets)],
-            left_out: left_out.into_iter().filter(|(_, n)| *n > 0).collect(),
+            left_out: left_out.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.into(), n)).collect(),
         })
     }
 }

@@ -109,7 +109,7 @@ impl Format {
             Self::Jsonl => rows(infos, line, chosen, args, JsonLines::new(stream()?)),
             Self::Ulm | Self::Bp => {
                 let dialect = if self == Self::Ulm { Dialect::Ulm } else { Dialect::Bp };
-                let writer = NetLogger::new(stream()?, dialect);
+                let writer = NetLogger::new(stream()?, dialect, infos);
                 Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
             }
             Self::Pcapng => Box::new(Pcapng::new(stream()?, infos, line, chosen, &args.hops)),
