@@ -74,7 +74,8 @@ impl Engine {
             .enable_time()
             .build()
             .map_err(QueryError::Threads)?;
-        let spills = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(UnnamedFiles));
+        let spills = DiskManagerBuilder::default()
+            .with_temp_file_factory(Arc::new(UnnamedFiles::new().map_err(QueryError::Spill)?));
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(memory_bytes)))
             .with_disk_manager_builder(spills)

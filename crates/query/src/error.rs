@@ -23,6 +23,9 @@ pub enum QueryError {
     /// Its temporary files have no room.
     #[error("{0}")]
     Disk(String),
+    /// Its temporary files cannot be had.
+    #[error("cannot use the directory of temporary files, {}", std::env::temp_dir().display())]
+    Spill(#[source] std::io::Error),
     /// Threads for it cannot be had.
     #[error("cannot start the query's threads")]
     Threads(#[source] std::io::Error),
@@ -38,9 +41,10 @@ impl QueryError {
                 "allow more with --memory, or ask for less: a WHERE inside the join, fewer columns, --from and --to",
             ),
             QueryError::Disk(_) => (
-                "the disk of temporary files is full",
+                "the disk of temporary files is full, or a query took half of what was free there",
                 "free space there, name another directory in TMPDIR, allow more with --memory, or ask for less",
             ),
+            QueryError::Spill(_) => ("it does not exist, or may not be read", "name another one in TMPDIR"),
             QueryError::Threads(_) => ("", ""),
         }
     }

@@ -99,7 +99,8 @@ pub fn run(args: &Args) -> Result<()> {
     let recordings = Arc::new(Recordings::open(dirs, part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     let missing = recordings.missing();
-    let engine = Engine::new(&feed::of(recordings, limits), memory_bytes).map_err(anyhow::Error::new)?;
+    let engine = Engine::new(&feed::of(recordings, limits), memory_bytes)
+        .map_err(|error| Stopped::from(error).said(&args.output))?;
     let target = if args.output == Path::new("-") {
         Target::stdout(None)
     } else {
