@@ -1,10 +1,10 @@
 //! For any numbers in a recording, every command prints a result and does not crash.
 
 use crate::common;
+#[path = "../crates/gui/tests/common/nonsense.rs"]
+mod made_of_nonsense;
 #[path = "../crates/tui/tests/made_up/mod.rs"]
 mod made_up;
-#[path = "../crates/gui/tests/common/nonsense.rs"]
-mod nonsense;
 
 use common::{run, stderr};
 use made_up::World;
@@ -20,7 +20,7 @@ fn no_command_dies_of_a_recording_of_nonsense() {
         let info = made_up::info();
         let record = |path: &str, info: &NodeInfo, seed| {
             let mut world = World::new(400.0);
-            nonsense::record(path.as_ref(), info, seed, |ns| world.batch_until(ns).clone());
+            made_of_nonsense::record(path.as_ref(), info, seed, |ns| world.batch_until(ns).clone());
         };
         record(&a, &info, 2 * seed);
         let other = NodeInfo { host: "other".to_owned(), boot_id: "another".to_owned(), ..info };

@@ -17,7 +17,7 @@ const SIDES: [usize; 4] = [1, 2, 3, 5];
 /// Draws of each.
 const DRAWS: usize = 20;
 /// Questions and answers of each protocol in a recording.
-const ROUNDS: usize = 1_500;
+const ROUNDS: usize = 1_000;
 const PORT: u16 = 7_200;
 /// A right program passes with at least this probability, where draws are independent of each other.
 const PASSES: f64 = 0.9999;
@@ -93,17 +93,31 @@ fn random(state: &mut u64) -> u64 {
     z ^ z >> 31
 }
 
-/// So many recordings for each of two sides, none of them twice.
+/// So many recordings for each of two sides, none of them twice. Where a side has several, those of both take turns in time: a machine
+/// whose load changes once, or for a while, differs in fact, and is then on both sides.
 fn drawn(runs: &[Run], a_side: usize, state: &mut u64) -> [Side; 2] {
-    let mut left: Vec<&Run> = runs.iter().collect();
-    [(); 2].map(|()| {
-        let mut side = Side::default();
-        for _ in 0..a_side {
-            let at = random(state) as usize % left.len();
-            side.add(left.swap_remove(at).clone());
+    loop {
+        let mut left: Vec<usize> = (0..runs.len()).collect();
+        let mut sides: [Vec<usize>; 2] = Default::default();
+        for side in &mut sides {
+            for _ in 0..a_side {
+                side.push(left.swap_remove(random(state) as usize % left.len()));
+            }
         }
-        side
-    })
+        let mut in_time: Vec<(usize, usize)> =
+            sides.iter().enumerate().flat_map(|(n, side)| side.iter().map(move |at| (*at, n))).collect();
+        in_time.sort_unstable();
+        let turns = in_time.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        if a_side < LEAST_RUNS || turns >= LEAST_RUNS {
+            return sides.map(|side| {
+                let mut all = Side::default();
+                for at in side {
+                    all.add(runs[at].clone());
+                }
+                all
+            });
+        }
+    }
 }
 
 /// What a comparison says is different.
