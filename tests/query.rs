@@ -367,8 +367,8 @@ fn sorts_and_groups_beyond_the_memory_have_the_same_rows() {
 }
 
 #[test]
-fn options_stand_before_between_and_behind_recordings_and_query() {
-    if !has_sql("options_stand_before_between_and_behind_recordings_and_query") {
+fn options_come_before_between_and_behind_recordings_and_query() {
+    if !has_sql("options_come_before_between_and_behind_recordings_and_query") {
         return;
     }
     let (demo, half) = (golden("demo"), golden("half"));

@@ -28,7 +28,7 @@ use std::sync::Arc;
     magnet-scope query my.session \"SELECT hop, percentile(latency_ns, 99) FROM hops WHERE whole GROUP BY hop\""
 )]
 pub struct Args {
-    /// The directories that `magnet-scope record` made, 64 at most, and the query as the last argument; options may stand anywhere
+    /// The directories that `magnet-scope record` made, 64 at most, and the query as the last argument; options may come anywhere
     // One list of both, because a positional behind a list of directories would end at the first option.
     #[arg(value_name = "DIR|SQL", required = true, num_args = 1..=65)]
     dirs_and_sql: Vec<PathBuf>,
