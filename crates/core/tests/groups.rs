@@ -100,12 +100,17 @@ fn a_group_whose_sender_is_elsewhere() {
 /// Datagrams without an identification, 300 ms apart: each is received in its own buffer, which an earlier one
 /// was sent in.
 fn nameless(n: u64, is_lost: impl Fn(u64) -> bool) -> Vec<Event> {
+    nameless_in(n, is_lost, |i| (1 + i as u32, if i == 0 { 1000 } else { i as u32 }))
+}
+
+/// The same, the n-th of them in these buffers of sender and receiver.
+fn nameless_in(n: u64, is_lost: impl Fn(u64) -> bool, buffers: impl Fn(u64) -> (u32, u32)) -> Vec<Event> {
     let mut events = Vec::new();
     for i in 0..n {
         let at = i * 300_000_000;
-        events.extend(down(at, 0, 1 + i as u32, 100));
+        let (sent_in, skb) = buffers(i);
+        events.extend(down(at, 0, sent_in, 100));
         if !is_lost(i) {
-            let skb = if i == 0 { 1000 } else { i as u32 };
             let up = group_up(at + 10_000, GROUP_THERE, 0, &[73]);
             events.extend(up.into_iter().map(|e| Event { skb: if e.skb == 0 { 0 } else { skb }, ..e }));
             events.push(group_read(at + 20_000, 3, 73));
@@ -121,6 +126,18 @@ fn one_place_takes_one_copy_of_one_datagram_without_an_identification() {
     for journey in &done {
         assert_eq!((journey.verdict, journey.rx_flow), (Verdict::Complete, GROUP_THERE), "{journey:#?}");
         assert!(journey.total_ns().is_some_and(|ns| ns < 100_000), "{journey:#?}");
+    }
+}
+
+#[test]
+fn a_buffer_that_is_used_again_holds_another_datagram_to_a_group() {
+    for buffers in [(7, 8), (7, 7)] {
+        let done = journeys(group_flows(), nameless_in(10, |_| false, |_| buffers));
+        assert_eq!(done.len(), 10, "{done:#?}");
+        for journey in &done {
+            assert_eq!((journey.verdict, journey.rx_flow), (Verdict::Complete, GROUP_THERE), "{journey:#?}");
+            assert!(journey.total_ns().is_some_and(|ns| ns < 100_000), "{journey:#?}");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod disturbed;
 mod driver;
 mod exact;
 mod filters;
+mod groups;
 mod journeys;
 mod left_out;
 mod payload;

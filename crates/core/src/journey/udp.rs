@@ -320,8 +320,10 @@ impl Stream {
                 return index;
             }
         }
-        // A second one is the network's copy: it has no sender's half of its own.
-        let origin = if head.is_some() { None } else { self.origin_of(event, desk) };
+        // A second one of the same is the network's copy: it has no sender's half of its own. Without an identification only the buffer
+        // is the same, and the next datagram comes in a buffer that the one before has left.
+        let is_again = head.is_some() && event.ip_id != 0;
+        let origin = if is_again { None } else { self.origin_of(event, desk) };
         let index = if let Some((origin, by_order)) = origin {
             let index = self.fork(origin, TX, event, desk);
             let (from, copy) = (self.start_of(origin), self.start_of(index));
