@@ -13,6 +13,7 @@ mod documents;
 mod drops;
 mod export;
 mod foreign_text;
+mod full_queue;
 mod golden;
 mod health;
 mod hostile;

@@ -42,7 +42,10 @@ impl dyn Context + '_ {
     /// The verdict of a journey, with the kernel's name of the reason.
     pub fn verdict(&self, journey: &Journey) -> String {
         match (journey.verdict, self.why_dropped(journey)) {
-            (Verdict::Dropped { hop, .. }, Some(why)) => format!("dropped after {hop}, {why}"),
+            (Verdict::Dropped { hop, .. }, Some(why)) => {
+                let place = self.drop_interface(journey).map_or_else(String::new, |name| format!(" at {name}"));
+                format!("dropped after {hop}, {why}{place}")
+            }
             (verdict, _) => verdict.to_string(),
         }
     }
@@ -58,7 +61,34 @@ impl dyn Context + '_ {
     pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
         let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
         let node = if at_receiver { journey.rx_node } else { journey.tx_node };
-        format!("dropped, {}", self.drop_reason(node, drop.reason))
+        let place = self.copy_drop_interface(journey, copy, drop).map(|name| format!(" at {name}"));
+        format!("dropped, {}{}", self.drop_reason(node, drop.reason), place.unwrap_or_default())
+    }
+
+    /// The interface that a dropped journey's packet was at; `None` where it was at none.
+    pub fn drop_interface(&self, journey: &Journey) -> Option<String> {
+        let Verdict::Dropped { hop, .. } = journey.verdict else { return None };
+        self.interface(journey, hop.direction() == Direction::Rx, journey.drop_ifindex)
+    }
+
+    /// The interface that a copy was dropped at; `None` where it was at none.
+    pub fn copy_drop_interface(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
+        let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
+        self.interface(journey, at_receiver, drop.ifindex)
+    }
+
+    /// The name of an interface of the sender's or the receiver's network namespace, its number where that has none.
+    fn interface(&self, journey: &Journey, of_receiver: bool, ifindex: u32) -> Option<String> {
+        if ifindex == 0 {
+            return None;
+        }
+        let (node, flow) = if of_receiver {
+            (journey.rx_node, self.rx_flow(journey))
+        } else {
+            (journey.tx_node, self.tx_flow(journey))
+        };
+        let name = self.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
+        Some(name.map_or_else(|| format!("interface {ifindex}"), str::to_owned))
     }
 
     /// The sending thread.

@@ -221,7 +221,19 @@ pub struct NetnsName {
     pub name: String,
 }
 
-/// A cgroup with its path.
+/// A network interface with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceName {
+    /// Its network namespace.
+    pub netns: u32,
+    /// Its index there.
+    pub index: u32,
+    /// `eth0`.
+    #[serde(deserialize_with = "crate::foreign::text")]
+    pub name: String,
+}
+
+/// A cgroup with the path a person knows it by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupName {
     /// Number of its directory, as in [`Task::cgroup`](crate::flow::Task::cgroup).
@@ -288,7 +300,10 @@ pub struct NodeInfo {
     /// Names of network namespaces.
     #[serde(default)]
     pub netns: Vec<NetnsName>,
-    /// Paths of the cgroups that existed when the capture began.
+    /// Names of the interfaces that were there when the capture began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceName>,
+    /// Paths of the cgroups that were there when the capture began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<CgroupName>,
     /// Initial omissions, in the syntax of the command line: `filter port = 443`, `sample flows 1/16`.
@@ -335,7 +350,13 @@ impl NodeInfo {
         named.map_or_else(|| format!("netns:{netns}"), |n| n.name.clone())
     }
 
-    /// The path of a cgroup, if known.
+    /// The name of an interface, if it is known.
+    pub fn interface(&self, netns: u32, index: u32) -> Option<&str> {
+        let mut interfaces = self.interfaces.iter();
+        interfaces.find(|i| (i.netns, i.index) == (netns, index)).map(|i| i.name.as_str())
+    }
+
+    /// The path of a cgroup, if it is known.
     pub fn cgroup_path(&self, id: u64) -> Option<&str> {
         self.cgroups.iter().find(|cgroup| cgroup.id == id).map(|cgroup| cgroup.path.as_str())
     }

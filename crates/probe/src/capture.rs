@@ -164,6 +164,7 @@ impl Capture {
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes);
+        info.interfaces = names.interfaces().collect();
         tell_places(&object, &control, &mut facts);
         info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
@@ -402,6 +403,7 @@ fn node_info(
         clock: clock.name().to_owned(),
         netns: netns.map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() }).collect(),
         cgroups: cgroups.into_iter().map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c }).collect(),
+        interfaces: Vec::new(),
         settings: Vec::new(),
         several: None,
         drop_reasons: facts.drop_reasons.clone(),

@@ -79,6 +79,8 @@ pub struct CopyDrop {
     pub time_ns: u64,
     /// Number of the kernel's `enum skb_drop_reason`.
     pub reason: u32,
+    /// Interface that the packet was at, within the network namespace of that end; 0 where it was at none.
+    pub ifindex: u32,
 }
 
 impl SentCopy {

@@ -326,7 +326,7 @@ impl Correlator {
         };
         if let Some(stream) = self.streams.get_mut(slot) {
             self.desk.counters.drops += 1;
-            let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail };
+            let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
             let ids = Ids { first: event.ip_id, count: event.segs };
             stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.desk);
         }

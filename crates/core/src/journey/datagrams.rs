@@ -298,7 +298,7 @@ impl Correlator {
             self.desk.counters.unmatched_drops += 1;
             return;
         };
-        let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail };
+        let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
         piece.drop = Some((drop, piece.rungs.present()));
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.desk);

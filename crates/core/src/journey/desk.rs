@@ -183,6 +183,7 @@ impl Desk {
         self.counters.journeys += 1;
         let (rungs, copies, copy) = piece.ladder();
         let verdict = self.verdict(ends, piece, rungs.last(), why);
+        let dropped = matches!(verdict, Verdict::Dropped { .. });
         let who = |who: Who| if who.is_none() { None } else { Some(who) };
         let range = if ends.proto == Proto::TCP { piece.start..piece.end } else { 0..piece.end - piece.start };
         let rx_flow = if is_copy { piece.rx_flow } else { ends.rx.flow };
@@ -203,6 +204,7 @@ impl Desk {
             copy,
             ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
             presence: piece.presence,
+            drop_ifindex: piece.drop.filter(|_| dropped).map_or(0, |(drop, _)| drop.ifindex),
             verdict,
             ambiguous: piece.ambiguous,
         });

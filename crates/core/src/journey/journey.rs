@@ -51,8 +51,9 @@ pub struct Journey {
     pub presence: Presence,
     /// How it ended.
     pub verdict: Verdict,
-    /// UDP: a hop was matched by order or length against part of the evidence, so its times may be a
-    /// neighbour's.
+    /// Of a dropped one the interface that its packet was at, within the network namespace of that end; 0 where it was at none.
+    pub drop_ifindex: u32,
+    /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
     pub ambiguous: bool,
 }
 

@@ -2,6 +2,8 @@
 
 use crate::netns::NetnsTarget;
 use crate::record::MAG_CGROUP_LEVELS;
+use magscope_core::foreign::clean;
+use magscope_core::node::InterfaceName;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,10 @@ pub struct HostNames {
     cgroups: Option<PathBuf>,
 }
 
-/// Maximum number of cgroups searched for a container.
+/// Interfaces named in a recording, at most.
+const MOST_INTERFACES: usize = 4_096;
+
+/// Cgroups looked at in search of a container, at most.
 const MOST_CGROUPS: usize = 100_000;
 
 impl HostNames {
@@ -83,6 +88,16 @@ impl HostNames {
             names.ifaces.extend(found.into_iter().map(|(name, index)| (name, target.inode, index)));
         }
         names
+    }
+
+    /// The interfaces with their names, cleaned, at most so many.
+    pub fn interfaces(&self) -> impl Iterator<Item = InterfaceName> + '_ {
+        let named = self.ifaces.iter().take(MOST_INTERFACES);
+        named.map(|(name, netns, index)| InterfaceName {
+            netns: *netns,
+            index: *index,
+            name: clean(name).into_owned(),
+        })
     }
 
     fn below(&self, path: &Path) -> Result<Cgroup, NotFound> {

@@ -21,6 +21,7 @@ pub fn node() -> NodeInfo {
         cpus: 8,
         clock: "monotonic".into(),
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
+        interfaces: Vec::new(),
         settings: Vec::new(),
         tells_order: true,
         probes: Vec::new(),

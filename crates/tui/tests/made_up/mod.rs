@@ -42,6 +42,7 @@ pub fn info() -> NodeInfo {
         tells_order: false,
         probes: Vec::new(),
         several: None,
+        interfaces: Vec::new(),
         cgroups: Vec::new(),
         drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
         coverage,

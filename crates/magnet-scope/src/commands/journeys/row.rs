@@ -49,7 +49,10 @@ pub struct Row {
     verdict: &'static str,
     /// The verdict as text.
     pub verdict_text: String,
-    /// The loss that broke it, with times in `CLOCK_MONOTONIC` of the recording with the loss.
+    /// Of a dropped one the interface that it was at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drop_interface: Option<String>,
+    /// What was lost, where that broke it; times on `CLOCK_MONOTONIC` of the recording that lost it.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Loss>,
     /// Number of retransmissions.
@@ -169,7 +172,10 @@ pub struct Passage {
     dropped_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drop_name: Option<String>,
-    /// Its last hop.
+    /// The interface that it was at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drop_interface: Option<String>,
+    /// The last hop that it passed.
     pub last: Option<Hop>,
     /// The same as text.
     #[serde(skip)]
@@ -224,6 +230,7 @@ impl Row {
             across: journey.across,
             verdict: journey.verdict.name(),
             verdict_text: words(journey, known),
+            drop_interface: known.drop_interface(journey),
             gap: match journey.verdict {
                 Verdict::BrokenByEventLoss { gap } => Some(gap),
                 _ => None,
@@ -302,6 +309,7 @@ impl Passage {
             dropped_ns: copy.dropped.map(|drop| drop.time_ns),
             said: format!("{}{behind}{end}", copy.words()),
             drop_name: why,
+            drop_interface: copy.dropped.and_then(|drop| known.copy_drop_interface(journey, copy, &drop)),
             last,
         }
     }
