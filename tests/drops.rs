@@ -1,5 +1,5 @@
-//! Consistent drop counts of one recording in all outputs: terminal, window model, report, journeys, exports,
-//! metrics, health. Packets freed in queues of closed sockets are in none of them.
+//! One recording, and the number of its drops wherever that stands: terminal, window's model and what both draw, report, journeys, exports, metrics,
+//! health. Packets that the kernel freed in the queues of closed sockets are in none of them.
 
 use crate::common::exports::golden;
 use crate::common::{run, stderr};
@@ -9,6 +9,7 @@ use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::together::walk;
 use magscope_core::{Batch, Event, EventFlags, Hop, Proto};
+use magscope_scope::look::{Point, PointKind};
 use magscope_scope::{Action, Options, Scope};
 use magscope_sensor::health::{Softirq, Thresholds};
 use magscope_sensor::openmetrics::{Dialect, write};
@@ -109,6 +110,13 @@ fn every_surface_has_the_same_number_of_drops() {
     let panel = frame.losses();
     assert_eq!(panel.drops, [("no_socket".to_owned(), DROPPED)]);
     assert_eq!(panel.cleaned_up, [("queue_purge".to_owned(), CLEANED_UP)]);
+    // What terminal and window paint as drops: marks on the axis, and columns of the overview.
+    let painted = |point: &Point| matches!(point.kind, PointKind::Drop { .. });
+    assert_eq!(frame.points().iter().filter(|point| painted(point)).count() as u64, DROPPED);
+    for columns in [1, 7, 80, 400] {
+        let minimap = frame.minimap(columns);
+        assert_eq!(minimap.columns.iter().map(|column| column.drops).sum::<u64>(), DROPPED, "{columns}");
+    }
     assert_eq!(frame.measurements().loss_ratio, Some(1.0 / frame.measurements().journeys as f64));
 
     let mut source = session.replay(None, None);

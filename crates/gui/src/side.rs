@@ -10,7 +10,7 @@ use magscope_core::Direction;
 use magscope_scope::format::{
     SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
 };
-use magscope_scope::look::{Measurements, PairReading, PassRow, Payload};
+use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
@@ -195,18 +195,19 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(format!("{title:>width$}"), cx.c.dim));
         }
         ui.end_row();
-        let whole_unknown = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
+        let whole_unknown =
+            |pair: &PairReading| pair.span == Span::Whole && pair.times.n == 0 && !m.sums.is_empty();
         for pair in m.pairs.iter().filter(|pair| !whole_unknown(pair)) {
             let whole = pair.words(" → ");
-            // With room for one hop, show the later one.
-            let words = match pair.pair {
+            // Where there is room for one hop it is the one that the time leads to.
+            let words = match pair.span.hops() {
                 Some((_, to)) if names < BOTH_NAMES => match pair.family {
                     Some(family) => format!("→ {to} {family}"),
                     None => format!("→ {to}"),
                 },
                 _ => whole.clone(),
             };
-            let chosen = pair.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
+            let chosen = pair.span.to().is_some_and(|to| frame.view.hop == Some(to));
             let colour = if chosen { cx.c.accent } else { cx.c.text };
             let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
             let clicked = ui.scope(|ui| {
@@ -214,7 +215,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 ui.add(name.sense(Sense::click())).on_hover_text(whole).clicked()
             });
             if clicked.inner {
-                cx.act(Action::ChooseHop(pair.pair.map(|(_, to)| to)));
+                cx.act(Action::ChooseHop(pair.span.to()));
             }
             let t = pair.times;
             for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
@@ -262,7 +263,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 /// Rows below the pairs of journeys: the kernel's sums, and times to custom probes.
 fn beside(ui: &mut Ui, m: &Measurements, names: f32, cx: &Cx) {
     let sums = m.sums.iter().filter_map(|pair| {
-        let (from, to) = pair.pair?;
+        let (from, to) = pair.span.hops()?;
         let words = if names < BOTH_NAMES { format!("→ {to}") } else { format!("{from} → {to}") };
         Some((format!("{SUMMED} {words}"), format!("{from} → {to}: added up by the kernel"), pair.times))
     });

@@ -30,6 +30,15 @@ impl Family {
         }
     }
 
+    /// Stands before a number that is of this family alone, where there are others as well.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Tcp => "t",
+            Self::Udp => "u",
+            Self::Other => "o",
+        }
+    }
+
     /// The family of all of these, if they are of one.
     pub fn only(mut families: impl Iterator<Item = Self>) -> Option<Self> {
         let first = families.next()?;

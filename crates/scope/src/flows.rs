@@ -193,10 +193,10 @@ impl Flows {
         }
     }
 
-    /// Discards the counts of journeys, and keeps the kernel's sums.
-    pub fn forget_journeys(&mut self) {
-        self.pages = Heaviest::new(MOST);
-        self.newest_ns = 0;
+    /// Takes over from others what the kernel added up.
+    pub fn take_sums(&mut self, others: &mut Self) {
+        self.sums = std::mem::replace(&mut others.sums, Heaviest::new(MOST));
+        self.summed_ns = std::mem::take(&mut others.summed_ns);
     }
 
     /// All rows. Packets are counted at one hop of each end; with both ends, the sender's count is used.

@@ -1,5 +1,6 @@
 //! A frame: everything that a screen draws. It borrows from the scope and changes nothing.
 
+use crate::format::short_duration;
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
 use crate::look::{CursorReading, PassRow, Payload, TriggerStatus, Wire};
@@ -38,10 +39,20 @@ pub struct Header {
     /// Age of a held picture while events continue, nanoseconds. The picture was taken for a journey, and no
     /// newer journey passed the filters.
     pub picture_age_ns: Option<u64>,
-    /// The clock bound: `one clock`, `clock ±18 µs CERTIFIED`.
+    /// How far back the counts of what is looked at go, nanoseconds, where a filter was set and there was more before: it counts the
+    /// journeys that were still kept.
+    pub counts_for_ns: Option<u64>,
+    /// How the clocks stand to each other: `one clock`, `clock ±18 µs CERTIFIED`.
     pub clock: String,
     /// UTC time of day at the left edge of the picture, nanoseconds since midnight, if available.
     pub origin_utc_ns: Option<u64>,
+}
+
+impl Header {
+    /// How far back counts go, in words, where they lack what was before.
+    pub fn counts_words(&self) -> Option<String> {
+        self.counts_for_ns.map(|ns| format!("counts of the last {}", short_duration(ns)))
+    }
 }
 
 /// A row of the table of journeys.

@@ -82,6 +82,8 @@ pub struct NodeHit {
 #[derive(Debug, Default)]
 pub struct Journal {
     entries: VecDeque<(u16, Entry)>,
+    /// Rows before this had to go, or were left out.
+    entries_from_ns: u64,
     hits: VecDeque<NodeHit>,
     /// The instant before which hits may be evicted.
     hits_from_ns: u64,
@@ -111,7 +113,20 @@ impl Journal {
 
     /// Keeps a row.
     pub fn entry(&mut self, node: u16, entry: Entry) {
-        keep(&mut self.entries, (node, entry), MOST_EVENTS, |(_, entry)| entry.time_ns());
+        let gone = keep(&mut self.entries, (node, entry), MOST_EVENTS, |(_, entry)| entry.time_ns());
+        self.entries_from_ns = gone.map_or(self.entries_from_ns, |(_, gone)| {
+            self.entries_from_ns.max(gone.time_ns().saturating_add(1))
+        });
+    }
+
+    /// An event is not kept.
+    pub fn leave_out(&mut self, event: &Event) {
+        self.entries_from_ns = self.entries_from_ns.max(event.time_ns.saturating_add(1));
+    }
+
+    /// Since when every event that came is still there.
+    pub const fn entries_from_ns(&self) -> u64 {
+        self.entries_from_ns
     }
 
     /// Keeps a hit for the lanes.

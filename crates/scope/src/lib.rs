@@ -32,16 +32,14 @@
 //!
 //! # Modules
 //!
-//! - `scope/`: the instrument, one file per concern. Live data pass through `ingest` once. A recording is
-//!   *surveyed*: one pass fills the pyramid and the tables; a stretch with single journeys is read again
-//!   (`Scope::wants`, `Scope::fill`). So the cost of a picture does not depend on the length of the recording.
-//! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions,
-//!   hold-off, windows.
-//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`:
-//!   measurements, series, tables.
-//! - `probes`, `ties`: custom probes, and the match between their hits and the bytes of lifelines.
-//! - `look/`: the types that a frame returns. `command/`: the table of commands, keys and prompts for every
-//!   front end.
+//! - `scope/`: the instrument, one file a concern. Live data pass through `ingest` once. A recording is *surveyed*: everything passes through
+//!   once, into the pyramid and the tables; a stretch whose single journeys are drawn is read again (`Scope::wants`, `Scope::fill`).
+//!   So the cost of a picture does not depend on the length of the recording.
+//! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
+//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
+//! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
+//! - `probes`, `ties`: custom probes, and which of their hits saw which lifeline's bytes.
+//! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
 mod action;
 mod axis;
@@ -49,6 +47,7 @@ pub mod blame;
 mod channel;
 mod clocks;
 pub mod command;
+mod counts;
 mod cursor;
 mod family;
 mod flows;

@@ -87,7 +87,15 @@ impl Lifeline {
         self.journey.latencies().map(|latency| Step::of(&latency))
     }
 
-    /// Every event in path order, copy by copy, with the step or the wait for a retransmission that ends there.
+    /// The times between two copies, up to the one that ended the journey: waiting for retransmission.
+    pub fn waits(&self) -> impl Iterator<Item = Step> + '_ {
+        let ended = |(rung, _): &(Rung, Option<Step>)| rung.copy <= self.journey.copy;
+        let again = Some(self).filter(|line| !line.journey.copies.is_empty());
+        let spans = again.into_iter().flat_map(Self::spans);
+        spans.filter(ended).filter_map(|(_, step)| step.filter(|step| step.is_wait))
+    }
+
+    /// Every event, in path order and each copy by itself, with the step or the wait for a retransmission that ends there.
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Step>)> + '_ {
         let spans = self.journey.spans().filter(|(rung, _)| !rung.at_return);
         spans.map(|(rung, latency)| (rung, latency.as_ref().map(Step::of)))

@@ -1,8 +1,8 @@
 //! Measurements over a stretch of time: exact from the journeys in memory, otherwise from the pyramid.
 
 use crate::family::Family;
-use crate::lifeline::Lifeline;
-use crate::look::{PairReading, Percentiles};
+use crate::lifeline::{Lifeline, Step};
+use crate::look::{PairReading, Percentiles, Span};
 use crate::pyramid::{Lane, Pyramid};
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
@@ -30,14 +30,21 @@ pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
     has_rate.then(|| amount * 1e9 / stretch_ns.max(1) as f64)
 }
 
-/// Every counted pair of hops in path order, with its family of protocols and its lane.
-pub fn counted(below: &Below) -> impl Iterator<Item = (Family, (Hop, Hop), Lane)> + '_ {
-    Hop::path().iter().enumerate().flat_map(move |(at, to)| {
+/// Every pair of hops that was counted, with the family of protocols and the lane, in path order; then the waits between two copies.
+pub fn counted(below: &Below) -> impl Iterator<Item = (Family, Span, Lane)> + '_ {
+    let steps = Hop::path().iter().enumerate().flat_map(move |(at, to)| {
         let rows = Family::ALL.into_iter().zip(below);
         rows.filter_map(move |(family, below)| {
-            Some((family, ((*below.get(at)?)?, *to), Lane::Latency(family, *to)))
+            Some((family, Span::Step((*below.get(at)?)?, *to), Lane::Latency(family, *to)))
         })
-    })
+    });
+    steps.chain(Family::ALL.map(|family| (family, Span::Wait, Lane::Waits(family))))
+}
+
+/// Every time of a journey that is counted, but for the whole: its steps in path order, and its waits.
+pub fn spans(line: &Lifeline) -> impl Iterator<Item = (Span, Step)> + '_ {
+    let steps = line.steps().map(|step| (Span::Step(step.from, step.to), step));
+    steps.chain(line.waits().map(|wait| (Span::Wait, wait)))
 }
 
 /// Exact percentiles, by the nearest rank.
@@ -73,7 +80,7 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
     let mut whole = Vec::new();
-    let mut pairs: Vec<(Family, Hop, Hop, Times)> = Vec::new();
+    let mut pairs: Vec<(Family, Span, Times)> = Vec::new();
     for line in lines {
         let family = Family::of(line.journey.proto);
         if line.journey.verdict.is_whole()
@@ -82,41 +89,37 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
         {
             whole.push((line.start_ns(), total_ns));
         }
-        for step in line.steps() {
-            if !inside(step.at_ns) {
-                continue;
-            }
-            let key = (family, step.from, step.to);
-            match pairs.iter_mut().find(|(of, from, to, _)| (*of, *from, *to) == key) {
+        for (span, step) in spans(line).filter(|(_, step)| inside(step.at_ns)) {
+            match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (family, span)) {
                 Some((.., times)) => times.push((step.at_ns, step.ns)),
-                None => pairs.push((family, step.from, step.to, vec![(step.at_ns, step.ns)])),
+                None => pairs.push((family, span, vec![(step.at_ns, step.ns)])),
             }
         }
     }
-    pairs.sort_by_key(|(family, from, to, _)| (to.path_index(), from.path_index(), *family));
+    let place = |span: Span| span.hops().map(|(from, to)| (to.path_index(), from.path_index()));
+    pairs.sort_by_key(|(family, span, _)| (*span == Span::Wait, place(*span), *family));
     let stretch_ns = to_ns.saturating_sub(from_ns);
-    let reading = |family, pair, mut times: Vec<(u64, u64)>| {
+    let reading = |family, span, mut times: Vec<(u64, u64)>| {
         times.sort_unstable();
         let jitter_ns = jitter(&times);
         let mut only: Vec<u64> = times.into_iter().map(|(_, ns)| ns).collect();
         let times = percentiles(&mut only);
-        PairReading { family, pair, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
+        PairReading { family, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
     };
-    let pairs =
-        pairs.into_iter().map(|(family, from, to, times)| reading(Some(family), Some((from, to)), times));
-    std::iter::once(reading(None, None, whole)).chain(pairs).collect::<Vec<_>>()
+    let pairs = pairs.into_iter().map(|(family, span, times)| reading(Some(family), span, times));
+    std::iter::once(reading(None, Span::Whole, whole)).chain(pairs).collect::<Vec<_>>()
 }
 
 /// The same from the pyramid, to within its classes and tiles.
 pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let stretch_ns = to_ns.saturating_sub(from_ns);
-    let reading = |family, pair, lane| {
+    let reading = |family, span, lane| {
         let times = pyramid.total(lane, from_ns, to_ns).percentiles();
-        PairReading { family, pair, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
+        PairReading { family, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
     };
-    let pairs = counted(below).map(|(family, pair, lane)| reading(Some(family), Some(pair), lane));
+    let pairs = counted(below).map(|(family, span, lane)| reading(Some(family), span, lane));
     let pairs = pairs.filter(|reading| reading.times.n > 0);
-    std::iter::once(reading(None, None, Lane::Journeys)).chain(pairs).collect()
+    std::iter::once(reading(None, Span::Whole, Lane::Journeys)).chain(pairs).collect()
 }
 
 #[cfg(test)]
@@ -152,8 +155,8 @@ mod tests {
             let wire = truth(&|(at, wire, _)| (at + wire, *wire));
             let read = truth(&|(at, wire, read)| (at + wire + read, *read));
             let whole = truth(&|(at, wire, read)| (*at, wire + read));
-            for (pair, truth) in [(Some((Hop::DevXmit, Hop::DevRecv)), wire), (Some((Hop::DevRecv, Hop::AppRecv)), read), (None, whole)] {
-                let reading = seen.iter().find(|reading| reading.pair == pair);
+            for (span, truth) in [(Span::Step(Hop::DevXmit, Hop::DevRecv), wire), (Span::Step(Hop::DevRecv, Hop::AppRecv), read), (Span::Whole, whole)] {
+                let reading = seen.iter().find(|reading| reading.span == span);
                 let Some(reading) = reading else { prop_assert!(truth.is_empty()); continue };
                 let mut sorted: Vec<u64> = truth.iter().map(|(_, ns)| *ns).collect();
                 sorted.sort_unstable();

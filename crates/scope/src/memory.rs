@@ -19,8 +19,35 @@ pub const SLOWEST_FOR_NS: u64 = 30_000_000_000;
 #[derive(Default)]
 pub struct Memory {
     recent: VecDeque<Lifeline>,
-    slowest: Vec<Lifeline>,
+    /// Of those that may be listed.
+    slowest: Slowest,
+    /// Of all.
+    slowest_of_all: Slowest,
     bad: VecDeque<Lifeline>,
+    /// Journeys that ended up to here are not all among the recent ones.
+    forgotten_ns: u64,
+}
+
+/// The slowest journeys, slowest first.
+#[derive(Default)]
+struct Slowest(Vec<Lifeline>);
+
+impl Slowest {
+    fn keep(&mut self, line: &Lifeline) {
+        let total = line.total_ns();
+        if self.0.len() >= SLOWEST {
+            if self.0.last().is_some_and(|last| last.total_ns() >= total) {
+                return;
+            }
+            self.0.pop();
+        }
+        let at = self.0.partition_point(|other| other.total_ns() >= total);
+        self.0.insert(at, line.clone());
+    }
+
+    fn age(&mut self, now_ns: u64) {
+        self.0.retain(|line| line.end_ns().saturating_add(SLOWEST_FOR_NS) >= now_ns);
+    }
 }
 
 impl Memory {
@@ -32,44 +59,45 @@ impl Memory {
             }
             self.bad.push_back(line.clone());
         }
-        if listed && line.journey.verdict.is_whole() {
-            self.keep_if_slow(&line);
+        if line.journey.verdict.is_whole() {
+            self.slowest_of_all.keep(&line);
+            if listed {
+                self.slowest.keep(&line);
+            }
         }
-        if self.recent.len() >= RECENT {
-            self.recent.pop_front();
+        if self.recent.len() >= RECENT
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.leave_out(&oldest);
         }
         self.recent.push_back(line);
     }
 
-    fn keep_if_slow(&mut self, line: &Lifeline) {
-        let total = line.total_ns();
-        if self.slowest.len() >= SLOWEST {
-            if self.slowest.last().is_some_and(|last| last.total_ns() >= total) {
-                return;
-            }
-            self.slowest.pop();
-        }
-        let at = self.slowest.partition_point(|other| other.total_ns() >= total);
-        self.slowest.insert(at, line.clone());
+    /// A journey is not among the recent ones.
+    pub fn leave_out(&mut self, line: &Lifeline) {
+        self.forgotten_ns = self.forgotten_ns.max(line.end_ns().saturating_add(1));
+    }
+
+    /// Since when every journey that began is still among the recent ones.
+    pub const fn complete_from_ns(&self) -> u64 {
+        self.forgotten_ns
     }
 
     /// Evicts slow journeys that ended too long before `now_ns`.
     pub fn age(&mut self, now_ns: u64) {
-        self.slowest.retain(|line| line.end_ns().saturating_add(SLOWEST_FOR_NS) >= now_ns);
+        self.slowest.age(now_ns);
+        self.slowest_of_all.age(now_ns);
     }
 
     /// Selects the slowest again from the stored journeys, by another rule.
     pub fn relist(&mut self, mut listed: impl FnMut(&Lifeline) -> bool) {
-        let mut slowest = std::mem::take(&mut self.slowest);
-        slowest.retain(|line| listed(line));
-        self.slowest = slowest;
-        let recent = std::mem::take(&mut self.recent);
-        for line in recent.iter().filter(|line| line.journey.verdict.is_whole() && listed(line)) {
-            if !self.slowest.iter().any(|kept| kept.id() == line.id()) {
-                self.keep_if_slow(line);
+        let before = std::mem::take(&mut self.slowest.0);
+        let known = before.iter().chain(&self.slowest_of_all.0).chain(&self.recent);
+        for line in known.filter(|line| line.journey.verdict.is_whole() && listed(line)) {
+            if !self.slowest.0.iter().any(|kept| kept.key() == line.key()) {
+                self.slowest.keep(line);
             }
         }
-        self.recent = recent;
     }
 
     /// The most recent, newest first.
@@ -79,7 +107,7 @@ impl Memory {
 
     /// The slowest, slowest first.
     pub fn slowest(&self) -> &[Lifeline] {
-        &self.slowest
+        &self.slowest.0
     }
 
     /// Dropped and lost ones, newest first.
@@ -89,7 +117,7 @@ impl Memory {
 
     /// All journeys in memory; some occur twice.
     pub fn all(&self) -> impl Iterator<Item = &Lifeline> {
-        self.slowest.iter().chain(self.bad()).chain(self.recent())
+        self.slowest.0.iter().chain(self.bad()).chain(self.recent())
     }
 
     /// Instant at which the oldest of the recent ones began, after the first eviction.

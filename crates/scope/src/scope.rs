@@ -5,6 +5,7 @@ mod heat;
 mod hits;
 mod ingest;
 mod measured;
+mod narrowed;
 mod passes;
 mod picture;
 mod pictures;
@@ -18,20 +19,19 @@ mod values;
 
 use crate::channel::Vertical;
 use crate::clocks::Clocks;
-use crate::flows::Flows;
+use crate::counts::Counts;
 use crate::frame::State;
 use crate::horizon::Horizon;
 use crate::journal::Journal;
 use crate::lane::{Lane, Place, places};
 use crate::lifeline::Lifeline;
 use crate::look::{ClockPair, LossRow};
-use crate::measure::Below;
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::{Overhead, Recording};
 use crate::persistence::Overlay;
 use crate::probes::Probes;
-use crate::pyramid::{Keep, Pyramid};
+use crate::pyramid::Keep;
 use crate::recorded::{Recorded, Window};
 use crate::signals::Signals;
 use crate::stats::{HopStats, Sides, Stats};
@@ -113,16 +113,14 @@ pub struct Scope {
     totals: Totals,
     lately: Lately,
     memory: Memory,
-    pyramid: Pyramid,
+    counts: Counts,
+    /// Live, while less is looked at than there is.
+    unfiltered: Option<narrowed::Unfiltered>,
     signals: Signals,
-    flows: Flows,
     journal: Journal,
     clocks: Clocks,
     watch: Watch,
     overlay: Option<Overlay>,
-    below: Below,
-    /// The route and protocol of the payload counts.
-    payload_of: (Option<Route>, Option<Proto>),
     most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
@@ -185,7 +183,8 @@ impl Scope {
         let mut scope = Scope {
             info,
             places: infos.iter().map(|_| Places::default()).collect(),
-            pyramid: Pyramid::with_probes(keep, probes.all().len()),
+            counts: Counts::new(keep, probes.all().len()),
+            unfiltered: None,
             names: Names::new(infos),
             state: options.state,
             view: View { channels: asked_for(&probes), ..View::default() },
@@ -201,13 +200,10 @@ impl Scope {
             lately: Lately::default(),
             memory: Memory::default(),
             signals: Signals::new(keep),
-            flows: Flows::default(),
             journal: Journal::default(),
             clocks,
             watch: Watch::default(),
             overlay: None,
-            below: Below::default(),
-            payload_of: (None, None),
             most_lifelines: options.most_lifelines.max(1),
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
@@ -244,7 +240,8 @@ impl Scope {
     /// Adds a recording that begins during the session.
     pub fn join(&mut self, info: NodeInfo) {
         self.probes.join(&info);
-        self.pyramid.grow(self.probes.all().len());
+        let probes = self.probes.all().len();
+        self.all_counts().for_each(|counts| counts.pyramid.grow(probes));
         self.clocks.join(&info);
         self.places.push(Places::default());
         self.heard.push(None);

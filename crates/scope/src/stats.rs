@@ -52,7 +52,8 @@ pub struct HopStats {
     pub estimated: bool,
     /// True if no events arrived, and all values are the kernel's sums.
     pub summed: bool,
-    /// Latency from the hop below, of the protocols with the most journeys; `None` while no journey passed both.
+    /// Latency from the hop below, of the protocols with the most journeys, which it names where there are others; `None` while no
+    /// journey passed both.
     pub latency: Option<Latency>,
 }
 
@@ -185,17 +186,14 @@ impl Stats {
             events += node.hops[index].events();
             bytes += node.hops[index].bytes();
         }
-        let mut latency: Option<Latency> = None;
-        for family in Family::ALL {
-            self.merged.clear();
-            for node in self.nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
-                node.times[family as usize][index].add_latency(&mut self.merged);
+        let (nodes, merged) = (&self.nodes, &mut self.merged);
+        let latency = Latency::of_most(Family::ALL.into_iter().filter_map(|family| {
+            merged.clear();
+            for node in nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
+                node.times[family as usize][index].add_latency(merged);
             }
-            let of = self.merged.latency();
-            if of.map_or(0, |of| of.n) > latency.map_or(0, |most| most.n) {
-                latency = of;
-            }
-        }
+            Some((family, merged.latency()?))
+        }));
         let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
         Some(HopStats {

@@ -107,7 +107,7 @@ impl Strips<'_> {
         for (n, row) in map.rows.iter().enumerate() {
             let (rect, response) = ui.allocate_exact_size(egui::vec2(self.width, STRIP), Sense::click());
             let name = name(row);
-            let chosen = row.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
+            let chosen = row.span.to().is_some_and(|to| frame.view.hop == Some(to));
             response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &name));
             // Rows that are scrolled out of sight are not made.
             if !ui.is_rect_visible(rect) {
@@ -126,7 +126,7 @@ impl Strips<'_> {
             text::put(painter, at, Align2::RIGHT_CENTER, &name, WORDS, colour, NAMES - 8.0);
             figures(painter, right, rect.center().y, row, colour);
             if response.clicked() {
-                cx.act(Action::ChooseHop(row.pair.map(|(_, to)| to)));
+                cx.act(Action::ChooseHop(row.span.to()));
             }
             if let Some(at) = response.hover_pos().filter(|at| strip.contains(*at)) {
                 let words = says(map, row, (at - strip.min) / strip.size());

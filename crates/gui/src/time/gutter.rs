@@ -82,7 +82,8 @@ fn about(lane: &Lane) -> String {
     let served = if summed { format!("{served}\nΣ added up by the kernel: no events came") } else { served };
     match latency {
         Some(l) => format!(
-            "{served}\nfrom {}: p50 {}, p99 {}, max {}",
+            "{served}\n{}from {}: p50 {}, p99 {}, max {}",
+            l.family.map_or_else(String::new, |family| format!("{family} ")),
             l.from,
             short_duration(l.p50_ns),
             short_duration(l.p99_ns),
@@ -159,6 +160,10 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
+        if let Some(family) = latency.and_then(|l| l.family) {
+            let name: String = family.to_string().chars().take(3).collect();
+            text::put(painter, pos2(left + 1.0, y), Align2::LEFT_CENTER, &name, SMALL, cx.c.dim, 16.0);
+        }
         let shown = times.into_iter().chain([Some(stats.shown(&rate(stats.events_per_s)))]);
         for (end, words) in columns(left).into_iter().zip(shown) {
             let (words, colour) = words.map_or_else(|| ("·".to_owned(), cx.c.dim), |words| (words, colour));

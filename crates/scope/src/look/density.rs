@@ -1,7 +1,7 @@
 //! Column pictures: lanes at a coarse scale, the complete session, the heat map; and single marks.
 
 use super::Percentiles;
-use super::readings::step_words;
+use super::readings::{Span, span_words};
 use crate::family::Family;
 use crate::lane::Place;
 use magscope_core::Hop;
@@ -119,14 +119,14 @@ pub struct Minimap {
     pub view: (f64, f64),
 }
 
-/// A hop pair of the heat map.
+/// A row of the heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
     /// Protocol family of the journeys. `None` for the complete journey, for the kernel's sums, and if all rows
     /// have one family.
     pub family: Option<Family>,
-    /// First and second hop; `None` for the complete journey.
-    pub pair: Option<(Hop, Hop)>,
+    /// Of which time.
+    pub span: Span,
     /// Over the whole row.
     pub times: Percentiles,
     /// The largest count of any cell of the row, at least 1.
@@ -137,10 +137,10 @@ pub struct HeatRow {
 }
 
 impl HeatRow {
-    /// A row of these cells: column after column, in each the number of classes.
-    pub(crate) fn new(pair: Option<(Hop, Hop)>, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
+    /// A row of these cells: column after column, in each so many classes.
+    pub(crate) fn new(span: Span, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
         let max_count = cells.iter().copied().max().unwrap_or(1).max(1);
-        HeatRow { family: None, pair, times, max_count, cells, classes }
+        HeatRow { family: None, span, times, max_count, cells, classes }
     }
 
     /// The same of journeys of one family of protocols.
@@ -148,9 +148,9 @@ impl HeatRow {
         HeatRow { family, ..self }
     }
 
-    /// The step, in words.
+    /// Which span it is, in words.
     pub fn words(&self, arrow: &str) -> String {
-        step_words(self.family, self.pair, arrow)
+        span_words(self.family, self.span, arrow)
     }
 
     /// Counts by class of latency, the shortest first, one chunk per column of time from the left.

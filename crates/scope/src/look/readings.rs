@@ -5,6 +5,7 @@ use crate::cursor::CursorId;
 use crate::family::Family;
 use crate::measure::Over;
 use crate::trigger::{Capture, Settings, Standing};
+use magscope_core::blame::Part;
 use magscope_core::{Hop, Layer};
 
 /// Percentiles of some times, nanoseconds.
@@ -27,14 +28,40 @@ pub struct Percentiles {
     pub exact: bool,
 }
 
-/// The time from one hop to the next served one.
+/// A time of a journey that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// From its first event to its last.
+    Whole,
+    /// From one hop to the next one that is served, within one copy.
+    Step(Hop, Hop),
+    /// Between two copies: waiting for retransmission.
+    Wait,
+}
+
+impl Span {
+    /// The hops of a step.
+    pub const fn hops(self) -> Option<(Hop, Hop)> {
+        match self {
+            Self::Step(from, to) => Some((from, to)),
+            Self::Whole | Self::Wait => None,
+        }
+    }
+
+    /// The hop that a step leads to.
+    pub fn to(self) -> Option<Hop> {
+        self.hops().map(|(_, to)| to)
+    }
+}
+
+/// The times of one span of journeys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
     /// Protocol family of the journeys; `None` for the complete journey and for the kernel's sums.
     pub family: Option<Family>,
-    /// First and second hop; `None` for the complete journey.
-    pub pair: Option<(Hop, Hop)>,
-    /// Durations.
+    /// Of which time.
+    pub span: Span,
+    /// How long it took.
     pub times: Percentiles,
     /// Rate per second; `None` if the stretch is too short for one.
     pub per_s: Option<f64>,
@@ -44,19 +71,20 @@ pub struct PairReading {
 }
 
 impl PairReading {
-    /// The step, in words: `dev.xmit→dev.recv`, with the family of protocols if it has one.
+    /// Which span it is, in words: `dev.xmit→dev.recv`, with the family of protocols where it has one.
     pub fn words(&self, arrow: &str) -> String {
-        step_words(self.family, self.pair, arrow)
+        span_words(self.family, self.span, arrow)
     }
 }
 
-/// A step in words.
-pub(crate) fn step_words(family: Option<Family>, pair: Option<(Hop, Hop)>, arrow: &str) -> String {
-    match (pair, family) {
-        (None, _) => "whole journey".to_owned(),
-        (Some((from, to)), None) => format!("{from}{arrow}{to}"),
-        (Some((from, to)), Some(family)) => format!("{family} {from}{arrow}{to}"),
-    }
+/// A span in words.
+pub(crate) fn span_words(family: Option<Family>, span: Span, arrow: &str) -> String {
+    let words = match span {
+        Span::Whole => return "whole journey".to_owned(),
+        Span::Step(from, to) => format!("{from}{arrow}{to}"),
+        Span::Wait => Part::Retransmission.words().to_owned(),
+    };
+    family.map_or_else(|| words.clone(), |family| format!("{family} {words}"))
 }
 
 /// The time from a hop to a custom probe behind it, over the drawn lifelines.

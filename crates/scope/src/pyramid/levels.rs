@@ -23,8 +23,8 @@ const fn numbers(level: usize, from_ns: u64, to_ns: u64) -> (u64, u64) {
     (from_ns >> bits(level), ((to_ns - 1) >> bits(level)) + 1)
 }
 
-/// Non-empty tiles of one level, by number.
-#[derive(Debug)]
+/// Tiles of one level, by number. Those without anything are not there.
+#[derive(Clone, Debug)]
 struct Level<T> {
     tiles: VecDeque<(u64, T)>,
     /// The tile of the last write: not in `tiles` and not in the level above yet.
@@ -40,7 +40,7 @@ impl<T: Part> Default for Level<T> {
 }
 
 /// All levels of one lane.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Levels<T> {
     levels: Vec<Level<T>>,
 }

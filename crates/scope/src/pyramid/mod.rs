@@ -28,6 +28,8 @@ use magscope_core::hop::PATH_HOPS;
 pub enum Lane {
     /// Times to a hop from the hop below it, of one family of protocols, nanoseconds.
     Latency(Family, Hop),
+    /// Times between two copies of the same bytes, of one family of protocols, nanoseconds.
+    Waits(Family),
     /// Payload bytes of events at a hop.
     Payload(Hop),
     /// Complete journeys: their time, by their beginning.
@@ -48,9 +50,9 @@ pub enum Lane {
     Hits(ProbeId),
 }
 
-/// The number of lanes that always exist.
-const LANES: usize = COUNTS + 7;
-/// Index of the first lane of no single hop.
+/// Those that are always there.
+const LANES: usize = COUNTS + 7 + Family::COUNT;
+/// The first that is not of one hop.
 const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
 
 impl Lane {
@@ -65,13 +67,14 @@ impl Lane {
             Self::Lost => COUNTS + 4,
             Self::Events => COUNTS + 5,
             Self::LostJourneys => COUNTS + 6,
+            Self::Waits(family) => COUNTS + 7 + family as usize,
             Self::Hits(probe) => LANES + probe.index(),
         })
     }
 
     /// True if the lane has classes of its values.
     const fn has_classes(self) -> bool {
-        matches!(self, Self::Latency(..) | Self::Journeys)
+        matches!(self, Self::Latency(..) | Self::Waits(_) | Self::Journeys)
     }
 }
 
@@ -124,24 +127,24 @@ impl Pyramid {
         self.values.resize_with(self.values.len().max(probes * MOST_VALUES), Levels::default);
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
-    }
-
-    /// Discards the counts of journeys and hits. Counts independent of a journey filter stay: drops,
-    /// retransmissions, lost events, events; and payload, on request.
-    pub fn forget_journeys(&mut self, keeps_payload: bool) {
-        let mut fresh = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
-        fresh.lowest = self.lowest;
-        let payload = Hop::path().iter().filter(|_| keeps_payload).map(|hop| Lane::Payload(*hop));
-        let kept = [Lane::Drops, Lane::Retransmits, Lane::Lost, Lane::Events].into_iter().chain(payload);
-        for index in kept.filter_map(Lane::index) {
-            if let (Some(place), Some(levels)) = (fresh.lanes.get_mut(index), self.lanes.get_mut(index)) {
+    /// Takes over from another what no filter narrows: drops, retransmissions, lost events, all events.
+    pub fn take_not_narrowed(&mut self, other: &mut Self) {
+        for index in
+            [Lane::Drops, Lane::Retransmits, Lane::Lost, Lane::Events].into_iter().filter_map(Lane::index)
+        {
+            if let (Some(place), Some(levels)) = (self.lanes.get_mut(index), other.lanes.get_mut(index)) {
                 *place = std::mem::take(levels);
             }
         }
-        *self = fresh;
+    }
+
+    /// Has the payload of another, which keeps it.
+    pub fn copy_payload(&mut self, other: &Self) {
+        for index in Hop::path().iter().filter_map(|hop| Lane::Payload(*hop).index()) {
+            if let (Some(place), Some(levels)) = (self.lanes.get_mut(index), other.lanes.get(index)) {
+                place.clone_from(levels);
+            }
+        }
     }
 
     /// Counts a value.

@@ -9,7 +9,6 @@ mod tables;
 use super::Scope;
 use crate::action::Action;
 use crate::channel::Vertical;
-use crate::flows::Flows;
 use crate::journal::Journal;
 use crate::math::Math;
 use crate::memory::Memory;
@@ -252,8 +251,7 @@ impl Scope {
         self.recount();
         self.forget_counts();
         self.memory = Memory::default();
-        self.flows = Flows::default();
-        self.pyramid.clear();
+        self.forget_journeys();
         self.overlay = None;
         self.captured.clear();
         let align = self.view.align;

@@ -74,23 +74,21 @@ fn steps_are_measured_by_protocol() {
             let row = measured
                 .pairs
                 .iter()
-                .find(|row| row.family == Some(family) && row.pair.is_some_and(|(_, to)| to == Hop::AppRecv));
+                .find(|row| row.family == Some(family) && row.span.to() == Some(Hop::AppRecv));
             row.map(|row| row.times.n)
         };
         (of(Family::Tcp), of(Family::Udp))
     };
     assert_eq!(rows(&scope), (Some(200), Some(50)), "{:?}", scope.frame().measurements().pairs);
-    let estimated = crate::measure::estimated(&scope.pyramid, &scope.below, 0, 3_000 * MS);
+    let estimated = crate::measure::estimated(&scope.counts.pyramid, &scope.counts.below, 0, 3_000 * MS);
     let to_app = |family| {
-        let row = estimated
-            .iter()
-            .find(|row| row.family == Some(family) && row.pair.is_some_and(|(_, to)| to == Hop::AppRecv));
+        let row =
+            estimated.iter().find(|row| row.family == Some(family) && row.span.to() == Some(Hop::AppRecv));
         row.map(|row| row.times.n)
     };
     assert_eq!((to_app(Family::Tcp), to_app(Family::Udp)), (Some(200), Some(50)));
     let heat = scope.frame().heat_map(10, 8);
-    let heat: Vec<_> =
-        heat.rows.iter().filter(|row| row.pair.is_some_and(|(_, to)| to == Hop::AppRecv)).collect();
+    let heat: Vec<_> = heat.rows.iter().filter(|row| row.span.to() == Some(Hop::AppRecv)).collect();
     let heat: Vec<_> = heat.iter().map(|row| (row.family, row.times.n)).collect();
     assert_eq!(heat, [(Some(Family::Tcp), 200), (Some(Family::Udp), 50)]);
 }
@@ -120,7 +118,7 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
     scope.apply(Action::Fit);
     let stretch = scope.extent();
     let before = |scope: &Scope| {
-        let of = |lane| scope.pyramid.total(lane, 0, stretch.1 + 1).count;
+        let of = |lane| scope.counts.pyramid.total(lane, 0, stretch.1 + 1).count;
         [Counted::Drops, Counted::Events, Counted::Payload(Hop::DevXmit)].map(of)
     };
     let all = before(&scope);
@@ -142,9 +140,170 @@ fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
     assert!(frame.header.picture_age_ns.is_some_and(|ns| ns > 5_000 * MS), "{:?}", frame.header);
 }
 
+/// Journeys that ended, those with payload at the driver, and the journeys of the book of flows.
+fn counted(scope: &Scope) -> [u64; 3] {
+    let of = |lane| scope.counts.pyramid.total(lane, 0, u64::MAX).count;
+    let booked = scope.counts.flows.table(crate::look::FlowOrder::Journeys, 10, 0).rows;
+    [of(Counted::Ended), of(Counted::Payload(Hop::DevXmit)), booked.iter().map(|row| row.journeys).sum()]
+}
+
 #[test]
-fn no_picture_has_no_age() {
-    let mut scope = Scope::new(info(), Options::default());
-    feed(&mut scope, vec![Event::at(Hop::SchedExit, 12_793_000 * MS)], 12_793_000 * MS);
-    assert_eq!(scope.frame().header.picture_age_ns, None);
+fn a_live_filter_that_is_taken_away_again_has_erased_nothing() {
+    let mut scope = busy();
+    // More journeys than are kept.
+    let beyond = crate::memory::RECENT as u32 + 1_000;
+    let at = |n: u32| 2_000 * MS + u64::from(n) * MS / 10;
+    for first in (200..beyond).step_by(1_000) {
+        let some = first..beyond.min(first + 1_000);
+        feed(
+            &mut scope,
+            some.clone().flat_map(|n| message(n, at(n), 2_000)).collect(),
+            at(some.end - 1) + MS / 20,
+        );
+    }
+    let all = u64::from(beyond);
+    assert_eq!(counted(&scope), [all; 3]);
+    let slowest = scope.memory.slowest()[0].total_ns();
+    assert_eq!(scope.frame().header.counts_for_ns, None);
+    let kept = crate::memory::RECENT as u64;
+    for (narrower, ended) in [(Action::NextProto, kept), (Action::Filter("pid = 1".to_owned()), 0)] {
+        scope.apply(narrower);
+        let frame = scope.frame();
+        let for_ns = frame.header.counts_for_ns;
+        assert!(for_ns.is_some_and(|ns| ns < scope.now_ns - 2_000 * MS), "{for_ns:?}");
+        assert!(frame.header.counts_words().is_some_and(|words| words.contains("of the last")));
+        assert_eq!(counted(&scope)[0], ended);
+    }
+    // What comes while a filter is on is counted too.
+    let at = 9_000 * MS;
+    feed(&mut scope, message(beyond, at, 2_000), at + MS);
+    while scope.view.proto.is_some() {
+        scope.apply(Action::NextProto);
+    }
+    scope.apply(Action::Filter(String::new()));
+    assert!(!scope.view.is_narrowed());
+    assert_eq!(counted(&scope), [all + 1; 3]);
+    assert_eq!(scope.memory.slowest()[0].total_ns(), slowest, "the slowest is back as well");
+    assert_eq!(scope.frame().header.counts_for_ns, None);
+}
+
+#[test]
+fn a_live_filter_that_has_all_journeys_at_hand_is_of_all_of_them() {
+    let mut scope = busy();
+    scope.apply(Action::NextProto);
+    assert_eq!((counted(&scope)[0], scope.frame().header.counts_for_ns), (200, None));
+    // Those that end during a pause are counted and not kept: a filter set later lacks them.
+    scope.apply(Action::TogglePause);
+    feed(&mut scope, message(200, 2_000 * MS, 2_000), 2_009 * MS);
+    assert_eq!(counted(&scope), [201; 3]);
+    scope.apply(Action::Filter("proto = tcp".to_owned()));
+    assert_eq!(counted(&scope)[0], 200);
+    assert!(scope.frame().header.counts_for_ns.is_some());
+    scope.apply(Action::Filter(String::new()));
+    scope.apply(Action::NextProto);
+    scope.apply(Action::NextProto);
+    assert_eq!(counted(&scope), [201; 3]);
+}
+
+/// A message that is sent twice: the kernel dropped the first copy in the queue, at an interface.
+fn sent_again(n: u32, at: u64) -> Vec<Event> {
+    let mut events = message(n, at, 2_000);
+    for event in &mut events {
+        if !matches!(event.hop, Hop::AppSend | Hop::TcpSend) {
+            event.time_ns += 50 * MS;
+        }
+        if matches!(event.hop, Hop::DevXmit | Hop::DevRecv) {
+            event.ip_id = 2 * n as u16 + 2;
+        }
+    }
+    let packet = |hop, time_ns, copy| {
+        let ip_id = 2 * n as u16 + copy;
+        Event {
+            flow: FlowId(1),
+            socket: 1,
+            seq: 1000 + n * 100,
+            len: 100,
+            segs: 1,
+            ip_id,
+            ..Event::at(hop, time_ns)
+        }
+    };
+    for (copy, after) in [(1, 0), (2, 50 * MS)] {
+        events.push(packet(Hop::DevQueue, at + after + 2_500, copy));
+    }
+    events.push(Event { detail: 3, ifindex: 2, ..packet(Hop::SkbDrop, at + 2_600, 1) });
+    events.push(Event { detail: 1, ..packet(Hop::TcpRetransmit, at + 50 * MS + 3_500, 2) });
+    events
+}
+
+#[test]
+fn waiting_for_retransmission_is_counted_as_the_steps_are_and_its_drop_has_an_interface() {
+    let interfaces = vec![magscope_core::node::InterfaceName { netns: 1, index: 2, name: "eth0".to_owned() }];
+    let mut info = NodeInfo { interfaces, ..info() };
+    let served = Coverage::full(Backend::Generator);
+    let queue = info.coverage.hops.iter_mut().find(|row| row.hop == Hop::DevQueue).expect("a row");
+    queue.service = served.of(Hop::DevQueue).expect("a row").clone();
+    info.drop_reasons = vec![DropReason { number: 3, name: "qdisc_drop".to_owned() }];
+    let mut scope = Scope::new(info, Options::default());
+    for n in 0..200_u32 {
+        let at = u64::from(n) * 100 * MS;
+        let events = if n % 10 == 0 { sent_again(n, at) } else { message(n, at, 2_000) };
+        feed(&mut scope, events, at + 99 * MS);
+    }
+    scope.end();
+    scope.apply(Action::Fit);
+    let frame = scope.frame();
+    let wait = |words: String| words.contains("waiting for retransmission");
+    let measured = frame.measurements();
+    let row = measured.pairs.iter().find(|row| wait(row.words("→"))).expect("a row of waits");
+    assert_eq!((row.span, row.times.n), (crate::look::Span::Wait, 20));
+    assert!(
+        row.times.min_ns > 49 * MS,
+        "from where the one copy was seen last to where the next was seen first"
+    );
+    let heat = frame.heat_map(40, 8);
+    let row = heat.rows.iter().find(|row| wait(row.words(" → "))).expect("a row of waits");
+    assert_eq!(row.times.n, 20);
+    assert_eq!(row.columns().flatten().sum::<u32>(), 20);
+    let estimated = crate::measure::estimated(&scope.counts.pyramid, &scope.counts.below, 0, 30_000 * MS);
+    assert!(estimated.iter().any(|row| wait(row.words("→")) && row.times.n == 20));
+    // Each part of a journey that lies between two hops or two copies has its row: no step is longer than the wait.
+    let steps = measured.pairs.iter().filter(|row| row.span.hops().is_some());
+    assert!(steps.clone().count() > 3 && steps.into_iter().all(|row| row.times.max_ns < 49 * MS));
+    let again = scope.memory.recent().find(|line| !line.journey.copies.is_empty()).expect("one").clone();
+    scope.apply(Action::ChooseJourney(again.key()));
+    scope.apply(Action::ToggleInspector);
+    let frame = scope.frame();
+    let ladder = frame.inspector.expect("it is open");
+    let who: Vec<&str> = ladder.rungs.iter().map(|rung| rung.who.as_str()).collect();
+    assert!(who.iter().any(|who| who.ends_with("dropped, qdisc_drop at eth0")), "{who:?}");
+}
+
+#[test]
+fn a_figure_of_one_of_several_protocols_names_it() {
+    let mut scope =
+        Scope::new(NodeInfo { coverage: Coverage::full(Backend::Generator), ..info() }, Options::default());
+    let udp = |flow: &Flow| Flow { id: FlowId(flow.id.0 + 10), proto: Proto::UDP, ..*flow };
+    let flows: Vec<Flow> = flows().iter().flat_map(|flow| [*flow, udp(flow)]).collect();
+    let family_at = |scope: &Scope, hop| {
+        let frame = scope.frame();
+        let lane = frame.lanes.iter().find(|lane| lane.hop() == Some(hop)).expect("a lane");
+        lane.stats.and_then(|stats| stats.latency).map(|latency| latency.family)
+    };
+    for n in 0..400_u32 {
+        let at = u64::from(n) * 10 * MS;
+        let mut events = message(n, at, 2_000);
+        // At first TCP is alone; then there are more datagrams than messages.
+        if n == 150 {
+            assert_eq!(family_at(&scope, Hop::AppRecv), Some(None));
+        }
+        for more in 0..if n < 200 { 0 } else { 3 } {
+            events.extend(datagram((4 * n + more) as u16, at + u64::from(more + 1) * MS));
+        }
+        events.sort_by_key(|event| event.time_ns);
+        scope.ingest(&Batch { events, flows: flows.clone(), watermark_ns: at + 9 * MS, ..Batch::default() });
+    }
+    scope.end();
+    assert_eq!(family_at(&scope, Hop::AppRecv), Some(Some(Family::Udp)));
+    assert_eq!(family_at(&scope, Hop::TcpSend), Some(None), "of one protocol alone nothing has to be said");
 }

@@ -8,40 +8,38 @@ use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
 use crate::family::Family;
-use crate::look::{HeatMap, HeatRow};
+use crate::look::{HeatMap, HeatRow, Span};
 use crate::measure::counted;
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
-use magscope_core::Hop;
 use std::ops::Range;
 
 /// Maximum number of latency classes of a picture.
 const MOST_CLASSES: usize = 256;
-/// A pair of hops of a family of protocols, `None` for the complete journey, and its lane.
-type Row = (Option<(Family, (Hop, Hop))>, Lane);
+/// A family of protocols, `None` for the whole journey, the span, and its lane.
+type Row = (Option<Family>, Span, Lane);
 
 impl Scope {
     /// With cells in these rows alone.
     pub(crate) fn heat_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
-        let pairs = counted(&self.below).map(|(family, pair, lane)| (Some((family, pair)), lane));
-        let rows: Vec<(Row, Tile)> = std::iter::once((None, Lane::Journeys))
-            .chain(pairs)
-            .map(|row| (row, self.pyramid.total(row.1, stretch.0, stretch.1)))
+        let spans = counted(&self.counts.below).map(|(family, span, lane)| (Some(family), span, lane));
+        let rows: Vec<(Row, Tile)> = std::iter::once((None, Span::Whole, Lane::Journeys))
+            .chain(spans)
+            .map(|row| (row, self.counts.pyramid.total(row.2, stretch.0, stretch.1)))
             .filter(|(_, total)| total.count > 0)
             .collect();
         let Some(scale) = Scale::of(rows.iter().map(|(_, total)| total), classes) else {
             return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
         };
-        let only = Family::only(rows.iter().filter_map(|((of, _), _)| of.map(|(family, _)| family)));
+        let only = Family::only(rows.iter().filter_map(|((family, ..), _)| *family));
         let rows: Vec<_> = rows
             .iter()
             .enumerate()
-            .map(|(at, ((of, lane), total))| {
-                let pair = of.map(|(_, pair)| pair);
-                let family = of.map(|(family, _)| family).filter(|_| only.is_none());
+            .map(|(at, ((family, span, lane), total))| {
+                let family = family.filter(|_| only.is_none());
                 if !shown.contains(&at) {
-                    let row = HeatRow::new(pair, total.percentiles(), Vec::new(), classes);
+                    let row = HeatRow::new(*span, total.percentiles(), Vec::new(), classes);
                     return row.of(family);
                 }
                 let mut cells = vec![0_u32; columns * classes];
@@ -49,11 +47,11 @@ impl Scope {
                 if columns == 1 {
                     Share::Each(0, 0).add(total, &mut cells, classes, row_of);
                 } else {
-                    self.pyramid.spread(*lane, stretch, columns, |share, tile| {
+                    self.counts.pyramid.spread(*lane, stretch, columns, |share, tile| {
                         share.add(tile, &mut cells, classes, row_of);
                     });
                 }
-                HeatRow::new(pair, total.percentiles(), cells, classes).of(family)
+                HeatRow::new(*span, total.percentiles(), cells, classes).of(family)
             })
             .collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);

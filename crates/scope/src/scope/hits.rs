@@ -12,7 +12,7 @@ use crate::ties;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
-use magscope_core::custom::{MOST_VALUES, ProbeHit, ValueKind};
+use magscope_core::custom::ProbeHit;
 use magscope_core::{Direction, FlowId};
 
 impl Scope {
@@ -28,33 +28,18 @@ impl Scope {
                 self.journal.entry(node, Entry::Hit(probe, hit.hit));
             }
         }
-        if self.looks_at_hit(&hit) {
-            self.count_hit(&hit);
+        let accepted = self.looks_at_hit(&hit);
+        let Some(probe) = self.probes.get(hit.probe) else { return };
+        if accepted {
+            self.counts.hit(&hit, probe);
+        }
+        if let Some(unfiltered) = &mut self.unfiltered {
+            unfiltered.counts.hit(&hit, probe);
         }
         self.watch_hit(&hit);
     }
 
-    fn count_hit(&mut self, hit: &NodeHit) {
-        self.pyramid.count(Lane::Hits(hit.probe), hit.hit.time_ns, 1);
-        let Some(probe) = self.probes.get(hit.probe) else { return };
-        for (at, value) in probe.asked.values.iter().enumerate().take(MOST_VALUES) {
-            if let Some(number) = hit.hit.value(at).filter(|_| value.kind != ValueKind::Address) {
-                self.pyramid.value((hit.probe, at), hit.hit.time_ns, value.kind.number(number));
-            }
-        }
-    }
-
-    /// Counts the stored hits again after a change of filter.
-    pub(super) fn recount_hits(&mut self) {
-        let kept: Vec<NodeHit> = self.journal.hits(0, u64::MAX).copied().collect();
-        for hit in kept {
-            if self.looks_at_hit(&hit) {
-                self.count_hit(&hit);
-            }
-        }
-    }
-
-    /// Checks a hit, and its values, against the trigger's condition.
+    /// Holds a hit, and what it read, against the trigger's condition.
     fn watch_hit(&mut self, hit: &NodeHit) {
         let at_ns = hit.hit.time_ns;
         let fires = self.probes.get(hit.probe).is_some_and(|probe| self.watch.hit_of(&probe.name, at_ns));
@@ -144,9 +129,10 @@ impl Scope {
             }
         } else {
             for (probe, row) in self.probes.all().iter().zip(&mut out.rows) {
-                row.tile_ns = self.pyramid.columns(Lane::Hits(probe.id), stretch, n, |first, last, tile| {
-                    row.cells.iter_mut().take(last + 1).skip(first).for_each(|cell| *cell += tile.count);
-                });
+                row.tile_ns =
+                    self.counts.pyramid.columns(Lane::Hits(probe.id), stretch, n, |first, last, tile| {
+                        row.cells.iter_mut().take(last + 1).skip(first).for_each(|cell| *cell += tile.count);
+                    });
             }
         }
         let most = out.rows.iter().flat_map(|row| &row.cells).max();
@@ -160,7 +146,7 @@ impl Scope {
         let (from_ns, to_ns) = self.stretch();
         let heat = |(probe, row): (&'_ crate::Probe, HitRow)| {
             let exact = row.tile_ns == 0;
-            let counted = || self.pyramid.total(Lane::Hits(probe.id), from_ns, to_ns).count;
+            let counted = || self.counts.pyramid.total(Lane::Hits(probe.id), from_ns, to_ns).count;
             let hits = if exact { row.cells.iter().sum() } else { counted() };
             (probe.id, HitRow { cells: row.cells, ..row }, hits)
         };
@@ -185,7 +171,7 @@ impl Scope {
             }
         };
         let s = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
-        let hits = self.pyramid.total(Lane::Hits(probe), from_ns, to_ns).count;
+        let hits = self.counts.pyramid.total(Lane::Hits(probe), from_ns, to_ns).count;
         Some(HopStats { events_per_s: hits as f64 / s, ..HopStats::default() })
     }
 

@@ -1,14 +1,12 @@
 //! Input of the scope.
 
 use super::{HOLD_EDGES, MAX_ROUTES, Scope};
-use crate::family::Family;
 use crate::frame::State;
 use crate::journal::Mark;
 use crate::lifeline::Lifeline;
-use crate::look::{Exemplar, PointKind};
+use crate::look::PointKind;
 use crate::names::Seat;
 use crate::pyramid::Lane;
-use crate::stats::payload;
 use crate::view::Route;
 use crate::window::BUCKET_NS;
 use magscope_core::context::Context;
@@ -95,13 +93,16 @@ impl Scope {
         edges
     }
 
-    fn take_event(&mut self, node: u16, event: &Event) {
+    /// Where an event was, if that is known.
+    pub(super) fn seat_of(&mut self, node: u16, event: &Event) -> Option<Seat> {
         let names = &self.names;
-        let netns = self
-            .places
-            .get_mut(usize::from(node))
-            .and_then(|places| places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns)));
-        let seat = netns.map(|netns| Seat { node, netns });
+        let places = self.places.get_mut(usize::from(node))?;
+        let netns = places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns))?;
+        Some(Seat { node, netns })
+    }
+
+    fn take_event(&mut self, node: u16, event: &Event) {
+        let seat = self.seat_of(node, event);
         self.begin_ns = self.begin_ns.or(Some(event.time_ns));
         if let Some(heard) = self.heard.get_mut(usize::from(node)) {
             *heard = (*heard).max(Some(event.time_ns));
@@ -110,13 +111,20 @@ impl Scope {
         if let Some(count) = self.hop_events.get_mut(usize::from(event.hop as u8)) {
             *count += 1;
         }
-        self.pyramid.count(Lane::Events, event.time_ns, 1);
-        if event.hop.path_index().is_some() && self.looks_at(event, seat) {
-            self.pyramid.count(Lane::Payload(event.hop), event.time_ns, payload(event));
+        self.counts.pyramid.count(Lane::Events, event.time_ns, 1);
+        if event.hop.path_index().is_some() {
+            if self.looks_at(event, seat) {
+                self.counts.payload(event);
+            }
+            if let Some(unfiltered) = &mut self.unfiltered {
+                unfiltered.counts.payload(event);
+            }
         }
         if !self.is_recorded() {
             self.stats.event(event, seat);
-            if !self.view.paused {
+            if self.view.paused {
+                self.journal.leave_out(event);
+            } else {
                 self.journal.event(node, event);
             }
         }
@@ -129,10 +137,10 @@ impl Scope {
         if let Some(mark) = Mark::of(node, event) {
             match mark.kind {
                 PointKind::Drop { .. } => {
-                    self.pyramid.count(Lane::Drops, event.time_ns, 1);
+                    self.counts.pyramid.count(Lane::Drops, event.time_ns, 1);
                     self.totals.kernel_drops += 1;
                 }
-                PointKind::Retransmit => self.pyramid.count(Lane::Retransmits, event.time_ns, 1),
+                PointKind::Retransmit => self.counts.pyramid.count(Lane::Retransmits, event.time_ns, 1),
                 _ => {}
             }
             self.journal.mark(mark);
@@ -149,8 +157,8 @@ impl Scope {
         }
     }
 
-    /// True if the filters accept an event, as far as they test properties of an event.
-    fn looks_at(&self, event: &Event, seat: Option<Seat>) -> bool {
+    /// Whether the filters let an event through, as far as they ask for what an event knows.
+    pub(super) fn looks_at(&self, event: &Event, seat: Option<Seat>) -> bool {
         let receiving = event.hop.direction() == Direction::Rx;
         self.view.route.is_none_or(|route| seat == if receiving { route.to } else { route.from })
             && self.view.proto.is_none_or(|proto| event.proto == proto)
@@ -158,7 +166,7 @@ impl Scope {
 
     fn take_loss(&mut self, loss: &Loss) {
         self.revision += 1; // a loss is shown at once
-        self.pyramid.count(Lane::Lost, loss.to_ns, loss.count);
+        self.counts.pyramid.count(Lane::Lost, loss.to_ns, loss.count);
         if let Some(row) = self.losses.iter_mut().find(|row| row.cause == loss.cause) {
             row.count = row.count.saturating_add(loss.count);
             row.last_ns = row.last_ns.max(Some(loss.to_ns));
@@ -187,7 +195,12 @@ impl Scope {
             if accepted {
                 self.count(&line);
             }
-            if !self.view.paused || self.is_recorded() {
+            if let Some(unfiltered) = &mut self.unfiltered {
+                unfiltered.counts.journey(&line, &self.names);
+            }
+            if self.view.paused && !self.is_recorded() {
+                self.memory.leave_out(&line);
+            } else {
                 self.memory.push(line, accepted);
             }
         }
@@ -207,27 +220,7 @@ impl Scope {
 
     /// Counts an accepted journey.
     pub(super) fn count(&mut self, line: &Lifeline) {
-        let family = Family::of(line.journey.proto);
-        for step in line.steps() {
-            self.pyramid.count(Lane::Latency(family, step.to), step.at_ns, step.ns);
-            if let Some(below) =
-                step.to.path_index().and_then(|index| self.below[family as usize].get_mut(index))
-            {
-                *below = Some(step.from);
-            }
-        }
-        self.pyramid.count(Lane::Ended, line.end_ns(), 1);
-        if line.journey.verdict.is_lost() {
-            self.pyramid.count(Lane::LostJourneys, line.end_ns(), 1);
-        }
-        if line.journey.verdict.is_whole()
-            && let Some(total_ns) = line.journey.total_ns()
-        {
-            self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
-        }
-        let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };
-        let served = self.names.info(node).map(|info| info.coverage.served()).unwrap_or_default();
-        self.flows.journey(line, served, &self.names);
+        self.counts.journey(line, &self.names);
         if let Some(overlay) = &mut self.overlay {
             overlay.draw(line);
         }
@@ -235,7 +228,7 @@ impl Scope {
 
     /// Ends a batch: counts become readable, windows of triggers close, and the picture advances.
     fn settle(&mut self, edges: u64, batch: &Batch) {
-        self.pyramid.settle();
+        self.all_counts().for_each(|counts| counts.pyramid.settle());
         if let Some(recorded) = &mut self.recorded {
             let read_ns = if batch.watermark_ns == u64::MAX { self.now_ns } else { batch.watermark_ns };
             let summed_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().unwrap_or(0);
@@ -275,7 +268,7 @@ impl Scope {
     pub fn end(&mut self) {
         self.correlator.finish(&mut self.journeys);
         self.take_journeys();
-        self.pyramid.settle();
+        self.all_counts().for_each(|counts| counts.pyramid.settle());
         self.revision += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.read_ns = recorded.all.to_ns;

@@ -37,7 +37,7 @@ impl Scope {
         let mut pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
             exact(self.sweep.lifelines.iter(), from_ns, to_ns)
         } else {
-            estimated(&self.pyramid, &self.below, from_ns, to_ns.saturating_add(1))
+            estimated(&self.counts.pyramid, &self.counts.below, from_ns, to_ns.saturating_add(1))
         };
         // With one family of protocols its name carries no information.
         if Family::only(pairs.iter().filter_map(|pair| pair.family)).is_some() {
@@ -46,7 +46,7 @@ impl Scope {
             }
         }
         let end_ns = to_ns.saturating_add(1);
-        let count = |lane| self.pyramid.total(lane, from_ns, end_ns).count;
+        let count = |lane| self.counts.pyramid.total(lane, from_ns, end_ns).count;
         let summed = self.sums.total((from_ns, end_ns));
         let (journeys, lost) = (count(Lane::Ended), count(Lane::LostJourneys));
         Measurements {
@@ -61,7 +61,7 @@ impl Scope {
             drops: count(Lane::Drops).saturating_add(summed.drops),
             retransmits: count(Lane::Retransmits)
                 .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
-            lost_events: self.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
+            lost_events: self.counts.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
             channels: self.channel_readings(from_ns, end_ns),
             loss_ratio: (journeys > 0).then(|| lost as f64 / journeys as f64),
         }
@@ -99,7 +99,7 @@ impl Scope {
             for layer in layers {
                 let hops = Hop::path().iter().filter(|hop| hop.direction() == side && hop.layer() == layer);
                 let mut totals =
-                    hops.map(|hop| (*hop, self.pyramid.total(Lane::Payload(*hop), from_ns, to_ns)));
+                    hops.map(|hop| (*hop, self.counts.pyramid.total(Lane::Payload(*hop), from_ns, to_ns)));
                 if let Some((hop, total)) = totals.find(|(_, total)| total.sum > 0) {
                     let weight = self.weights.between(hop, from_ns, to_ns);
                     rates.push(LayerRate {
@@ -133,16 +133,13 @@ impl Scope {
             return None;
         }
         let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
-        let payload = self.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
-        // The times of the family of protocols with the most journeys: the families' steps begin at different
-        // hops.
+        let payload = self.counts.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
         let index = hop.path_index()?;
         let of = |family: Family| {
-            let times = self.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();
-            Some((self.below[family as usize][index]?, times)).filter(|(_, times)| times.n > 0)
+            let times = self.counts.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();
+            Some((family, Latency::of(self.counts.below[family as usize][index]?, times)))
         };
-        let most = Family::ALL.into_iter().filter_map(of).max_by_key(|(_, times)| times.n);
-        let latency = most.map(|(from, times)| Latency::of(from, times));
+        let latency = Latency::of_most(Family::ALL.into_iter().filter_map(of));
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,
@@ -157,7 +154,7 @@ impl Scope {
     /// A signal of everything over a stretch.
     pub(super) fn rate(&self, channel: Channel, from_ns: u64, to_ns: u64) -> f64 {
         let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
-        let total = |lane| self.pyramid.total(lane, from_ns, to_ns);
+        let total = |lane| self.counts.pyramid.total(lane, from_ns, to_ns);
         match channel {
             Channel::Throughput(layer) => {
                 let lane = self.lane_of(layer);

@@ -152,7 +152,7 @@ impl Scope {
         }
         match self.memory.reaches_back_to() {
             Some(oldest_ns) if from_ns < oldest_ns && self.shown.is_none() => {
-                let older = self.pyramid.total(Lane::Ended, from_ns, oldest_ns.min(to_ns)).count;
+                let older = self.counts.pyramid.total(Lane::Ended, from_ns, oldest_ns.min(to_ns)).count;
                 if older > 0 { Detail::Density } else { Detail::Lifelines }
             }
             _ => Detail::Lifelines,
@@ -181,7 +181,7 @@ impl Scope {
 
     /// The slowest journeys since the last picture of a played recording: the slowest between two instants.
     pub(super) fn slowest_between(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64, u64)> {
-        let slowest = self.pyramid.slowest(from_ns, to_ns.max(from_ns + 1), LISTED_COLUMNS);
+        let slowest = self.counts.pyramid.slowest(from_ns, to_ns.max(from_ns + 1), LISTED_COLUMNS);
         let slowest = slowest.into_iter().max_by_key(|e| (e.total_ns, std::cmp::Reverse(e.start_ns)))?;
         Some((slowest.key, slowest.start_ns, slowest.total_ns))
     }

@@ -43,7 +43,7 @@ impl Scope {
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has none below it: its events are used instead.
                 let below = |family: &Family| {
-                    hop.path_index().is_some_and(|index| self.below[*family as usize][index].is_some())
+                    hop.path_index().is_some_and(|index| self.counts.below[*family as usize][index].is_some())
                 };
                 let of = Family::ALL.into_iter().filter(below).map(|family| Lane::Latency(family, hop));
                 let mut lanes: Vec<Lane> = of.collect();
@@ -52,7 +52,7 @@ impl Scope {
                     lanes.push(Lane::Payload(hop));
                 }
                 for from in lanes {
-                    let tile_ns = self.pyramid.columns(from, stretch, columns, |first, last, tile| {
+                    let tile_ns = self.counts.pyramid.columns(from, stretch, columns, |first, last, tile| {
                         for cell in cells.iter_mut().take(last + 1).skip(first) {
                             let (min_ns, max_ns) = if latency { (tile.min, tile.max) } else { (0, 0) };
                             let none = cell.count == 0;
@@ -73,7 +73,7 @@ impl Scope {
             density.max_count = density.max_count.max(most);
             density.lanes.push(LaneRow { place: lane.place, cells });
         }
-        let mut slowest = self.pyramid.slowest(stretch.0, stretch.1, columns.min(EXEMPLARS));
+        let mut slowest = self.counts.pyramid.slowest(stretch.0, stretch.1, columns.min(EXEMPLARS));
         for exemplar in &mut slowest {
             exemplar.x = self.horizon.x(exemplar.start_ns);
         }
@@ -105,7 +105,7 @@ impl Scope {
         let stretch = (from_ns, to_ns.max(from_ns).saturating_add(1));
         let mut out = vec![MinimapColumn::default(); columns];
         let mut each = |lane, add: &dyn Fn(&mut MinimapColumn, &Tile)| {
-            self.pyramid.columns(lane, stretch, columns, |first, last, tile| {
+            self.counts.pyramid.columns(lane, stretch, columns, |first, last, tile| {
                 out.iter_mut().take(last + 1).skip(first).for_each(|column| add(column, tile));
             });
         };
@@ -183,13 +183,13 @@ impl Scope {
         let Some(lane) = lane.or(Some(Lane::Events).filter(|_| !summed.is_empty())) else {
             return Series::new();
         };
-        let counted = self.pyramid.total(lane, from_ns, to_ns).count;
+        let counted = self.counts.pyramid.total(lane, from_ns, to_ns).count;
         if layer.is_some() && summed.is_empty() && rate_of(0.0, counted, to_ns - from_ns).is_none() {
             return Series::new(); // the picture is too narrow for a rate
         }
         let mut amounts = vec![Tile::default(); n];
         let width_ns = ((to_ns - from_ns) / n.max(1) as u64).max(1);
-        let tile_ns = self.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {
+        let tile_ns = self.counts.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {
             for column in amounts.iter_mut().take(last + 1).skip(first) {
                 column.merge(tile);
             }

@@ -60,6 +60,7 @@ impl Scope {
             receiver,
             state: self.state,
             picture_age_ns: self.picture_age_ns(),
+            counts_for_ns: self.chosen_for_ns(),
             clock: self.clock_words(),
             origin_utc_ns: self.origin_utc_ns(),
         }

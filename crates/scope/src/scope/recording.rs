@@ -1,11 +1,10 @@
 //! Requests of a scope to its recording: see [`crate::recorded`].
 
 use super::Scope;
-use crate::flows::Flows;
+use crate::counts::Counts;
 use crate::journal::{Entry, Journal, NodeHit};
-use crate::measure::Below;
 use crate::memory::Memory;
-use crate::pyramid::{Keep, Lane, Pyramid};
+use crate::pyramid::{Keep, Lane};
 use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use crate::scan::Scan;
 use crate::signals::Signals;
@@ -46,13 +45,14 @@ impl Scope {
         let seen = (from_ns, to_ns.saturating_add(1));
         if to_ns <= recorded.read_ns
             && self.sums.any_alone(seen)
-            && self.pyramid.total(Lane::Events, seen.0, seen.1).count == 0
+            && self.counts.pyramid.total(Lane::Events, seen.0, seen.1).count == 0
             && self.probes.all().is_empty()
         {
             return None;
         }
-        // For surveyed time, the counts show without a read if there is too much.
-        if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_SCANNED as u64
+        // Where the survey has been, what is too much is known without reading it.
+        if self.counts.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count
+            > MOST_SCANNED as u64
         {
             return None;
         }
@@ -60,7 +60,7 @@ impl Scope {
         let wide =
             (from_ns.saturating_sub(margin).max(all.from_ns), to_ns.saturating_add(margin).min(all.to_ns));
         let journeys = |from_ns, to_ns: u64| {
-            self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count
+            self.counts.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count
         };
         // Lines stay lines; a scan has room for more journeys.
         let lines = journeys(from_ns, to_ns) <= MOST_JOURNEYS as u64;
@@ -131,37 +131,14 @@ impl Scope {
         }
     }
 
-    /// Discards the counts and counts again after a change of filter. A recording is surveyed again; live,
-    /// journeys in memory are counted, and new ones.
+    /// Counts again, after a change of what is looked at: a recording is surveyed anew.
     pub(super) fn recount(&mut self) {
-        let payload_of = (self.view.route, self.view.proto);
-        let keeps_payload = std::mem::replace(&mut self.payload_of, payload_of) == payload_of;
-        if self.is_recorded() {
-            self.pyramid = Pyramid::with_probes(Keep::All, self.probes.all().len());
-        } else {
-            self.pyramid.forget_journeys(keeps_payload);
-        }
-        self.flows.forget_journeys();
-        self.below = Below::default();
-        if let Some(recorded) = &mut self.recorded {
-            self.flows = Flows::default();
-            recorded.survey += 1;
-            recorded.read_ns = recorded.all.from_ns;
-            self.memory = Memory::default();
-            self.forget_counts();
-            return;
-        }
-        let kept = std::mem::take(&mut self.memory);
-        let mut recent: Vec<_> = kept.recent().collect();
-        recent.reverse();
-        for line in recent {
-            if self.view.accepts(line, &self.names) {
-                self.count(line);
-            }
-        }
-        self.memory = kept;
-        self.recount_hits();
-        self.pyramid.settle();
+        let Some(recorded) = &mut self.recorded else { return self.recount_live() };
+        recorded.survey += 1;
+        recorded.read_ns = recorded.all.from_ns;
+        self.counts = Counts::new(Keep::All, self.probes.all().len());
+        self.memory = Memory::default();
+        self.forget_counts();
     }
 
     /// Forgets every count since the start.

@@ -22,7 +22,7 @@ impl Scope {
 
     pub(crate) fn flows(&self, most: usize) -> FlowTable {
         let selected = if self.view.room == Room::Flows { self.view.row } else { 0 };
-        self.flows.table(self.view.order, most, selected)
+        self.counts.flows.table(self.view.order, most, selected)
     }
 
     pub(crate) fn journeys(&self, most: usize) -> JourneyTable<'_> {

@@ -3,7 +3,7 @@
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
-use crate::look::{Cell, HeatMap, HeatRow, PairReading, Percentiles, SumMap};
+use crate::look::{Cell, HeatMap, HeatRow, PairReading, Percentiles, Span, SumMap};
 use crate::roll::Roll;
 use crate::stats::HopStats;
 use crate::sums::{Raster, Slice, columns_of, part_of};
@@ -46,7 +46,7 @@ impl Scope {
             self.seen.insert(row.hop);
         }
         if let Sum::Flow(flow) = row.of {
-            self.flows.sum((node, flow, row.hop.direction()), row, &self.names);
+            self.counts.flows.sum((node, flow, row.hop.direction()), row, &self.names);
         }
         if !alone {
             return;
@@ -128,7 +128,7 @@ impl Scope {
             } else {
                 raster.draw(self.sums.slices(stretch, columns), *pair, stretch, columns)
             };
-            HeatRow::new(Some(*pair), *times, cells, classes)
+            HeatRow::new(Span::Step(pair.0, pair.1), *times, cells, classes)
         };
         let rows: Vec<_> = rows.iter().enumerate().map(row).collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);
@@ -141,7 +141,7 @@ impl Scope {
         let total = self.sums.total(stretch);
         let reading = |(pair, times): ((Hop, Hop), Percentiles)| PairReading {
             family: None,
-            pair: Some(pair),
+            span: Span::Step(pair.0, pair.1),
             times,
             per_s: Some(times.n as f64 / total.secs()),
             jitter_ns: None,

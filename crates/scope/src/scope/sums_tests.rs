@@ -50,7 +50,7 @@ fn where_sums_come_alone_the_picture_is_theirs_and_rolls() {
     let map = frame.sum_map(50, 24);
     assert_eq!((map.map.to_ns, map.interval_ns, map.map.rows.len()), (108 * S, S, 1));
     let row = &map.map.rows[0];
-    assert_eq!((row.pair, row.times.n), (Some((Hop::DevQueue, Hop::DevXmit)), 8 * 90));
+    assert_eq!((row.span.hops(), row.times.n), (Some((Hop::DevQueue, Hop::DevXmit)), 8 * 90));
     assert!((1_000..=1_063).contains(&row.times.p50_ns));
     let columns: Vec<u32> = row.columns().map(|column| column.iter().sum()).collect();
     assert_eq!((&columns[..42], &columns[42..]), (&[0; 42][..], &[90; 8][..]));

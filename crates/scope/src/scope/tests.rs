@@ -435,9 +435,9 @@ fn cursors_measure_between_them_and_snap_to_events() {
     let measured = scope.frame().measurements();
     assert_eq!((measured.from_ns, measured.to_ns), (900 * MS, 920 * MS + 17_000));
     let whole = &measured.pairs[0];
-    assert_eq!((whole.pair, whole.times.n, whole.times.exact), (None, 3, true));
+    assert_eq!((whole.span, whole.times.n, whole.times.exact), (crate::look::Span::Whole, 3, true));
     assert_eq!((whole.times.min_ns, whole.times.max_ns), (17_000, 15_000 + 5 * MS));
-    let read = measured.pairs.iter().find(|p| p.pair == Some((Hop::SockReady, Hop::AppRecv))).unwrap();
+    let read = measured.pairs.iter().find(|p| p.span.hops() == Some((Hop::SockReady, Hop::AppRecv))).unwrap();
     assert_eq!((read.times.n, read.times.p50_ns), (3, 2_000));
     assert_eq!(read.jitter_ns, Some((5 * MS - 2_000) as f64 / 2.0));
 }
@@ -484,7 +484,10 @@ fn from_afar_everything_is_counted_and_the_slowest_can_be_taken() {
     assert_eq!(map.columns.iter().map(|c| c.journeys).sum::<u64>(), 200);
     assert_eq!(map.columns.iter().map(|c| c.max_ns).max(), Some(15_000 + 5 * MS));
     let heat = frame.heat_map(40, 8);
-    assert_eq!((heat.edges_ns.len(), heat.rows[0].pair, heat.rows[0].columns().len()), (9, None, 40));
+    assert_eq!(
+        (heat.edges_ns.len(), heat.rows[0].span, heat.rows[0].columns().len()),
+        (9, crate::look::Span::Whole, 40)
+    );
     let all: u64 = heat.rows[0].columns().flatten().map(|n| u64::from(*n)).sum();
     assert_eq!(all, 200);
     scope.apply(Action::ChooseJourney(slow.key));

@@ -188,7 +188,7 @@ impl Scope {
                 return None;
             }
             let (mut first, mut last) = (None, None);
-            self.pyramid.columns(Lane::Journeys, (a, b), 512, |column, _, _| {
+            self.counts.pyramid.columns(Lane::Journeys, (a, b), 512, |column, _, _| {
                 first = first.or(Some(column));
                 last = Some(column);
             });

@@ -43,7 +43,7 @@ impl Scope {
         let Some(channel) = self.watch.wants().filter(is_rate) else { return };
         let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
         let from_ns = to_ns.saturating_sub(BUCKET_NS);
-        self.pyramid.settle();
+        self.counts.pyramid.settle();
         let value = self.rate(channel, from_ns, to_ns);
         let fires = self.watch.signal(channel, to_ns, value);
         self.fires(fires, to_ns, None);

@@ -22,7 +22,7 @@ impl Scope {
             return series;
         }
         let mut means: Vec<Extent> = vec![Extent::default(); n];
-        self.pyramid.extents((probe, value), stretch, n, |first, _, extent| {
+        self.counts.pyramid.extents((probe, value), stretch, n, |first, _, extent| {
             if let Some(place) = means.get_mut(first) {
                 place.merge(extent);
             }
@@ -46,7 +46,7 @@ impl Scope {
     /// The range of a value over a stretch: exact with all hits in memory, otherwise to within tiles.
     pub(super) fn value_extent(&self, value: (ProbeId, usize), from_ns: u64, end_ns: u64) -> Extent {
         let Some(numbers) = self.numbers(value, (from_ns, end_ns.saturating_sub(1))) else {
-            return self.pyramid.extent(value, from_ns, end_ns);
+            return self.counts.pyramid.extent(value, from_ns, end_ns);
         };
         let mut all = Extent::default();
         numbers.for_each(|(at_ns, number)| all.merge(&Extent::of(at_ns, number)));
@@ -62,7 +62,7 @@ impl Scope {
             .filter(|hit| hit.probe == probe && self.looks_at_hit(hit))
             .find_map(|hit| of.number(&hit.hit, value));
         kept.filter(|_| !self.is_recorded())
-            .or_else(|| self.pyramid.value_before((probe, value), (from_ns, to_ns), n))
+            .or_else(|| self.counts.pyramid.value_before((probe, value), (from_ns, to_ns), n))
     }
 
     /// A value over the picture with minimum, maximum and last in each column. It holds until the next hit, up
@@ -73,7 +73,7 @@ impl Scope {
             return columns(&self.value_series((probe, value), n), stretch, n);
         }
         let mut extents: Vec<Extent> = vec![Extent::default(); n];
-        self.pyramid.extents((probe, value), stretch, n, |first, last, extent| {
+        self.counts.pyramid.extents((probe, value), stretch, n, |first, last, extent| {
             extents.iter_mut().take(last + 1).skip(first).for_each(|place| place.merge(extent));
         });
         let end = extents.iter().rposition(|extent| extent.count > 0);

@@ -81,5 +81,6 @@ fn narrowing(frame: &Frame) -> Vec<String> {
         Pick::Cpu(cpu) => Some(format!("CPU {cpu}")),
         Pick::Verdict(_) => Some("one verdict".to_owned()),
     }));
+    words.extend(frame.header.counts_words());
     words
 }

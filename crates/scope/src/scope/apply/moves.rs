@@ -88,11 +88,12 @@ impl Scope {
         let (from_ns, to_ns) = self.extent();
         let end_ns = head_ns.max(from_ns.saturating_add(1_000_000_000)).min(to_ns);
         let begin_ns = end_ns.saturating_sub(1_000_000_000);
-        let second = self.pyramid.total(crate::pyramid::Lane::Journeys, begin_ns, end_ns.saturating_add(1));
+        let second =
+            self.counts.pyramid.total(crate::pyramid::Lane::Journeys, begin_ns, end_ns.saturating_add(1));
         let times = second.percentiles();
         let timebase = (times.n > 0).then(|| Timebase::holding(times.p90_ns.saturating_mul(5) / 3));
-        let words = match self.flows.busiest() {
-            Some(flow) if self.flows.len() > 1 && !self.view.is_narrowed() => {
+        let words = match self.counts.flows.busiest() {
+            Some(flow) if self.counts.flows.len() > 1 && !self.view.is_narrowed() => {
                 self.view.picks.push(Pick::Flow(flow));
                 self.refilter();
                 "the busiest flow; Esc shows all"

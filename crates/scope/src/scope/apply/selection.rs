@@ -89,7 +89,7 @@ impl Scope {
         let (from_ns, to_ns) =
             (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1));
         let columns = 4096;
-        let known = self.pyramid.slowest(from_ns, to_ns, columns).into_iter().find(|e| e.key == key);
+        let known = self.counts.pyramid.slowest(from_ns, to_ns, columns).into_iter().find(|e| e.key == key);
         match known.filter(|_| self.is_recorded()) {
             Some(exemplar) => {
                 self.horizon.remember();
@@ -129,7 +129,7 @@ impl Scope {
             self.relist();
         } else {
             let (from_ns, to_ns) = (time_ns.saturating_sub(within_ns), time_ns.saturating_add(within_ns));
-            let slowest = self.pyramid.slowest(from_ns, to_ns.saturating_add(1), 1);
+            let slowest = self.counts.pyramid.slowest(from_ns, to_ns.saturating_add(1), 1);
             if let Some(exemplar) = slowest.first() {
                 self.choose_journey(exemplar.key);
             }

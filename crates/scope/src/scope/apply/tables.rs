@@ -24,7 +24,7 @@ impl Scope {
                 self.view.event = self.view.event.clamp(-most, most);
             }
             Room::Flows => {
-                let last = self.flows.len().saturating_sub(1);
+                let last = self.counts.flows.len().saturating_sub(1);
                 self.view.row = self.view.row.saturating_add_signed(by as isize).min(last);
             }
             Room::Hops => {
@@ -37,17 +37,16 @@ impl Scope {
         }
     }
 
-    /// The hop of each row of the room of hops, `None` for the complete journey: journeys' rows, then those of
-    /// the kernel's sums.
+    /// The hop that each row of the room of hops leads to, none for a whole journey or a wait: journeys' rows, then those of the kernel's sums.
     fn hop_rows(&self) -> Vec<Option<Hop>> {
         let (journeys, sums) = (self.heat_map(1, 1, &(0..0)), self.sum_map(1, 1, &(0..0)).map);
-        journeys.rows.iter().chain(&sums.rows).map(|row| row.pair.map(|(_, to)| to)).collect()
+        journeys.rows.iter().chain(&sums.rows).map(|row| row.span.to()).collect()
     }
 
     pub(super) fn take_row(&mut self) {
         match self.view.room {
             Room::Flows => {
-                if let Some(flow) = self.flows.at(self.view.order, self.view.row) {
+                if let Some(flow) = self.counts.flows.at(self.view.order, self.view.row) {
                     self.pick(Pick::Flow(flow));
                     self.show(Room::Scope);
                 }

@@ -1,7 +1,7 @@
 //! The number columns next to the lanes, and their selection by width.
 
-use magscope_scope::HopStats;
 use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
+use magscope_scope::{Family, HopStats};
 
 /// A column of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,12 @@ impl Column {
         }
     }
 
-    /// Text of the column; `None` without data.
+    /// Whose times begin in this column, where those of others are left out.
+    pub fn family(self, stats: &HopStats) -> Option<Family> {
+        stats.latency.filter(|_| self == Self::P50)?.family
+    }
+
+    /// What stands in it; `None` where nothing was measured.
     pub fn text(self, stats: &HopStats) -> Option<String> {
         let latency = stats.latency;
         match self {

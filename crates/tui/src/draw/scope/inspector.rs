@@ -11,7 +11,10 @@ use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
 const COLUMNS: u16 = 66;
-/// Width of a dump line: offset, sixteen bytes, and their text.
+const MOST_COLUMNS: u16 = 96;
+/// Where on a line it stands who was there.
+const WHO: u16 = 43;
+/// A line of a dump: its offset, sixteen bytes, and what of them is text.
 const DUMP: u16 = 73;
 /// Maximum number of hits and heads shown.
 const MOST: usize = 32;
@@ -31,7 +34,7 @@ pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     let Some(inspector) = &frame.inspector else { return };
     let theme = canvas.theme;
     let lines = lines(inspector);
-    let columns = if matches!(inspector.payload, Payload::Heads(_)) { DUMP } else { COLUMNS };
+    let columns = columns(inspector);
     let wide = area.width > columns + 50;
     let area = if wide { Rect { x: area.right() - columns - 2, width: columns + 2, ..area } } else { area };
     let title = format!(" journey #{} ", inspector.line.id());
@@ -47,6 +50,13 @@ pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
         let bottom = inner.height.saturating_sub(1);
         canvas.put_right(inner, inner.width, bottom, &words, theme.strong);
     }
+}
+
+/// As many as the longest line needs, within bounds: a copy has more words than a thread.
+fn columns(inspector: &Inspector) -> u16 {
+    let least = if matches!(inspector.payload, Payload::Heads(_)) { DUMP } else { COLUMNS };
+    let longest = inspector.rungs.iter().map(|rung| rung.who.chars().count()).max().unwrap_or(0);
+    least.max((longest as u16).saturating_add(WHO + 3).min(MOST_COLUMNS))
 }
 
 /// Lines of a ladder.
@@ -123,7 +133,7 @@ fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
             let step = rung.step.map_or_else(|| "·".to_owned(), |step| format!("Δ {}", duration(step.ns)));
             canvas.put_right(inner, 33, y, &step, style);
             canvas.put_right(inner, 41, y, &format!("cpu {:>3}", rung.mark.cpu), theme.dim);
-            canvas.put_cut(inner, 43, y, inner.width.saturating_sub(44), &rung.who, style);
+            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), &rung.who, style);
         }
         Line::Pass(pass) => {
             canvas.put(inner, 0, y, "◇", theme.dim);
@@ -133,7 +143,7 @@ fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
             let taken = at.chars().count() as u16;
             canvas.put_cut(inner, 1, y, 31_u16.saturating_sub(taken), &pass.probe.name, theme.plain);
             canvas.put_right(inner, 41, y, &format!("cpu {:>3}", pass.hit.cpu), theme.dim);
-            canvas.put_cut(inner, 43, y, inner.width.saturating_sub(44), &pass.told, theme.plain);
+            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), &pass.told, theme.plain);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::draw::values::value;
 use magscope_scope::format::{
     SUMMED, amount, bit_rate, count, duration, estimate, percent, rate, short_duration,
 };
-use magscope_scope::look::PairReading;
+use magscope_scope::look::{PairReading, Span};
 use magscope_scope::{Frame, Over};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -88,7 +88,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
     if m.retransmits > 0 {
         lines.push(counted("sent again", m.retransmits, false));
     }
-    let whole = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
+    let whole = |pair: &PairReading| pair.span == Span::Whole && pair.times.n == 0 && !m.sums.is_empty();
     let pairs = m.pairs.iter().filter(|pair| !whole(pair)).map(|pair| (pair, false));
     for (pair, summed) in pairs.chain(m.sums.iter().map(|pair| (pair, true))) {
         let words = pair.words("→");

@@ -1,0 +1,81 @@
+//! What is counted of journeys, payload and hits over time: the tiles, the flows, and the hop below each hop.
+//!
+//! Live there are two of them while a filter is on: one of all, which goes on counting, and one of what the filter chooses. So a filter
+//! that is taken away again brings back every count. A filter that is set can choose only among the journeys that are kept.
+
+use crate::family::Family;
+use crate::flows::Flows;
+use crate::journal::NodeHit;
+use crate::lifeline::Lifeline;
+use crate::look::Exemplar;
+use crate::measure::Below;
+use crate::names::Names;
+use crate::probes::Probe;
+use crate::pyramid::{Keep, Lane, Pyramid};
+use crate::stats::payload;
+use magscope_core::Event;
+use magscope_core::context::Context;
+use magscope_core::custom::{MOST_VALUES, ValueKind};
+
+/// See the module.
+pub struct Counts {
+    pub pyramid: Pyramid,
+    pub flows: Flows,
+    pub below: Below,
+}
+
+impl Counts {
+    /// None yet, with room for so many custom probes.
+    pub fn new(keep: Keep, probes: usize) -> Self {
+        Counts { pyramid: Pyramid::with_probes(keep, probes), flows: Flows::default(), below: Below::default() }
+    }
+
+    /// Counts a journey.
+    pub fn journey(&mut self, line: &Lifeline, names: &Names) {
+        let family = Family::of(line.journey.proto);
+        for step in line.steps() {
+            self.pyramid.count(Lane::Latency(family, step.to), step.at_ns, step.ns);
+            if let Some(below) =
+                step.to.path_index().and_then(|index| self.below[family as usize].get_mut(index))
+            {
+                *below = Some(step.from);
+            }
+        }
+        for wait in line.waits() {
+            self.pyramid.count(Lane::Waits(family), wait.at_ns, wait.ns);
+        }
+        self.pyramid.count(Lane::Ended, line.end_ns(), 1);
+        if line.journey.verdict.is_lost() {
+            self.pyramid.count(Lane::LostJourneys, line.end_ns(), 1);
+        }
+        if line.journey.verdict.is_whole()
+            && let Some(total_ns) = line.journey.total_ns()
+        {
+            self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
+        }
+        let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };
+        let served = names.info(node).map(|info| info.coverage.served()).unwrap_or_default();
+        self.flows.journey(line, served, names);
+    }
+
+    /// Counts the payload of an event of the path.
+    pub fn payload(&mut self, event: &Event) {
+        self.pyramid.count(Lane::Payload(event.hop), event.time_ns, payload(event));
+    }
+
+    /// Counts a hit of a custom probe and what it read.
+    pub fn hit(&mut self, hit: &NodeHit, probe: &Probe) {
+        self.pyramid.count(Lane::Hits(hit.probe), hit.hit.time_ns, 1);
+        for (at, value) in probe.asked.values.iter().enumerate().take(MOST_VALUES) {
+            if let Some(number) = hit.hit.value(at).filter(|_| value.kind != ValueKind::Address) {
+                self.pyramid.value((hit.probe, at), hit.hit.time_ns, value.kind.number(number));
+            }
+        }
+    }
+
+    /// Takes over from others what no filter narrows: drops, retransmissions, lost events, all events, and what the kernel added up.
+    pub fn take_not_narrowed(&mut self, others: &mut Self) {
+        self.pyramid.take_not_narrowed(&mut others.pyramid);
+        self.flows.take_sums(&mut others.flows);
+    }
+}

@@ -1,0 +1,101 @@
+//! What is looked at live is narrowed, or no longer: see [`crate::counts`].
+
+use super::Scope;
+use crate::counts::Counts;
+use crate::journal::{Entry, NodeHit};
+use crate::pyramid::Keep;
+
+/// The counts of all there is, while those of less are looked at.
+pub struct Unfiltered {
+    pub counts: Counts,
+    /// Counts of what is chosen lack some of what was before this.
+    chosen_from_ns: u64,
+}
+
+impl Scope {
+    /// The counts that are looked at, and those of all there is.
+    pub(super) fn all_counts(&mut self) -> impl Iterator<Item = &mut Counts> {
+        let unfiltered = self.unfiltered.iter_mut().map(|unfiltered| &mut unfiltered.counts);
+        std::iter::once(&mut self.counts).chain(unfiltered)
+    }
+
+    /// Forgets what was counted, whatever is looked at.
+    pub(super) fn forget_journeys(&mut self) {
+        let probes = self.probes.all().len();
+        let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
+        self.all_counts().for_each(|counts| *counts = Counts::new(keep, probes));
+        if let Some(unfiltered) = &mut self.unfiltered {
+            unfiltered.chosen_from_ns = 0;
+        }
+    }
+
+    /// Other journeys are looked at. Those of all there is are counted already; of others those that are kept are counted now.
+    pub(super) fn recount_live(&mut self) {
+        let before = self.unfiltered.take();
+        if !self.view.is_narrowed() {
+            if let Some(Unfiltered { mut counts, .. }) = before {
+                counts.take_not_narrowed(&mut self.counts);
+                self.counts = counts;
+            }
+            return;
+        }
+        let fresh = Counts::new(Keep::Newest, self.probes.all().len());
+        let mut shown = std::mem::replace(&mut self.counts, fresh);
+        self.counts.take_not_narrowed(&mut shown);
+        let all = before.map_or(shown, |unfiltered| unfiltered.counts);
+        self.count_kept_journeys();
+        let mut chosen_from_ns = self.memory.complete_from_ns();
+        if self.view.route.is_none() && self.view.proto.is_none() {
+            self.counts.pyramid.copy_payload(&all.pyramid);
+        } else {
+            self.count_kept_payload();
+            chosen_from_ns = chosen_from_ns.max(self.journal.entries_from_ns());
+        }
+        if !self.probes.all().is_empty() {
+            self.count_kept_hits();
+            chosen_from_ns = chosen_from_ns.max(self.journal.hits_from_ns());
+        }
+        self.unfiltered = Some(Unfiltered { counts: all, chosen_from_ns });
+        self.all_counts().for_each(|counts| counts.pyramid.settle());
+    }
+
+    /// How long ago the counts of what is chosen begin, nanoseconds, where there was something before that is not in them.
+    pub(super) fn chosen_for_ns(&self) -> Option<u64> {
+        let from_ns = self.unfiltered.as_ref()?.chosen_from_ns;
+        (from_ns > self.begin_ns?).then(|| self.now_ns.saturating_sub(from_ns))
+    }
+
+    fn count_kept_journeys(&mut self) {
+        let kept = std::mem::take(&mut self.memory);
+        let mut recent: Vec<_> = kept.recent().collect();
+        recent.reverse();
+        for line in recent {
+            if self.view.accepts(line, &self.names) {
+                self.count(line);
+            }
+        }
+        self.memory = kept;
+    }
+
+    fn count_kept_payload(&mut self) {
+        let kept = std::mem::take(&mut self.journal);
+        for (node, entry) in kept.entries(0, kept.len()) {
+            let Entry::Event(event) = entry else { continue };
+            let seat = self.seat_of(*node, event);
+            if event.hop.path_index().is_some() && self.looks_at(event, seat) {
+                self.counts.payload(event);
+            }
+        }
+        self.journal = kept;
+    }
+
+    fn count_kept_hits(&mut self) {
+        let kept: Vec<NodeHit> = self.journal.hits(0, u64::MAX).copied().collect();
+        for hit in &kept {
+            let accepted = self.looks_at_hit(hit);
+            if let Some(probe) = self.probes.get(hit.probe).filter(|_| accepted) {
+                self.counts.hit(hit, probe);
+            }
+        }
+    }
+}
