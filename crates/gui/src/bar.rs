@@ -158,6 +158,9 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 fn filter(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let now = frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
+    // Other choices narrow the counts as well.
+    let words =
+        frame.header.counts_words().map_or_else(|| words.clone(), |counts| format!("{words} ({counts})"));
     let response = ui.add(Button::selectable(!now.is_empty(), words).truncate());
     if response.on_hover_text("only journeys for which something holds").clicked() {
         cx.over = Some(Over::ask(Question::Filter, now));

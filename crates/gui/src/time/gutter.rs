@@ -11,7 +11,7 @@ use magscope_scope::{Action, Frame, Lane, Place, Probe};
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
 /// Width of the numbers.
-pub const FIGURES: f32 = 196.0;
+pub const FIGURES: f32 = 218.0;
 
 /// Draws the names on the left of the plot.
 pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
@@ -129,7 +129,7 @@ pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &Cx) {
 }
 
 fn columns(left: f32) -> [f32; 3] {
-    [left + 62.0, left + 124.0, left + FIGURES - 8.0]
+    [left + 84.0, left + 146.0, left + FIGURES - 8.0]
 }
 
 /// Draws the numbers on the right of the plot.
@@ -161,8 +161,8 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
         if let Some(family) = latency.and_then(|l| l.family) {
-            let name: String = family.to_string().chars().take(3).collect();
-            text::put(painter, pos2(left + 1.0, y), Align2::LEFT_CENTER, &name, SMALL, cx.c.dim, 16.0);
+            let name = family.to_string();
+            text::put(painter, pos2(left + 8.0, y), Align2::LEFT_CENTER, &name, SMALL, cx.c.dim, 30.0);
         }
         let shown = times.into_iter().chain([Some(stats.shown(&rate(stats.events_per_s)))]);
         for (end, words) in columns(left).into_iter().zip(shown) {

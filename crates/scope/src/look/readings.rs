@@ -82,7 +82,8 @@ pub(crate) fn span_words(family: Option<Family>, span: Span, arrow: &str) -> Str
     let words = match span {
         Span::Whole => return "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
-        Span::Wait => Part::Retransmission.words().to_owned(),
+        // TCP alone sends again.
+        Span::Wait => return Part::Retransmission.words().to_owned(),
     };
     family.map_or_else(|| words.clone(), |family| format!("{family} {words}"))
 }
