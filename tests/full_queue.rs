@@ -76,9 +76,9 @@ fn list(value: &Value) -> &[Value] {
 
 /// When a copy of a journey passed a hop.
 fn passed(journey: &Value, copy: &Value, hop: &str) -> Option<u64> {
-    let rungs = list(&journey["rungs"]).iter();
-    let own = rungs.filter(|rung| rung["copy"] == *copy && rung["hop"] == hop);
-    own.filter_map(|rung| rung["time_ns"].as_u64()).next()
+    let mut rungs = list(&journey["rungs"]).iter();
+    let own = rungs.find(|rung| rung["copy"] == *copy && rung["hop"] == hop);
+    own.and_then(|rung| rung["time_ns"].as_u64())
 }
 
 #[test]

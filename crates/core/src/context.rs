@@ -1,7 +1,7 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
 use crate::flow::{Flow, FlowId, Task};
-use crate::hop::Direction;
+use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, Verdict, Who};
 use crate::node::NodeInfo;
 
@@ -57,32 +57,37 @@ impl dyn Context + '_ {
         Some(self.drop_reason(node, reason))
     }
 
-    /// The kernel's drop of a copy of a journey, with its name of the reason.
-    pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
+    /// That the kernel dropped a copy of a journey, and why, in its own words.
+    pub fn copy_drop_reason(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
         let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
         let node = if at_receiver { journey.rx_node } else { journey.tx_node };
-        let place = self.copy_drop_interface(journey, copy, drop).map(|name| format!(" at {name}"));
-        format!("dropped, {}{}", self.drop_reason(node, drop.reason), place.unwrap_or_default())
+        format!("dropped, {}", self.drop_reason(node, drop.reason))
     }
 
-    /// The interface that a dropped journey's packet was at; `None` where it was at none.
+    /// The same, and the interface that it was at.
+    pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
+        let place = self.copy_drop_interface(journey, copy, drop).map(|name| format!(" at {name}"));
+        self.copy_drop_reason(journey, copy, drop) + &place.unwrap_or_default()
+    }
+
+    /// The interface that a dropped journey's packet was at; `None` where it was at none, and where a socket dropped it.
     pub fn drop_interface(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, .. } = journey.verdict else { return None };
-        self.interface(journey, hop.direction() == Direction::Rx, journey.drop_ifindex)
+        self.interface(journey, hop, journey.drop_ifindex)
     }
 
-    /// The interface that a copy was dropped at; `None` where it was at none.
+    /// The interface that a copy was dropped at; `None` as for [`Self::drop_interface`].
     pub fn copy_drop_interface(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
-        let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
-        self.interface(journey, at_receiver, drop.ifindex)
+        self.interface(journey, copy.rungs.last()?, drop.ifindex)
     }
 
-    /// The name of an interface of the sender's or the receiver's network namespace, its number where that has none.
-    fn interface(&self, journey: &Journey, of_receiver: bool, ifindex: u32) -> Option<String> {
-        if ifindex == 0 {
+    /// The name of an interface that a packet was dropped at behind a hop, in the network namespace of that end; its number where it
+    /// has no name. What came to a socket has left its interface behind.
+    fn interface(&self, journey: &Journey, behind: Hop, ifindex: u32) -> Option<String> {
+        if ifindex == 0 || !matches!(behind.layer(), Layer::Ip | Layer::Device) {
             return None;
         }
-        let (node, flow) = if of_receiver {
+        let (node, flow) = if behind.direction() == Direction::Rx {
             (journey.rx_node, self.rx_flow(journey))
         } else {
             (journey.tx_node, self.tx_flow(journey))

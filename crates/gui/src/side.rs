@@ -109,7 +109,8 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
             let step = rung.step.map_or_else(|| format!("{:>7}", "·"), |step| duration(step.ns));
             ui.label(number(step, colour));
             ui.label(number(format!("{:>3}", rung.mark.cpu), cx.c.dim));
-            ui.label(RichText::new(&rung.who).color(colour).small());
+            // More than there is room for is read where it is pointed at.
+            ui.label(RichText::new(&rung.who).color(colour).small()).on_hover_text(&rung.who);
             ui.end_row();
         }
         // Hits without a hop, or whose hop this journey lacks.

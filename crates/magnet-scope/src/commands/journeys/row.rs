@@ -308,7 +308,7 @@ impl Passage {
             ended,
             dropped_ns: copy.dropped.map(|drop| drop.time_ns),
             said: format!("{}{behind}{end}", copy.words()),
-            drop_name: why,
+            drop_name: copy.dropped.map(|drop| known.copy_drop_reason(journey, copy, &drop)),
             drop_interface: copy.dropped.and_then(|drop| known.copy_drop_interface(journey, copy, &drop)),
             last,
         }
