@@ -44,19 +44,19 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Empties it and keeps its memory.
+    /// Empties it and keeps its memory, but for the memory of a peak.
     pub fn clear(&mut self) {
-        self.events.clear();
-        self.flows.clear();
-        self.tasks.clear();
-        self.tcp.clear();
-        self.hits.clear();
-        self.heads.clear();
-        self.losses.clear();
-        self.clock.clear();
-        self.changes.clear();
-        self.counts.clear();
-        self.synthesis.clear();
+        empty(&mut self.events);
+        empty(&mut self.flows);
+        empty(&mut self.tasks);
+        empty(&mut self.tcp);
+        empty(&mut self.hits);
+        empty(&mut self.heads);
+        empty(&mut self.losses);
+        empty(&mut self.clock);
+        empty(&mut self.changes);
+        empty(&mut self.counts);
+        empty(&mut self.synthesis);
         self.late = 0;
     }
 
@@ -86,7 +86,19 @@ impl Batch {
     }
 }
 
-/// Missing records, at their place in the stream.
+/// Bytes that an empty table of a batch keeps, whatever it held.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// Empties a table. Its memory stays, if it is small or if the rows that it had used a quarter of it. So a peak's memory goes back.
+fn empty<T>(rows: &mut Vec<T>) {
+    let (used, most) = (rows.len(), KEPT_BYTES / size_of::<T>());
+    rows.clear();
+    if rows.capacity() > most.max(4 * used) {
+        *rows = Vec::new();
+    }
+}
+
+/// Records that are known to be missing, at their place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
     /// CPU whose stream has the gap; `u16::MAX` where it concerns all of them.
@@ -152,5 +164,36 @@ impl fmt::Display for LossCause {
             Self::Refused => "refused by the kernel",
             Self::Missed => "missed by the viewer",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Hop;
+
+    fn fill(batch: &mut Batch, events: usize) {
+        batch.clear();
+        batch.events.resize(events, Event::at(Hop::DevXmit, 1));
+    }
+
+    #[test]
+    fn a_steady_stream_allocates_once() {
+        let mut batch = Batch::default();
+        fill(&mut batch, 50_000);
+        let memory = batch.events.as_ptr();
+        for events in [50_000, 40_000, 20_000, 50_000] {
+            fill(&mut batch, events);
+            assert_eq!(batch.events.as_ptr(), memory);
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_peak_goes_back() {
+        let mut batch = Batch::default();
+        fill(&mut batch, 200_000);
+        fill(&mut batch, 1_000);
+        fill(&mut batch, 1_000);
+        assert!(batch.events.capacity() * size_of::<Event>() <= KEPT_BYTES, "{}", batch.events.capacity());
     }
 }

@@ -14,6 +14,7 @@ mod failure;
 mod files;
 mod growing;
 mod health;
+mod heap;
 mod hosts;
 mod joint;
 mod live_source;
@@ -41,6 +42,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    heap::give_peaks_back();
     match commands::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),

@@ -267,6 +267,7 @@ impl Capture {
         batch.hits.sort_by_key(|hit| hit.time_ns);
         batch.heads.append(&mut aside.heads);
         batch.heads.sort_by_key(|head| head.time_ns);
+        aside.clear();
 
         let stopping = self.stopped_at_ns.is_some();
         let watermark = if stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
