@@ -1,8 +1,12 @@
 //! Flows and tasks, announced once in every segment that refers to them.
 //!
-//! Retention deletes whole segments with their announcements. Each segment therefore announces every flow and
-//! task that its rows use: new ones at once, and older ones at their first use in the segment. The table is
-//! bounded; the kernel repeats its announcements every few seconds, so evicted entries return.
+//! Retention deletes whole segments, and with them whatever was announced there. So a segment announces for itself
+//! each flow and task its rows use: those announced while it is written, and the older ones when an event first
+//! uses them.
+//!
+//! Two generations bound the memory. An entry that is used moves to the younger one. When the younger one is full,
+//! the older one is forgotten. The kernel repeats an announcement after 8.6 s, or as soon as
+//! another one takes its place among 8,192. A generation is larger than that, so what is forgotten comes back.
 
 use crate::table::Announced;
 use magscope_core::synthesis::Sum;
@@ -10,8 +14,8 @@ use magscope_core::{Batch, Event, Flow, FlowId, PayloadHead, ProbeHit, Synthesis
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Maximum number of flows, and of tasks. The flows take about 30 MiB.
-const MOST: usize = 1 << 18;
+/// Most flows (tasks) of a generation: what a table of 2¹⁵ places takes. Two generations of both take about 12 MiB.
+const GENERATION: usize = (1 << 15) / 8 * 7;
 
 /// Flow ids are hashes already, and a peer cannot choose thread ids. One multiplication is a sufficient hash,
 /// and nearly every event needs a look-up.
@@ -41,8 +45,11 @@ struct Entry<T> {
     segment: u32,
 }
 
+type Entries<T> = HashMap<u64, Entry<T>, BuildHasherDefault<Spread>>;
+
 struct Map<T> {
-    entries: HashMap<u64, Entry<T>, BuildHasherDefault<Spread>>,
+    younger: Entries<T>,
+    older: Entries<T>,
     last: Option<u64>,
     /// Announcements for the next batch.
     fresh: Vec<Announced<T>>,
@@ -50,24 +57,34 @@ struct Map<T> {
 
 impl<T: Clone + PartialEq> Map<T> {
     fn new() -> Self {
-        Map { entries: HashMap::default(), last: None, fresh: Vec::new() }
+        Map { younger: HashMap::default(), older: HashMap::default(), last: None, fresh: Vec::new() }
+    }
+
+    /// The entry of a key, which is in the younger generation from then on.
+    #[inline]
+    fn entry(&mut self, key: u64) -> Option<&mut Entry<T>> {
+        if !self.younger.contains_key(&key) {
+            let entry = self.older.remove(&key)?;
+            self.insert(key, entry);
+        }
+        self.younger.get_mut(&key)
+    }
+
+    fn insert(&mut self, key: u64, entry: Entry<T>) {
+        if self.younger.len() >= GENERATION {
+            std::mem::swap(&mut self.younger, &mut self.older);
+            self.younger.clear();
+        }
+        self.younger.insert(key, entry);
     }
 
     fn announce(&mut self, key: u64, what: &T, ts_ns: u64, segment: u32) {
-        if let Some(entry) = self.entries.get(&key)
-            && entry.segment == segment
-            && entry.what == *what
-        {
-            return; // A repetition within the segment.
+        match self.entry(key) {
+            // A repetition of what the segment already has.
+            Some(entry) if entry.segment == segment && entry.what == *what => return,
+            Some(entry) => *entry = Entry { what: what.clone(), segment },
+            None => self.insert(key, Entry { what: what.clone(), segment }),
         }
-        if self.entries.len() >= MOST {
-            // Evict entries of older segments, then all: see the module comment.
-            self.entries.retain(|_, entry| entry.segment == segment);
-            if self.entries.len() >= MOST {
-                self.entries.clear();
-            }
-        }
-        self.entries.insert(key, Entry { what: what.clone(), segment });
         self.fresh.push(Announced { ts_ns, what: what.clone() });
     }
 
@@ -77,11 +94,12 @@ impl<T: Clone + PartialEq> Map<T> {
             return;
         }
         self.last = Some(key);
-        if let Some(entry) = self.entries.get_mut(&key)
+        if let Some(entry) = self.entry(key)
             && entry.segment != segment
         {
             entry.segment = segment;
-            self.fresh.push(Announced { ts_ns, what: entry.what.clone() });
+            let what = entry.what.clone();
+            self.fresh.push(Announced { ts_ns, what });
         }
     }
 }
@@ -185,6 +203,7 @@ impl Announcer {
         self.known.used_by(&batch.events);
         self.known.used_by_tcp(&batch.tcp);
         self.known.used_by_custom(&batch.hits, &batch.heads);
+        self.known.used_by_synthesis(&batch.synthesis);
         batch.flows.clear();
         batch.flows.extend(self.known.fresh_flows().into_iter().map(|flow| flow.what));
         batch.tasks.clear();
@@ -194,4 +213,104 @@ impl Announcer {
 
 fn task_key(tgid: u32, tid: u32) -> u64 {
     u64::from(tgid) << 32 | u64::from(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{Endpoint, Hop, Proto};
+    use std::net::Ipv4Addr;
+
+    fn flow(n: u64) -> Flow {
+        let end = Endpoint::new(Ipv4Addr::LOCALHOST.into(), n as u16);
+        Flow { id: FlowId(n), netns: 1, proto: Proto::TCP, local: end, remote: end }
+    }
+
+    fn task(n: u64) -> Task {
+        let tid = n as u32;
+        Task { tgid: tid, tid, uid: 0, cgroup: 1, comm: "curl".to_owned() }
+    }
+
+    fn event_of(flow: u64) -> Event {
+        Event { flow: FlowId(flow), ..Event::at(Hop::TcpSend, 7) }
+    }
+
+    fn announced(known: &mut Known) -> Vec<u64> {
+        known.fresh_flows().into_iter().map(|announced| announced.what.id.0).collect()
+    }
+
+    /// Entries that there is memory for.
+    fn places(known: &Known) -> usize {
+        let Known { flows, tasks, .. } = known;
+        let of_flows = flows.younger.capacity() + flows.older.capacity();
+        of_flows + tasks.younger.capacity() + tasks.older.capacity()
+    }
+
+    #[test]
+    fn memory_is_the_same_after_a_million_flows_and_tasks_as_after_a_hundred_thousand() {
+        let mut known = Known::new();
+        let mut announce = |range: std::ops::Range<u64>| {
+            for n in range {
+                known.announce(&[flow(n)], &[task(n)], n);
+                known.used_by(&[event_of(n)]);
+                known.fresh_flows();
+                known.fresh_tasks();
+            }
+            places(&known)
+        };
+        let early = announce(1..100_000);
+        assert_eq!(announce(100_000..1_000_000), early);
+        assert_eq!(early, 4 * GENERATION, "a generation fills its table");
+    }
+
+    #[test]
+    fn a_flow_in_use_is_remembered_among_a_million_others() {
+        let mut known = Known::new();
+        known.announce(&[flow(1)], &[], 1);
+        for n in 2..1_000_000 {
+            known.announce(&[flow(n)], &[], n);
+            if n % 1_000 == 0 {
+                known.used_by(&[event_of(n), event_of(1)]);
+            }
+        }
+        known.fresh_flows();
+        known.begin_segment(1);
+        known.used_by(&[event_of(1)]);
+        assert_eq!(announced(&mut known), [1]);
+    }
+
+    #[test]
+    fn a_forgotten_flow_is_written_as_soon_as_it_is_announced_again() {
+        let mut known = Known::new();
+        known.announce(&[flow(1)], &[], 1);
+        for n in 2..100_000 {
+            known.announce(&[flow(n)], &[], n);
+        }
+        known.fresh_flows();
+        known.begin_segment(1);
+        known.used_by(&[event_of(1)]);
+        assert_eq!(announced(&mut known), [0; 0], "it is forgotten");
+        known.announce(&[flow(1)], &[], 9);
+        assert_eq!(announced(&mut known), [1]);
+    }
+
+    #[test]
+    fn a_stretch_announces_the_flows_of_every_table() {
+        let mut announcer = Announcer::default();
+        announcer.begin();
+        announcer.complete(&mut Batch { flows: vec![flow(5)], ..Batch::default() });
+        announcer.begin();
+        let sum = Synthesis {
+            from_ns: 1,
+            to_ns: 2,
+            hop: Hop::DevXmit,
+            of: Sum::Flow(FlowId(5)),
+            n: 1,
+            sum: 1,
+            cells: Vec::new(),
+        };
+        let mut batch = Batch { synthesis: vec![sum], ..Batch::default() };
+        announcer.complete(&mut batch);
+        assert_eq!(batch.flows, [flow(5)]);
+    }
 }
