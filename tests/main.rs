@@ -13,7 +13,7 @@ mod documents;
 mod drops;
 mod export;
 mod foreign_text;
-mod full_queue;
+mod full_disk;
 mod golden;
 mod health;
 mod hostile;

@@ -3,7 +3,7 @@
 
 mod bucket;
 use crate::common;
-mod scene;
+pub mod scene;
 mod service;
 
 use common::{eventually, is_root, run, skipped, stderr, stdout};

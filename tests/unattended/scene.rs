@@ -107,7 +107,16 @@ impl Standing {
         self.said()
     }
 
-    /// Kills it.
+    /// Ends it as Ctrl-C does, unless it has ended; its exit code and what it has said.
+    pub fn end_with_code(mut self) -> (Option<i32>, String) {
+        // It may have ended by itself.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let status = self.child.wait().expect("it ends");
+        self.reader.take().map(JoinHandle::join);
+        (status.code(), self.said())
+    }
+
+    /// Ends it as nothing should.
     pub fn kill(mut self) {
         self.child.kill().expect("it is there"); // SIGKILL
         self.child.wait().expect("it ends");

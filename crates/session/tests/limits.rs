@@ -359,6 +359,86 @@ fn an_unattended_recorder_deletes_its_oldest_segment_where_it_has_a_limit() {
     assert_eq!(Session::open(&dir).unwrap().verify(), []);
 }
 
+/// A recorder that waits on a full disk, what it was given, and what else fills the disk.
+fn full(disk: &TinyDisk) -> (Recorder, u64, std::path::PathBuf) {
+    let ballast = disk.0.path().join("ballast");
+    fs::write(&ballast, vec![0; 700 << 10]).unwrap();
+    let options = RecordOptions { on_full_disk: OnFullDisk::Wait, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(&disk.0.path().join("session"), &node(), options).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    while !recorder.status().is_disk_full {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.numbered();
+        recorder.append(&batch).unwrap();
+        eventually(|| recorder.status().is_disk_full || recorder.status().queue_bytes == 0);
+    }
+    (recorder, given, ballast)
+}
+
+#[test]
+fn a_recorder_that_ends_on_a_full_disk_waits_for_room_until_it_is_to_give_up() {
+    for gives_up in [false, true] {
+        let disk = match TinyDisk::new() {
+            Ok(disk) => disk,
+            Err(because) => {
+                println!("skipped, because {because}");
+                return;
+            }
+        };
+        let (recorder, given, ballast) = full(&disk);
+        let watch = recorder.watch();
+        let ending = std::thread::spawn(move || recorder.finish_with_room());
+        for _ in 0..5 {
+            // Each attempt finds the disk full once more.
+            eventually(|| watch.is_disk_full());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!ending.is_finished(), "it waits");
+        }
+        if gives_up {
+            watch.give_up_waiting();
+        } else {
+            fs::remove_file(&ballast).unwrap();
+        }
+        let (result, status) = ending.join().unwrap();
+        assert_eq!((result.is_err(), status.lost > 0), (gives_up, gives_up), "{result:?}");
+        let session = Session::open(&disk.0.path().join("session")).unwrap();
+        assert_eq!(records(&session) + status.lost, given);
+        assert_eq!(session.summary().closed, !gives_up);
+    }
+}
+
+#[test]
+fn a_disk_smaller_than_a_segment_gets_room_too() {
+    let disk = match TinyDisk::new() {
+        Ok(disk) => disk,
+        Err(because) => {
+            println!("skipped, because {because}");
+            return;
+        }
+    };
+    let dir = disk.0.path().join("session");
+    let options = RecordOptions {
+        on_full_disk: OnFullDisk::Wait,
+        size_limit_bytes: Some(1 << 30),
+        ..RecordOptions::default()
+    };
+    let mut recorder = Recorder::create(&dir, &node(), options).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    // Five times what the disk has room for.
+    for _ in 0..200 {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.events.len() as u64;
+        recorder.append(&batch).unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        eventually(|| recorder.status().queue_bytes == 0 || std::time::Instant::now() > end);
+        assert_eq!(recorder.status().queue_bytes, 0, "it does not wait for others to make room");
+    }
+    let (result, status) = recorder.finish();
+    let summary = result.unwrap();
+    assert!(status.deleted > 0 && status.lost == 0, "{status:?}");
+    assert_eq!(summary.dropped.unwrap().events + summary.events, given);
+}
+
 #[test]
 fn a_deleted_directory_is_an_error_and_its_records_are_lost() {
     let parent = tempfile::tempdir().unwrap();

@@ -14,7 +14,9 @@ use anyhow::{Context, Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_session::{OnFullDisk, RecordOptions, Recorder, RecorderStatus, SessionError, Shipped, Summary};
+use magscope_session::{
+    OnFullDisk, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
+};
 use magscope_ship::{Shelf, Shipper, Status};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,11 +54,14 @@ impl Ground {
 struct Current {
     recorder: Recorder,
     dir: PathBuf,
+    /// Segments that it had deleted for room when this was last looked at.
+    deleted_for_room: u32,
 }
 
 /// A recording that is being closed.
 struct Closing {
     thread: JoinHandle<(Result<Summary, SessionError>, RecorderStatus)>,
+    watch: RecorderWatch,
     name: String,
 }
 
@@ -95,6 +100,8 @@ pub struct Series<S> {
     /// The error of the first recording that failed to close.
     failed: Option<anyhow::Error>,
     was_disk_full: bool,
+    /// The next recording found no room for its first file.
+    has_no_room: bool,
     health: Option<Health>,
 }
 
@@ -127,6 +134,7 @@ impl<S: Source> Series<S> {
             tally: Tally::default(),
             failed: None,
             was_disk_full: false,
+            has_no_room: false,
             health: args.health.map(Health::new),
         };
         let first = series.open()?;
@@ -162,7 +170,7 @@ impl<S: Source> Series<S> {
         self.stream.begin();
         let now = Instant::now();
         self.next_at = self.rotate.and_then(|every| now.checked_add(every));
-        Ok(Current { recorder, dir })
+        Ok(Current { recorder, dir, deleted_for_room: 0 })
     }
 
     fn links(&self) -> Links {
@@ -174,17 +182,23 @@ impl<S: Source> Series<S> {
         if self.closing.as_ref().is_some_and(|closing| closing.thread.is_finished()) {
             self.reap();
         }
-        // A slow close delays the next rotation.
-        let is_due = self.next_at.is_some_and(|at| Instant::now() >= at) && self.closing.is_none();
+        // One that takes longer to close than the next to be made is not overtaken by a third. On a full disk the next one would
+        // be no better off.
+        let waits = self.current.as_ref().is_some_and(|current| current.recorder.watch().is_disk_full());
+        let is_due = self.next_at.is_some_and(|at| Instant::now() >= at) && self.closing.is_none() && !waits;
         if !is_due {
             return;
         }
-        match self.open() {
+        let opened = self.open();
+        self.has_no_room = opened.as_ref().is_err_and(is_full_disk);
+        match opened {
             Ok(fresh) => {
                 if let Some(old) = self.current.replace(fresh) {
                     self.close_beside(old);
                 }
             }
+            // Told with the disk. The recording before goes on until there is room.
+            Err(error) if is_full_disk(&error) => self.next_at = Instant::now().checked_add(LOOK),
             Err(error) => {
                 output::note(&format!(
                     "no new recording could be begun, and the one before goes on: {error:#}"
@@ -194,23 +208,23 @@ impl<S: Source> Series<S> {
         }
     }
 
-    fn close_beside(&mut self, Current { recorder, dir }: Current) {
-        let (links, name) = (self.links(), dir.display().to_string());
+    fn close_beside(&mut self, Current { recorder, dir, .. }: Current) {
+        let (links, watch, name) = (self.links(), recorder.watch(), dir.display().to_string());
         let close = move || {
-            let result = recorder.finish();
+            let result = recorder.finish_with_room();
             links.ended(&dir);
             result
         };
         match std::thread::Builder::new().name("magscope-close".into()).spawn(close) {
-            Ok(thread) => self.closing = Some(Closing { thread, name }),
-            // The closure and its recorder were dropped, which closed the recording.
+            Ok(thread) => self.closing = Some(Closing { thread, watch, name }),
+            // What was to be run is gone by now, and the recorder in it has closed its recording.
             Err(error) => output::note(&format!("{name} was closed without a thread of its own: {error}")),
         }
     }
 
     /// Waits for the recording that is being closed.
     fn reap(&mut self) {
-        let Some(Closing { thread, name }) = self.closing.take() else { return };
+        let Some(Closing { thread, name, .. }) = self.closing.take() else { return };
         match thread.join() {
             Ok((result, status)) => self.ended(&name, result, status),
             Err(_) => self.fail(anyhow!("{name} could not be closed: its thread has failed")),
@@ -282,9 +296,14 @@ impl<S: Source> Series<S> {
         // A failed recorder (full disk) ends the source: recorded data stays valid, and the user must notice
         // the end.
         self.stream.with(batch, |batch| recorder.append(batch))?;
-        let is_full = recorder.status().is_disk_full;
+        let status = recorder.status();
+        // It may have had room again before anybody looked.
+        let made_room =
+            status.deleted_for_room > std::mem::replace(&mut current.deleted_for_room, status.deleted_for_room);
+        let closing_waits = self.closing.as_ref().is_some_and(|closing| closing.watch.is_disk_full());
+        let is_full = status.is_disk_full || made_room || closing_waits || self.has_no_room;
         if let Some(shipper) = &self.shipper {
-            shipper.closed_below(&current.dir, recorder.status().segment);
+            shipper.closed_below(&current.dir, status.segment);
         }
         self.look_at_disk(is_full);
         if self.health.as_ref().is_some_and(Health::is_due) {
@@ -296,8 +315,11 @@ impl<S: Source> Series<S> {
 
     /// Ends the recording, uploads the rest while the store accepts it, and prints a summary.
     pub fn close(mut self) -> Result<()> {
+        if let Some(closing) = &self.closing {
+            closing.watch.give_up_waiting();
+        }
         self.reap();
-        if let Some(Current { recorder, dir }) = self.current.take() {
+        if let Some(Current { recorder, dir, .. }) = self.current.take() {
             let (result, status) = recorder.finish();
             self.ended(&dir.display().to_string(), result, status);
             self.links().ended(&dir);
@@ -313,6 +335,10 @@ impl<S: Source> Series<S> {
         }
         self.failed.map_or(Ok(()), Err)
     }
+}
+
+fn is_full_disk(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(SessionError::is_full_disk)
 }
 
 fn add(tally: &mut Tally, status: RecorderStatus) {

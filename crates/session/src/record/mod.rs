@@ -16,6 +16,6 @@ mod writer;
 
 pub use known::Announcer;
 pub use options::{MAX_BATCH_ROWS, OnFullDisk, RecordOptions};
-pub use recorder::{Recorder, RecorderStatus, is_being_recorded};
+pub use recorder::{Recorder, RecorderStatus, RecorderWatch, is_being_recorded};
 pub(crate) use segment::SegmentTotals;
 pub use shipped::Shipped;

@@ -12,7 +12,10 @@ pub const MAX_BATCH_ROWS: usize = 64 << 10;
 /// Minimum size limit: eight segments of a few small batches.
 const LEAST_SIZE_LIMIT: u64 = 1 << 20;
 
-/// Minimum age limit.
+/// The least size of a segment.
+const LEAST_SEGMENT: u64 = 64 << 10;
+
+/// The least age.
 const LEAST_AGE: Duration = Duration::from_secs(1);
 
 /// Options of a recording.
@@ -94,10 +97,20 @@ impl RecordOptions {
             }
             self.segment_time = Some(self.segment_time.unwrap_or(Duration::MAX).min(keep_for / 8));
         }
-        // Less than 2 GiB keeps offsets small for any reader.
-        self.segment_bytes = self.segment_bytes.clamp(64 << 10, (2 << 30) - 1);
+        // One byte less than a file of 2 GiB keeps offsets small for any reader.
+        self.segment_bytes = self.segment_bytes.clamp(LEAST_SEGMENT, (2 << 30) - 1);
         self.queue_bytes = self.queue_bytes.max(64 << 10);
         Ok(self)
+    }
+
+    /// On a disk that is smaller than the size limit, segments are small enough for several to fit: a full disk gets room by the
+    /// oldest one.
+    pub(super) fn on_disk_with(mut self, free_bytes: Option<u64>) -> Self {
+        if let (OnFullDisk::Wait, Some(_), Some(free)) = (self.on_full_disk, self.size_limit_bytes, free_bytes)
+        {
+            self.segment_bytes = self.segment_bytes.min(free / 8).max(LEAST_SEGMENT);
+        }
+        self
     }
 
     pub(super) fn retention(&self) -> Retention {

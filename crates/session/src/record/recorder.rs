@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) records: AtomicU64,
     /// True while the writer waits for disk space.
     pub(super) is_disk_full: AtomicBool,
-    /// Set at the end of the recording: the writer no longer waits for space.
+    /// The writer does not wait for room any more.
     pub(super) is_ending: AtomicBool,
     /// Bytes on disk.
     pub(super) bytes: AtomicU64,
@@ -39,7 +39,9 @@ pub(super) struct Shared {
     pub(super) segment: AtomicU32,
     /// Segments deleted.
     pub(super) deleted: AtomicU32,
-    /// Number of segments deleted before their upload.
+    /// Those of them that a full disk made it delete.
+    pub(super) deleted_for_room: AtomicU32,
+    /// Those of them that were to be kept elsewhere and were not yet.
     pub(super) deleted_unshipped: AtomicU32,
 }
 
@@ -85,13 +87,31 @@ pub struct RecorderStatus {
     pub segment: u32,
     /// Closed segments deleted by limits.
     pub deleted: u32,
-    /// Number of segments deleted before their upload (see [`RecordOptions::shipped`]).
+    /// Those of them that a full disk made it delete.
+    pub deleted_for_room: u32,
+    /// Those of them that were to be kept elsewhere (see [`RecordOptions::shipped`]) and were not yet.
     pub deleted_unshipped: u32,
     /// True while the recorder waits for disk space.
     pub is_disk_full: bool,
 }
 
-/// Writer of a session.
+/// What remains of a recorder for whoever started its end.
+#[derive(Clone)]
+pub struct RecorderWatch(Arc<Shared>);
+
+impl RecorderWatch {
+    /// Whether the recorder waits for room on the disk.
+    pub fn is_disk_full(&self) -> bool {
+        self.0.is_disk_full.load(Relaxed)
+    }
+
+    /// From here on the recorder does not wait for room: records without room are lost and counted.
+    pub fn give_up_waiting(&self) {
+        self.0.is_ending.store(true, Relaxed);
+    }
+}
+
+/// Writes a session.
 ///
 /// A drop without [`Recorder::close`] also ends the recording cleanly, but discards errors.
 pub struct Recorder {
@@ -122,6 +142,8 @@ impl Recorder {
     pub fn create(dir: &Path, info: &NodeInfo, options: RecordOptions) -> Result<Recorder, SessionError> {
         let options = options.fitted()?;
         let made = prepare(dir)?;
+        let disk = rustix::fs::statvfs(dir).ok();
+        let options = options.on_disk_with(disk.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize)));
         let lock = File::open(dir).ok().filter(|dir| dir.try_lock().is_ok());
         let meta = Meta::new(info, options.retention());
         // An empty directory would remain if there is no space for a file.
@@ -188,17 +210,30 @@ impl Recorder {
             queue_bytes: self.shared.queued.load(Relaxed),
             segment: self.shared.segment.load(Acquire),
             deleted: self.shared.deleted.load(Relaxed),
+            deleted_for_room: self.shared.deleted_for_room.load(Relaxed),
             deleted_unshipped: self.shared.deleted_unshipped.load(Relaxed),
         }
     }
 
-    /// Writes the rest durably and marks the session as complete.
+    /// Stays valid when the recorder is finished by another thread.
+    pub fn watch(&self) -> RecorderWatch {
+        RecorderWatch(self.shared.clone())
+    }
+
+    /// Writes what is left, marks the session as complete and waits until it is on the disk. Does not wait for room there.
     pub fn close(self) -> Result<Summary, SessionError> {
         self.finish().0
     }
 
-    /// As [`Self::close`], with the final state. After an error the state counts unwritten records as lost.
-    pub fn finish(mut self) -> (Result<Summary, SessionError>, RecorderStatus) {
+    /// The same, and how it was doing at last. After an error the status counts what was not written as lost.
+    pub fn finish(self) -> (Result<Summary, SessionError>, RecorderStatus) {
+        self.watch().give_up_waiting();
+        self.finish_with_room()
+    }
+
+    /// The same. On a full disk it waits for room if [`OnFullDisk::Wait`](super::OnFullDisk::Wait) was chosen, until
+    /// [`RecorderWatch::give_up_waiting`].
+    pub fn finish_with_room(mut self) -> (Result<Summary, SessionError>, RecorderStatus) {
         let summary = self.end().map(|meta| Summary::of_closed(&meta));
         (summary, self.status())
     }
@@ -259,7 +294,6 @@ impl Recorder {
 
     /// Closes the queue and waits for the writer.
     fn end(&mut self) -> Result<Meta, SessionError> {
-        self.shared.is_ending.store(true, Relaxed);
         if let Some(queue) = self.queue.take()
             && !self.overflow.is_empty()
         {
@@ -276,6 +310,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        self.watch().give_up_waiting();
         let _ = self.end();
     }
 }

@@ -257,6 +257,7 @@ impl Writer {
             }
             if self.options.size_limit_bytes.is_some() && !self.older.is_empty() {
                 self.drop_oldest("full-disk")?;
+                self.shared.deleted_for_room.fetch_add(1, Relaxed);
             } else {
                 std::thread::sleep(RETRY);
             }
@@ -388,7 +389,7 @@ impl Writer {
     fn close(&mut self) -> Result<Meta, SessionError> {
         self.flush()?;
         self.segment.check_present()?;
-        self.segment.finish()?;
+        self.with_room(|writer| writer.segment.finish())?;
         self.segment.sync()?;
         let totals = || {
             let older = self.older.iter().map(|older| &older.totals);
@@ -411,7 +412,7 @@ impl Writer {
             to_ns: ranges().map(|r| r.1.min(LARGEST)).max(),
             losses,
         });
-        self.meta.write(&self.dir)?;
+        self.with_room(|writer| writer.meta.write(&writer.dir).map(drop))?;
         let all = self.segment.totals.number + u32::from(self.segment.totals.bytes > 0);
         self.shared.segment.store(all, Release);
         Ok(self.meta.clone())
