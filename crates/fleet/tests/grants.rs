@@ -86,7 +86,7 @@ fn marks(owner: &Owner) -> Vec<String> {
     marks
 }
 
-fn node(host: &str) -> NodeInfo {
+pub fn node(host: &str) -> NodeInfo {
     let cgroup =
         |owner: &Owner, id: &str| CgroupName { id: owner.cgroup, path: format!("/pods/docker-{id}.scope") };
     NodeInfo {
@@ -98,8 +98,8 @@ fn node(host: &str) -> NodeInfo {
     }
 }
 
-/// A row of every table and owner. Each is written out, so that a new table fails to compile here.
-fn batch() -> Batch {
+/// A row of every table of every owner. Each is written out, so that a table that is added does not compile here.
+pub fn batch() -> Batch {
     let owners = [OWN, FOREIGN, UNSEEN];
     let mut all = Batch {
         events: Vec::new(),
@@ -203,8 +203,8 @@ fn tcp_sample() -> TcpSample {
     serde_json::from_value(serde_json::json!({})).unwrap_or_else(|_| TcpSample::default())
 }
 
-/// All cells of a stream's rows, with column names.
-type Cells = Vec<(String, String)>;
+/// Every cell of a stream's rows with its column's name.
+pub type Cells = Vec<(String, String)>;
 
 fn cells(rows: &RecordBatch) -> Cells {
     let options = FormatOptions::default();
@@ -263,7 +263,7 @@ fn packets(address: &Address, folder: &Folder, identity: &str, host: &str) -> Ve
     }
 }
 
-const GRANTS: [&str; 7] = [
+pub const GRANTS: [&str; 7] = [
     "",
     "?no-payload",
     "?hops=dev.xmit",
@@ -276,8 +276,8 @@ const GRANTS: [&str; 7] = [
 /// Tables that describe the measurement and belong to no process.
 const FACTS: [&str; 3] = ["losses", "clock", "changes"];
 
-/// Compares the received rows with a grant.
-fn check(what: &str, grants: &Grants, cells: &Cells) {
+/// Holds what came against what a grant lets through.
+pub fn check(what: &str, grants: &Grants, cells: &Cells) {
     let has = |marks: &[String]| {
         cells.iter().find(|(_, text)| marks.iter().any(|mark| text.contains(mark.as_str()))).cloned()
     };
@@ -353,8 +353,8 @@ fn no_table_of_an_agent_or_a_relay_has_a_row_that_is_not_granted() {
     drop(writers);
 }
 
-/// Compares the packet stream, table by table.
-fn check_packets(what: &str, grants: &Grants, batches: &[Batch]) {
+/// The stream of packets, table by table.
+pub fn check_packets(what: &str, grants: &Grants, batches: &[Batch]) {
     let mut cells = Cells::new();
     let mut add = |hop: Option<Hop>, row: String| {
         cells.push(("row".to_owned(), row));
