@@ -145,11 +145,12 @@ INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
 	return *cell && **cell != *mark;
 }
 
-/* Announces the current thread. Callers ensure that its process is the one that uses the socket. */
+/* Announces the thread that runs now. Only where the process is the one that uses the socket. A thread that moved to another
+ * cgroup is announced again at once: viewers are let see a row by it. */
 INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 {
-	__u64 *cell, mark;
-	if (!stale(pid_tgid * 0x9e3779b97f4a7c15ULL | 1, now, &cell, &mark))
+	__u64 *cell, mark, cgroup = bpf_get_current_cgroup_id();
+	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL ^ cgroup * 0xc2b2ae3d27d4eb4fULL) | 1, now, &cell, &mark))
 		return;
 	__u32 cpu = bpf_get_smp_processor_id();
 	void *ring = this_ring(cpu);
@@ -157,7 +158,7 @@ INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 	if (!task)
 		return;
 	head(&task->h, MAG_KIND_TASK, sizeof(*task), cpu, state->number, now);
-	task->cgroup = bpf_get_current_cgroup_id();
+	task->cgroup = cgroup;
 	task->tgid = pid_tgid >> 32;
 	task->tid = pid_tgid;
 	task->uid = bpf_get_current_uid_gid();
