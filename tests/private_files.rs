@@ -1,7 +1,8 @@
 //! Output files are private to their owner for any umask; no output goes through a symbolic link.
 
 use crate::common::exports::{FORMATS, golden};
-use crate::common::{is_root, magnet_scope, stderr};
+use crate::common::terminal::Terminal;
+use crate::common::{eventually, is_root, magnet_scope, skipped, stderr};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -105,6 +106,81 @@ fn no_writer_follows_a_link() {
             stderr(&output)
         );
         assert!(!target.exists(), "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_shipped_through_a_link() {
+    let dir = TempDir::new().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let made =
+        run_writer(&writers(&log(&dir)).pop().expect("one").1, &path("session").display().to_string(), &[]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let (precious, copy) = (path("precious"), path("copy"));
+    fs::create_dir(&precious).expect("a directory");
+    fs::create_dir(&copy).expect("a directory");
+    let ship = || run_022(&["ship", &path("session").display().to_string(), &copy.display().to_string()]);
+    // The place of a host, as it would be made.
+    assert!(ship().status.success());
+    let host = fs::read_dir(&copy).expect("it is there").next().expect("a host").expect("an entry").path();
+    fs::remove_dir_all(&host).expect("it goes");
+    fs::remove_file(path("session").join("shipped.log")).expect("the ledger");
+    symlink(&precious, &host).expect("a link");
+    let output = ship();
+    assert!(!output.status.success() && stderr(&output).contains("symbolic link"), "{}", stderr(&output));
+    fs::remove_file(&host).expect("the link");
+    symlink(precious.join("log"), path("session").join("shipped.log")).expect("a link");
+    let output = ship();
+    assert!(!output.status.success() && stderr(&output).contains("symbolic link"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(&precious).expect("it is there").count(), 0);
+}
+
+#[test]
+fn plots_and_tables_are_for_their_owner_alone() {
+    if !is_root("plots under a umask") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let target = dir.path().join("target");
+    for (option, name) in [("--plot", "plot.svg"), ("--plot", "plot.png"), ("--csv", "table.csv")] {
+        let out = dir.path().join(name);
+        let draw = |more: &[&str]| {
+            let out = out.display().to_string();
+            run_022(&[&["sched", "--duration", "300ms", "--window", "100ms", option, &out], more].concat())
+        };
+        let output = draw(&[]);
+        if stderr(&output).contains("no switch can be measured here") {
+            skipped("plots under a umask", "this kernel has neither its tracepoints nor kprobes");
+            return;
+        }
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_modes(&out, 0o600, 0o700);
+        let output = draw(&["--mode", "640"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_modes(&out, 0o640, 0o750);
+        fs::remove_file(&out).expect("it is there");
+        symlink(&target, &out).expect("a link");
+        let output = draw(&[]);
+        assert!(!output.status.success() && stderr(&output).contains("symbolic link"), "{}", stderr(&output));
+        assert!(!target.exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_picture_of_the_screen_is_for_its_owner_alone() {
+    let dir = TempDir::new().expect("a directory");
+    let mut terminal = Terminal::start(&["replay", &golden("demo")], dir.path(), 100, 30);
+    terminal.shows("app.recv");
+    for (command, ending) in [("screenshot", "svg"), ("screenshot-text", "txt")] {
+        terminal.keys(&format!(":{command}\r"));
+        let is_there = |path: &PathBuf| path.extension().is_some_and(|found| found == ending);
+        let mut found = None;
+        assert!(eventually(|| {
+            let listed = fs::read_dir(dir.path()).expect("it is there").flatten();
+            found = listed.map(|entry| entry.path()).find(is_there);
+            found.is_some()
+        }));
+        assert_modes(&found.expect("it was found"), 0o600, 0o700);
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::error::ShipError;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// File name.
@@ -69,7 +69,14 @@ impl Ledger {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let opened = OpenOptions::new().append(true).create(true).open(&self.path);
+                let mut options = OpenOptions::new();
+                options.append(true).create(true);
+                // It may be a link that somebody prepared.
+                let opened = if self.path.is_symlink() {
+                    Err(io::Error::other("it is a symbolic link, and nothing is written through one"))
+                } else {
+                    options.open(&self.path)
+                };
                 none.insert(opened.map_err(ShipError::local("open", &self.path))?)
             }
         };

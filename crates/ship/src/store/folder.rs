@@ -1,7 +1,7 @@
 //! A directory as a store.
 //!
-//! The directory must exist: a missing one may be an unmounted mount point, and the files would go to the wrong
-//! disk.
+//! It has to be there already: one that is not may be the place where a file system is mounted sometimes, and what was put there
+//! then would be on the wrong disk. Below it nothing is written through a symbolic link: others may write there too.
 
 use super::{BLOCK, Parcel, Stat, Store, checksum};
 use crate::error::ShipError;
@@ -40,8 +40,12 @@ impl Folder {
 
     /// Creates a directory below the root, durably.
     fn make(&self, dir: &Path) -> io::Result<()> {
-        if fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
+        if dir == self.root || fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
             return Ok(());
+        }
+        if dir.is_symlink() {
+            let because = format!("{} is a symbolic link, and nothing is written through one", dir.display());
+            return Err(io::Error::other(because));
         }
         if let Some(parent) = dir.parent().filter(|parent| parent.starts_with(&self.root)) {
             self.make(parent)?;
@@ -56,7 +60,9 @@ impl Folder {
 
 /// Writes a new file and verifies it by reading.
 fn write(path: &Path, parcel: &Parcel<'_>) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    // Of a try before, or a link that somebody prepared.
+    found(fs::remove_file(path))?;
+    let mut file = File::create_new(path)?;
     let mut from = parcel.reader()?;
     let mut block = vec![0; BLOCK];
     loop {
@@ -141,6 +147,27 @@ mod tests {
         let error = away.put("h/r/a", &Parcel::bytes(b"x")).unwrap_err();
         assert!(error.to_string().contains("not mounted"), "{error}");
         assert!(!dir.path().join("away").exists());
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_below_the_root() {
+        use std::os::unix::fs::symlink;
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = Folder::new(dir.path());
+        symlink(other.path(), dir.path().join("h")).unwrap();
+        let error = folder.put("h/r/a", &Parcel::bytes(b"x")).unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        let precious = other.path().join("precious");
+        fs::write(&precious, "mine").unwrap();
+        fs::create_dir(dir.path().join("i")).unwrap();
+        for name in [".a.part", "a"] {
+            symlink(&precious, dir.path().join("i").join(name)).unwrap();
+        }
+        folder.put("i/a", &Parcel::bytes(b"x")).unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"mine");
+        assert_eq!(folder.get("i/a", 9).unwrap().unwrap(), b"x");
+        assert!(!dir.path().join("i/a").is_symlink());
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
     }
 
     #[test]
