@@ -1,113 +1,312 @@
-//! Recordings with escape sequences, line ends and bidirectional marks in names: none reaches a terminal or a
+//! Names in a recording and of a peer hold escape sequences, line ends and marks of direction: none of them reaches a terminal or a
 //! file.
 
+use crate::common::agents::Running;
 use crate::common::exports::{FORMATS, golden};
-use crate::common::run;
+use crate::common::foreign::{HOSTILE, hostile_recording, read, soiled_node, unsafe_characters};
+use crate::common::{eventually, is_root, magnet_scope, run, stderr, stdout};
+use magscope_core::foreign::REPLACEMENT;
+use magscope_fleet::{Hosts, Listen, Memory, READER_BYTES, serve};
+use rustix::process::Signal;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 
-/// TOML text that sets the title, ends the line, and uses C1 and bidirectional marks.
-const DIRTY: &str = r"\u001b]0;x\u0007\n\r\u009b31m\u202e\u2066";
+/// Where a subcommand shows text from outside.
+enum Shows {
+    /// It is run with these words here. `{A}` and `{B}` are hostile recordings, `{PEER}` is a hostile agent, `{OUT}` a new name.
+    Here(&'static [&'static str]),
+    /// Elsewhere, or nowhere.
+    No(&'static str),
+}
+use Shows::{Here, No};
 
-/// A copy of a golden recording with such text in every free-text field of `meta.toml`.
-fn dirty(dir: &TempDir) -> String {
-    let to = dir.path().join("dirty");
-    fs::create_dir(&to).expect("a directory");
-    for entry in fs::read_dir(golden("demo")).expect("it is there") {
-        let from = entry.expect("an entry").path();
-        fs::copy(&from, to.join(from.file_name().expect("a name"))).expect("it can be copied");
-    }
-    let path = to.join("meta.toml");
-    let text = fs::read_to_string(&path).expect("it is there");
-    let free = ["tool", "host", "kernel", "name", "path", "point", "note", "because", "created_utc"];
-    let mut soiled = 0;
-    let lines = text.lines().map(|line| match line.split_once(" = \"") {
-        Some((key, value)) if free.contains(&key) => {
-            soiled += 1;
-            format!("{key} = \"{DIRTY}{value}\n")
-        }
-        _ => format!("{line}\n"),
-    });
-    let text: String = lines.collect();
-    fs::write(&path, text).expect("it can be written");
-    assert!(soiled > 10, "{soiled}");
-    to.display().to_string()
+/// Every subcommand. One that is added fails here until it says where its text from outside is tested.
+const SUBCOMMANDS: &[(&str, &[Shows])] = &[
+    ("demo", &[No("its hosts are its own; its screen is `live`'s")]),
+    ("live", &[No("foreign_screens goes over every screen")]),
+    ("record", &[Here(&["record", "--connect", "{PEER}", "--duration", "500ms", "-o", "{OUT}"])]),
+    ("ship", &[Here(&["ship", "{A}", "{DIR}"])]),
+    ("replay", &[Here(&["replay", "{A}"])]),
+    ("agent", &[Here(&["agent", "about", "{PEER}"]), Here(&["agent", "about", "{PEER}", "--json"])]),
+    ("relay", &[No("started below")]),
+    ("health", &[Here(&["health", "--connect", "{PEER}"])]),
+    ("metrics", &[No("started below")]),
+    ("mon", &[No("it shows figures of this host, under names of its own")]),
+    ("supermon", &[No("started below")]),
+    ("gui", &[No("foreign_screens goes over every view")]),
+    ("info", &[Here(&["info", "--verify", "{A}"]), Here(&["info", "--json", "{A}"])]),
+    (
+        "report",
+        &[
+            Here(&["report", "{A}"]),
+            Here(&["report", "{A}", "--json"]),
+            Here(&["report", "{A}", "--by", "node"]),
+            Here(&["report", "{A}", "--by", "process"]),
+            Here(&["report", "{A}", "{B}"]),
+        ],
+    ),
+    (
+        "journeys",
+        &[Here(&["journeys", "{A}"]), Here(&["journeys", "{A}", "--json"]), Here(&["journeys", "{A}", "{B}"])],
+    ),
+    ("export", &[Here(&["export", "{A}", "--to", "jsonl", "-o", "-"])]),
+    ("import", &[Here(&["import", "{LOG}", "-o", "{OUT}"])]),
+    (
+        "query",
+        &[
+            Here(&["query", "{A}", "SELECT * FROM flows"]),
+            Here(&["query", "--to", "csv", "{A}", "SELECT * FROM hops LIMIT 50"]),
+            Here(&["query", "--to", "jsonl", "{A}", "SELECT * FROM journeys LIMIT 50"]),
+        ],
+    ),
+    ("compare", &[Here(&["compare", "{A}", "{B}"]), Here(&["compare", "{A}", "{B}", "--json"])]),
+    ("ctl", &[No("it shows captures of this host, by words of its own")]),
+    ("sched", &[No("it shows figures, under names of its own")]),
+    ("align", &[Here(&["align", "{A}", "{B}"]), Here(&["align", "{A}", "{B}", "--json"])]),
+    ("doctor", &[No("it shows this host")]),
+    ("hops", &[Here(&["hops"])]),
+    ("help", &[No("its own words")]),
+];
+
+/// An agent whose host, tasks and names are hostile, without a kernel.
+struct Peer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    address: String,
 }
 
-/// Control characters of a terminal. Line ends are checked by number.
-fn unsafe_characters(bytes: &[u8]) -> Vec<char> {
-    let text = String::from_utf8_lossy(bytes);
-    let is_unsafe = |c: &char| {
-        *c != '\n' && *c != '\t' && c.is_control()
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().filter(is_unsafe).collect()
+impl Peer {
+    fn start(recording: &Path) -> Self {
+        let mut batches = Vec::new();
+        // Read, the recording is clean: soiled once more, as a peer of ill will has it.
+        let info = soiled_node(read(recording, |batch| batches.push(batch.clone())));
+        let (memory, mut writer) = Memory::new(info, 64 << 20).expect("Arrow");
+        for batch in &mut batches {
+            batch.tasks.iter_mut().for_each(|task| task.comm.insert_str(0, HOSTILE));
+            writer.push(batch).expect("kept");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("insecure:{}", listener.local_addr().expect("bound"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let end = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let _writer = writer;
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let runtime = runtime.expect("threads");
+            let hosts = Hosts::of(vec![memory]);
+            let tell = Arc::new(|_: &str| ());
+            let served = serve(hosts, vec![Listen::Loopback(listener)], READER_BYTES, tell, end);
+            runtime.block_on(served).expect("it serves");
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        });
+        Peer { stop, thread: Some(thread), address }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn check(what: &str, bytes: &[u8]) {
+    let found = unsafe_characters(bytes);
+    assert_eq!(found, Vec::<char>::new(), "{what}: {}", String::from_utf8_lossy(bytes).escape_debug());
+}
+
+fn check_output(what: &str, output: &Output) {
+    check(what, &output.stdout);
+    check(what, &output.stderr);
 }
 
 fn lines(bytes: &[u8]) -> usize {
     String::from_utf8_lossy(bytes).lines().count()
 }
 
+/// Two hostile recordings.
+fn recordings(dir: &TempDir) -> [String; 2] {
+    ["a", "b"].map(|name| {
+        let path = dir.path().join(name);
+        hostile_recording(&path);
+        path.display().to_string()
+    })
+}
+
+#[test]
+fn every_subcommand_says_where_its_text_from_outside_is_tested() {
+    let help = stdout(&run(&["help"]));
+    let part = help.split("Commands:").nth(1).and_then(|text| text.split("Options:").next()).expect("a list");
+    let named = part.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let named: Vec<&str> = named.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for (name, all) in SUBCOMMANDS {
+        let reasons = all.iter().filter_map(|shows| if let No(because) = shows { Some(because) } else { None });
+        assert!(!all.is_empty() && reasons.into_iter().all(|because| !because.is_empty()), "{name}");
+    }
+    for name in &named {
+        assert!(SUBCOMMANDS.iter().any(|(known, _)| known == name), "{name} is in no list here");
+    }
+    // What is not built in has no words either.
+    let optional = ["gui", "query"];
+    for (name, _) in SUBCOMMANDS {
+        assert!(named.contains(name) || optional.contains(name), "{name} is no subcommand");
+    }
+}
+
 #[test]
 fn no_subcommand_prints_what_a_terminal_obeys() {
     let dir = TempDir::new().expect("a directory");
-    let (dirty, clean) = (dirty(&dir), golden("demo"));
-    for command in [
-        &["info", "--verify"][..],
-        &["info", "--json"],
-        &["report"],
-        &["report", "--json"],
-        &["report", "--by", "node"],
-        &["journeys"],
-        &["journeys", "--json"],
-        &["align"],
-    ] {
-        let of = |session: &str| {
-            let more = if command[0] == "align" { golden("half") } else { String::new() };
-            let arguments = command.iter().copied().chain([session, &more]).filter(|word| !word.is_empty());
-            run(&arguments.collect::<Vec<_>>())
-        };
-        let (soiled, whole) = (of(&dirty), of(&clean));
-        for bytes in [&soiled.stdout, &soiled.stderr] {
-            assert_eq!(
-                unsafe_characters(bytes),
-                Vec::<char>::new(),
-                "{command:?}: {}",
-                String::from_utf8_lossy(bytes)
-            );
-        }
-        assert!(!soiled.stdout.is_empty(), "{command:?}");
-        if command[0] != "info" && !command.contains(&"--json") {
-            assert_eq!(lines(&soiled.stdout), lines(&whole.stdout), "{command:?}");
+    let [a, b] = recordings(&dir);
+    let peer = Peer::start(Path::new(&golden("demo")));
+    let log = dir.path().join("log.ulm").display().to_string();
+    let exported = run(&["export", &golden("demo"), "--to", "ulm", "-o", &log]);
+    assert!(exported.status.success(), "{}", stderr(&exported));
+    let ulm = fs::read_to_string(&log).expect("it is there");
+    let host = ulm.split("HOST=").nth(1).and_then(|text| text.split_whitespace().next()).expect("a host");
+    fs::write(&log, ulm.replace(host, "\u{1b}[31m\u{202e}x")).expect("own file");
+    let copy = dir.path().join("copy").display().to_string();
+    fs::create_dir(&copy).expect("own directory");
+    let help = stdout(&run(&["help"]));
+    let mut outs = 0;
+    let mut replaced = 0;
+    for (name, all) in SUBCOMMANDS.iter().filter(|(name, _)| help.contains(&format!("\n  {name} "))) {
+        for shows in *all {
+            let Here(words) = shows else { continue };
+            if words.contains(&"--duration") && *name == "record" && !is_root("a hostile peer") {
+                continue;
+            }
+            outs += 1;
+            let out = dir.path().join(format!("out-{outs}")).display().to_string();
+            let words = words.iter().map(|word| match *word {
+                "{A}" => &a,
+                "{B}" => &b,
+                "{PEER}" => &peer.address,
+                "{OUT}" => &out,
+                "{LOG}" => &log,
+                "{DIR}" => &copy,
+                word => word,
+            });
+            let words: Vec<&str> = words.collect();
+            let output = run(&words);
+            check_output(&format!("{words:?}"), &output);
+            let said = format!("{}{}", stdout(&output), stderr(&output));
+            assert!(!said.trim().is_empty(), "{words:?}");
+            assert!(!said.contains("Usage:"), "{words:?}: {said}");
+            replaced += said.matches(REPLACEMENT).count();
         }
     }
+    assert!(replaced > 100, "hostile text is in the answers, cleaned: {replaced}");
+    // What it says has as many lines as of a recording that is not hostile.
+    let whole = run(&["journeys", &golden("demo")]);
+    assert_eq!(lines(&run(&["journeys", &a]).stdout), lines(&whole.stdout));
+}
+
+/// What a server answers to this, until it closes or for some time.
+fn ask(port: u16, question: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a limit");
+    stream.write_all(question).expect("sent");
+    let (mut all, mut block) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = stream.read(&mut block) {
+        all.extend_from_slice(&block[..read]);
+    }
+    all
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port()
+}
+
+fn answers(port: u16) -> bool {
+    eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+}
+
+#[test]
+fn no_server_repeats_what_a_terminal_obeys() {
+    let dir = TempDir::new().expect("a directory");
+    let peer = Peer::start(Path::new(&golden("demo")));
+    // A relay: what it says, and what its viewers read of it.
+    let (port, socket) = (free_port(), dir.path().join("relay.sock").display().to_string());
+    let listen = format!("127.0.0.1:{port}");
+    let arguments = ["relay", "--connect", &peer.address, "--insecure-loopback", &listen, "--socket", &socket];
+    let relay = Running::of(magnet_scope(&arguments));
+    assert!(answers(port));
+    let about = run(&["agent", "about", &format!("insecure:{listen}")]);
+    assert!(about.status.success() && stdout(&about).contains(REPLACEMENT), "{}", stderr(&about));
+    check_output("a relay's host", &about);
+    relay.signal(Signal::INT);
+    check_output("a relay", &relay.wait());
+
+    let port = free_port();
+    let arguments = ["metrics", "--connect", &peer.address, "--listen", &format!("127.0.0.1:{port}")];
+    let metrics = Running::of(magnet_scope(&arguments));
+    assert!(answers(port));
+    let question = format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    let answer = ask(port, question.as_bytes());
+    let text = String::from_utf8_lossy(&answer).replace("\r\n", "\n");
+    assert!(text.contains("magnet_scope_"), "{text}");
+    check("metrics", text.as_bytes());
+    metrics.signal(Signal::INT);
+    check_output("metrics", &metrics.wait());
+}
+
+#[test]
+fn a_supermon_repeats_nothing_that_a_terminal_obeys() {
+    let hostile = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mon = hostile.local_addr().expect("bound");
+    let server = std::thread::spawn(move || {
+        // Until the listener is asked for the last time.
+        for stream in hostile.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut question = [0; 512];
+            while let Ok(read @ 1..) = stream.read(&mut question) {
+                if question[..read].starts_with(b"END") {
+                    return;
+                }
+                let _ = stream.write_all(format!("(mon ({HOSTILE}cpu 1))\n").as_bytes());
+            }
+        }
+    });
+    let port = free_port();
+    let supermon =
+        Running::of(magnet_scope(&["supermon", &mon.to_string(), "--listen", &format!("127.0.0.1:{port}")]));
+    assert!(answers(port));
+    for question in [&b"#"[..], b"#\n", b"S\n", b"(#)\n", b"R\n"] {
+        check("a supermon", &ask(port, question));
+    }
+    supermon.signal(Signal::INT);
+    check_output("a supermon", &supermon.wait());
+    TcpStream::connect(mon).and_then(|mut end| end.write_all(b"END")).expect("it listens");
+    server.join().expect("no panic");
 }
 
 #[test]
 fn no_export_of_text_holds_what_a_terminal_obeys() {
     let dir = TempDir::new().expect("a directory");
-    let dirty = dirty(&dir);
+    let [hostile, _] = recordings(&dir);
     for format in FORMATS.into_iter().filter(|format| ["csv", "jsonl", "ulm", "bp", "chrome"].contains(format))
     {
         let out = dir.path().join(format);
         let place = out.display().to_string();
-        let output = run(&["export", &dirty, "--to", format, "-o", &place]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = run(&["export", &hostile, "--to", format, "-o", &place]);
+        assert!(output.status.success(), "{}", stderr(&output));
         let mut files = vec![out];
         while let Some(path) = files.pop() {
             if path.is_dir() {
-                files.extend(
-                    fs::read_dir(&path).expect("it is there").map(|entry| entry.expect("an entry").path()),
-                );
+                let listed = fs::read_dir(&path).expect("it is there");
+                files.extend(listed.map(|entry| entry.expect("an entry").path()));
             } else {
-                assert_file(&path);
+                check(&path.display().to_string(), &fs::read(&path).expect("it is there"));
             }
         }
     }
-}
-
-fn assert_file(path: &Path) {
-    let bytes = fs::read(path).expect("it is there");
-    assert_eq!(unsafe_characters(&bytes), Vec::<char>::new(), "{}", path.display());
 }

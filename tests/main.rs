@@ -12,6 +12,7 @@ mod demo;
 mod documents;
 mod drops;
 mod export;
+mod foreign_screens;
 mod foreign_text;
 mod full_disk;
 mod golden;

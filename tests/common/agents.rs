@@ -7,7 +7,7 @@ use super::{eventually, magnet_scope, run, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Output};
+use std::process::{Child, Command, Output};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
@@ -40,7 +40,12 @@ pub fn on(namespace: &str, arguments: &[&str]) -> Running {
 pub struct Running(Option<Child>);
 
 impl Running {
-    /// Ends it with SIGINT; returns its output.
+    /// Starts it.
+    pub fn of(mut command: Command) -> Self {
+        Running(Some(command.spawn().expect("the binary starts")))
+    }
+
+    /// Ends it as Ctrl-C does; what it said.
     pub fn end(self) -> Output {
         self.signal(Signal::INT);
         self.wait()

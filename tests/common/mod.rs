@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod everything;
 pub mod exports;
+pub mod foreign;
 pub mod hosts;
 pub mod load;
 pub mod service;

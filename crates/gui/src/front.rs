@@ -14,6 +14,7 @@ use crate::wish::Wish;
 use crate::world::{Trouble, World};
 use crate::{below, keys, loadlines, side};
 use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference, Ui};
+use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, Does, Own};
@@ -63,8 +64,10 @@ impl Front {
         self.idle = false;
     }
 
-    /// Shows an error.
-    pub fn trouble(&mut self, trouble: Trouble) {
+    /// Shows what went wrong. Words of a peer or a file's name can be in it, so it is cleaned.
+    pub fn trouble(&mut self, Trouble { what, why, next }: Trouble) {
+        let line = |text: &str| clean(text).into_owned();
+        let trouble = Trouble { what: line(&what), why: clean_lines(&why).into_owned(), next: line(&next) };
         self.over = Some(Over::Trouble(trouble));
     }
 

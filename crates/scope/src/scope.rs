@@ -44,11 +44,13 @@ use crate::trigger::{Capture, Watch};
 
 use crate::view::{Route, Shown, View};
 use crate::weights::Weights;
+use magscope_core::foreign::clean;
 use magscope_core::governed::Level;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::places::Places;
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bucket edges until a held picture is replaced: a second.
@@ -317,6 +319,8 @@ impl Scope {
 
     /// Sets the current recording, or none.
     pub fn set_recording(&mut self, recording: Option<Recording>) {
+        let recording =
+            recording.map(|recording| Recording { name: clean(&recording.name).into_owned(), ..recording });
         if self.recording != recording {
             self.recording = recording;
             self.revision += 1;
@@ -329,8 +333,11 @@ impl Scope {
         self.revision += 1;
     }
 
-    /// Shows the user a message: the failure or success of a request.
+    /// Tells the user that something they asked for did not work, or that it did.
+    /// Words of a peer or a file's name can be in it, so it is cleaned.
     pub fn tell(&mut self, text: String, is_error: bool) {
+        let cleaned = if let Cow::Owned(cleaned) = clean(&text) { Some(cleaned) } else { None };
+        let text = cleaned.unwrap_or(text);
         self.view.message = Some(crate::view::Message { text, is_error });
         self.revision += 1;
     }

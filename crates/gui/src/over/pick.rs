@@ -6,6 +6,7 @@ use crate::cx::Cx;
 use crate::wish::Wish;
 use crate::world::World;
 use egui::{Context, RichText, ScrollArea, TextEdit};
+use magscope_core::foreign::clean;
 use magscope_scope::Scope;
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,7 +144,7 @@ fn list(directory: &Path, world: &dyn World) -> std::io::Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = fs::read_dir(directory)?
         .flatten()
         .filter(|entry| entry.path().is_dir())
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .map(|entry| (clean(&entry.file_name().to_string_lossy()).into_owned(), entry.path()))
         .filter(|(name, _)| !name.starts_with('.'))
         .take(MOST)
         .map(|(name, path)| Entry { recording: world.is_recording(&path), name, path })
