@@ -37,6 +37,7 @@ mod screen;
 mod screen_probes;
 mod screen_recordings;
 mod screen_terminals;
+mod slow_clients;
 mod soak;
 mod supermon;
 mod unattended;
