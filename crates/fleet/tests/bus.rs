@@ -128,7 +128,7 @@ fn no_table_of_a_bus_has_a_row_that_is_not_granted() {
         let all: Vec<&str> = stored.into_iter().filter(|name| tables(&[batch()]).contains(name)).collect();
         match *text {
             "" => {
-                assert!(all.len() >= 11 && all.iter().all(|table| came.contains(table)), "{came:?} of {all:?}")
+                assert!(all.len() >= 11 && all.iter().all(|table| came.contains(table)), "{came:?} of {all:?}");
             }
             "?containers=nosuch" => assert_eq!(came, ["changes", "clock", "losses"], "{what}"),
             "?containers=4fa2" => {
