@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Each crate of the workspace and its permitted dependencies.
@@ -79,4 +81,28 @@ fn core_is_free_of_kernel_files_and_screens() {
     for used in &dependencies["magscope-core"] {
         assert!(CORE_MAY_USE.contains(&used.as_str()), "magscope-core must not depend on {used}");
     }
+}
+
+/// A file that no test program includes would never run.
+#[test]
+fn every_test_file_belongs_to_its_program() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let crates = fs::read_dir(root.join("crates")).expect("crates");
+    let mut folders: Vec<_> = crates.map(|entry| entry.expect("an entry").path().join("tests")).collect();
+    folders.push(root.join("tests"));
+    let mut files = 0;
+    for folder in folders {
+        let Ok(program) = fs::read_to_string(folder.join("main.rs")) else { continue };
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let is_module = path.extension().is_some_and(|it| it == "rs") || path.join("mod.rs").exists();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            if is_module && name != "main" {
+                files += 1;
+                let line = format!("mod {name};");
+                assert!(program.lines().any(|it| it == line), "{} lacks `{line}`", folder.display());
+            }
+        }
+    }
+    assert!(files > 100, "{files}");
 }

@@ -15,6 +15,7 @@ mod export;
 mod foreign_screens;
 mod foreign_text;
 mod full_disk;
+mod full_queue;
 mod golden;
 mod health;
 mod hostile;

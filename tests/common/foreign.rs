@@ -4,7 +4,7 @@ use super::exports::golden;
 use magscope_core::custom::{Attach, CustomProbe, Mark, ProbeValue, ValueKind};
 use magscope_core::foreign::is_unsafe;
 use magscope_core::node::{
-    CgroupName, Coverage, DropReason, HopService, LeftOut, NetnsName, NodeInfo, Service,
+    CgroupName, Coverage, DropReason, HopService, InterfaceName, LeftOut, NetnsName, NodeInfo, Service,
 };
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Change};
@@ -33,6 +33,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         cpus,
         clock,
         netns,
+        interfaces,
         cgroups,
         settings,
         tells_order,
@@ -73,6 +74,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         cpus,
         clock: soiled(&clock),
         netns: netns.into_iter().map(|ns| NetnsName { name: soiled(&ns.name), ..ns }).collect(),
+        interfaces: interfaces.into_iter().map(|i| InterfaceName { name: soiled(&i.name), ..i }).collect(),
         cgroups,
         settings: settings.iter().map(|text| soiled(text)).chain([soiled("setting")]).collect(),
         tells_order,
