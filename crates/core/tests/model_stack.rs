@@ -10,13 +10,23 @@ use magscope_core::{Hop, Proto};
 use model::capture::Capture;
 use model::{Random, Weather, World, truth};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// No journey is evicted by age during a world: time-outs of the model can add up to many seconds.
 const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
 
+/// The same 256 worlds in each run, or as many other ones as `MAGSCOPE_CASES` asks for: a world in which a fault is
+/// found belongs in the list below, and does not fail somebody else's change.
 fn config() -> ProptestConfig {
-    let cases = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(256);
-    ProptestConfig { cases, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() }
+    let wanted = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok());
+    let rng_seed = if wanted.is_some() { RngSeed::Random } else { RngSeed::Fixed(20_010_707) };
+    ProptestConfig {
+        cases: wanted.unwrap_or(256),
+        rng_seed,
+        max_shrink_iters: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 fn weather() -> impl Strategy<Value = Weather> {
@@ -174,6 +184,11 @@ fn worlds_in_which_a_fault_was_found() {
     assert_eq!(whole(8_353_795_161_610_042_878, weather, 4, 2, false), Ok(()));
     let weather = Weather { lost: 25, duplicated: 0, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
     assert_eq!(whole(14_126_623_423_501_116_609, weather, 4, 2, false), Ok(()));
+    // The driver's return of a copy before the capture began.
+    let weather = Weather { lost: 29, duplicated: 0, delayed: 0, peeked: 0, spliced: 14, dead: 0 };
+    assert_eq!(midway(1_499_741_466_436_686_086, weather), Ok(()));
+    let weather = Weather { lost: 25, duplicated: 0, delayed: 3, peeked: 0, spliced: 0, dead: 0 };
+    assert_eq!(midway(15_784_381_744_091_976_228, weather), Ok(()));
 }
 
 #[test]

@@ -111,10 +111,11 @@ impl Passes {
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
         // A driver returns after it received the packet: an earlier return belongs to a copy before the capture
-        // began.
+        // began. So may a later one if the capture did not see the bytes enter the socket.
         let given = rungs.hops().filter(|hop| bit(*hop) & TX_PACKET != 0 && *hop != Hop::DevDone);
         let given_ns = given.filter_map(|hop| rungs.time_ns(hop)).max();
-        if rungs.time_ns(Hop::DevDone) < given_ns {
+        let is_from_start = first.present() & bits(Hop::AppSend, Hop::TcpSend) != 0;
+        if rungs.time_ns(Hop::DevDone) < given_ns || !is_from_start {
             rungs.clear(bit(Hop::DevDone));
         }
         let seen = rungs.present() & RX_PACKET;
