@@ -51,6 +51,8 @@ pub(super) struct Passes {
     last_in: Option<Hop>,
     /// True after a driver's return of an unknown copy.
     mixed: bool,
+    /// True if the capture did not see the bytes enter the socket: copies from before it may be on their way.
+    may_be_older: bool,
 }
 
 impl Passes {
@@ -121,7 +123,13 @@ impl Passes {
         let seen = rungs.present() & RX_PACKET;
         let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
         let copy = SentCopy { number: 1, rungs, dropped, ..SentCopy::default() };
-        Passes { list: vec![Pass { copy, ids }], arriving: last_in.map(|_| 0), last_in, mixed: false }
+        Passes {
+            list: vec![Pass { copy, ids }],
+            arriving: last_in.map(|_| 0),
+            last_in,
+            mixed: false,
+            may_be_older: !is_from_start,
+        }
     }
 
     pub fn begin(&mut self) {
@@ -232,9 +240,10 @@ impl Passes {
         }
     }
 
-    /// True if a copy was reported but its departure was not seen: its packet may be anywhere.
+    /// True if a copy's departure was not seen, of a reported one or before the capture: its packet may be
+    /// anywhere.
     fn misses_one(&self) -> bool {
-        self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
+        self.may_be_older || self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
     }
 
     /// The newest copy that left, was not dropped and has not arrived, and whether there are others. Only
