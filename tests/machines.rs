@@ -8,8 +8,8 @@ use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::{Recorded, State};
 use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::{Across, Limits};
+use magscope_core::merged_reader::{self, Piece, Walker};
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::{self, Piece, Walker};
 use magscope_core::{Batch, Flow};
 use magscope_session::{RecordOptions, Recorder, Session};
 use serde_json::Value;
@@ -417,7 +417,7 @@ fn hindsight(sessions: &[Session]) -> Alignment {
         replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
     let began = sessions.iter().map(|session| session.summary().from_ns.expect("events") as i64);
     let rough = Unaligned { to_utc_ns: began.map(|ns| -ns).collect() };
-    together::align(&mut sources, &rough, Limits::default(), Duration::ZERO).expect("a replay never fails")
+    merged_reader::align(&mut sources, &rough, Limits::default(), Duration::ZERO).expect("a replay never fails")
 }
 
 /// Each pair of three machines by its own packets and by all packets; and two of them only by packets exchanged

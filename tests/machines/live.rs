@@ -7,8 +7,8 @@ use super::{
 use magscope_core::align::Online;
 use magscope_core::clock::pair::State;
 use magscope_core::journey::{Across, Limits};
+use magscope_core::merged_reader::{Piece, Walker};
 use magscope_core::source::Source;
-use magscope_core::together::{Piece, Walker};
 use magscope_core::{Hop, LossCause, Proto, Verdict};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{Credentials, FleetError, From, Grants, Likely, Lobby, Terms, Wish};

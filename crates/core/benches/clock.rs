@@ -47,7 +47,7 @@ impl Method for OursModel {
         self.0.estimate_at(a_ns).map(|(d, _)| d)
     }
     fn interval(&self, a_ns: u64) -> Option<(i64, i64)> {
-        pair(&self.0.known_at(a_ns).bounds)
+        pair(&self.0.sourced_bounds_at(a_ns).bounds)
     }
 }
 
@@ -226,7 +226,7 @@ impl Trial {
             model.packet(constraint, estimate);
             if i % 5 == 0 {
                 certified.ask(self.truth[i], bounds.middle_ns(), pair(&bounds), self.round_trip_ns);
-                let known = recorded.known_at(a_ns);
+                let known = recorded.sourced_bounds_at(a_ns);
                 model.ask(self.truth[i], estimate, pair(&known.bounds), self.round_trip_ns);
             }
         }

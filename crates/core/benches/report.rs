@@ -1,9 +1,9 @@
 //! Cost of a report in addition to the correlator: events and journeys in memory, added up.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits};
-use magscope_core::report::By;
+use magscope_core::report::GroupBy;
 use magscope_core::source::{Progress, Source};
 use magscope_core::stats::running::Window;
 use magscope_core::{Batch, Generator, GeneratorOptions, ReportBuilder};
@@ -27,7 +27,7 @@ fn benches(c: &mut Criterion) {
     let node = source.info().clone();
     let asked: [(&str, Ask); 4] = [
         ("plain", |report| report),
-        ("by process", |report| report.by(By::Process)),
+        ("by process", |report| report.by(GroupBy::Process)),
         ("throughput", ReportBuilder::throughput),
         ("window", |report| report.window(Window::Receives(1000))),
     ];
@@ -43,7 +43,7 @@ fn benches(c: &mut Criterion) {
                         report.batch(batch);
                         correlator.push(batch, &mut done);
                         for journey in done.drain(..) {
-                            report.journey(&journey, &Known { correlator: &correlator, node: &node });
+                            report.journey(&journey, &NodeContext { correlator: &correlator, node: &node });
                         }
                     }
                     black_box(report.finish())

@@ -78,7 +78,7 @@ impl Part {
 
     /// The part of the step to `hop` from the hop below it. The wake-up decides the reader's parts, not the
     /// hop.
-    const fn into(hop: Hop) -> Self {
+    const fn of_arrival(hop: Hop) -> Self {
         match hop {
             Hop::TcpXmit => Self::SendQueue,
             Hop::DevRecv => Self::Wire,
@@ -103,7 +103,7 @@ impl Part {
         }
         let (Some(below), Some(above)) = (from.path_index(), to.path_index()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
-        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| Self::into(*hop));
+        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| Self::of_arrival(*hop));
         let Some(first) = parts.next() else { return Self::Unknown };
         if parts.all(|part| part == first) { first } else { Self::Unknown }
     }
@@ -127,7 +127,7 @@ impl Blame {
     /// `None` if that is `None`. An event out of order carries no information and is skipped.
     pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
         let total_ns = journey.total_ns()?;
-        let mut way = journey.way();
+        let mut way = journey.path();
         let mut from = way.next()?;
         let end_ns = from.time_ns.saturating_add(total_ns);
         let mut blame = Blame { total_ns, ..Blame::default() };

@@ -36,7 +36,7 @@ mod warning;
 pub use interval::least_journeys;
 pub use runs::LEAST_RUNS;
 pub use side::{Run, Side};
-pub use warning::{Warning, Which};
+pub use warning::{CaptureSide, Warning};
 
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
@@ -98,11 +98,11 @@ pub struct Protocol {
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
     /// Of the common hops, the first and the last that most journeys of both passed; `None` without journeys.
-    pub way: Option<(Hop, Hop)>,
+    pub route: Option<(Hop, Hop)>,
     /// The time from the first to the last, of those journeys.
     pub total: Measured,
     /// Measured journeys that began or ended at another hop: their steps are counted, their totals are not.
-    pub other_ways: Vec<OtherWay>,
+    pub other_routes: Vec<RouteDifference>,
     /// Steps between neighbouring hops: those with a difference first, and the largest effect on the total first.
     pub steps: Vec<Step>,
     /// Shares of journeys by verdict, and of retransmitted ones.
@@ -111,7 +111,7 @@ pub struct Protocol {
 
 /// Journeys that began or ended at another hop than those of the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OtherWay {
+pub struct RouteDifference {
     /// First hop.
     pub from: Hop,
     /// Last hop.
@@ -256,7 +256,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let compared = protocols(1.0 - CONFIDENCE).iter().map(Protocol::compared).sum::<usize>();
     let protocols = protocols((1.0 - CONFIDENCE) / compared.max(1) as f64);
     let mut warnings = warning::of(a, b);
-    warnings.extend(protocols.iter().flat_map(warning::of_ways));
+    warnings.extend(protocols.iter().flat_map(warning::of_routes));
     Comparison {
         a: a.summary(),
         b: b.summary(),
@@ -282,7 +282,7 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.steps.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    let mut other_ways = ways(a, b);
+    let mut other_ways = route_differences(a, b);
     // The total grows with the length of the path: only journeys with the same first and last hop are alike.
     let most =
         other_ways.iter().enumerate().max_by_key(|(_, way)| (way.n_a.min(way.n_b), way.n_a.max(way.n_b)));
@@ -308,11 +308,11 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
         .collect();
     steps.sort_by_key(|step| Reverse((step.measured.change.is_found(), step.effect_ns.unsigned_abs())));
     let total = measured(&total(a), &total(b), miss);
-    Protocol { proto, way, total, other_ways, steps, shares: shares(a, b, miss) }
+    Protocol { proto, route: way, total, other_routes: other_ways, steps, shares: shares(a, b, miss) }
 }
 
 /// First and last hops of journeys, with the number of each side.
-fn ways(a: &[Folded], b: &[Folded]) -> Vec<OtherWay> {
+fn route_differences(a: &[Folded], b: &[Folded]) -> Vec<RouteDifference> {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.totals.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
@@ -320,7 +320,7 @@ fn ways(a: &[Folded], b: &[Folded]) -> Vec<OtherWay> {
         |runs: &[Folded], pair| runs.iter().filter_map(|run| run.totals.get(&pair)).map(|times| times.n).sum();
     pairs
         .into_iter()
-        .map(|pair| OtherWay { from: pair.0, to: pair.1, n_a: n(a, pair), n_b: n(b, pair) })
+        .map(|pair| RouteDifference { from: pair.0, to: pair.1, n_a: n(a, pair), n_b: n(b, pair) })
         .collect()
 }
 

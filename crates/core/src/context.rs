@@ -2,7 +2,7 @@
 
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
-use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, Verdict, Who};
+use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
 
 /// Resolves the numbers of a journey. Each number belongs to a recording, in [`Journey::tx_node`] or
@@ -106,7 +106,7 @@ impl dyn Context + '_ {
         self.of(journey.rx_node, journey.reader)
     }
 
-    fn of(&self, node: u16, who: Option<Who>) -> Option<&Task> {
+    fn of(&self, node: u16, who: Option<ThreadRef>) -> Option<&Task> {
         self.task(node, who?.tid)
     }
 
@@ -119,14 +119,14 @@ impl dyn Context + '_ {
 
 /// The names of one correlator and its node, for any recording number.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct NodeContext<'a> {
     /// Source of flows and threads.
     pub correlator: &'a Correlator,
     /// Source of the names of namespaces.
     pub node: &'a NodeInfo,
 }
 
-impl Context for Known<'_> {
+impl Context for NodeContext<'_> {
     fn flow(&self, _: u16, id: FlowId) -> Option<&Flow> {
         self.correlator.flow(id)
     }

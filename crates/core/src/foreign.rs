@@ -47,7 +47,7 @@ mod tests {
     use crate::journey::Across;
     use crate::node::{
         Ability, Backend, CgroupName, Coverage, DropReason, HopService, HostOf, InterfaceName, LeftOut,
-        NetnsName, NodeInfo, Service, Several,
+        MergedHosts, NetnsName, NodeInfo, Service,
     };
     use serde_json::Value;
 
@@ -93,7 +93,10 @@ mod tests {
             tells_order: true,
             probes: vec![probe],
             drop_reasons: vec![DropReason { number: 1, name: name() }],
-            several: Some(Several { across: Across::OneClock, hosts: vec![HostOf { netns: 1, host: name() }] }),
+            several: Some(MergedHosts {
+                across: Across::OneClock,
+                hosts: vec![HostOf { netns: 1, host: name() }],
+            }),
             coverage: Coverage { hops, left_out: vec![LeftOut { ability: Ability::ALL[0], because: name() }] },
         }
     }

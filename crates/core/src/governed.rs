@@ -42,7 +42,7 @@ impl Level {
     }
 
     /// Fraction of the requested flows that become records.
-    pub fn kept(self) -> f64 {
+    pub fn passed_share(self) -> f64 {
         match self {
             Self::Full | Self::Compact => 1.0,
             Self::Flows(one_in) => 1.0 / f64::from(one_in.max(1)),
@@ -101,7 +101,7 @@ impl Level {
 
     /// The change record of a new level; the previous overhead was `used` of `budget`, both as fractions of the
     /// machine.
-    pub fn told(self, from_ns: u64, to_ns: u64, used: f64, budget: f64) -> Change {
+    pub fn change(self, from_ns: u64, to_ns: u64, used: f64, budget: f64) -> Change {
         let what = format!("{GOVERNOR}{self} ({:.1} % of {:.1} %)", used * 100.0, budget * 100.0);
         Change { from_ns, to_ns, what }
     }
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn every_step_is_told_in_words_that_are_read_again() {
         for level in Level::LADDER {
-            let change = level.told(1, 2, 0.031, 0.02);
+            let change = level.change(1, 2, 0.031, 0.02);
             assert!(change.what.ends_with(" (3.1 % of 2.0 %)"), "{}", change.what);
             assert_eq!(Level::of(&change), Some(level));
             assert_eq!(level.means().is_none(), level == Level::Full);

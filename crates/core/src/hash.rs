@@ -8,9 +8,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Multiply, then fold the high half onto the low one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fold(u64);
+pub struct FoldHasher(u64);
 
-impl Hasher for Fold {
+impl Hasher for FoldHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -46,7 +46,7 @@ impl Hasher for Fold {
 }
 
 /// A map with that hash.
-pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fold>>;
+pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<FoldHasher>>;
 
 /// A set with that hash.
-pub type Set<K> = HashSet<K, BuildHasherDefault<Fold>>;
+pub type Set<K> = HashSet<K, BuildHasherDefault<FoldHasher>>;

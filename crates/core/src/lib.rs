@@ -22,8 +22,8 @@
 //!   kernel's histograms.
 
 pub mod align;
+pub mod annotations;
 pub mod batch;
-pub mod beside;
 pub mod blame;
 pub mod capture_filter;
 pub mod change;
@@ -41,20 +41,20 @@ pub mod generator;
 pub mod governed;
 pub mod hash;
 pub mod head;
+pub mod histogram;
 pub mod hop;
 pub mod join;
 pub mod journey;
+pub mod merged_reader;
+pub mod netns_resolver;
 pub mod node;
-pub mod places;
 pub mod report;
 pub mod sampled;
 pub mod size;
 pub mod source;
 pub mod stats;
-pub mod steps;
 pub mod switches;
 pub mod synthesis;
-pub mod together;
 pub mod words;
 
 pub use batch::{Batch, Loss, LossCause};

@@ -245,7 +245,7 @@ pub struct CgroupName {
 
 /// The hosts of a recording converted from a log of several of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Several {
+pub struct MergedHosts {
     /// The clock relation between them.
     #[serde(flatten)]
     pub across: Across,
@@ -253,7 +253,7 @@ pub struct Several {
     pub hosts: Vec<HostOf>,
 }
 
-impl Several {
+impl MergedHosts {
     /// The host of a network namespace.
     pub fn host_of(&self, netns: u32) -> Option<&str> {
         self.hosts.iter().find(|of| of.netns == netns).map(|of| of.host.as_str())
@@ -322,7 +322,7 @@ pub struct NodeInfo {
     pub drop_reasons: Vec<DropReason>,
     /// For a recording converted from a log of several hosts: the hosts, and the relation of their clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub several: Option<Several>,
+    pub several: Option<MergedHosts>,
     /// The service of each hop.
     pub coverage: Coverage,
 }
@@ -367,7 +367,7 @@ const UNNAMED: &str = "(none)";
 
 /// Gives each of several nodes a distinct host name: a number is appended to a duplicate (`web-1`, `web-2`) and
 /// to a missing name.
-pub fn tell_apart(infos: &mut [NodeInfo]) {
+pub fn make_names_unique(infos: &mut [NodeInfo]) {
     let mut given: Vec<String> = infos.iter().map(|info| info.host.clone()).collect();
     for (at, info) in infos.iter_mut().enumerate() {
         let stem = match info.host.as_str() {
@@ -384,7 +384,7 @@ pub fn tell_apart(infos: &mut [NodeInfo]) {
 }
 
 /// The same for one node added to others, whose names stay.
-pub fn tell_apart_from(others: &[NodeInfo], info: &mut NodeInfo) {
+pub fn make_name_unique(others: &[NodeInfo], info: &mut NodeInfo) {
     let is_taken = |name: &str| others.iter().any(|other| other.host == name);
     let stem = match info.host.as_str() {
         "" | UNNAMED => "host",
@@ -408,7 +408,7 @@ mod tests {
         let others = [named("web"), named("web-3")];
         let comes = |host: &str| {
             let mut info = named(host);
-            tell_apart_from(&others, &mut info);
+            make_name_unique(&others, &mut info);
             info.host
         };
         assert_eq!([comes("db"), comes("web"), comes("")], ["db", "web-4", "host-3"]);
@@ -419,9 +419,9 @@ mod tests {
         let named = |names: &[&str]| {
             let info = |name: &&str| NodeInfo { host: (*name).to_owned(), ..NodeInfo::default() };
             let mut infos: Vec<NodeInfo> = names.iter().map(info).collect();
-            tell_apart(&mut infos);
+            make_names_unique(&mut infos);
             let once = infos.clone();
-            tell_apart(&mut infos);
+            make_names_unique(&mut infos);
             assert_eq!(infos, once);
             infos.into_iter().map(|info| info.host).collect::<Vec<_>>()
         };

@@ -19,19 +19,19 @@ const HOPS: usize = 64;
 /// Events kept and sampled out between two readings of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ratio {
-    kept: u64,
+    passed: u64,
     sampled: u64,
 }
 
 impl Ratio {
     fn between(from: Option<HopCount>, to: HopCount) -> Self {
         let (kept, sampled) = from.map_or((0, 0), |from| (from.kept, from.sampled));
-        Ratio { kept: to.kept.saturating_sub(kept), sampled: to.sampled.saturating_sub(sampled) }
+        Ratio { passed: to.kept.saturating_sub(kept), sampled: to.sampled.saturating_sub(sampled) }
     }
 
     /// Events per kept event.
     fn weight(self) -> Option<f64> {
-        (self.kept > 0).then(|| (self.kept as f64 + self.sampled as f64) / self.kept as f64)
+        (self.passed > 0).then(|| (self.passed as f64 + self.sampled as f64) / self.passed as f64)
     }
 }
 
@@ -138,7 +138,7 @@ impl Sampled {
 
     /// Numbers of a hop's events kept and sampled out between the last two readings of the counters.
     pub fn lately(&self, hop: Hop) -> (u64, u64) {
-        let Ratio { kept, sampled } = self.hops[hop as usize % HOPS].lately;
+        let Ratio { passed: kept, sampled } = self.hops[hop as usize % HOPS].lately;
         (kept, sampled)
     }
 

@@ -1,7 +1,7 @@
 //! The language of the capture filter.
 
 use magscope_core::CaptureFilter;
-use magscope_core::capture_filter::{Field, Knows, knows};
+use magscope_core::capture_filter::{Field, FieldAccess, field_access};
 use magscope_core::hop::{Hop, HopSet};
 use proptest::prelude::*;
 
@@ -70,8 +70,8 @@ fn blind_spots_are_the_hops_that_can_never_know() {
     );
     assert!(!filter.needs_memory());
     assert!(CaptureFilter::parse("tcp and not uid 0").unwrap().needs_memory());
-    assert_eq!(knows(Hop::DevRecv, Field::Comm), Knows::Remembered);
-    assert_eq!(knows(Hop::SchedFork, Field::Comm), Knows::Itself);
+    assert_eq!(field_access(Hop::DevRecv, Field::Comm), FieldAccess::Remembered);
+    assert_eq!(field_access(Hop::SchedFork, Field::Comm), FieldAccess::Itself);
 }
 
 proptest! {

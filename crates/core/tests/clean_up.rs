@@ -1,7 +1,7 @@
 //! Packets freed in the queues of closed sockets, rows that add up, and steps by protocol.
 
 use crate::common::*;
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Coverage, DropReason, NodeInfo, Service};
 use magscope_core::report::Report;
@@ -33,7 +33,7 @@ fn report(node: &NodeInfo, batch: &Batch) -> Report {
     correlator.push(batch, &mut done);
     correlator.finish(&mut done);
     for journey in &done {
-        report.journey(journey, &Known { correlator: &correlator, node });
+        report.journey(journey, &NodeContext { correlator: &correlator, node });
     }
     report.finish()
 }

@@ -223,7 +223,7 @@ fn no_instant_beside_a_step_is_wrong() {
                 "seed {seed}: {} ns from a step of {by} ns, {d} is not in {bounds:?}",
                 t - at
             );
-            let known = recorded.known_at(a);
+            let known = recorded.sourced_bounds_at(a);
             assert!(
                 known.bounds.contains(d),
                 "seed {seed}: {} ns from a step of {by} ns, {d} is not in {known:?}",

@@ -44,7 +44,7 @@ fn the_model_holds_in_999_of_1000_asked() {
         let recorded = Recorded::build(world.constraints());
         for t in world.instants(&mut random, 8) {
             let (a, d) = world.truth(t);
-            let known = recorded.known_at(a);
+            let known = recorded.sourced_bounds_at(a);
             tally.asked += 1;
             assert!(recorded.bounds_at(a).contains(d), "Level 0 is certain");
             if known.state == State::Model {
@@ -71,7 +71,7 @@ fn live_has_the_model_too() {
     let mut modelled = 0;
     for (i, constraint) in constraints.iter().enumerate() {
         live.push(constraint);
-        let known = live.known_at(constraint.at_ns);
+        let known = live.sourced_bounds_at(constraint.at_ns);
         modelled += u64::from(known.state == State::Model);
         if i > 100 {
             let width = known.bounds.width_ns().unwrap();
@@ -98,7 +98,7 @@ fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
         let recorded = Recorded::build(world.constraints());
         let Some((from, to)) = recorded.span_ns() else { continue };
         let inside = |at_ns: u64| {
-            let known = recorded.known_at(at_ns);
+            let known = recorded.sourced_bounds_at(at_ns);
             let (estimate, half_ns) = recorded.estimate_at(at_ns).expect("bounded from both sides");
             assert!(known.bounds.contains(estimate), "seed {seed} at {at_ns}: {estimate} is not in {known:?}");
             let certified = recorded.bounds_at(at_ns);

@@ -251,24 +251,24 @@ proptest! {
         let nodes = one_jumps(&mut random, jump_ns, on_b);
         let infos = infos();
         let online = Online::new(&infos);
-        let mut told: Vec<(u64, Told)> = crossings(&nodes, &mut random)
-            .map(|(t_ns, crossing)| (t_ns, Told::Crossing(crossing)))
+        let mut told: Vec<(u64, Input)> = crossings(&nodes, &mut random)
+            .map(|(t_ns, crossing)| (t_ns, Input::Crossing(crossing)))
             .collect();
         for (at, node) in nodes.iter().enumerate() {
-            told.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Told::Clock(at as u16, s))));
+            told.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Input::Clock(at as u16, s))));
         }
         told.sort_by_key(|(t_ns, _)| *t_ns);
         let jumps = usize::from(on_b);
         let broke_ns = nodes[jumps].pieces[1].0.t_ns;
         // A sample shows the break within this time; until then bounds from before it are applied to later
         // instants.
-        let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Told::Clock(at, _) if usize::from(*at) == jumps));
+        let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Input::Clock(at, _) if usize::from(*at) == jumps));
         let told_ns = told_ns.expect("the last sample").0;
         let mut known = 0;
         for (t_ns, what) in told {
             match what {
-                Told::Clock(node, sample) => online.clock(node, sample),
-                Told::Crossing(crossing) => online.crossing(&crossing),
+                Input::Clock(node, sample) => online.clock(node, sample),
+                Input::Crossing(crossing) => online.crossing(&crossing),
             }
             if t_ns == told_ns {
                 prop_assert_eq!(online.difference_ns(0, 1, nodes[0].at(t_ns).monotonic_ns), None);
@@ -291,7 +291,7 @@ proptest! {
 }
 
 /// Input of a source.
-enum Told {
+enum Input {
     Clock(u16, ClockSample),
     Crossing(Crossing),
 }

@@ -35,7 +35,7 @@ fn in_a_kind_world_all_of_them_are_near() {
         let recorded = Recorded::build(constraints.iter().copied());
         assert!(!hull.failed);
         let (a, d) = world.truth(2 * SECOND);
-        let known = recorded.known_at(a).bounds;
+        let known = recorded.sourced_bounds_at(a).bounds;
         for (method, near_ns) in [(&hull as &dyn Method, 5_000), (&regression, 5_000), (&trip, 20_000)] {
             let estimate = method.estimate(a).unwrap();
             assert!(estimate.abs_diff(d) < near_ns, "seed {seed}: {} is {} off", method.name(), estimate - d);
@@ -69,7 +69,7 @@ fn products_of_64_bits_do_not_last_for_hours() {
         let wide = wrapping.interval(a).is_none_or(|(low, high)| high - low > 10 * (upper - lower));
         broken += u32::from(wrapping.failed || wide);
         let recorded = Recorded::build(constraints.iter().copied());
-        assert!(recorded.bounds_at(a).contains(d) && recorded.known_at(a).bounds.contains(d));
+        assert!(recorded.bounds_at(a).contains(d) && recorded.sourced_bounds_at(a).bounds.contains(d));
     }
     assert!(broken >= 5, "it breaks in {broken} of 10 only");
 }

@@ -206,7 +206,7 @@ proptest! {
         for a in wild.iter().map(|w| w.1).chain([ask, 0, u64::MAX]) {
             let bounds = recorded.bounds_at(a);
             prop_assert!(!bounds.is_empty(), "{bounds:?} at {a}");
-            let known = recorded.known_at(a);
+            let known = recorded.sourced_bounds_at(a);
             prop_assert!(within(&known.bounds, &bounds));
             let _ = (recorded.estimate_at(a), live.estimate_at(a), live.bounds_at(a), recorded.limiting_at(a));
         }

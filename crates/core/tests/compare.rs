@@ -214,15 +214,15 @@ fn totals_that_end_at_other_hops_are_not_compared() {
     let b = Run { off: Some(Hop::UdpRecv), wait_ns: 1_000_000, ..ANOTHER };
     let comparison = compared(PLAIN, b);
     let udp = comparison.protocols.iter().find(|p| p.proto == Proto::UDP).expect("datagrams");
-    let [other] = udp.other_ways[..] else { panic!("{:?}", udp.other_ways) };
-    let ends = [udp.way.expect("journeys").1, other.to];
+    let [other] = udp.other_routes[..] else { panic!("{:?}", udp.other_routes) };
+    let ends = [udp.route.expect("journeys").1, other.to];
     assert!(ends.contains(&Hop::AppRecv) && ends.contains(&Hop::IpIn), "{udp:?}");
     assert!(!udp.total.change.is_found() && udp.total.n_a.min(udp.total.n_b) == 0, "{:?}", udp.total);
     let said = comparison.warnings.iter().map(ToString::to_string);
     let said: Vec<_> = said.filter(|text| text.starts_with("totals of udp are from ip.out to")).collect();
     assert_eq!(said.len(), 1, "{:?}", comparison.warnings);
     let tcp = &comparison.protocols[0];
-    assert!(tcp.other_ways.is_empty() && tcp.total.change == Change::NotShown, "{tcp:?}");
+    assert!(tcp.other_routes.is_empty() && tcp.total.change == Change::NotShown, "{tcp:?}");
 }
 
 #[test]

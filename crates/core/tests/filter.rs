@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::*;
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::filter::MAX_DEPTH;
 use magscope_core::journey::{Correlator, Journey};
 use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
@@ -123,7 +123,7 @@ fn journeys_that_are_meant() {
     ];
     for (text, meant) in table {
         let filter = Filter::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let known = Known { correlator: &correlator, node: &node };
+        let known = NodeContext { correlator: &correlator, node: &node };
         assert_eq!(filter.matches(&journey, &known), meant, "{text}");
     }
     // Unannounced flows and processes are unknown, so no comparison with them holds.
@@ -138,7 +138,7 @@ fn journeys_that_are_meant() {
         "cgroup != x",
         "flow != :1",
     ] {
-        let known = Known { correlator: &nobody, node: &node };
+        let known = NodeContext { correlator: &nobody, node: &node };
         assert!(!Filter::parse(text).unwrap().matches(&journey, &known), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! Generated traffic through the correlator and the report.
 
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
@@ -21,7 +21,7 @@ fn all(options: GeneratorOptions) -> (Vec<magscope_core::Journey>, Correlator, m
             correlator.finish(&mut done);
         }
         for journey in done.drain(..) {
-            report.journey(&journey, &Known { correlator: &correlator, node: generator.info() });
+            report.journey(&journey, &NodeContext { correlator: &correlator, node: generator.info() });
             kept.push(journey);
         }
         if progress == Progress::End {

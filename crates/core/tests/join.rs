@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::*;
-use magscope_core::context::{Context, Known};
+use magscope_core::context::{Context, NodeContext};
 use magscope_core::join::{
     Crossing, JoinLimits, Joined, Joiner, OneClock, Pairing, Timeline, Unaligned, Unjoined,
 };
@@ -27,7 +27,7 @@ fn join_with(
     for (node, Recording { flows, mut events }) in recordings.into_iter().enumerate() {
         events.sort_by_key(|e| e.time_ns);
         let (journeys, correlator) = correlate(coverage(), flows, events);
-        let known = Known { correlator: &correlator, node: &info };
+        let known = NodeContext { correlator: &correlator, node: &info };
         for journey in journeys {
             joiner.push(node as u16, journey, &known as &dyn Context, &mut done);
         }

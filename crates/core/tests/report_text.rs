@@ -1,10 +1,10 @@
 //! The text of a report: generated captures, with the expected text in this directory.
 
 use magscope_core::batch::{Loss, LossCause};
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::Service;
-use magscope_core::report::{By, render_text};
+use magscope_core::report::{GroupBy, render_text};
 use magscope_core::source::{Progress, Source};
 use magscope_core::stats::running::Window;
 use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Report, ReportBuilder};
@@ -37,7 +37,7 @@ fn report(ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> Report {
             correlator.finish(&mut done);
         }
         for journey in done.drain(..) {
-            report.journey(&journey, &Known { correlator: &correlator, node: &node });
+            report.journey(&journey, &NodeContext { correlator: &correlator, node: &node });
         }
         if progress == Progress::End {
             return report.finish();
@@ -71,22 +71,22 @@ fn wide() {
 
 #[test]
 fn by_flow() {
-    insta::assert_snapshot!(section(80, "by flow", |report| report.by(By::Flow).top_flows(3)));
+    insta::assert_snapshot!(section(80, "by flow", |report| report.by(GroupBy::Flow).top_flows(3)));
 }
 
 #[test]
 fn by_process() {
-    insta::assert_snapshot!(section(80, "by process", |report| report.by(By::Process)));
+    insta::assert_snapshot!(section(80, "by process", |report| report.by(GroupBy::Process)));
 }
 
 #[test]
 fn by_cgroup() {
-    insta::assert_snapshot!(section(80, "by cgroup", |report| report.by(By::Cgroup)));
+    insta::assert_snapshot!(section(80, "by cgroup", |report| report.by(GroupBy::Cgroup)));
 }
 
 #[test]
 fn by_node() {
-    insta::assert_snapshot!(section(80, "by node", |report| report.by(By::Node)));
+    insta::assert_snapshot!(section(80, "by node", |report| report.by(GroupBy::Node)));
 }
 
 #[test]

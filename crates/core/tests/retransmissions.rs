@@ -33,7 +33,7 @@ fn numbered(mut events: Vec<Event>, ip_id: u16, segs: u16) -> Vec<Event> {
     events
 }
 
-fn told(time_ns: u64, kind: Resend) -> Event {
+fn retransmit_event(time_ns: u64, kind: Resend) -> Event {
     Event { detail: kind as u32, ..tcp(Hop::TcpRetransmit, time_ns, CLIENT, BYTES.0, BYTES.1) }
 }
 
@@ -55,7 +55,8 @@ type Row = (Resend, Option<u64>, Option<u64>, Option<u64>);
 
 /// Kind, time of the report, and the times at `dev.xmit` and `tcp.recv` of each copy.
 fn copies(journey: &Journey) -> Vec<Row> {
-    let row = |c: &SentCopy| (c.kind, c.told_ns, c.rungs.time_ns(Hop::DevXmit), c.rungs.time_ns(Hop::TcpRecv));
+    let row =
+        |c: &SentCopy| (c.kind, c.retransmit_ns, c.rungs.time_ns(Hop::DevXmit), c.rungs.time_ns(Hop::TcpRecv));
     journey.copies.iter().map(row).collect()
 }
 
@@ -72,7 +73,8 @@ fn what_is_sent_once_has_no_copies() {
 
 #[test]
 fn a_reader_may_be_done_before_the_kernel_tells() {
-    let quick = [out(0, 7), out(1000, 8), come(1100, 8), vec![read(1110)], vec![told(1120, Resend::Fast)]];
+    let quick =
+        [out(0, 7), out(1000, 8), come(1100, 8), vec![read(1110)], vec![retransmit_event(1120, Resend::Fast)]];
     let journey = one(quick.concat());
     assert_eq!(copies(&journey), [lost(4), (Resend::Fast, Some(1120), Some(1004), Some(1103))]);
     assert_eq!(journey.verdict, Verdict::Complete);
@@ -83,9 +85,9 @@ fn each_copy_has_its_reason_and_its_hops() {
     let journey = one([
         out(0, 7),
         out(1000, 8),
-        vec![told(1010, Resend::TailLossProbe)],
+        vec![retransmit_event(1010, Resend::TailLossProbe)],
         out(2000, 9),
-        vec![told(2010, Resend::Timeout)],
+        vec![retransmit_event(2010, Resend::Timeout)],
         come(3000, 9),
         vec![read(3010)],
     ]
@@ -110,7 +112,7 @@ fn the_identification_tells_which_copy_came_first() {
     let events = [
         out(0, 7),
         out(1000, 8),
-        vec![told(1010, Resend::Fast)],
+        vec![retransmit_event(1010, Resend::Fast)],
         come(1500, 7),
         come(1600, 8),
         vec![read(2000)],
@@ -141,7 +143,7 @@ fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
     let events = [
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
         out(1000, 0),
-        vec![told(1010, Resend::Timeout)],
+        vec![retransmit_event(1010, Resend::Timeout)],
         come(1500, 0),
         vec![read(2000)],
     ];
@@ -178,8 +180,8 @@ fn the_kernel_alone_tells_where_no_packet_hop_is_served() {
     let served: HopSet = [Hop::TcpSend, Hop::TcpRetransmit, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
     let events = vec![
         tcp(Hop::TcpSend, 0, CLIENT, 100, 50),
-        told(1000, Resend::Fast),
-        told(2000, Resend::Timeout),
+        retransmit_event(1000, Resend::Fast),
+        retransmit_event(2000, Resend::Timeout),
         tcp(Hop::TcpRecv, 3000, SERVER, 100, 50),
         read(4000),
     ];
@@ -200,7 +202,7 @@ fn behind_the_queue_the_packet_comes_after_it_was_told_of() {
     let served: HopSet = [Hop::DevXmit, Hop::TcpRetransmit, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
     let events = vec![
         tcp(Hop::DevXmit, 0, CLIENT, 100, 50),
-        told(1000, Resend::Fast),
+        retransmit_event(1000, Resend::Fast),
         tcp(Hop::DevXmit, 1500, CLIENT, 100, 50),
         tcp(Hop::TcpRecv, 3000, SERVER, 100, 50),
         read(4000),
@@ -214,9 +216,9 @@ fn a_pass_that_was_only_told_of_is_not_mixed_with_the_next() {
     // the records of the second pass were lost
     let events = [
         out(0, 7),
-        vec![told(1010, Resend::Fast)],
+        vec![retransmit_event(1010, Resend::Fast)],
         out(2000, 9),
-        vec![told(2010, Resend::Timeout)],
+        vec![retransmit_event(2010, Resend::Timeout)],
         come(3000, 9),
         vec![read(3010)],
     ];
@@ -236,7 +238,7 @@ fn so_many_are_kept_and_the_rest_counted() {
     let mut events = out(0, 1);
     for n in 1..=20_u16 {
         events.extend(out(u64::from(n) * 1000, n + 1));
-        events.push(told(u64::from(n) * 1000 + 10, Resend::Timeout));
+        events.push(retransmit_event(u64::from(n) * 1000 + 10, Resend::Timeout));
     }
     events.extend(come(30_000, 21)); // the last one
     events.push(read(30_010));
@@ -244,7 +246,7 @@ fn so_many_are_kept_and_the_rest_counted() {
     assert_eq!((journey.copies.len(), journey.copies_left_out, journey.retransmits()), (MAX_COPIES, 12, 20));
     let numbers: Vec<_> = journey.copies.iter().map(|copy| copy.number).collect();
     assert_eq!((numbers, journey.copy), (vec![1, 2, 3, 4, 5, 6, 7, 8, 21], 21));
-    assert_eq!(journey.copies[7].told_ns, Some(7010));
+    assert_eq!(journey.copies[7].retransmit_ns, Some(7010));
     assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(20_004));
     assert_eq!(journey.verdict, Verdict::Complete);
 }
@@ -256,7 +258,7 @@ fn a_late_driver_belongs_to_the_packet_it_had() {
     let events = [
         out(0, 7),
         out(1000, 8),
-        vec![told(1010, Resend::Fast)],
+        vec![retransmit_event(1010, Resend::Fast)],
         numbered(vec![tcp(Hop::DevDone, 1020, CLIENT, 100, 50)], 8, 1),
         numbered(vec![tcp(Hop::DevDone, 1030, CLIENT, 100, 50)], 7, 1),
         come(1500, 8),
@@ -306,9 +308,9 @@ fn a_pass_from_before_the_capture_may_be_the_one_that_comes() {
     // The first event is already a retransmission, as the kernel reports; it is dropped, and sent once more.
     let events = [
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
-        vec![told(10, Resend::Fast)],
+        vec![retransmit_event(10, Resend::Fast)],
         out(1000, 0),
-        vec![told(1010, Resend::Timeout)],
+        vec![retransmit_event(1010, Resend::Timeout)],
         come(1500, 0),
         vec![read(2000)],
     ];
@@ -377,7 +379,8 @@ fn a_copy_dropped_in_the_queue_gives_no_time_in_the_queue() {
 
 #[test]
 fn a_copy_lost_on_the_wire_keeps_its_own_steps() {
-    let events = [out(0, 7), out(1000, 8), vec![told(1010, Resend::Fast)], come(1100, 8), vec![read(1200)]];
+    let events =
+        [out(0, 7), out(1000, 8), vec![retransmit_event(1010, Resend::Fast)], come(1100, 8), vec![read(1200)]];
     let journey = one(events.concat());
     let waits: Vec<_> = spans(&journey).into_iter().filter(|(.., waits)| *waits).collect();
     assert_eq!(waits, [(Hop::DevXmit, Hop::TcpXmit, 996, true)]);

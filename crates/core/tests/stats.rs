@@ -2,9 +2,9 @@
 
 use crate::common;
 use common::*;
-use magscope_core::context::Known;
+use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Journey, Limits};
-use magscope_core::report::{By, Label, Role};
+use magscope_core::report::{GroupBy, Label, Role};
 use magscope_core::source::{Progress, Source};
 use magscope_core::stats::HopPairStats;
 use magscope_core::stats::layers::{Layers, Units, is_border};
@@ -36,7 +36,7 @@ fn report(
             correlator.finish(&mut done);
         }
         for journey in done.drain(..) {
-            report.journey(&journey, &Known { correlator: &correlator, node: &node });
+            report.journey(&journey, &NodeContext { correlator: &correlator, node: &node });
             journeys.push(journey);
         }
         if progress == Progress::End {
@@ -164,7 +164,7 @@ proptest! {
                 prop_assert_eq!(units.bytes, bytes);
                 prop_assert_eq!(units.strip.slices().map(|s| s.amount).sum::<u64>(), bytes);
                 prop_assert_eq!(units.sizes.iter().sum::<u64>(), units.units);
-                prop_assert_eq!(units.units + units.empty + units.beside, mine().count() as u64);
+                prop_assert_eq!(units.units + units.empty + units.not_counted, mine().count() as u64);
             }
         }
     }
@@ -225,15 +225,15 @@ fn layers_of_generated_traffic_hold_every_byte_that_was_sent() {
 
 #[test]
 fn groups_hold_every_journey_once_or_twice() {
-    for by in [By::Flow, By::Process, By::Cgroup, By::Node] {
+    for by in [GroupBy::Flow, GroupBy::Process, GroupBy::Cgroup, GroupBy::Node] {
         let (_, journeys, report) = report(PLAIN, |report| report.by(by).top_flows(3));
         let table = report.groups.unwrap();
-        let times = if by == By::Flow { 1 } else { 2 };
+        let times = if by == GroupBy::Flow { 1 } else { 2 };
         let figures = || table.rows.iter().map(|row| &row.figures).chain([&table.rest]);
         assert_eq!(figures().map(|f| f.journeys).sum::<u64>(), times * journeys.len() as u64, "{by}");
         let bytes: u64 = journeys.iter().map(Journey::bytes).sum();
         assert_eq!(figures().map(|f| f.bytes).sum::<u64>(), times * bytes, "{by}");
-        assert_eq!(table.rows.len() as u64 + table.others, if by == By::Flow { 12 } else { 2 });
+        assert_eq!(table.rows.len() as u64 + table.others, if by == GroupBy::Flow { 12 } else { 2 });
         for row in &table.rows {
             assert_eq!(row.figures.histogram.iter().map(|b| b.n).sum::<u64>(), row.figures.whole);
             assert!((row.figures.blame.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() < 1e-9);
@@ -241,7 +241,7 @@ fn groups_hold_every_journey_once_or_twice() {
         }
         assert!(table.rows.is_sorted_by(|a, b| a.figures.bytes >= b.figures.bytes));
     }
-    let (_, _, report) = report(PLAIN, |report| report.by(By::Process));
+    let (_, _, report) = report(PLAIN, |report| report.by(GroupBy::Process));
     let rows = report.groups.unwrap().rows;
     let sender = rows.iter().find(|row| row.role == Some(Role::Sends)).unwrap();
     assert!(
@@ -253,7 +253,7 @@ fn groups_hold_every_journey_once_or_twice() {
 #[test]
 fn many_flows_stay_bounded_and_are_counted() {
     let options = GeneratorOptions { flows: 20_000, events: 600_000, ..PLAIN };
-    let (_, journeys, report) = report(options, |report| report.window(Window::Receives(10)).by(By::Flow));
+    let (_, journeys, report) = report(options, |report| report.window(Window::Receives(10)).by(GroupBy::Flow));
     let mut flows: Vec<FlowId> = journeys.iter().map(|j| j.tx_flow).collect();
     flows.sort_unstable();
     flows.dedup();

@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::*;
-use magscope_core::beside::Tie;
+use magscope_core::annotations::MatchedBy;
 use magscope_core::head::PayloadHead;
 use magscope_core::journey::{Journey, Limits, Verdict};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Proto};
@@ -509,9 +509,9 @@ fn a_datagram_is_not_taken_for_a_part_of_the_longer_one_before_it() {
         };
         head.tie(0, &done[0])
     };
-    assert_eq!(tie(8, 300, 2_050), Some(Tie::Bytes));
-    assert_eq!(tie(8, 300, 900_000), Some(Tie::Bytes), "so soon no identification comes again");
+    assert_eq!(tie(8, 300, 2_050), Some(MatchedBy::Bytes));
+    assert_eq!(tie(8, 300, 900_000), Some(MatchedBy::Bytes), "so soon no identification comes again");
     assert_eq!(tie(7, 500, 1_000), None, "it was seen before this one was sent");
-    assert_eq!(tie(7, 500, 2_060), Some(Tie::Time), "a super-packet, or a neighbour");
+    assert_eq!(tie(7, 500, 2_060), Some(MatchedBy::Time), "a super-packet, or a neighbour");
     assert_eq!((tie(7, 299, 2_060), tie(9, 300, 2_060), tie(8, 300, 2_000_000_000)), (None, None, None));
 }

@@ -7,8 +7,8 @@
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::{self, Piece};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{self, Piece};
 use magscope_core::{Batch, Generator, GeneratorOptions, node::NodeInfo};
 use magscope_export::format::chrome::Chrome;
 use magscope_export::format::csv::Csv;
@@ -90,7 +90,7 @@ impl Recording {
     fn walk(&self, mut visit: impl FnMut(Piece<'_>)) {
         let alignment = Aligner::new(std::slice::from_ref(&self.info)).finish();
         let mut played = Played(self, 0);
-        together::walk(&mut [&mut played], &alignment, Limits::default(), Duration::ZERO, &mut visit)
+        merged_reader::walk(&mut [&mut played], &alignment, Limits::default(), Duration::ZERO, &mut visit)
             .expect("it is in memory");
     }
 }

@@ -3,8 +3,8 @@
 use magscope_core::batch::Batch;
 use magscope_core::custom::CustomProbe;
 use magscope_core::hash::Map;
-use magscope_core::node::{NodeInfo, tell_apart};
-use magscope_core::places::Places;
+use magscope_core::netns_resolver::Places;
+use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::{Event, Flow, FlowId, Task};
 use std::sync::Arc;
 
@@ -127,6 +127,6 @@ impl Names {
 /// A unique name for each host.
 pub fn hosts(infos: &[NodeInfo]) -> Vec<Arc<str>> {
     let mut infos = infos.to_vec();
-    tell_apart(&mut infos);
+    make_names_unique(&mut infos);
     infos.into_iter().map(|info| info.host.into()).collect()
 }

@@ -1,7 +1,7 @@
 //! The hosts of an agent or a relay. A relay adds hosts, and a rebooted host replaces its former entry.
 
 use crate::memory::Memory;
-use magscope_core::node::{NodeInfo, tell_apart_from};
+use magscope_core::node::{NodeInfo, make_name_unique};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The memory of each host; names are unique.
@@ -33,7 +33,7 @@ impl Hosts {
     pub fn name(&self, info: &mut NodeInfo) {
         let running = self.all().into_iter().filter(|memory| !memory.has_ended());
         let running: Vec<NodeInfo> = running.map(|memory| memory.info().clone()).collect();
-        tell_apart_from(&running, info);
+        make_name_unique(&running, info);
     }
 
     /// Adds a host. An entry of the same name with an ended capture is removed; its readers can finish.

@@ -4,7 +4,7 @@ use crate::grants::Grants;
 use crate::owners::{Owners, Used};
 use crate::request::Terms;
 use crate::rows::{Row, Rows, flow_of};
-use magscope_core::capture_filter::Sight;
+use magscope_core::capture_filter::FilterInput;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto};
@@ -151,7 +151,7 @@ impl Sieve {
         let Asked { time_ns, flow: id, socket, hop, proto, cpu, ifindex, len, tid } = *asked;
         let owner = self.owners.owner(&Used { time_ns, tid, socket, flow: id });
         let task = owner.and_then(|owner| self.owners.task(owner.tid));
-        filter.holds(&Sight { hop, cpu, proto, ifindex, len, socket, flow, task, info })
+        filter.holds(&FilterInput { hop, cpu, proto, ifindex, len, socket, flow, task, info })
     }
 
     /// Removes rows above the agreed rate and reports them as missed.

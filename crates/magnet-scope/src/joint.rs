@@ -3,8 +3,8 @@
 use magscope_core::align::Alignment;
 use magscope_core::clock::pair::Recorded;
 use magscope_core::join::{JoinCounters, Pairing};
+use magscope_core::merged_reader::ReadSummary;
 use magscope_core::node::NodeInfo;
-use magscope_core::together::Walked;
 use magscope_scope::format::{self, count, duration};
 use serde::Serialize;
 use std::fmt::Write;
@@ -71,7 +71,7 @@ impl Clocks {
     fn of(alignment: &Alignment, nodes: (u16, u16)) -> Option<Self> {
         let (a, b) = nodes;
         let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
-        let known = alignment.known_at(a, b, at_ns)?;
+        let known = alignment.bounds_at(a, b, at_ns)?;
         let pair = alignment.pair(a, b);
         let estimate = pair.and_then(|pair| pair.estimate_at(at_ns));
         let drift = pair.and_then(Recorded::drift_ppm);
@@ -95,7 +95,7 @@ impl Clocks {
 }
 
 impl Joint {
-    pub fn new(dirs: &[PathBuf], infos: &[NodeInfo], alignment: &Alignment, walked: &Walked) -> Self {
+    pub fn new(dirs: &[PathBuf], infos: &[NodeInfo], alignment: &Alignment, walked: &ReadSummary) -> Self {
         let recordings = dirs
             .iter()
             .zip(infos)

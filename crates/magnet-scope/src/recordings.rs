@@ -12,9 +12,9 @@ use magscope_core::change::HopCount;
 use magscope_core::clock::UtcMap;
 use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::Limits;
-use magscope_core::node::{NodeInfo, tell_apart};
+use magscope_core::merged_reader::{self, Piece, ReadSummary, Walker};
+use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{self, Piece, Walked, Walker};
 use magscope_scope::look::ClockPair;
 use magscope_session::{Replay, Session};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Recordings {
     ) -> Result<Self> {
         let sessions = dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>()?;
         let mut infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
-        tell_apart(&mut infos);
+        make_names_unique(&mut infos);
         let maps: Vec<UtcMap> = sessions.iter().map(sessions::utc_map).collect();
         let parts = sessions::windows(&sessions, &maps, part)?;
         let mut all = Recordings {
@@ -68,7 +68,7 @@ impl Recordings {
             let mut replays: Vec<Watched<'_>> = replays.map(|replay| Watched { replay, watch }).collect();
             let mut sources: Vec<&mut dyn Source> =
                 replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
-            let aligned = together::align(&mut sources, &rough, limits, Duration::ZERO);
+            let aligned = merged_reader::align(&mut sources, &rough, limits, Duration::ZERO);
             all.alignment = aligned.map_err(anyhow::Error::from_boxed)?;
         }
         Ok(all)
@@ -150,10 +150,10 @@ impl Recordings {
     }
 
     /// Reads all of them, merged.
-    pub fn walk(&self, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
+    pub fn walk(&self, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<ReadSummary> {
         let parts = self.sessions.iter().zip(&self.parts);
         let mut replays: Vec<Replay> = parts.map(|(session, (from, to))| session.replay(*from, *to)).collect();
-        together::walk(&mut borrowed(&mut replays), &self.alignment, limits, Duration::ZERO, visit)
+        merged_reader::walk(&mut borrowed(&mut replays), &self.alignment, limits, Duration::ZERO, visit)
             .map_err(anyhow::Error::from_boxed)
     }
 
@@ -163,13 +163,13 @@ impl Recordings {
         limits: Limits,
         watch: &dyn Fn(&Batch) -> bool,
         visit: impl FnMut(Piece<'_>),
-    ) -> Result<Walked> {
+    ) -> Result<ReadSummary> {
         let parts = self.sessions.iter().zip(&self.parts);
         let mut replays: Vec<Watched<'_>> =
             parts.map(|(session, (from, to))| Watched { replay: session.replay(*from, *to), watch }).collect();
         let mut sources: Vec<&mut dyn Source> =
             replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
-        together::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
+        merged_reader::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
             .map_err(anyhow::Error::from_boxed)
     }
 
@@ -243,7 +243,7 @@ impl Recordings {
     }
 
     /// The summary of all recordings.
-    pub fn joint(&self, walked: &Walked) -> Joint {
+    pub fn joint(&self, walked: &ReadSummary) -> Joint {
         Joint::new(&self.dirs, &self.infos, &self.alignment, walked)
     }
 }

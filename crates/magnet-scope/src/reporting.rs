@@ -9,10 +9,10 @@ use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::join::OneClock;
 use magscope_core::journey::{self, Limits};
+use magscope_core::merged_reader::{self, Piece, ReadSummary};
 use magscope_core::node::NodeInfo;
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::{self, Piece, Walked};
 use magscope_core::{Hop, HopSet, Report, ReportBuilder};
 use magscope_scope::look::ClockPair;
 use rustix::termios::tcgetwinsize;
@@ -42,12 +42,12 @@ pub struct Findings {
 }
 
 /// Reads a source to its end.
-pub fn walk(source: &mut impl Source, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
-    together::walk(&mut [source], &OneClock, limits, PATIENCE, visit).map_err(anyhow::Error::from_boxed)
+pub fn walk(source: &mut impl Source, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<ReadSummary> {
+    merged_reader::walk(&mut [source], &OneClock, limits, PATIENCE, visit).map_err(anyhow::Error::from_boxed)
 }
 
 /// Prints the number of evicted journeys and the remedy, if any.
-pub fn note_evicted(walked: &Walked) {
+pub fn note_evicted(walked: &ReadSummary) {
     let evicted: u64 = walked.counters.iter().map(|counters| counters.evicted).sum();
     if evicted > 0 {
         let what = "given up on, because too many were in flight; --max-in-flight sets how many may be";
@@ -118,7 +118,7 @@ fn add(report: &mut ReportBuilder, piece: &Piece<'_>) {
 }
 
 impl Findings {
-    fn new(report: ReportBuilder, walked: Walked, together: Option<Joint>) -> Self {
+    fn new(report: ReportBuilder, walked: ReadSummary, together: Option<Joint>) -> Self {
         let mut counters = walked.counters.into_iter();
         let correlator = counters.next().unwrap_or_default();
         Findings { report: report.finish(), correlator, other_correlators: counters.collect(), together }

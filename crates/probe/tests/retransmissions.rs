@@ -99,7 +99,7 @@ fn made_good(journey: &Journey, copy: &SentCopy) {
     assert!(times.is_sorted() && !copy.ambiguous, "{journey:#?}");
     assert_eq!(journey.copy, copy.number, "{journey:#?}");
     assert!(way.iter().all(|hop| copy.rungs.time_ns(*hop) == journey.rungs.time_ns(*hop)), "{journey:#?}");
-    assert!(copy.told_ns > copy.rungs.time_ns(Hop::IpOut), "told of after it went out");
+    assert!(copy.retransmit_ns > copy.rungs.time_ns(Hop::IpOut), "told of after it went out");
 }
 
 /// With timestamps, the default on Linux, the payload starts 32 bytes into the segment.

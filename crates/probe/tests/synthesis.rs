@@ -6,7 +6,7 @@ use crate::common;
 use common::{CLIENT, Net, Pair, Recording, SERVER, address, can_capture, finish, quiet, undisturbed};
 use magscope_core::hop::HopSet;
 use magscope_core::synthesis::{Sum, Synthesis, outermost, rated};
-use magscope_core::{CaptureFilter, Event, EventFlags, Hop, HopCount, Proto, Task, steps};
+use magscope_core::{CaptureFilter, Event, EventFlags, Hop, HopCount, Proto, Task, histogram};
 use magscope_probe::plan::full_hops;
 use magscope_probe::{CaptureOptions, Counters, Detail, ProbeError, Setting};
 use std::collections::{BTreeMap, HashMap};
@@ -60,7 +60,7 @@ impl Sums {
         };
         let ns = event.time_ns.saturating_sub(at_ns);
         let cells = self.cells.entry((from, event.hop)).or_default();
-        *cells.entry(steps::cell(ns) as u16).or_default() += 1;
+        *cells.entry(histogram::cell(ns) as u16).or_default() += 1;
         *self.sum_ns.entry((from, event.hop)).or_default() += ns;
     }
 

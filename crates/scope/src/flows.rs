@@ -135,7 +135,7 @@ impl Flows {
             (page.proto, page.ends) = (journey.proto, line.ends);
             page.route = format!("{} → {}", names.seat(line.from), names.seat(line.to));
         }
-        let comm = |node, who: Option<magscope_core::journey::Who>| names.comm(node, who?.tid);
+        let comm = |node, who: Option<magscope_core::journey::ThreadRef>| names.comm(node, who?.tid);
         for (place, known) in [
             (&mut page.processes.0, comm(journey.tx_node, journey.sender)),
             (&mut page.processes.1, comm(journey.rx_node, journey.reader)),

@@ -65,7 +65,7 @@ impl Pick {
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
-    use magscope_core::journey::Who;
+    use magscope_core::journey::ThreadRef;
     use magscope_core::{Batch, Flow, Hop, Proto, Task, Verdict};
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
         let back = Flow { id: FlowId(99), netns: 2, proto: Proto::TCP, local, remote };
         names.learn(0, &Batch { flows: vec![back], tasks: vec![task], ..Batch::default() });
         let mut line = lifeline(1, &[(Hop::DevXmit, 1), (Hop::AppRecv, 2)]);
-        line.journey.reader = Some(Who { tgid: 70, tid: 71 });
+        line.journey.reader = Some(ThreadRef { tgid: 70, tid: 71 });
         let table = [
             (Pick::Nothing, true),
             (Pick::Flow(line.journey.tx_flow), true),

@@ -7,7 +7,7 @@ use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
 use crate::look::Pass;
 use crate::probes::Probes;
-use magscope_core::beside::Tie;
+use magscope_core::annotations::MatchedBy;
 use magscope_core::custom::Mark;
 use magscope_core::{Direction, FlowId, Journey};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub fn is_tied(hit: &NodeHit, direction: Option<Direction>, journey: &Journey) -
         Some(Direction::Rx) => Some(journey.rx_flow),
         _ => None,
     };
-    flow.is_none_or(|flow| flow == hit.hit.flow) && hit.hit.tie(hit.node, journey) == Some(Tie::Bytes)
+    flow.is_none_or(|flow| flow == hit.hit.flow) && hit.hit.tie(hit.node, journey) == Some(MatchedBy::Bytes)
 }
 
 impl Ties {

@@ -1,8 +1,8 @@
 //! Histograms of times: sixteen buckets per octave, with exact counts at the exported bounds and in the buckets
 //! of Prometheus' native histograms.
 
-pub use magscope_core::steps::BOUNDS_NS as LE_NS;
-use magscope_core::steps::{self, LONGEST_NS, longest, step};
+pub use magscope_core::histogram::BOUNDS_NS as LE_NS;
+use magscope_core::histogram::{self, LONGEST_NS, longest, step};
 use serde::{Deserialize, Serialize};
 
 /// Subdivision of an octave in a native histogram, as a power of two: bucket bounds are 2^(1/8) apart.
@@ -85,14 +85,14 @@ impl Histogram {
     /// its bucket, and native buckets use the upper bound.
     pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
         for (cell, n) in cells {
-            let Some((at, below)) = steps::of_cell(usize::from(*cell)) else { continue };
+            let Some((at, below)) = histogram::of_cell(usize::from(*cell)) else { continue };
             // ignore buckets above the longest time
             if at > step(LONGEST_NS) {
                 continue;
             }
             count(&mut self.steps, at, u64::from(*n));
             self.bounds[below] += u64::from(*n);
-            let longest = steps::told(*cell);
+            let longest = histogram::bucket_upper_ns(*cell);
             self.count_native(longest, u64::from(*n));
             self.max_ns = self.max_ns.max(longest);
         }
@@ -180,7 +180,7 @@ mod tests {
         let (mut by_time, mut by_cell) = (Histogram::default(), Histogram::default());
         for ns in all {
             by_time.record(ns);
-            by_cell.cells(&[(steps::cell(ns) as u16, 1)], ns);
+            by_cell.cells(&[(histogram::cell(ns) as u16, 1)], ns);
         }
         let (by_time, by_cell) = (by_time.times(), by_cell.times());
         assert_eq!((by_cell.n, by_cell.sum_ns, &by_cell.bounds), (by_time.n, by_time.sum_ns, &by_time.bounds));

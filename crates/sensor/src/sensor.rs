@@ -3,9 +3,9 @@
 use crate::ring::Ring;
 use crate::sensed::{Began, HopState, HostSensed, LeftOut, Own, Sensed};
 use crate::sums::{Sums, clean};
-use magscope_core::node::{NodeInfo, Service, tell_apart_from};
+use magscope_core::merged_reader::Piece;
+use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
-use magscope_core::together::Piece;
 use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Sensor {
         }
         let mut info = NodeInfo { host: clean(&info.host), kernel: clean(&info.kernel), ..info.clone() };
         let others: Vec<NodeInfo> = self.hosts.iter().map(|host| host.info.clone()).collect();
-        tell_apart_from(&others, &mut info);
+        make_name_unique(&others, &mut info);
         self.hosts.push(Host {
             sampled: Sampled::of(&info),
             info,

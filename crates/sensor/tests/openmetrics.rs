@@ -2,10 +2,10 @@
 
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::walk;
 use magscope_core::node::DropReason;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::together::walk;
 use magscope_core::{Batch, Event, FlowId, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
 use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
@@ -63,7 +63,7 @@ impl Source for Troubled {
                 sum,
                 cells,
             };
-            let cell = magscope_core::steps::cell(3_000) as u16;
+            let cell = magscope_core::histogram::cell(3_000) as u16;
             batch.synthesis.push(row(Sum::Since(Hop::DevQueue), 2, 6_000, vec![(cell, 2)]));
             batch.synthesis.push(row(Sum::Begun, 1, 0, Vec::new()));
             batch.synthesis.push(row(Sum::Flow(FlowId(7)), 3, 192, Vec::new()));

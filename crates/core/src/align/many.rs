@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// An instant of R of a clock, and its error, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reached {
+struct MappedInstant {
     clock: u16,
     at_ns: u64,
     off_ns: u64,
@@ -33,7 +33,7 @@ impl<P: Difference> Alignment<P> {
     /// The combined bounds of pairs of these clocks, in a graph of `size` vertices; `number` gives a clock's vertex.
     fn solved_among(
         &self,
-        reached: &[Reached],
+        reached: &[MappedInstant],
         size: usize,
         number: impl Fn(u16) -> Option<usize>,
     ) -> Result<(Solution, Vec<usize>), Contradiction> {
@@ -43,9 +43,9 @@ impl<P: Difference> Alignment<P> {
             lower: bounds.lower.map(|ns| ns.saturating_sub_unsigned(slack_ns)),
             upper: bounds.upper.map(|ns| ns.saturating_add_unsigned(slack_ns)),
         };
-        for Reached { clock: a, at_ns, off_ns } in reached {
+        for MappedInstant { clock: a, at_ns, off_ns } in reached {
             // Each pair once, at an instant of its first clock.
-            for b in self.beside(*a).filter(|b| b > a) {
+            for b in self.neighbours(*a).filter(|b| b > a) {
                 let (Some(from), Some(to), Some(pair)) = (number(*a), number(b), self.pair(*a, b)) else {
                     continue;
                 };
@@ -54,7 +54,7 @@ impl<P: Difference> Alignment<P> {
                 graph.bound(from, to, &widened(pair.bounds_at(*at_ns), drift.over_ns(*off_ns)));
             }
         }
-        let utc = reached.iter().filter_map(|Reached { clock, at_ns, off_ns }| {
+        let utc = reached.iter().filter_map(|MappedInstant { clock, at_ns, off_ns }| {
             let reading = self.clock(*clock)?.utc(*at_ns)?;
             let ahead = i64::try_from(i128::from(reading.utc_ns) - i128::from(*at_ns)).ok()?;
             let exact = Bounds { lower: Some(ahead), upper: Some(ahead) };
@@ -66,9 +66,9 @@ impl<P: Difference> Alignment<P> {
 
     /// One instant on R of every clock reachable by estimates from one clock, with its error; `None` if there
     /// are more than `most`.
-    fn reached(&self, from: u16, raw_ns: u64, most: usize) -> Option<Vec<Reached>> {
+    fn reached(&self, from: u16, raw_ns: u64, most: usize) -> Option<Vec<MappedInstant>> {
         let (mut seen, mut reached) = (BTreeSet::new(), Vec::new());
-        let mut next = vec![Reached { clock: from, at_ns: raw_ns, off_ns: 0 }];
+        let mut next = vec![MappedInstant { clock: from, at_ns: raw_ns, off_ns: 0 }];
         while let Some(here) = next.pop() {
             if !seen.insert(here.clock) {
                 continue;
@@ -77,14 +77,18 @@ impl<P: Difference> Alignment<P> {
             if reached.len() > most {
                 return None;
             }
-            let mut to: BTreeSet<u16> = self.beside(here.clock).collect();
+            let mut to: BTreeSet<u16> = self.neighbours(here.clock).collect();
             if self.clock(here.clock).is_some_and(|clock| clock.utc(here.at_ns).is_some()) {
                 // External bounds may connect any other clock as well.
                 to.extend(self.clocks().take(most.saturating_add(2)));
             }
             for to in to.into_iter().filter(|to| !seen.contains(to)) {
                 if let Some((at_ns, half_width_ns)) = self.cross_by_two(here.clock, to, here.at_ns) {
-                    next.push(Reached { clock: to, at_ns, off_ns: here.off_ns.saturating_add(half_width_ns) });
+                    next.push(MappedInstant {
+                        clock: to,
+                        at_ns,
+                        off_ns: here.off_ns.saturating_add(half_width_ns),
+                    });
                 }
             }
         }
@@ -94,7 +98,7 @@ impl<P: Difference> Alignment<P> {
     /// The offset from one clock to another through the fewest others, for too many clocks to solve at once.
     pub(super) fn cross_by_way(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         let (mut here, mut at_ns, mut off_ns) = (from, raw_ns, 0_u64);
-        for there in self.ways.between(from, to)? {
+        for there in self.paths.between(from, to)? {
             let (there_ns, half_width_ns) = self.cross_by_packets(here, there, at_ns)?;
             (here, at_ns, off_ns) = (there, there_ns, off_ns.saturating_add(half_width_ns));
         }
@@ -106,7 +110,7 @@ impl<P: Difference> Alignment<P> {
     pub(super) fn cross_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         // Clocks with external UTC bounds are connected as well.
         let vouched = || self.clock(from).is_some_and(|clock| clock.utc(raw_ns).is_some());
-        if self.ways.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
+        if self.paths.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
             return None;
         }
         let mut reached = self.reached(from, raw_ns, self.most_solved).filter(|reached| reached.len() > 2)?;

@@ -5,19 +5,19 @@
 //! ([`crate::clock::pair`]). All together give an interval that contains the truth as long as crystals drift
 //! apart by less than 200 ppm. The time line is that of recording 0.
 
+mod clock_paths;
 mod collect;
 mod many;
 mod online;
-mod ways;
 
 pub use collect::Aligner;
 pub use online::Online;
 
-use crate::clock::pair::{Bounds, Difference, Drift, Known, Recorded, State, UtcReading};
+use crate::clock::pair::{Bounds, Difference, Drift, Recorded, SourcedBounds, State, UtcReading};
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::Timeline;
+use clock_paths::ClockPaths;
 use std::collections::{BTreeMap, BTreeSet};
-use ways::Ways;
 
 /// Maximum number of clocks solved together, see [`Alignment`]; a hundred take some milliseconds per instant.
 const MOST_RECORDED: usize = 64;
@@ -38,9 +38,9 @@ pub struct Alignment<P = Recorded> {
     nodes: Vec<Node>,
     pairs: BTreeMap<(u16, u16), P>,
     /// Pairs of clocks with packets, in both orders.
-    beside: BTreeSet<(u16, u16)>,
+    paired: BTreeSet<(u16, u16)>,
     /// The same of pairs that are bounded from both sides.
-    ways: Ways,
+    paths: ClockPaths,
     /// Maximum number of connected clocks solved together: the cost is the third power of their number, at each
     /// instant.
     most_solved: usize,
@@ -53,15 +53,15 @@ fn two_sided(pair: &impl Difference) -> bool {
 
 impl<P: Difference> Alignment<P> {
     fn new(nodes: Vec<Node>, pairs: BTreeMap<(u16, u16), P>, most_solved: usize) -> Self {
-        let beside = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        let paired = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
         let bounded = pairs.iter().filter(|(_, pair)| two_sided(*pair)).map(|(key, _)| *key);
-        let ways = Ways::of(bounded);
-        Alignment { nodes, pairs, beside, ways, most_solved }
+        let paths = ClockPaths::of(bounded);
+        Alignment { nodes, pairs, paired, paths, most_solved }
     }
 
     /// The clocks that have a pair with this one.
-    fn beside(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
-        self.beside.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
+    fn neighbours(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
+        self.paired.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
     }
 }
 
@@ -77,7 +77,7 @@ impl<P: Difference> Alignment<P> {
     }
 
     /// Pairs with information to show: all pairs, or with many clocks only those with packets between them.
-    pub fn told(&self) -> Vec<(u16, u16)> {
+    pub fn reported_pairs(&self) -> Vec<(u16, u16)> {
         if self.clocks().nth(MOST_LIVE).is_none() {
             self.couples().collect()
         } else {
@@ -107,7 +107,7 @@ impl<P: Difference> Alignment<P> {
             return Some(own);
         }
         let amid = self.amid_ns(a, b);
-        let known = amid.and_then(|amid| Some(self.known_at(a, b, amid)?.state)).filter(|state| !weak(state));
+        let known = amid.and_then(|amid| Some(self.bounds_at(a, b, amid)?.state)).filter(|state| !weak(state));
         // Packets between a third clock and both bound it as well.
         let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
         Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
@@ -126,7 +126,7 @@ impl<P: Difference> Alignment<P> {
         });
         // Alternatively an instant amid packets of one of the two with a third clock.
         of_pair.or_else(|| {
-            self.beside(a).find_map(|other| {
+            self.neighbours(a).find_map(|other| {
                 let first = other.min(a);
                 let amid = self.pair(first, other.max(a))?.middle_ns()?;
                 if first == a { Some(amid) } else { Some(self.cross_by_packets(first, a, amid)?.0) }
@@ -136,10 +136,10 @@ impl<P: Difference> Alignment<P> {
 
     /// All information about the difference of two clocks at an instant of R of `a`: packets, and UTC where
     /// both clocks have external bounds.
-    pub fn known_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Known> {
+    pub fn bounds_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<SourcedBounds> {
         let pair = self.pair(a, b);
-        let packets = pair.map_or(Known::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
-            Known::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
+        let packets = pair.map_or(SourcedBounds::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
+            SourcedBounds::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
         });
         let external = self.external_at(a, b, raw_ns);
         (pair.is_some() || external.is_some()).then(|| packets.with_external(&external.unwrap_or(Bounds::NONE)))

@@ -29,7 +29,7 @@ pub struct Online(RefCell<Inner>);
 #[derive(Debug)]
 struct Inner {
     boots: Boots,
-    known: Alignment<Live>,
+    alignment: Alignment<Live>,
     pending: BTreeMap<(u16, u16), Pending>,
     /// Per clock.
     broken: Vec<Broken>,
@@ -61,7 +61,7 @@ impl Online {
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
         let online = Online(RefCell::new(Inner {
             boots: Boots::default(),
-            known: Alignment::new(Vec::new(), BTreeMap::new(), MOST_LIVE),
+            alignment: Alignment::new(Vec::new(), BTreeMap::new(), MOST_LIVE),
             pending: BTreeMap::new(),
             broken: Vec::new(),
             arrived: Vec::new(),
@@ -75,7 +75,7 @@ impl Online {
     /// Adds a source while the others run.
     pub fn join(&self, info: &NodeInfo) {
         let inner = &mut *self.0.borrow_mut();
-        inner.known.nodes.push(inner.boots.node(info));
+        inner.alignment.nodes.push(inner.boots.node(info));
         inner.broken.push(Broken::default());
         inner.arrived.push(None);
         inner.ended.push(false);
@@ -85,7 +85,7 @@ impl Online {
     /// the first are taken as simultaneous with the newest of earlier sources, until packets give better
     /// bounds.
     pub fn arrived(&self, node: u16, event_ns: u64) {
-        let Inner { known, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
+        let Inner { alignment: known, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
         let own_ns = event_ns as i64;
         let Some(arrived) = arrived.get_mut(usize::from(node)) else { return };
         if node == 0 {
@@ -122,35 +122,35 @@ impl Online {
     /// Counts of the crossings of two clocks, by the first nodes that have them.
     pub fn counts(&self, a: u16, b: u16) -> Counts {
         let inner = self.0.borrow();
-        let counts = inner.known.pair(a, b).map(|live| live.certified().counts()).unwrap_or_default();
+        let counts = inner.alignment.pair(a, b).map(|live| live.certified().counts()).unwrap_or_default();
         let left_out = inner.pending.get(&(a, b)).map_or(0, |pending| pending.left_out);
         Counts { between_epochs: counts.between_epochs + left_out, ..counts }
     }
 
     /// Gives access to the current alignment.
     pub fn look<T>(&self, at: impl FnOnce(&Alignment<Live>) -> T) -> T {
-        at(&self.0.borrow().known)
+        at(&self.0.borrow().alignment)
     }
 }
 
 impl Timeline for Online {
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
-        self.0.borrow().known.shift_ns(node, at_ns)
+        self.0.borrow().alignment.shift_ns(node, at_ns)
     }
 
     /// The offset from arrival times, until packets give better bounds.
     fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
         let inner = self.0.borrow();
         let arrived = || inner.arrived.get(usize::from(node)).copied().flatten();
-        inner.known.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0)
+        inner.alignment.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0)
     }
 
     /// `None` for instants that are not settled on both sides, see [`Online::settled_ns`].
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
         let inner = self.0.borrow();
-        let (difference_ns, half_width_ns) = inner.known.difference_ns(a, b, at_ns)?;
+        let (difference_ns, half_width_ns) = inner.alignment.difference_ns(a, b, at_ns)?;
         // Nodes with one clock need no bounds.
-        if inner.known.same(a) == inner.known.same(b) {
+        if inner.alignment.same(a) == inner.alignment.same(b) {
             return Some((difference_ns, half_width_ns));
         }
         let settled = |node, ns| inner.settled_ns(node).filter(|(from, to)| (*from..=*to).contains(&ns));
@@ -167,7 +167,7 @@ impl Timeline for Online {
 impl Inner {
     fn clock(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);
-        let Some(Node { clock, same }) = self.known.nodes.get_mut(at) else { return };
+        let Some(Node { clock, same }) = self.alignment.nodes.get_mut(at) else { return };
         let (same, before) = (*same, clock.newest());
         clock.push(sample);
         clock.keep_newest(MAX_SAMPLES);
@@ -184,14 +184,14 @@ impl Inner {
     }
 
     fn crossing(&mut self, crossing: &Crossing) {
-        let same = |node: u16| self.known.same(node);
+        let same = |node: u16| self.alignment.same(node);
         let (Some(tx), Some(rx)) = (same(crossing.tx_node), same(crossing.rx_node)) else { return };
         if tx == rx {
             return;
         }
         let pair = (tx.min(rx), tx.max(rx));
         let breaks = [self.breaks(pair.0), self.breaks(pair.1)];
-        self.known.beside.extend([pair, (pair.1, pair.0)]);
+        self.alignment.paired.extend([pair, (pair.1, pair.0)]);
         let pending = self.pending.entry(pair).or_insert_with(|| Pending { breaks, ..Pending::default() });
         if pending.crossings.len() >= MAX_PENDING {
             pending.crossings.pop_front();
@@ -205,12 +205,12 @@ impl Inner {
     }
 
     fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
-        settled_ns(&self.known, &self.ended, node)
+        settled_ns(&self.alignment, &self.ended, node)
     }
 
     fn end(&mut self, node: u16) {
         let at = usize::from(node);
-        if let (Some(ended), Some(same)) = (self.ended.get_mut(at), self.known.same(node)) {
+        if let (Some(ended), Some(same)) = (self.ended.get_mut(at), self.alignment.same(node)) {
             *ended = true;
             self.settle_all(same);
         }
@@ -218,7 +218,7 @@ impl Inner {
 
     /// Processes the settled crossings between a clock and every other.
     fn settle_all(&mut self, clock: u16) -> Vec<(u16, u16)> {
-        let concerned = self.known.beside(clock).map(|other| (clock.min(other), clock.max(other)));
+        let concerned = self.alignment.neighbours(clock).map(|other| (clock.min(other), clock.max(other)));
         let concerned: Vec<(u16, u16)> = concerned.collect();
         for pair in &concerned {
             self.settle(*pair);
@@ -228,9 +228,9 @@ impl Inner {
 
     /// Processes the crossings whose instants are settled on both nodes' clocks.
     fn settle(&mut self, pair: (u16, u16)) {
-        let settled = |node: u16| settled_ns(&self.known, &self.ended, node);
+        let settled = |node: u16| settled_ns(&self.alignment, &self.ended, node);
         let Some(pending) = self.pending.get_mut(&pair) else { return };
-        let (nodes, broken) = (&self.known.nodes, &self.broken);
+        let (nodes, broken) = (&self.alignment.nodes, &self.broken);
         let (mut ready, mut left_out) = (Vec::new(), 0);
         pending.crossings.retain(|crossing| {
             let spans = settled(crossing.tx_node).zip(settled(crossing.rx_node));
@@ -258,12 +258,12 @@ impl Inner {
             return;
         }
         ready.sort_unstable_by_key(|constraint| constraint.at_ns);
-        let live = self.known.pairs.entry(pair).or_default();
+        let live = self.alignment.pairs.entry(pair).or_default();
         for constraint in &ready {
             live.push(constraint);
         }
         let known = two_sided(live);
-        self.known.ways.set(pair, known);
+        self.alignment.paths.set(pair, known);
     }
 
     /// Handles a break of a clock of a pair: earlier bounds of their difference are invalid.
@@ -272,9 +272,9 @@ impl Inner {
         if let Some(pending) = self.pending.get_mut(&pair) {
             pending.breaks = breaks;
         }
-        if let Some(live) = self.known.pairs.get_mut(&pair) {
+        if let Some(live) = self.alignment.pairs.get_mut(&pair) {
             live.step();
-            self.known.ways.set(pair, false);
+            self.alignment.paths.set(pair, false);
         }
     }
 

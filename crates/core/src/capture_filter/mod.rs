@@ -34,13 +34,13 @@
 //! *undecided*.
 
 mod ast;
-mod knows;
+mod field_access;
+mod filter_input;
 mod parse;
-mod sight;
 
 pub use ast::{Expr, Field, Test, Value};
-pub use knows::{Knows, knows};
-pub use sight::Sight;
+pub use field_access::{FieldAccess, field_access};
+pub use filter_input::FilterInput;
 
 use crate::filter::FilterError;
 use crate::hop::HopSet;
@@ -89,8 +89,9 @@ impl CaptureFilter {
 
     /// The fields of the filter that some of `hops` can never have, each with those hops.
     pub fn blind_spots(&self, hops: HopSet) -> Vec<(Field, HopSet)> {
-        let blind =
-            |field: Field| -> HopSet { hops.iter().filter(|hop| knows(*hop, field) == Knows::Never).collect() };
+        let blind = |field: Field| -> HopSet {
+            hops.iter().filter(|hop| field_access(*hop, field) == FieldAccess::Never).collect()
+        };
         self.fields()
             .into_iter()
             .map(|field| (field, blind(field)))

@@ -1,7 +1,7 @@
 //! Differences that make two captures hard to compare.
 
 use super::runs::LEAST_RUNS;
-use super::{OtherWay, Protocol, Side};
+use super::{Protocol, RouteDifference, Side};
 use crate::flow::Proto;
 use crate::hop::Hop;
 use crate::node::{Backend, NodeInfo, Service};
@@ -10,7 +10,7 @@ use std::fmt;
 
 /// One of the two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum CaptureSide {
     /// The first.
     A,
     /// The second.
@@ -33,25 +33,25 @@ pub enum Warning {
         /// The hop.
         hop: Hop,
         /// The capture without it.
-        not_in: Which,
+        not_in: CaptureSide,
         /// The reason why it is not available; `None` if it was not requested.
         because: Option<String>,
     },
     /// A hop that two kinds of probe served.
     Backend(Hop, Backend, Backend),
     /// Journeys that began or ended elsewhere than most of both: their totals differ, and are not compared.
-    OtherWay {
+    OtherRoute {
         /// The protocol.
         proto: Proto,
         /// First and last hop of the journeys with compared totals.
-        way: (Hop, Hop),
+        route: (Hop, Hop),
         /// First and last hop of these journeys.
         other: (Hop, Hop),
         /// Numbers of A and of B.
         n: (u64, u64),
     },
     /// Events of one of them are missing.
-    EventsLost(Which, u64),
+    EventsLost(CaptureSide, u64),
 }
 
 /// All differences, also between captures of one side.
@@ -72,7 +72,7 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     all.extend(differ(|info| info.kernel.clone()).map(|(a, b)| Warning::Kernel(a, b)));
     all.extend(differ(|info| info.cpus.to_string()).map(|(a, b)| Warning::Cpus(a, b)));
     all.extend(Hop::ALL.iter().filter_map(|hop| hops_differ(*hop, a, b)));
-    for (which, lost) in [(Which::A, a.lost_events), (Which::B, b.lost_events)] {
+    for (which, lost) in [(CaptureSide::A, a.lost_events), (CaptureSide::B, b.lost_events)] {
         if lost > 0 {
             all.push(Warning::EventsLost(which, lost));
         }
@@ -85,14 +85,14 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
 }
 
 /// Journeys on another path than those with compared totals; without the few at the edges of a capture.
-pub(super) fn of_ways(protocol: &Protocol) -> Vec<Warning> {
-    let Some(way) = protocol.way else { return Vec::new() };
+pub(super) fn of_routes(protocol: &Protocol) -> Vec<Warning> {
+    let Some(way) = protocol.route else { return Vec::new() };
     let many = |n: u64, of: u64| n * 100 > of;
-    let others = protocol.other_ways.iter();
+    let others = protocol.other_routes.iter();
     let others = others.filter(|o| many(o.n_a, protocol.total.n_a) || many(o.n_b, protocol.total.n_b));
-    let warning = |o: &OtherWay| Warning::OtherWay {
+    let warning = |o: &RouteDifference| Warning::OtherRoute {
         proto: protocol.proto,
-        way,
+        route: way,
         other: (o.from, o.to),
         n: (o.n_a, o.n_b),
     };
@@ -104,7 +104,7 @@ fn hops_differ(hop: Hop, a: &Side, b: &Side) -> Option<Warning> {
     let services = |which, side: &Side| {
         side.infos.iter().map(|info| (which, info.coverage.of(hop).cloned())).collect::<Vec<_>>()
     };
-    let all = [services(Which::A, a), services(Which::B, b)].concat();
+    let all = [services(CaptureSide::A, a), services(CaptureSide::B, b)].concat();
     let served = |service: &Option<Service>| match service {
         Some(Service::Served { backend, .. }) => Some(*backend),
         _ => None,
@@ -122,7 +122,7 @@ fn hops_differ(hop: Hop, a: &Side, b: &Side) -> Option<Warning> {
     other.map(|other| Warning::Backend(hop, backend, other))
 }
 
-impl fmt::Display for Which {
+impl fmt::Display for CaptureSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::A => "A",
@@ -150,7 +150,7 @@ impl fmt::Display for Warning {
             Self::Backend(hop, a, b) => {
                 write!(f, "{hop} was taken by {a} and by {b}: part of a difference may be the probe's")
             }
-            Self::OtherWay { proto, way, other, n } => write!(
+            Self::OtherRoute { proto, route: way, other, n } => write!(
                 f,
                 "totals of {proto} are from {} to {}; {} journeys of A and {} of B were seen from {} to {}: left out of them",
                 way.0, way.1, n.0, n.1, other.0, other.1

@@ -62,7 +62,7 @@ pub struct SentCopy {
     /// The reason why it was sent; [`Resend::Unknown`] for the first.
     pub kind: Resend,
     /// Instant of its `tcp.retransmit`; `None` without one. The event follows the packet's departure.
-    pub told_ns: Option<u64>,
+    pub retransmit_ns: Option<u64>,
     /// Instants at the packet hops; empty if only `tcp.retransmit` reported it.
     pub rungs: Rungs,
     /// The hop at which the kernel dropped it.

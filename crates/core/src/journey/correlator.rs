@@ -1,7 +1,6 @@
 //! The correlator: accepts batches, returns journeys.
 
 use super::copies::{CopyDrop, Resend};
-use super::desk::{Desk, Why};
 use super::directory::Directory;
 use super::fragments::Fragments;
 use super::hosts::Hosts;
@@ -11,9 +10,10 @@ use super::passes::Ids;
 use super::piece::Mark;
 use super::readers::{Asked, Readers};
 use super::rules::Rules;
-use super::rungs::Who;
+use super::rungs::ThreadRef;
 use super::selection::Selection;
 use super::sockets::Sockets;
+use super::state::{CloseReason, CorrelatorState};
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::drop_reason::CleanUp;
@@ -33,7 +33,7 @@ const FREE_NS: u64 = u64::MAX;
 /// Memory is bounded by [`Limits`] for any input, and no input causes a panic.
 #[derive(Debug)]
 pub struct Correlator {
-    pub(super) desk: Desk,
+    pub(super) state: CorrelatorState,
     pub(super) directory: Directory,
     pub(super) streams: Vec<Stream>,
     tasks: Map<u32, Task>,
@@ -52,7 +52,7 @@ impl Correlator {
     /// A correlator for a capture in which `coverage` hops are served.
     pub fn new(coverage: HopSet, limits: Limits) -> Self {
         Correlator {
-            desk: Desk::new(Rules::new(coverage), limits),
+            state: CorrelatorState::new(Rules::new(coverage), limits),
             directory: Directory::default(),
             streams: Vec::new(),
             tasks: Map::default(),
@@ -68,7 +68,7 @@ impl Correlator {
     /// A correlator for a node's capture: its coverage and its deliberate omissions.
     pub fn of_node(info: &NodeInfo, limits: Limits) -> Self {
         let mut correlator = Self::new(info.coverage.served(), limits);
-        correlator.desk.selection = Selection::of(info);
+        correlator.state.selection = Selection::of(info);
         correlator.clean_up = CleanUp::of(info);
         correlator.several = info.several.as_ref().map(Hosts::new);
         correlator
@@ -78,11 +78,11 @@ impl Correlator {
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         let before = done.len();
         self.take(batch, done);
-        self.tell_hosts(&mut done[before..]);
+        self.set_clock_relation(&mut done[before..]);
     }
 
     /// Adds the clock bounds to journeys between two hosts of one recording.
-    fn tell_hosts(&self, done: &mut [Journey]) {
+    fn set_clock_relation(&self, done: &mut [Journey]) {
         let Some(several) = &self.several else { return };
         let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
         for journey in done.iter_mut().filter(|j| !j.tx_flow.is_none() && !j.rx_flow.is_none()) {
@@ -92,7 +92,7 @@ impl Correlator {
 
     fn take(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         self.directory.next_batch();
-        let most = self.desk.limits.max_flows.max(1);
+        let most = self.state.limits.max_flows.max(1);
         if self.directory.len() + batch.flows.len() > most {
             // Room for all announcements of the batch at once: room for one must not evict another of them.
             let new = batch.flows.iter().filter(|flow| self.directory.get(flow.id).is_none()).count();
@@ -102,32 +102,32 @@ impl Correlator {
             if self.directory.len() >= most && self.directory.get(flow.id).is_none() {
                 self.forget_idle_flows(most - 1, done); // more than the maximum
             }
-            self.directory.announce(flow, &mut self.desk.counters);
+            self.directory.announce(flow, &mut self.state.counters);
         }
         for task in &batch.tasks {
             if self.tasks.len() >= MAX_TASKS && !self.tasks.contains_key(&task.tid) {
-                self.desk.counters.evicted_others += self.tasks.len() as u64;
+                self.state.counters.evicted_others += self.tasks.len() as u64;
                 self.tasks.clear(); // they are announced again periodically
             }
             self.tasks.insert(task.tid, task.clone());
         }
         for change in &batch.changes {
-            self.desk.selection.change(change.from_ns, change.to_ns, &change.what);
+            self.state.selection.change(change.from_ns, change.to_ns, &change.what);
         }
         for loss in &batch.losses {
-            self.desk.losses.push(loss);
-            self.desk.counters.lost_records = self.desk.counters.lost_records.saturating_add(loss.count);
+            self.state.losses.push(loss);
+            self.state.counters.lost_records = self.state.counters.lost_records.saturating_add(loss.count);
         }
-        self.desk.counters.late += batch.late;
-        self.desk.counters.events += batch.events.len() as u64;
+        self.state.counters.late += batch.late;
+        self.state.counters.events += batch.events.len() as u64;
         for event in &batch.events {
             self.event(event, done);
-            if self.desk.open > self.desk.limits.max_pieces {
+            if self.state.open > self.state.limits.max_pieces {
                 self.evict(done);
             }
         }
-        let newest_ns = batch.events.last().map_or(self.desk.now_ns, |e| e.time_ns);
-        self.desk.now_ns = if batch.watermark_ns == 0 { newest_ns } else { batch.watermark_ns };
+        let newest_ns = batch.events.last().map_or(self.state.now_ns, |e| e.time_ns);
+        self.state.now_ns = if batch.watermark_ns == 0 { newest_ns } else { batch.watermark_ns };
         self.visit_due(done);
     }
 
@@ -135,16 +135,16 @@ impl Correlator {
     pub fn finish(&mut self, done: &mut Vec<Journey>) {
         let before = done.len();
         self.close_all(done);
-        self.tell_hosts(&mut done[before..]);
+        self.set_clock_relation(&mut done[before..]);
     }
 
     fn close_all(&mut self, done: &mut Vec<Journey>) {
-        self.desk.now_ns = self.desk.now_ns.max(self.desk.losses.end_ns());
+        self.state.now_ns = self.state.now_ns.max(self.state.losses.end_ns());
         for stream in &mut self.streams {
-            stream.reset(Why::EndOfInput, &mut self.desk, done);
+            stream.reset(CloseReason::EndOfInput, &mut self.state, done);
         }
         self.sockets = Sockets::default();
-        self.desk.counters.stray_fragments += self.fragments.finish();
+        self.state.counters.stray_fragments += self.fragments.finish();
     }
 
     /// The flow of an id, while it is stored.
@@ -164,26 +164,26 @@ impl Correlator {
 
     /// Journeys that are open.
     pub fn in_flight(&self) -> usize {
-        self.desk.open
+        self.state.open
     }
 
     /// Counters of processed and unusable events.
     pub fn counters(&self) -> &Counters {
-        &self.desk.counters
+        &self.state.counters
     }
 
     fn event(&mut self, event: &Event, done: &mut Vec<Journey>) {
         if self.clean_up.is_event(event) {
-            self.desk.counters.cleaned_up += 1;
+            self.state.counters.cleaned_up += 1;
             return;
         }
         match event.hop {
             Hop::TaskWake | Hop::TaskRun => {
                 if event.hop == Hop::TaskWake {
-                    let order_since_ns = self.desk.selection.order_since_ns(false);
+                    let order_since_ns = self.state.selection.order_since_ns(false);
                     self.sockets.reader_slept(event.socket, order_since_ns);
                 }
-                self.desk.counters.evicted_others += self.readers.push(event);
+                self.state.counters.evicted_others += self.readers.push(event);
             }
             Hop::TcpState
             | Hop::SockFull
@@ -192,7 +192,7 @@ impl Correlator {
             | Hop::SchedFork
             | Hop::SchedExit
             | Hop::SchedSwitched => {}
-            _ if event.flags.contains(EventFlags::PARTIAL) => self.desk.counters.without_range += 1,
+            _ if event.flags.contains(EventFlags::PARTIAL) => self.state.counters.without_range += 1,
             _ => match event.proto {
                 Proto::TCP => self.tcp(event, done),
                 _ => self.datagram(event, done),
@@ -207,14 +207,14 @@ impl Correlator {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
         let at_return = event.flags.contains(EventFlags::AT_RETURN);
         let ids = Ids { first: event.ip_id, count: event.segs };
-        Mark { hop, time_ns, cpu, who: Who { tgid, tid }, at_return, ids }
+        Mark { hop, time_ns, cpu, who: ThreadRef { tgid, tid }, at_return, ids }
     }
 
     /// The stream of an event, if its flow is known and is an end of it.
     pub(super) fn stream_of(&mut self, event: &Event) -> Option<usize> {
         let direction = event.hop.direction();
         let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-            self.desk.counters.unattributed += 1;
+            self.state.counters.unattributed += 1;
             return None;
         };
         let stream = self.streams.get_mut(slot)?;
@@ -222,14 +222,14 @@ impl Correlator {
         // A group has several true receivers.
         let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
         if direction != Direction::Off
-            && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
+            && stream.admit(event.flow, event.hop, &self.state) == Admitted::Forwarder
             && !in_group
         {
-            self.desk.counters.forwarded += 1;
+            self.state.counters.forwarded += 1;
             return None;
         }
         if stream.ends.proto != event.proto {
-            self.desk.counters.unattributed += 1;
+            self.state.counters.unattributed += 1;
             return None;
         }
         Some(slot)
@@ -240,25 +240,25 @@ impl Correlator {
             return self.tcp_drop(event);
         }
         let Some(slot) = self.stream_of(event) else { return };
-        let (desk, Some(stream)) = (&mut self.desk, self.streams.get_mut(slot)) else { return };
+        let (desk, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
         let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
         let mark = Self::mark(event);
         match hop {
             Hop::SockReady => {
-                if let Some(to) = stream.known_place(seq) {
+                if let Some(to) = stream.position_of(seq) {
                     stream.announce_ready(to, &mark, desk, done);
                 }
                 return stream.tidy();
             }
             Hop::TcpRetransmit => {
-                if let Some(from) = stream.known_place(seq) {
+                if let Some(from) = stream.position_of(seq) {
                     let kind = Resend::from_detail(event.detail);
                     stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, desk);
                 }
                 return;
             }
             Hop::AppRecv if event.flags.contains(EventFlags::PEEK) => {
-                if let Some(from) = stream.known_place(seq) {
+                if let Some(from) = stream.position_of(seq) {
                     stream.take_back_copy(from, from.saturating_add(len));
                 }
                 return;
@@ -307,55 +307,55 @@ impl Correlator {
         let mut best = None;
         for direction in [Direction::Tx, Direction::Rx] {
             let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-                self.desk.counters.unattributed += 1;
+                self.state.counters.unattributed += 1;
                 return;
             };
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             if event.len == 0 || stream.ends.proto != Proto::TCP {
                 continue;
             }
-            let Some(from) = stream.known_place(event.seq) else { continue };
+            let Some(from) = stream.position_of(event.seq) else { continue };
             let to = from.saturating_add(u64::from(event.len));
             if let Some(seen_ns) = stream.droppable(from, to) {
                 best = best.max(Some((seen_ns, slot, from, to, direction == Direction::Tx)));
             }
         }
         let Some((_, slot, from, to, at_sender)) = best else {
-            self.desk.counters.unmatched_drops += 1;
+            self.state.counters.unmatched_drops += 1;
             return;
         };
         if let Some(stream) = self.streams.get_mut(slot) {
-            self.desk.counters.drops += 1;
+            self.state.counters.drops += 1;
             let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
             let ids = Ids { first: event.ip_id, count: event.segs };
-            stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.desk);
+            stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.state);
         }
     }
 
     fn visit_due(&mut self, done: &mut Vec<Journey>) {
-        while let Some((at_ns, stream)) = self.desk.next_visit() {
+        while let Some((at_ns, stream)) = self.state.next_visit() {
             let Some(place) = self.streams.get_mut(stream.slot as usize) else { continue };
             if place.me == stream {
-                place.visit(at_ns, &mut self.desk, done);
+                place.visit(at_ns, &mut self.state, done);
             }
         }
-        let horizon = self.desk.now_ns.saturating_sub(self.desk.limits.max_age_ns.saturating_mul(2));
-        self.desk.losses.forget_before(horizon);
+        let horizon = self.state.now_ns.saturating_sub(self.state.limits.max_age_ns.saturating_mul(2));
+        self.state.losses.forget_before(horizon);
     }
 
     /// Evicts the oldest sixteenth of the open pieces, so that the search for the oldest is worthwhile.
     fn evict(&mut self, done: &mut Vec<Journey>) {
         let open = self.streams.iter().flat_map(|s| s.pieces.iter()).filter(|p| !p.is_gone());
         let mut ages: Vec<u64> = open.map(|p| p.first_ns).collect();
-        self.desk.open = ages.len();
+        self.state.open = ages.len();
         if ages.is_empty() {
             return;
         }
-        let excess = ages.len().saturating_sub(self.desk.limits.max_pieces);
-        let count = (excess + self.desk.limits.max_pieces / 16).clamp(1, ages.len());
+        let excess = ages.len().saturating_sub(self.state.limits.max_pieces);
+        let count = (excess + self.state.limits.max_pieces / 16).clamp(1, ages.len());
         let horizon = *ages.select_nth_unstable(count - 1).1;
         for stream in &mut self.streams {
-            stream.close_where(|p| p.first_ns <= horizon, Why::Evicted, &mut self.desk, done);
+            stream.close_where(|p| p.first_ns <= horizon, CloseReason::Evicted, &mut self.state, done);
         }
     }
 
@@ -363,7 +363,7 @@ impl Correlator {
     /// with the longest idle time. More follow, because the other direction may still hold a flow; finally also
     /// those announced just now.
     fn forget_idle_flows(&mut self, most: usize, done: &mut Vec<Journey>) {
-        self.desk.counters.evicted_flows += self.directory.retain(true, |_| true);
+        self.state.counters.evicted_flows += self.directory.retain(true, |_| true);
         for (fresh, share) in [(true, 16), (true, 2), (true, 1), (false, 1)] {
             if self.directory.len() <= most {
                 return;
@@ -372,17 +372,17 @@ impl Correlator {
             let mut idle: Vec<u64> = in_use.collect();
             let nth = (idle.len() / share).min(idle.len().saturating_sub(1));
             let horizon = if idle.is_empty() { 0 } else { *idle.select_nth_unstable(nth).1 };
-            let (streams, desk) = (&mut self.streams, &mut self.desk);
+            let (streams, desk) = (&mut self.streams, &mut self.state);
             let forgotten = self.directory.retain(fresh, |slot| {
                 let Some(stream) = streams.get_mut(slot) else { return false };
                 if stream.last_ns > horizon {
                     return true;
                 }
-                stream.reset(Why::Evicted, desk, done);
+                stream.reset(CloseReason::Evicted, desk, done);
                 stream.last_ns = FREE_NS;
                 false
             });
-            self.desk.counters.evicted_flows += forgotten;
+            self.state.counters.evicted_flows += forgotten;
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use super::copies::CopyDrop;
 use super::correlator::Correlator;
-use super::desk::{StreamRef, Why};
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
 use super::piece::{Mark, RX};
 use super::readers::Asked;
-use super::rungs::{Who, bit};
+use super::rungs::{ThreadRef, bit};
 use super::sockets::{DatagramRef, Queued, Read};
+use super::state::{CloseReason, StreamRef};
 use super::stream::Stream;
 use super::udp::segments;
 use crate::event::{Event, EventFlags};
@@ -38,8 +38,8 @@ impl Correlator {
                     self.packet(event, done);
                 }
             }
-            _ if is_udp => self.desk.counters.without_range += 1,
-            _ => self.desk.counters.other_protocols += 1,
+            _ if is_udp => self.state.counters.without_range += 1,
+            _ => self.state.counters.other_protocols += 1,
         }
     }
 
@@ -54,11 +54,11 @@ impl Correlator {
         let Some(stream) = self.streams.get_mut(slot) else { return };
         let mut mark = Self::mark(event);
         if event.hop != Hop::IpOut {
-            mark.who = Who::default();
+            mark.who = ThreadRef::default();
         }
         let mut starts = std::mem::take(&mut self.starts);
         starts.clear();
-        stream.datagrams(event, &mark, &mut self.desk, done, &mut starts);
+        stream.datagrams(event, &mark, &mut self.state, done, &mut starts);
         if event.flags.contains(EventFlags::GROUP) && event.hop.direction() == Direction::Rx {
             let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
             if netns(event.flow).is_some() && netns(event.flow) == netns(stream.ends.tx.flow) {
@@ -72,7 +72,7 @@ impl Correlator {
         {
             // The driver returned after the receivers had their copies.
             for copy in stream.with_copies(start).skip(1) {
-                stream.stamp_if(copy, &mark, |p| p.has(Hop::DevXmit), &mut self.desk, done);
+                stream.stamp_if(copy, &mark, |p| p.has(Hop::DevXmit), &mut self.state, done);
             }
         }
         stream.tidy();
@@ -82,50 +82,50 @@ impl Correlator {
         match event.hop {
             Hop::IpOut => {
                 if let Some(begun) = self.sockets.send_began(event.tid, event.socket, event.len) {
-                    self.stamp(&run, &begun, false, None, done);
+                    self.set_hop_time(&run, &begun, false, None, done);
                 }
                 self.sockets.went_out(event.tid, event.socket, &run);
             }
             Hop::UdpRecv if event.socket != 0 => {
                 self.sockets.arrived(event.socket, run, event.time_ns);
-                if self.sockets.is_crowded(self.desk.open) {
+                if self.sockets.is_crowded(self.state.open) {
                     let streams = &self.streams;
                     self.sockets.forget(|d| is_open(streams, d));
                 }
             }
             _ => {}
         }
-        self.desk.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
+        self.state.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
     }
 
     fn fragment(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        self.desk.counters.later_fragments += u64::from(event.flags.contains(EventFlags::FRAGMENT));
+        self.state.counters.later_fragments += u64::from(event.flags.contains(EventFlags::FRAGMENT));
         let Some(flow) = self.directory.get(event.flow).copied() else {
-            self.desk.counters.unattributed += 1;
+            self.state.counters.unattributed += 1;
             return;
         };
         let mut mark = Self::mark(event);
-        mark.who = Who::default();
+        mark.who = ThreadRef::default();
         let piecemeal = self.fragments.push(event, &flow, &mark);
-        self.desk.counters.stray_fragments += std::mem::take(&mut self.fragments.stray);
+        self.state.counters.stray_fragments += std::mem::take(&mut self.fragments.stray);
         match piecemeal {
             Piecemeal::Nothing => return,
             Piecemeal::Part => {}
             Piecemeal::Unknown => {
                 let Some(slot) = self.stream_of(event) else { return };
                 let Some(stream) = self.streams.get_mut(slot) else { return };
-                let Some(index) = stream.find_or_make(event, &mut self.desk) else { return };
+                let Some(index) = stream.find_or_make(event, &mut self.state) else { return };
                 let Some(piece) = stream.pieces.get(index) else { return };
                 self.fragments.is_part_of(event, &flow, (stream.me, piece.start));
                 // A datagram with no other information: this fragment was here at least.
                 if piece.rungs.is_empty() {
-                    stream.touch(index, &mark, &mut self.desk, done);
+                    stream.record_hop(index, &mark, &mut self.state, done);
                 }
             }
         }
         let Some(((me, start), marks, total)) = self.fragments.passed(event, &flow) else { return };
         let Some(stream) = stream_at(&mut self.streams, me) else { return };
-        let desk = &mut self.desk;
+        let desk = &mut self.state;
         let Some(index) = stream.pieces.starting_at(start) else {
             desk.counters.after_end += marks.len() as u64;
             return;
@@ -142,13 +142,13 @@ impl Correlator {
                     piece.end = piece.start + u64::from(fragments::payload(total));
                 }
             }
-            stream.touch(index, &mark, desk, done);
+            stream.record_hop(index, &mark, desk, done);
         }
         stream.tidy();
     }
 
     /// Stamps the datagrams from a socket's queue or a send.
-    fn stamp(
+    fn set_hop_time(
         &mut self,
         run: &Queued,
         mark: &Mark,
@@ -162,13 +162,13 @@ impl Correlator {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
                 let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { continue };
                 // A send that returns after a loss may belong to an unseen datagram.
-                let in_doubt = mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
+                let in_doubt = mark.at_return && self.state.losses.overlap(piece.first_ns, mark.time_ns);
                 piece.read_in_doubt_since_ns = piece.read_in_doubt_since_ns.or(in_doubt_since_ns);
                 if (ambiguous || in_doubt) && !piece.ambiguous {
                     piece.ambiguous = true;
-                    self.desk.counters.ambiguous_datagrams += 1;
+                    self.state.counters.ambiguous_datagrams += 1;
                 }
-                stream.touch(index, mark, &mut self.desk, done);
+                stream.record_hop(index, mark, &mut self.state, done);
             }
         }
         stream.tidy();
@@ -178,13 +178,13 @@ impl Correlator {
         let mark = Self::mark(event);
         if !mark.at_return {
             // The same thread makes its packet next.
-            self.desk.counters.unmatched_sends += self.sockets.send_begins(event, mark);
+            self.state.counters.unmatched_sends += self.sockets.send_begins(event, mark);
             return;
         }
-        self.desk.counters.unmatched_sends += self.sockets.send_ended(event.tid);
+        self.state.counters.unmatched_sends += self.sockets.send_ended(event.tid);
         match self.sockets.send_returned(event.tid, event.socket, event.len) {
-            Some(run) => self.stamp(&run, &mark, false, None, done),
-            None => self.desk.counters.unmatched_sends += 1,
+            Some(run) => self.set_hop_time(&run, &mark, false, None, done),
+            None => self.state.counters.unmatched_sends += 1,
         }
     }
 
@@ -193,29 +193,29 @@ impl Correlator {
         let looks = event.hop == Hop::AppCopy || peeks;
         let streams = &self.streams;
         let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
-        let order_since_ns = self.desk.selection.order_since_ns(!event.flow.is_none());
+        let order_since_ns = self.state.selection.order_since_ns(!event.flow.is_none());
         let found =
-            self.sockets.read(event.socket, &read, &self.desk.losses, order_since_ns, |d| is_open(streams, d));
+            self.sockets.read(event.socket, &read, &self.state.losses, order_since_ns, |d| is_open(streams, d));
         match found {
             _ if peeks => {}
             // The datagram of this read is unknown, so no read time is recorded.
             Some(m) if m.torn => {
-                self.desk.counters.unmatched_reads += 1;
-                self.leave_untold(&m.run);
+                self.state.counters.unmatched_reads += 1;
+                self.leave_unassigned(&m.run);
             }
             Some(m) => {
                 // A copy of a length outside the queue may belong to another read: it is left out.
                 if event.hop == Hop::AppRecv || !m.ambiguous {
                     self.stamp_reader(&m.run, event);
-                    self.stamp(&m.run, &Self::mark(event), m.ambiguous, m.in_doubt_since_ns, done);
+                    self.set_hop_time(&m.run, &Self::mark(event), m.ambiguous, m.in_doubt_since_ns, done);
                 }
             }
-            None => self.desk.counters.unmatched_reads += 1,
+            None => self.state.counters.unmatched_reads += 1,
         }
     }
 
     /// Marks datagrams with an unknown read: a read took these, or as many others.
-    fn leave_untold(&mut self, run: &Queued) {
+    fn leave_unassigned(&mut self, run: &Queued) {
         let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
             for start in stream.with_copies(start) {
@@ -234,7 +234,7 @@ impl Correlator {
         for start in run.starts() {
             let Some(index) = stream.pieces.starting_at(start) else { continue };
             if let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone() && !p.has(Hop::AppCopy)) {
-                reader.stamp(piece, event.time_ns);
+                reader.set_wake_up(piece, event.time_ns);
             }
         }
     }
@@ -244,13 +244,14 @@ impl Correlator {
         let mut told = Vec::new();
         self.sockets.announced(event.socket, |run| told.push(run.clone()));
         for run in told {
-            self.stamp(&run, &mark, false, None, done);
+            self.set_hop_time(&run, &mark, false, None, done);
         }
     }
 
     fn datagram_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
         if event.is_for_order() {
-            self.desk.counters.unmatched_drops += u64::from(!self.sockets.other_dropped(event.flow, event.len));
+            self.state.counters.unmatched_drops +=
+                u64::from(!self.sockets.other_dropped(event.flow, event.len));
             return;
         }
         if fragments::is_fragment(event) {
@@ -260,13 +261,13 @@ impl Correlator {
         for one in segments(event) {
             any |= self.one_dropped(&one, done);
         }
-        self.desk.counters.unmatched_drops += u64::from(!any);
+        self.state.counters.unmatched_drops += u64::from(!any);
     }
 
     fn one_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> bool {
         for direction in [Direction::Rx, Direction::Tx] {
             let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-                self.desk.counters.unattributed += 1;
+                self.state.counters.unattributed += 1;
                 return true;
             };
             let Some(stream) = self.streams.get_mut(slot) else { continue };
@@ -282,12 +283,12 @@ impl Correlator {
     /// A datagram that lost a fragment is lost.
     fn fragment_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let Some(flow) = self.directory.get(event.flow).copied() else {
-            self.desk.counters.unattributed += 1;
+            self.state.counters.unattributed += 1;
             return;
         };
         match self.fragments.dropped(event, &flow) {
             Some(datagram) => self.end_dropped(datagram, event, done),
-            None => self.desk.counters.unmatched_drops += 1,
+            None => self.state.counters.unmatched_drops += 1,
         }
     }
 
@@ -295,16 +296,16 @@ impl Correlator {
         let Some(stream) = stream_at(&mut self.streams, me) else { return };
         let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index));
         let Some(piece) = piece.filter(|p| !p.is_gone() && !p.has(Hop::AppRecv)) else {
-            self.desk.counters.unmatched_drops += 1;
+            self.state.counters.unmatched_drops += 1;
             return;
         };
         let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
         piece.drop = Some((drop, piece.rungs.present()));
         let origin = piece.origin;
-        stream.share(origin, event.time_ns, &mut self.desk);
-        self.desk.counters.drops += 1;
+        stream.share(origin, event.time_ns, &mut self.state);
+        self.state.counters.drops += 1;
         // No sender sends it again.
-        stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
+        stream.close_where(|p| p.start == start, CloseReason::Aged, &mut self.state, done);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The flows of flow ids, and the stream of each direction of a flow.
 
-use super::desk::StreamRef;
 use super::limits::Counters;
+use super::state::StreamRef;
 use super::stream::Stream;
 use crate::flow::{Endpoint, Flow, FlowId, Proto, is_from_anybody};
 use crate::hash::{Map, Set};

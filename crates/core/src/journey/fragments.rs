@@ -5,8 +5,8 @@
 //! the time of all of them. A datagram with a lost fragment is lost behind the last hop that all of them have
 //! passed.
 
-use super::desk::StreamRef;
 use super::piece::Mark;
+use super::state::StreamRef;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, Proto};
 use crate::hash::Map;

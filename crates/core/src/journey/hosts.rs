@@ -2,7 +2,7 @@
 
 use super::journey::Across;
 use crate::hash::Map;
-use crate::node::Several;
+use crate::node::MergedHosts;
 
 /// The host of each namespace, and the bounds between the hosts' clocks.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub fn new(several: &Several) -> Self {
+    pub fn new(several: &MergedHosts) -> Self {
         let number = |host: &str| several.hosts.iter().position(|of| of.host == host).unwrap_or_default();
         let hosts = several.hosts.iter().map(|of| (of.netns, number(&of.host))).collect();
         Hosts { across: several.across, hosts }

@@ -2,7 +2,7 @@
 
 use super::copies::SentCopy;
 use super::piece::{RX, TX};
-use super::rungs::{Rung, Rungs, Who, bit, bits};
+use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
@@ -33,9 +33,9 @@ pub struct Journey {
     /// furthest; of several, the one received first, or sent last.
     pub rungs: Rungs,
     /// The sending process, if seen.
-    pub sender: Option<Who>,
+    pub sender: Option<ThreadRef>,
     /// The reading process, if seen.
-    pub reader: Option<Who>,
+    pub reader: Option<ThreadRef>,
     /// TCP: its copies in the order of sending, if it was sent several times. The first [`super::MAX_COPIES`]
     /// less one, those that arrived, and the newest are kept. Empty if it was sent once.
     pub copies: Vec<SentCopy>,
@@ -139,7 +139,7 @@ impl Journey {
             Hop::TaskWake | Hop::TaskRun | Hop::AppCopy | Hop::AppRecv => self.reader,
             _ => None,
         };
-        let Who { tgid, tid } = who.unwrap_or_default();
+        let ThreadRef { tgid, tid } = who.unwrap_or_default();
         let flow = if hop.direction() == Direction::Tx { self.tx_flow } else { self.rx_flow };
         let copy = if bit(hop) & PACKET == 0 { 0 } else { copy };
         Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return: rungs.is_at_return(hop) })
@@ -181,7 +181,7 @@ impl Journey {
 
     /// The ladder without `dev.done`, which is off the path: on one host the receiver often has the packet
     /// before the sender's driver returns.
-    pub(crate) fn way(&self) -> impl Iterator<Item = Rung> + '_ {
+    pub(crate) fn path(&self) -> impl Iterator<Item = Rung> + '_ {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
     }
 
@@ -362,7 +362,7 @@ impl Journey {
         let last = at(hops.checked_ilog2()?)?;
         let mut first = at(hops.trailing_zeros())?;
         if !self.copies.is_empty() && hops & SOCKET_TX == 0 {
-            first = self.way().next().map_or(first, |rung| (rung.hop, rung.time_ns));
+            first = self.path().next().map_or(first, |rung| (rung.hop, rung.time_ns));
         }
         Some((first, last))
     }
@@ -387,7 +387,7 @@ impl Journey {
         self.rungs.shift(ns);
         for copy in &mut self.copies {
             copy.rungs.shift(ns);
-            copy.told_ns = copy.told_ns.map(|at| at.saturating_add_signed(ns));
+            copy.retransmit_ns = copy.retransmit_ns.map(|at| at.saturating_add_signed(ns));
             if let Some(drop) = &mut copy.dropped {
                 drop.time_ns = drop.time_ns.saturating_add_signed(ns);
             }

@@ -26,10 +26,10 @@
 mod copies;
 mod correlator;
 mod datagrams;
-mod desk;
 mod directory;
 mod fragments;
 mod hosts;
+mod state;
 
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod journey;
@@ -53,5 +53,5 @@ pub use correlator::Correlator;
 pub use journey::{Across, Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;
-pub use rungs::{Rung, Rungs, Who};
+pub use rungs::{Rung, Rungs, ThreadRef};
 pub use verdict::Verdict;

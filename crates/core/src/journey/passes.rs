@@ -157,7 +157,7 @@ impl Passes {
         if let Some(last) = self.list.last() {
             // Above the queueing discipline `tcp.retransmit` follows the packet, so this packet is a different
             // one.
-            let told_alone = last.seen() == 0 && last.copy.told_ns.is_some();
+            let told_alone = last.seen() == 0 && last.copy.retransmit_ns.is_some();
             let told_alone = told_alone && counted_at <= Hop::DevQueue && mark.hop == counted_at;
             if Self::begins(last.seen(), mark.hop, counted_at) || told_alone {
                 self.begin();
@@ -194,19 +194,19 @@ impl Passes {
     }
 
     /// Records `tcp.retransmit` of the newest copy, or of an unseen one.
-    pub fn tell(&mut self, kind: Resend, time_ns: u64) {
-        if !self.is_untold() {
+    pub fn mark_retransmitted(&mut self, kind: Resend, time_ns: u64) {
+        if !self.is_unconfirmed() {
             self.begin();
         }
         if let Some(last) = self.list.last_mut() {
             last.copy.kind = kind;
-            last.copy.told_ns = Some(time_ns);
+            last.copy.retransmit_ns = Some(time_ns);
         }
     }
 
     /// True if the newest copy left without its `tcp.retransmit` so far.
-    pub fn is_untold(&self) -> bool {
-        self.list.last().is_some_and(|last| last.copy.number > 1 && last.copy.told_ns.is_none())
+    pub fn is_unconfirmed(&self) -> bool {
+        self.list.last().is_some_and(|last| last.copy.number > 1 && last.copy.retransmit_ns.is_none())
     }
 
     /// The kernel dropped a packet.

@@ -3,7 +3,7 @@
 use super::copies::{CopyDrop, Resend, SentCopy};
 use super::journey::Presence;
 use super::passes::{Ids, Passes};
-use super::rungs::{Rungs, Who, bit, bits};
+use super::rungs::{Rungs, ThreadRef, bit, bits};
 use crate::flow::FlowId;
 use crate::hop::Hop;
 
@@ -13,7 +13,7 @@ pub(super) struct Mark {
     pub hop: Hop,
     pub time_ns: u64,
     pub cpu: u16,
-    pub who: Who,
+    pub who: ThreadRef,
     pub at_return: bool,
     /// IPv4 identifications of the packet.
     pub ids: Ids,
@@ -55,8 +55,8 @@ pub(super) struct Piece {
     pub first_ns: u64,
     pub last_ns: u64,
     pub rungs: Rungs,
-    pub sender: Who,
-    pub reader: Who,
+    pub sender: ThreadRef,
+    pub reader: ThreadRef,
     pub state: State,
     /// TCP: the copies, if there are several.
     pub passes: Option<Box<Passes>>,
@@ -96,8 +96,8 @@ impl Piece {
             first_ns: time_ns,
             last_ns: time_ns,
             rungs: Rungs::default(),
-            sender: Who::default(),
-            reader: Who::default(),
+            sender: ThreadRef::default(),
+            reader: ThreadRef::default(),
             state: State::Open,
             passes: None,
             drop: None,
@@ -150,8 +150,8 @@ impl Piece {
     }
 
     /// Records its `tcp.retransmit`.
-    pub fn tell_resent(&mut self, kind: Resend, time_ns: u64) {
-        self.passes_or_first().tell(kind, time_ns);
+    pub fn mark_retransmitted(&mut self, kind: Resend, time_ns: u64) {
+        self.passes_or_first().mark_retransmitted(kind, time_ns);
     }
 
     /// The kernel dropped a packet with these bytes. `arrived`: another copy of them had arrived.
@@ -166,8 +166,8 @@ impl Piece {
     }
 
     /// True if it was retransmitted without a `tcp.retransmit` so far.
-    pub fn is_resent_untold(&self) -> bool {
-        self.passes.as_ref().is_some_and(|passes| passes.is_untold())
+    pub fn is_unconfirmed_retransmission(&self) -> bool {
+        self.passes.as_ref().is_some_and(|passes| passes.is_unconfirmed())
     }
 
     /// The assumed end was a forwarder.
@@ -202,7 +202,7 @@ impl Piece {
     }
 
     /// Records an event. `counted_at` is the hop at which another pass begins; `tcp.retransmit` means none.
-    pub fn stamp(&mut self, mark: &Mark, counted_at: Hop) {
+    pub fn set_hop_time(&mut self, mark: &Mark, counted_at: Hop) {
         let Mark { hop, time_ns, cpu, who, at_return, .. } = *mark;
         let promise = bit(hop) & PROMISES != 0;
         if counted_at != Hop::TcpRetransmit {

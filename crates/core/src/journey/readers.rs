@@ -3,7 +3,7 @@
 use super::journey::Presence;
 use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece};
-use super::rungs::{Who, bit};
+use super::rungs::{ThreadRef, bit};
 use crate::event::{Event, EventFlags};
 use crate::hash::Map;
 use crate::hop::Hop;
@@ -15,7 +15,7 @@ const SPIN_NS: u64 = 50_000;
 
 /// Instant and CPU of an event of a thread.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moment {
+struct ThreadInstant {
     time_ns: u64,
     cpu: u16,
 }
@@ -43,9 +43,9 @@ impl Asked {
 pub(super) struct Reader {
     /// The socket that woke it; 0 if something else did.
     socket: u64,
-    who: Who,
-    wake: Option<Moment>,
-    run: Option<Moment>,
+    who: ThreadRef,
+    wake: Option<ThreadInstant>,
+    run: Option<ThreadInstant>,
     /// Instant at which its last read, of any socket, returned.
     read_ns: u64,
     /// True if the socket of the current read woke it.
@@ -65,7 +65,7 @@ pub(super) struct Readers {
 impl Readers {
     /// Processes a `task.wake` or `task.run`. Returns the number of threads evicted for it.
     pub fn push(&mut self, event: &Event) -> u64 {
-        let moment = Some(Moment { time_ns: event.time_ns, cpu: event.cpu });
+        let moment = Some(ThreadInstant { time_ns: event.time_ns, cpu: event.cpu });
         let mut forgotten = 0;
         if event.hop == Hop::TaskWake {
             if self.threads.len() >= MAX_READERS && !self.threads.contains_key(&event.tid) {
@@ -77,7 +77,7 @@ impl Readers {
                 }
                 forgotten = (before - self.threads.len()) as u64;
             }
-            let who = Who { tgid: event.tgid, tid: event.tid };
+            let who = ThreadRef { tgid: event.tgid, tid: event.tid };
             let reader = Reader { socket: event.socket, who, wake: moment, ..Reader::default() };
             self.threads.insert(event.tid, reader);
         } else if let Some(reader) = self.threads.get_mut(&event.tid)
@@ -122,7 +122,7 @@ impl Reader {
     /// between. A reader awake at the arrival has none: it was busy and not waiting for a CPU. A reader woken
     /// earlier for another reason, but without a CPU yet, has `task.run` alone. A later wake-up for another
     /// reason is unrelated to these data.
-    pub fn stamp(&self, piece: &mut Piece, read_ns: u64) {
+    pub fn set_wake_up(&self, piece: &mut Piece, read_ns: u64) {
         if piece.has(Hop::TaskWake) || piece.has(Hop::TaskRun) {
             return;
         }
@@ -141,13 +141,13 @@ impl Reader {
             return;
         }
         let (who, at_return, ids) = (self.who, false, Ids::default());
-        let mark = |hop, at: Moment| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who, at_return, ids };
+        let mark = |hop, at: ThreadInstant| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who, at_return, ids };
         if was_asleep {
-            piece.stamp(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
+            piece.set_hop_time(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
         }
         let since_ns = wake.time_ns.max(ready);
         if let Some(run) = self.run.filter(|run| run.time_ns >= since_ns && run.time_ns <= read_ns) {
-            piece.stamp(&mark(Hop::TaskRun, run), Hop::TcpRetransmit);
+            piece.set_hop_time(&mark(Hop::TaskRun, run), Hop::TcpRetransmit);
             let was_busy = self.read_ns >= run.time_ns && self.read_ns <= read_ns;
             piece.presence = if was_busy { Presence::Busy } else { Presence::Unsaid };
         }

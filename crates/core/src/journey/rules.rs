@@ -8,10 +8,10 @@ use crate::hop::{Hop, HopSet};
 /// The coverage as precomputed answers to the queries of every event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    tcp: Way,
-    udp: Way,
+    tcp: ProtocolRules,
+    udp: ProtocolRules,
     /// ICMP and others, which have no socket hop.
-    packet: Way,
+    packet: ProtocolRules,
     pub has_dev_done: bool,
     pub has_app_send: bool,
     pub tells_resends: bool,
@@ -19,7 +19,7 @@ pub(super) struct Rules {
 
 /// The rules of one protocol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct ProtocolRules {
     /// The served hop that ends a journey at the receiver.
     pub rx_top: Option<Hop>,
     /// True if that hop is at the end, and not somewhere on the path.
@@ -54,7 +54,7 @@ impl Rules {
         let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
         let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
         Rules {
-            tcp: Way {
+            tcp: ProtocolRules {
                 rx_top: served(&[Hop::AppRecv, Hop::AppCopy, Hop::TcpRecv]).or(served(&rx)),
                 shows_end: reads,
                 blind_after: blind(&[Hop::TcpRecv, Hop::SockReady]),
@@ -65,7 +65,7 @@ impl Rules {
                 tx_end_only,
                 rx_end_only,
             },
-            udp: Way {
+            udp: ProtocolRules {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
                 shows_end: coverage.contains(Hop::AppRecv),
                 // The event of a ready socket does not identify its datagram; only datagrams with an arrival at
@@ -78,7 +78,7 @@ impl Rules {
                 tx_end_only,
                 rx_end_only,
             },
-            packet: Way {
+            packet: ProtocolRules {
                 rx_top: served(&rx),
                 shows_end: true,
                 blind_after: None,
@@ -94,7 +94,7 @@ impl Rules {
         }
     }
 
-    pub fn of(&self, proto: Proto) -> &Way {
+    pub fn of(&self, proto: Proto) -> &ProtocolRules {
         match proto {
             Proto::TCP => &self.tcp,
             Proto::UDP => &self.udp,

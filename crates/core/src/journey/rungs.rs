@@ -6,14 +6,14 @@ use serde::Serialize;
 
 /// A process and one of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct Who {
+pub struct ThreadRef {
     /// Process; 0 if unknown.
     pub tgid: u32,
     /// Thread; 0 if unknown.
     pub tid: u32,
 }
 
-impl Who {
+impl ThreadRef {
     /// True without a process and a thread.
     pub const fn is_none(self) -> bool {
         self.tgid == 0 && self.tid == 0

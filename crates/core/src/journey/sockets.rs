@@ -3,9 +3,9 @@
 //! A read of a datagram has the socket and the length, not the packet. Datagrams are read in the order of their
 //! arrival at the socket, so a queue per socket identifies the datagram, and the length verifies it.
 
-use super::desk::StreamRef;
 use super::losses::Losses;
 use super::piece::Mark;
+use super::state::StreamRef;
 use crate::event::Event;
 use crate::flow::FlowId;
 use crate::hash::Map;

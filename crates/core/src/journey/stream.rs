@@ -1,10 +1,10 @@
 //! A stream: one direction of a connection, or of the datagrams between two addresses.
 
-use super::desk::{Desk, Ends, Half, StreamRef, TRAIL_NS, Why};
 use super::journey::Journey;
 use super::piece::{Mark, Piece, State};
 use super::pieces::Pieces;
 use super::rungs::bit;
+use super::state::{CloseReason, CorrelatorState, Ends, Half, StreamRef, TRAIL_NS};
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop};
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Accepts or rejects an event at `hop` of `flow`, and updates the true end's flow.
-    pub fn admit(&mut self, flow: FlowId, hop: Hop, desk: &Desk) -> Admitted {
+    pub fn admit(&mut self, flow: FlowId, hop: Hop, desk: &CorrelatorState) -> Admitted {
         let way = desk.rules.of(self.ends.proto);
         let (half, end_only, side) = match hop.direction() {
             Direction::Rx => (&mut self.ends.rx, way.rx_end_only, super::piece::RX),
@@ -102,7 +102,7 @@ impl Stream {
     }
 
     /// Schedules a visit unless an earlier one is due.
-    pub fn want_visit(&mut self, at_ns: u64, desk: &mut Desk) {
+    pub fn want_visit(&mut self, at_ns: u64, desk: &mut CorrelatorState) {
         if at_ns < self.visit_at {
             self.visit_at = at_ns;
             desk.visit_at(at_ns, self.me);
@@ -110,10 +110,16 @@ impl Stream {
     }
 
     /// Stamps the piece at `index` and closes it if that was its last event.
-    pub fn touch(&mut self, index: usize, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
+    pub fn record_hop(
+        &mut self,
+        index: usize,
+        mark: &Mark,
+        desk: &mut CorrelatorState,
+        done: &mut Vec<Journey>,
+    ) {
         let counted_at = desk.rules.of(self.ends.proto).counted_at;
         let Some(piece) = self.pieces.get_mut(index) else { return };
-        piece.stamp(mark, counted_at);
+        piece.set_hop_time(mark, counted_at);
         let at = desk.settle(&self.ends, piece, mark.hop, mark.time_ns, done);
         if piece.is_gone() {
             self.pieces.count_gone();
@@ -128,18 +134,18 @@ impl Stream {
         start: u64,
         mark: &Mark,
         fits: impl Fn(&Piece) -> bool,
-        desk: &mut Desk,
+        desk: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
         if let Some(index) = self.pieces.starting_at(start)
             && self.pieces.get(index).is_some_and(|p| !p.is_gone() && fits(p))
         {
-            self.touch(index, mark, desk, done);
+            self.record_hop(index, mark, desk, done);
         }
     }
 
     /// Inserts a new piece at `index`.
-    pub fn add(&mut self, index: usize, piece: Piece, desk: &mut Desk) {
+    pub fn add(&mut self, index: usize, piece: Piece, desk: &mut CorrelatorState) {
         let due = piece.first_ns.saturating_add(desk.limits.max_age_ns);
         self.age_at = self.age_at.min(due);
         self.pieces.insert(index, piece);
@@ -158,7 +164,7 @@ impl Stream {
     }
 
     /// Closes all due pieces: those at the end of their lingering time, and those that are too old.
-    pub fn visit(&mut self, at_ns: u64, desk: &mut Desk, done: &mut Vec<Journey>) {
+    pub fn visit(&mut self, at_ns: u64, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
         if at_ns != self.visit_at {
             return; // an earlier request, replaced by a sooner one
         }
@@ -184,7 +190,7 @@ impl Stream {
             }
             let due = piece.first_ns.saturating_add(max_age_ns);
             if ages && piece.state == State::Open && due <= now_ns {
-                desk.close(&self.ends, piece, Why::Aged, done);
+                desk.close(&self.ends, piece, CloseReason::Aged, done);
             }
             if piece.is_gone() {
                 self.pieces.count_gone();
@@ -206,8 +212,8 @@ impl Stream {
     pub fn close_where(
         &mut self,
         which: impl Fn(&Piece) -> bool,
-        why: Why,
-        desk: &mut Desk,
+        why: CloseReason,
+        desk: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
         for index in 0..self.pieces.len() {
@@ -223,7 +229,7 @@ impl Stream {
                 }
                 _ => why,
             };
-            if why == Why::Evicted && piece.is_only_promised() {
+            if why == CloseReason::Evicted && piece.is_only_promised() {
                 let from =
                     if self.unsent.is_empty() { piece.start } else { self.unsent.start.min(piece.start) };
                 self.unsent = from..self.unsent.end.max(piece.end);
@@ -243,7 +249,7 @@ impl Stream {
     }
 
     /// Closes all pieces and resets the position of the stream.
-    pub fn reset(&mut self, why: Why, desk: &mut Desk, done: &mut Vec<Journey>) {
+    pub fn reset(&mut self, why: CloseReason, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
         self.close_where(|_| true, why, desk, done);
         self.pieces.clear();
         self.position = None;
@@ -257,7 +263,7 @@ impl Stream {
 
     /// Lets pieces below the reader's position linger a moment: the `recv` of another thread may still be
     /// reported.
-    pub fn pass_below(&mut self, at: u64, time_ns: u64, desk: &mut Desk) {
+    pub fn pass_below(&mut self, at: u64, time_ns: u64, desk: &mut CorrelatorState) {
         if at <= self.floor {
             return;
         }

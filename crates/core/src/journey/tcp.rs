@@ -5,12 +5,12 @@
 //! stretch: the stream restarts there.
 
 use super::copies::{CopyDrop, Resend};
-use super::desk::{Desk, Why};
 use super::journey::Journey;
 use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece, RX};
 use super::readers::Reader;
 use super::rungs::bit;
+use super::state::{CloseReason, CorrelatorState};
 use super::stream::Stream;
 use crate::hop::Hop;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl Stream {
     }
 
     /// Unwraps a number without moving the stream.
-    pub fn known_place(&self, seq: u32) -> Option<u64> {
+    pub fn position_of(&self, seq: u32) -> Option<u64> {
         match self.place(seq) {
             Place::At(at) => Some(at),
             _ => None,
@@ -44,7 +44,7 @@ impl Stream {
     }
 
     /// Unwraps a number and moves the stream there; a jump restarts it.
-    pub fn move_to(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) -> u64 {
+    pub fn move_to(&mut self, seq: u32, desk: &mut CorrelatorState, done: &mut Vec<Journey>) -> u64 {
         // Room below the first number, for bytes in flight at the beginning of the capture.
         let fresh = (1_u64 << 32) + u64::from(seq);
         match self.place(seq) {
@@ -58,7 +58,7 @@ impl Stream {
             }
             Place::TooFar => {
                 desk.counters.resets += 1;
-                self.reset(Why::Reset, desk, done);
+                self.reset(CloseReason::Reset, desk, done);
                 self.position = Some(fresh);
                 fresh
             }
@@ -66,20 +66,20 @@ impl Stream {
     }
 
     /// A SYN at a packet hop; `seq` is the first byte of the connection.
-    pub fn open_connection(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) {
+    pub fn open_connection(&mut self, seq: u32, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
         if self.first_seq == Some(seq) {
             return; // the same SYN at another hop, or a retransmission
         }
         // Fast open: the send was reported first, and the connection has no other event.
         let declared =
             |at: u64| self.floor <= at && self.pieces.iter().all(|p| p.start >= at && p.is_only_promised());
-        if self.first_seq.is_none() && !self.pieces.is_empty() && self.known_place(seq).is_some_and(declared) {
+        if self.first_seq.is_none() && !self.pieces.is_empty() && self.position_of(seq).is_some_and(declared) {
             self.first_seq = Some(seq);
             return;
         }
         if self.position.is_some() {
             desk.counters.resets += 1;
-            self.reset(Why::Reset, desk, done);
+            self.reset(CloseReason::Reset, desk, done);
         }
         self.first_seq = Some(seq);
         self.position = Some((1 << 32) + u64::from(seq));
@@ -93,7 +93,7 @@ impl Stream {
         to: u64,
         mark: &Mark,
         reader: Option<&Reader>,
-        desk: &mut Desk,
+        desk: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) -> u64 {
         let mut index = self.pieces.first_ending_after(from);
@@ -109,7 +109,7 @@ impl Stream {
                     } else {
                         self.cut(index, to, desk);
                         self.meet_reader(index, mark, reader);
-                        self.touch(index, mark, desk, done);
+                        self.record_hop(index, mark, desk, done);
                     }
                     index += 1;
                 }
@@ -120,7 +120,7 @@ impl Stream {
                     at = end;
                     if start < end {
                         self.add(index, Piece::new(start, end, mark.time_ns), desk);
-                        self.touch(index, mark, desk, done);
+                        self.record_hop(index, mark, desk, done);
                         index += 1;
                     }
                 }
@@ -130,7 +130,7 @@ impl Stream {
     }
 
     /// Cuts the piece at `index` at `at` if that is inside it.
-    fn cut(&mut self, index: usize, at: u64, desk: &mut Desk) -> bool {
+    fn cut(&mut self, index: usize, at: u64, desk: &mut CorrelatorState) -> bool {
         let Some(piece) = self.pieces.get(index) else { return false };
         if at <= piece.start || at >= piece.end {
             return false;
@@ -146,12 +146,18 @@ impl Stream {
             && !piece.has(Hop::AppCopy)
             && !piece.has(mark.hop)
         {
-            reader.stamp(piece, mark.time_ns);
+            reader.set_wake_up(piece, mark.time_ns);
         }
     }
 
     /// The socket notified its reader of all data below `to`.
-    pub fn announce_ready(&mut self, to: u64, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
+    pub fn announce_ready(
+        &mut self,
+        to: u64,
+        mark: &Mark,
+        desk: &mut CorrelatorState,
+        done: &mut Vec<Journey>,
+    ) {
         let from = self.ready.max(self.floor);
         if to <= from {
             return;
@@ -164,7 +170,7 @@ impl Stream {
         {
             if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
                 self.cut(index, to, desk);
-                self.touch(index, mark, desk, done);
+                self.record_hop(index, mark, desk, done);
             }
             index += 1;
         }
@@ -184,7 +190,7 @@ impl Stream {
     }
 
     /// A `send` has returned, and `to` is the end of the accepted bytes: those declared beyond will not follow.
-    pub fn take_back_promise(&mut self, to: u64, mark: &Mark, desk: &mut Desk) {
+    pub fn take_back_promise(&mut self, to: u64, mark: &Mark, desk: &mut CorrelatorState) {
         let from = self.pieces.first_ending_after(to);
         let mut at = from + usize::from(self.cut(from, to, desk));
         // Usually there is nothing to do; check before any move.
@@ -203,7 +209,7 @@ impl Stream {
     }
 
     /// `tcp.retransmit`: the kernel sent `[from, to)` again.
-    pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, desk: &mut Desk) {
+    pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, desk: &mut CorrelatorState) {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
         while let Some(piece) = self.pieces.get(index)
@@ -212,7 +218,7 @@ impl Stream {
             if !piece.is_gone() {
                 self.cut(index, to, desk);
                 if let Some(piece) = self.pieces.get_mut(index) {
-                    piece.tell_resent(kind, time_ns);
+                    piece.mark_retransmitted(kind, time_ns);
                 }
             }
             index += 1;
@@ -236,7 +242,7 @@ impl Stream {
         at_sender: bool,
         drop: CopyDrop,
         ids: Ids,
-        desk: &mut Desk,
+        desk: &mut CorrelatorState,
     ) {
         let Range { start: from, end: to } = range;
         let mut index = self.pieces.first_ending_after(from);

@@ -5,10 +5,10 @@
 //! ambiguous. A super-packet is a run of datagrams at one hop. A datagram to a group has one sender's half and
 //! a journey for each receiver.
 
-use super::desk::Desk;
 use super::journey::Journey;
 use super::piece::{Mark, Piece, RX, State, TX};
-use super::rungs::{Who, bit, bits};
+use super::rungs::{ThreadRef, bit, bits};
+use super::state::CorrelatorState;
 use super::stream::Stream;
 use crate::event::{Event, EventFlags};
 use crate::flow::{FlowId, Proto};
@@ -82,24 +82,24 @@ impl Stream {
         &mut self,
         event: &Event,
         mark: &Mark,
-        desk: &mut Desk,
+        desk: &mut CorrelatorState,
         done: &mut Vec<Journey>,
         starts: &mut Vec<u64>,
     ) {
         for one in segments(event) {
             let Some(index) = self.find_or_make(&one, desk) else { continue };
             starts.extend(self.pieces.get(index).map(|p| p.start));
-            self.touch(index, mark, desk, done);
+            self.record_hop(index, mark, desk, done);
         }
     }
 
     /// The datagram of a packet, a new one if necessary; `None` if the packet only passes a hop a second time.
-    pub fn find_or_make(&mut self, event: &Event, desk: &mut Desk) -> Option<usize> {
+    pub fn find_or_make(&mut self, event: &Event, desk: &mut CorrelatorState) -> Option<usize> {
         let receives = event.hop.direction() == Direction::Rx;
         if receives && event.flags.contains(EventFlags::GROUP) {
             return Some(self.its_copy(event, desk));
         }
-        let (index, in_doubt) = match self.known(event, desk) {
+        let (index, in_doubt) = match self.find_seen(event, desk) {
             Some(found) => found,
             None if self.is_second_pass(event) => return None,
             None => match self.next_in_order(event) {
@@ -176,7 +176,7 @@ impl Stream {
 
     /// The datagram of this identification or buffer, and whether another is possible as well. Identifications
     /// repeat, those of super-packets at once, because a socket counts one per send and not one per segment.
-    fn known(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
+    fn find_seen(&self, event: &Event, desk: &CorrelatorState) -> Option<(usize, bool)> {
         let fits = |piece: &Piece| {
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < desk.limits.max_age_ns;
             fresh && Self::can_take(piece, event)
@@ -261,7 +261,7 @@ impl Stream {
         Some((found, true))
     }
 
-    fn new_datagram(&mut self, event: &Event, desk: &mut Desk) -> usize {
+    fn new_datagram(&mut self, event: &Event, desk: &mut CorrelatorState) -> usize {
         let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
         piece.skb = event.skb;
         piece.ip_id = event.ip_id;
@@ -273,7 +273,12 @@ impl Stream {
     }
 
     /// Appends a datagram under a new number.
-    fn append(&mut self, mut piece: Piece, keys: impl Iterator<Item = Key>, desk: &mut Desk) -> usize {
+    fn append(
+        &mut self,
+        mut piece: Piece,
+        keys: impl Iterator<Item = Key>,
+        desk: &mut CorrelatorState,
+    ) -> usize {
         self.udp.next += 1;
         piece.end = (self.udp.next << 32) + (piece.end - piece.start);
         piece.start = self.udp.next << 32;
@@ -295,7 +300,7 @@ impl Stream {
     }
 
     /// The journey of this receiver of a datagram to a group.
-    fn its_copy(&mut self, event: &Event, desk: &mut Desk) -> usize {
+    fn its_copy(&mut self, event: &Event, desk: &mut CorrelatorState) -> usize {
         let is_mine = |p: &Piece| {
             let named = p.ip_id == event.ip_id && (p.ip_id != 0 || p.skb == event.skb);
             p.rx_flow == event.flow && named && Self::has_length(p, event)
@@ -361,7 +366,7 @@ impl Stream {
     }
 
     /// Stores the last keys of one receiver's journey.
-    fn received(&mut self, index: usize, event: &Event, desk: &mut Desk) {
+    fn received(&mut self, index: usize, event: &Event, desk: &mut CorrelatorState) {
         let Some(piece) = self.pieces.get_mut(index) else { return };
         if event.hop == Hop::UdpRecv {
             piece.socket = event.socket;
@@ -379,7 +384,7 @@ impl Stream {
     }
 
     /// Reduces the sent datagram to the sender's half: one of its receivers has a journey of its own.
-    pub fn share(&mut self, origin: u64, time_ns: u64, desk: &mut Desk) {
+    pub fn share(&mut self, origin: u64, time_ns: u64, desk: &mut CorrelatorState) {
         let Some(origin) = self.pieces.starting_at(origin) else { return };
         if let Some(piece) = self.pieces.get_mut(origin).filter(|p| !p.shared && !p.is_gone()) {
             piece.shared = true;
@@ -391,7 +396,7 @@ impl Stream {
 
     /// The sent datagram of this arrival, and whether only its order shows that. One place accepts one copy of
     /// one datagram; without an identification, only soon after its departure.
-    fn origin_of(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
+    fn origin_of(&self, event: &Event, desk: &CorrelatorState) -> Option<(usize, bool)> {
         let soon_ns = if event.ip_id == 0 { NAMELESS_NS } else { desk.limits.max_age_ns };
         let has_come = |p: &Piece| {
             let mut copies = self.udp.copies.get(&p.start).into_iter().flatten();
@@ -420,11 +425,11 @@ impl Stream {
     }
 
     /// A journey of its own for one more receiver, which shares the events `below`.
-    fn fork(&mut self, index: usize, below: u32, event: &Event, desk: &mut Desk) -> usize {
+    fn fork(&mut self, index: usize, below: u32, event: &Event, desk: &mut CorrelatorState) -> usize {
         let Some(mut piece) = self.pieces.get(index).cloned() else { return index };
         piece.rungs.clear(!below);
         piece.state = State::Open;
-        piece.reader = Who::default();
+        piece.reader = ThreadRef::default();
         piece.drop = None;
         piece.shared = false;
         piece.rx_flow = event.flow;

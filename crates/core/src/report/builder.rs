@@ -5,11 +5,11 @@ use super::custom::Customs;
 use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
-use super::groups::{self, By, FlowEnds, Groups, Label};
+use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
 use super::kernel::KernelSums;
 use super::running::Receives;
 use super::throughput::Throughput;
-use super::untold::Untold;
+use super::unobserved::UnobservedHop;
 use super::{
     CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, Report,
     VerdictRow,
@@ -22,8 +22,8 @@ use crate::flow::{Flow, FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::{Journey, Verdict};
+use crate::netns_resolver::Places;
 use crate::node::{NodeInfo, Service};
-use crate::places::Places;
 use crate::sampled::Sampled;
 use crate::stats::layers::Layers;
 use crate::stats::running::Window;
@@ -118,10 +118,10 @@ pub struct ReportBuilder {
     nodes: Vec<((u16, Option<u32>), HopSums)>,
     /// Sums of further namespaces.
     elsewhere: HopSums,
-    known: Map<(u16, FlowId), Flow>,
+    flows_seen: Map<(u16, FlowId), Flow>,
     places: Vec<Places>,
     flows: Groups,
-    groups: Option<(By, Option<Groups>)>,
+    groups: Option<(GroupBy, Option<Groups>)>,
     layers: Option<Layers>,
     receives: Option<Receives>,
     customs: Customs,
@@ -156,9 +156,9 @@ impl ReportBuilder {
             sampled: Vec::new(),
             nodes: Vec::new(),
             elsewhere: HopSums::new(),
-            known: Map::default(),
+            flows_seen: Map::default(),
             places: Vec::new(),
-            flows: Groups::new(By::Flow),
+            flows: Groups::new(GroupBy::Flow),
             groups: None,
             layers: None,
             receives: None,
@@ -200,9 +200,9 @@ impl ReportBuilder {
 
     /// Groups the journeys.
     #[must_use]
-    pub fn by(mut self, by: By) -> Self {
+    pub fn by(mut self, by: GroupBy) -> Self {
         // Flows are counted anyway.
-        self.groups = Some((by, (by != By::Flow).then(|| Groups::new(by))));
+        self.groups = Some((by, (by != GroupBy::Flow).then(|| Groups::new(by))));
         self
     }
 
@@ -228,8 +228,8 @@ impl ReportBuilder {
     /// Counts the events and losses of a batch of one of several recordings, with times on the time line of the first.
     pub fn batch_of(&mut self, node: u16, batch: &Batch) -> &mut Self {
         for flow in &batch.flows {
-            if self.known.len() < MAX_FLOWS {
-                self.known.insert((node, flow.id), *flow);
+            if self.flows_seen.len() < MAX_FLOWS {
+                self.flows_seen.insert((node, flow.id), *flow);
             }
         }
         if let Some(receives) = &mut self.receives {
@@ -248,7 +248,7 @@ impl ReportBuilder {
         }
         for sample in &batch.tcp {
             self.all.of(Hop::TcpState).rate.count(0);
-            let netns = self.known.get(&(node, sample.flow)).map(|flow| flow.netns);
+            let netns = self.flows_seen.get(&(node, sample.flow)).map(|flow| flow.netns);
             self.place((node, netns)).of(Hop::TcpState).rate.count(0);
             if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
                 rates[Hop::TcpState as usize].count(0);
@@ -281,8 +281,8 @@ impl ReportBuilder {
         if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
             rates[event.hop as usize].count(bytes);
         }
-        self.estimates.event(node, event, |flow| self.known.get(&(node, flow)));
-        let known = &self.known;
+        self.estimates.event(node, event, |flow| self.flows_seen.get(&(node, flow)));
+        let known = &self.flows_seen;
         let places = self.places.get_mut(usize::from(node));
         let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
         self.place((node, netns)).of(event.hop).rate.count(bytes);
@@ -291,7 +291,7 @@ impl ReportBuilder {
         }
         if let Some(receives) = &mut self.receives {
             let place = || netns.map(|netns| place(&self.infos, node, netns));
-            receives.event(node, event, self.known.get(&(node, event.flow)), place);
+            receives.event(node, event, self.flows_seen.get(&(node, event.flow)), place);
         }
     }
 
@@ -336,7 +336,7 @@ impl ReportBuilder {
                     Direction::Tx => (journey.tx_node, journey.tx_flow),
                     _ => (journey.rx_node, journey.rx_flow),
                 };
-                let netns = self.known.get(&(node, flow)).map(|flow| flow.netns);
+                let netns = self.flows_seen.get(&(node, flow)).map(|flow| flow.netns);
                 self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);
             }
         }
@@ -428,7 +428,7 @@ impl ReportBuilder {
             groups,
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
-            synthesis: self.kernel.finish(self.top, |node, flow| match self.known.get(&(node, flow)) {
+            synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {
                 Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
                 None => format!("{flow}"),
             }),
@@ -438,7 +438,11 @@ impl ReportBuilder {
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
-            untold: if self.kinds.contains_key(&Proto::UDP) { Untold::of(&self.infos) } else { Vec::new() },
+            untold: if self.kinds.contains_key(&Proto::UDP) {
+                UnobservedHop::of(&self.infos)
+            } else {
+                Vec::new()
+            },
             denominator,
         }
     }

@@ -62,7 +62,7 @@ pub struct PointRow {
     /// The CPU.
     pub cpu: u16,
     /// Its values with their names.
-    pub told: String,
+    pub text: String,
 }
 
 /// A value over time. Slices have a length of a power of two nanoseconds, which grows with time.
@@ -138,7 +138,7 @@ impl Customs {
             }
         }
         if probe.mark == Mark::Point && sum.points.len() < POINTS {
-            sum.points.push(PointRow { time_ns: hit.time_ns, cpu: hit.cpu, told: probe.told(hit) });
+            sum.points.push(PointRow { time_ns: hit.time_ns, cpu: hit.cpu, text: probe.text(hit) });
         }
     }
 
@@ -208,7 +208,7 @@ pub(super) fn write(
         }
         for point in row.points.iter().take(PRINTED) {
             let when = time(point.time_ns.saturating_sub(start_ns));
-            writeln!(out, "{}", fit(&format!("  +{} cpu {} {}", when.trim(), point.cpu, point.told), width))?;
+            writeln!(out, "{}", fit(&format!("  +{} cpu {} {}", when.trim(), point.cpu, point.text), width))?;
         }
         if row.probe.mark == Mark::Point && row.hits > PRINTED as u64 {
             writeln!(out, "  … and {} more", row.hits - PRINTED as u64)?;

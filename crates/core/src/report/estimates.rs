@@ -65,7 +65,7 @@ type Connection = (Proto, SocketAddr, SocketAddr);
 
 /// Recorded packets at one hop in one stretch.
 #[derive(Default)]
-struct Came {
+struct HopArrivals {
     connections: Map<Connection, (u64, u64)>,
     /// Packets and bytes of flows.
     chosen: (u64, u64),
@@ -78,7 +78,7 @@ struct Stretch {
     from_ns: u64,
     to_ns: Option<u64>,
     one_in: u32,
-    came: BTreeMap<Hop, Came>,
+    came: BTreeMap<Hop, HopArrivals>,
 }
 
 /// One recording.
@@ -185,7 +185,7 @@ impl Stretch {
 
     /// The estimates at each hop.
     fn rows(&self, host: &str, span: (u64, u64)) -> Vec<Estimate> {
-        let row = |(hop, came): (&Hop, &Came)| {
+        let row = |(hop, came): (&Hop, &HopArrivals)| {
             let n = f64::from(self.one_in);
             let error = |of: fn(&(u64, u64)) -> u64| {
                 let squares: f64 = came.connections.values().map(|sums| (of(sums) as f64).powi(2)).sum();
@@ -211,7 +211,7 @@ impl Stretch {
     }
 }
 
-impl Came {
+impl HopArrivals {
     fn count(&mut self, event: &Event, flow: Option<&Flow>) {
         let add = |sums: &mut (u64, u64)| {
             sums.0 += u64::from(event.segs.max(1));

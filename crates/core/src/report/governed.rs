@@ -113,7 +113,7 @@ mod tests {
             (Level::Full, 3_500_000_000),
             (Level::Rest, 5_000_000_000),
         ] {
-            stretches.change(0, "web-1", &level.told(at_ns, at_ns + 1, 0.03, 0.02));
+            stretches.change(0, "web-1", &level.change(at_ns, at_ns + 1, 0.03, 0.02));
         }
         let all = stretches.all();
         let spans: Vec<_> = all.stretches.iter().map(|s| (s.level, s.from_ns, s.to_ns)).collect();
@@ -138,7 +138,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut stretches = Stretches::default();
         for n in 0..5_000 {
-            stretches.change(0, "web-1", &Level::Rest.told(n, n, 1.0, 0.02));
+            stretches.change(0, "web-1", &Level::Rest.change(n, n, 1.0, 0.02));
         }
         let all = stretches.all();
         assert_eq!((all.stretches.len(), all.more), (MOST, 4_000));

@@ -8,7 +8,7 @@ use super::{LeftOut, as_text};
 use crate::blame::{Blame, Part};
 use crate::context::Context;
 use crate::flow::{Flow, FlowId, Proto, Task};
-use crate::journey::{Journey, Verdict, Who};
+use crate::journey::{Journey, ThreadRef, Verdict};
 use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
 use crate::stats::{Bucket, HopPairStats, Quantiles, per_second};
 use serde::Serialize;
@@ -20,7 +20,7 @@ const MOST: usize = 2048;
 /// Grouping key of journeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
+pub enum GroupBy {
     /// One direction of a connection, or of a pair of UDP sockets.
     Flow,
     /// A process, as sender and as reader.
@@ -45,7 +45,7 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupTable {
     /// Grouping key.
-    pub by: By,
+    pub by: GroupBy,
     /// The groups with the most bytes. Except for flows, each journey is in two of them: the sender's and the
     /// reader's.
     pub rows: Vec<GroupRow>,
@@ -255,12 +255,12 @@ impl Sum {
 /// Adds journeys up in groups. Memory is bounded.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
-    by: By,
+    by: GroupBy,
     sums: Heaviest<Key, Sum>,
 }
 
 impl Groups {
-    pub fn new(by: By) -> Self {
+    pub fn new(by: GroupBy) -> Self {
         Groups { by, sums: Heaviest::new(MOST) }
     }
 
@@ -280,7 +280,7 @@ impl Groups {
                 flow: context.rx_flow(journey),
             },
         ];
-        if self.by != By::Flow {
+        if self.by != GroupBy::Flow {
             for end in &ends {
                 self.count_end(journey, blame, end, context);
             }
@@ -322,7 +322,7 @@ impl Groups {
 struct End<'a> {
     role: Role,
     node: u16,
-    who: Option<Who>,
+    who: Option<ThreadRef>,
     flow: Option<&'a Flow>,
 }
 
@@ -336,13 +336,15 @@ impl End<'_> {
     }
 
     /// Its group, if known.
-    fn key(&self, by: By, task: Option<&Task>) -> Option<Key> {
+    fn key(&self, by: GroupBy, task: Option<&Task>) -> Option<Key> {
         let (node, role) = (self.node, self.role);
         match by {
-            By::Flow => None,
-            By::Process => self.who.filter(|who| who.tgid != 0).map(|who| Key::Process(node, who.tgid, role)),
-            By::Cgroup => task.map(|task| Key::Cgroup(node, task.cgroup, role)),
-            By::Node => self.flow.map(|flow| Key::Node(node, flow.netns, role)),
+            GroupBy::Flow => None,
+            GroupBy::Process => {
+                self.who.filter(|who| who.tgid != 0).map(|who| Key::Process(node, who.tgid, role))
+            }
+            GroupBy::Cgroup => task.map(|task| Key::Cgroup(node, task.cgroup, role)),
+            GroupBy::Node => self.flow.map(|flow| Key::Node(node, flow.netns, role)),
         }
     }
 
@@ -376,7 +378,7 @@ impl FlowEnds {
     }
 
     /// Processes and where they run: `curl@client → nginx@server`.
-    pub(super) fn way(&self) -> String {
+    pub(super) fn route(&self) -> String {
         let end = |node: &str, comm: &str| match (node.is_empty(), comm.is_empty()) {
             (true, true) => "?".to_owned(),
             (true, false) => comm.to_owned(),
@@ -406,7 +408,12 @@ impl FlowEnds {
 }
 
 /// The table of the counts.
-pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64, weight: Option<f64>) -> GroupTable {
+pub(super) fn table(
+    by: GroupBy,
+    ranking: &Ranking<Key, Sum>,
+    duration_ns: u64,
+    weight: Option<f64>,
+) -> GroupTable {
     let row = |row: &crate::stats::heaviest::Row<Key, Sum>| GroupRow {
         label: row.value.label.clone(),
         role: match row.key {
@@ -422,7 +429,7 @@ pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64, weigh
     GroupTable { by, rows, others: ranking.others, rest: ranking.rest.figures(duration_ns, weight) }
 }
 
-impl By {
+impl GroupBy {
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -434,7 +441,7 @@ impl By {
     }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for GroupBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

@@ -5,9 +5,9 @@ use super::builder::MAX_FLOWS;
 use super::figures::{bytes, count_in, fit, plural, time, wrap};
 use super::text::{QUANTILE, quantiles};
 use crate::flow::FlowId;
+use crate::histogram::{LONGEST_NS, bucket_upper_ns, cell, quantile};
 use crate::hop::Hop;
 use crate::stats::Quantiles;
-use crate::steps::{LONGEST_NS, cell, quantile, told};
 use crate::synthesis::{Sum, Synthesis};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -163,7 +163,7 @@ impl Pair {
             p90_ns: quantile(0.9),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
-            max_ns: self.cells.keys().last().map_or(0, |cell| told(*cell)),
+            max_ns: self.cells.keys().last().map_or(0, |cell| bucket_upper_ns(*cell)),
             n,
         };
         (n > 0).then(|| KernelPair { from, to, mean_ns: self.sum_ns as f64 / n as f64, times })

@@ -15,7 +15,7 @@ mod kernel;
 mod running;
 mod text;
 mod throughput;
-mod untold;
+mod unobserved;
 
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
@@ -23,12 +23,12 @@ pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use drops::{Drops, ReasonRow};
 pub use estimates::Estimate;
 pub use governed::{Governed, GovernedStretch};
-pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
+pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
 pub use throughput::{Border, ProtocolThroughput, Throughput};
-pub use untold::Untold;
+pub use unobserved::UnobservedHop;
 
 use crate::batch::LossCause;
 use crate::flow::Proto;
@@ -96,7 +96,7 @@ pub struct Report {
     pub missing: Vec<MissingHop>,
     /// Information on datagrams that the available hops do not give, and the hop that would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub untold: Vec<Untold>,
+    pub untold: Vec<UnobservedHop>,
     /// The basis of the latencies.
     pub denominator: Denominator,
 }

@@ -68,7 +68,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
     let several = report.untold.windows(2).any(|two| two[0].host != two[1].host);
-    super::untold::write(out, &report.untold, several, width)?;
+    super::unobserved::write(out, &report.untold, several, width)?;
     write_missing(out, report, width)
 }
 
@@ -256,7 +256,7 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
         bytes(row.bytes),
         count(row.resent)
     )?;
-    writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.way()), width))
+    writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.route()), width))
 }
 
 fn write_losses(out: &mut String, report: &Report) -> fmt::Result {

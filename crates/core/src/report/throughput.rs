@@ -71,7 +71,7 @@ pub struct Border {
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
     pub empty: u64,
     /// Excluded: peeking reads, and fragments after the first.
-    pub beside: u64,
+    pub not_counted: u64,
     /// Sizes of the units, bytes.
     pub sizes: Vec<Bucket>,
     /// Length of a slice of time, nanoseconds.
@@ -120,7 +120,7 @@ impl Throughput {
             estimated: weight(hop) > 1.0,
             segments: units.segments,
             empty: units.empty,
-            beside: units.beside,
+            not_counted: units.not_counted,
             sizes: units
                 .sizes
                 .iter()
@@ -190,7 +190,7 @@ fn table(out: &mut String, protocol: &ProtocolThroughput) -> fmt::Result {
     let (empty, beside) = protocol
         .borders
         .iter()
-        .fold((0, 0), |(empty, beside), border| (empty.max(border.empty), beside + border.beside));
+        .fold((0, 0), |(empty, beside), border| (empty.max(border.empty), beside + border.not_counted));
     if empty > 0 {
         writeln!(out, "Beside these, without payload: up to {} at one hop.", count(empty))?;
     }

@@ -24,13 +24,13 @@ pub trait Weighed: Default {
 #[derive(Clone, Debug)]
 pub struct Heaviest<K, V> {
     most: usize,
-    kept: Map<K, Kept<V>>,
+    entries: Map<K, Entry<V>>,
     rest: V,
     let_go: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Kept<V> {
+struct Entry<V> {
     value: V,
     may_be_more: bool,
 }
@@ -60,26 +60,26 @@ pub struct Ranking<K, V> {
 impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
     /// Keeps at most `most` entries; at least 2.
     pub fn new(most: usize) -> Self {
-        Heaviest { most: most.max(2), kept: Map::default(), rest: V::default(), let_go: 0 }
+        Heaviest { most: most.max(2), entries: Map::default(), rest: V::default(), let_go: 0 }
     }
 
     /// The entry of this key, a new one if not stored.
     pub fn entry(&mut self, key: K) -> &mut V {
-        if self.kept.len() >= self.most && !self.kept.contains_key(&key) {
+        if self.entries.len() >= self.most && !self.entries.contains_key(&key) {
             self.let_lighter_half_go();
         }
         let may_be_more = self.let_go > 0;
-        &mut self.kept.entry(key).or_insert_with(|| Kept { value: V::default(), may_be_more }).value
+        &mut self.entries.entry(key).or_insert_with(|| Entry { value: V::default(), may_be_more }).value
     }
 
     fn let_lighter_half_go(&mut self) {
-        let mut weights: Vec<u64> = self.kept.values().map(|kept| kept.value.weight()).collect();
+        let mut weights: Vec<u64> = self.entries.values().map(|kept| kept.value.weight()).collect();
         let half = weights.len() / 2;
         let limit = *weights.select_nth_unstable(half).1;
         // Of equal weights, as many as needed in any order.
         let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
         let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
-        self.kept.retain(|_, kept| {
+        self.entries.retain(|_, kept| {
             let weight = kept.value.weight();
             let goes = weight < limit || weight == limit && equals > 0;
             if goes {
@@ -93,7 +93,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The stored entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.kept.iter().map(|(key, kept)| (key, &kept.value))
+        self.entries.iter().map(|(key, kept)| (key, &kept.value))
     }
 
     /// Sum of all evicted entries.
@@ -103,24 +103,24 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// Number of stored entries.
     pub fn len(&self) -> usize {
-        self.kept.len()
+        self.entries.len()
     }
 
     /// True without any count.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.entries.is_empty()
     }
 
     /// Number of entries so far; an evicted one that returned counts each time.
     pub fn seen(&self) -> u64 {
-        self.kept.len() as u64 + self.let_go
+        self.entries.len() as u64 + self.let_go
     }
 
     /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (key, theirs) in &other.kept {
+        for (key, theirs) in &other.entries {
             self.entry(key.clone()).merge(&theirs.value);
-            if let Some(kept) = self.kept.get_mut(key) {
+            if let Some(kept) = self.entries.get_mut(key) {
                 kept.may_be_more |= theirs.may_be_more;
             }
         }
@@ -130,8 +130,8 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The `top` heaviest, those of one weight in the order of their keys, and the rest.
     pub fn ranking(self, top: usize) -> Ranking<K, V> {
-        let row = |(key, Kept { value, may_be_more })| Row { key, value, may_be_more };
-        let mut rows: Vec<Row<K, V>> = self.kept.into_iter().map(row).collect();
+        let row = |(key, Entry { value, may_be_more })| Row { key, value, may_be_more };
+        let mut rows: Vec<Row<K, V>> = self.entries.into_iter().map(row).collect();
         rows.sort_by(|a, b| (Reverse(a.value.weight()), &a.key).cmp(&(Reverse(b.value.weight()), &b.key)));
         let (mut rest, mut others) = (self.rest, self.let_go);
         for row in rows.drain(top.min(rows.len())..) {
@@ -162,7 +162,7 @@ mod tests {
         for i in 0..1_000_000_u64 {
             *heaviest.entry(i) += 1;
             *heaviest.entry(u64::MAX - i % 10) += 100;
-            assert!(heaviest.kept.len() <= 1000);
+            assert!(heaviest.entries.len() <= 1000);
         }
         assert!(heaviest.seen() >= 1_000_010);
         let ranking = heaviest.ranking(10);

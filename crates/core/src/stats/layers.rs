@@ -37,7 +37,7 @@ pub struct Units {
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
     pub empty: u64,
     /// Excluded above: peeking reads, and fragments after the first, which represents the complete datagram.
-    pub beside: u64,
+    pub not_counted: u64,
     /// Number of units by the bits of their size: the largest of `sizes[n]` has at most 2ⁿ − 1 bytes.
     pub sizes: [u64; SIZES],
     /// The bytes over time.
@@ -54,7 +54,7 @@ struct Gaps {
 
 /// Neighbouring units of one flow at one hop, from the first to the last.
 #[derive(Clone, Copy, Debug)]
-struct Spell {
+struct Burst {
     first_ns: u64,
     last_ns: u64,
     units: u64,
@@ -70,7 +70,7 @@ impl Default for Units {
             largest_bytes: 0,
             segments: 0,
             empty: 0,
-            beside: 0,
+            not_counted: 0,
             sizes: [0; SIZES],
             strip: Strip::default(),
             gaps: Gaps::default(),
@@ -81,7 +81,7 @@ impl Default for Units {
 impl Units {
     fn count(&mut self, event: &Event) -> bool {
         if event.peeks() || event.flags.contains(EventFlags::FRAGMENT) {
-            self.beside += 1;
+            self.not_counted += 1;
             return false;
         }
         if event.len == 0 {
@@ -106,7 +106,7 @@ impl Units {
         self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
         self.segments += other.segments;
         self.empty += other.empty;
-        self.beside += other.beside;
+        self.not_counted += other.not_counted;
         self.sizes.iter_mut().zip(other.sizes).for_each(|(mine, theirs)| *mine += theirs);
         self.strip.merge(&other.strip);
         self.gaps.merge(other.gaps);
@@ -130,7 +130,7 @@ impl Gaps {
     }
 }
 
-impl Spell {
+impl Burst {
     fn gaps(self) -> Gaps {
         Gaps { n: self.units - 1, ns: self.last_ns - self.first_ns }
     }
@@ -141,7 +141,7 @@ impl Spell {
 pub struct Layers {
     borders: [[Option<Box<Units>>; PATH_HOPS]; PROTOS.len()],
     /// By recording, flow or socket, and hop.
-    spells: Map<(u16, u64, Hop), Spell>,
+    spells: Map<(u16, u64, Hop), Burst>,
     /// Events of other protocols.
     others: u64,
 }
@@ -166,7 +166,7 @@ impl Layers {
             self.end_spells();
         }
         let t = event.time_ns;
-        let new = Spell { first_ns: t, last_ns: t, units: 0, proto };
+        let new = Burst { first_ns: t, last_ns: t, units: 0, proto };
         let spell = self.spells.entry(whose).or_insert(new);
         (spell.first_ns, spell.last_ns) = (spell.first_ns.min(t), spell.last_ns.max(t));
         spell.units += 1;
@@ -183,7 +183,7 @@ impl Layers {
             if self.spells.len() >= MAX_SPELLS && !self.spells.contains_key(key) {
                 self.end_spells();
             }
-            let spell = self.spells.entry(*key).or_insert(Spell { units: 0, ..*theirs });
+            let spell = self.spells.entry(*key).or_insert(Burst { units: 0, ..*theirs });
             (spell.first_ns, spell.last_ns) =
                 (spell.first_ns.min(theirs.first_ns), spell.last_ns.max(theirs.last_ns));
             spell.units += theirs.units;

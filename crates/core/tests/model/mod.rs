@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Emits an event; a nanosecond or two later than requested if that time is taken.
-    pub fn tell(&mut self, mut event: Event, about: About) -> u64 {
+    pub fn emit(&mut self, mut event: Event, about: About) -> u64 {
         while self.at.contains_key(&event.time_ns) {
             event.time_ns += 1;
         }

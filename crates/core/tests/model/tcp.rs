@@ -102,7 +102,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     if opens {
         for hop in [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::IpIn] {
             let event = Event { tcp_flags: 2, ..line.event(hop, at_ns, 0, 0) };
-            at_ns = line.world.tell(event, About::Nothing) + 500;
+            at_ns = line.world.emit(event, About::Nothing) + 500;
         }
     }
     line.later(at_ns, Act::Write);
@@ -135,9 +135,9 @@ impl Line<'_> {
     }
 
     /// Emits an event of bytes at a hop and returns a slightly later time.
-    fn tell(&mut self, hop: Hop, at_ns: u64, from: u64, to: u64) -> u64 {
+    fn emit(&mut self, hop: Hop, at_ns: u64, from: u64, to: u64) -> u64 {
         let event = self.event(hop, at_ns, from, to);
-        self.world.tell(event, About::Bytes { stream: self.stream, from, to })
+        self.world.emit(event, About::Bytes { stream: self.stream, from, to })
             + self.world.random.within(1, 3000)
     }
 
@@ -150,7 +150,7 @@ impl Line<'_> {
             event.ip_id = first.ip_id;
         }
         let about = About::Bytes { stream: self.stream, from: first.from, to: last.to };
-        let at_ns = self.world.tell(event, about);
+        let at_ns = self.world.emit(event, about);
         self.world.passes.insert(at_ns, segments.to_vec());
         at_ns + self.world.random.within(1, 3000)
     }
@@ -186,7 +186,7 @@ impl Line<'_> {
             Act::Run => {
                 let tid = self.ends.reader_tid;
                 let event = Event { tid, tgid: tid, cpu: 1, ..Event::at(Hop::TaskRun, at_ns) };
-                let at_ns = self.world.tell(event, About::Nothing);
+                let at_ns = self.world.emit(event, About::Nothing);
                 let wait = self.world.random.within(1, 5000);
                 self.later(at_ns + wait, Act::Read);
             }
@@ -202,14 +202,14 @@ impl Line<'_> {
         };
         let takes = if self.world.random.chance(15) { self.world.random.within(1, len) } else { len };
         let from = self.written;
-        let mut at_ns = self.tell(Hop::TcpSend, at_ns, from, from + len);
+        let mut at_ns = self.emit(Hop::TcpSend, at_ns, from, from + len);
         // A long call declares the rest again, and sends in between.
         let mut taken = 0;
         while takes - taken > self.mss * 20 {
             taken += self.mss * 15;
             self.written = from + taken;
             at_ns = self.push_some(at_ns);
-            at_ns = self.tell(Hop::TcpSend, at_ns, from + taken, from + len);
+            at_ns = self.emit(Hop::TcpSend, at_ns, from + taken, from + len);
         }
         self.written = from + takes;
         if self.world.random.chance(70) {
@@ -217,7 +217,7 @@ impl Line<'_> {
         }
         let event = self.event(Hop::AppSend, at_ns, from, from + takes);
         let event = Event { flags: EventFlags::AT_RETURN, ..event };
-        let at_ns = self.world.tell(event, About::Bytes { stream: self.stream, from, to: from + takes });
+        let at_ns = self.world.emit(event, About::Bytes { stream: self.stream, from, to: from + takes });
         self.tx_busy_ns = self.tx_busy_ns.max(at_ns + 1);
         let wait = self.world.random.within(1, 60_000);
         self.later(at_ns + wait, Act::Push);
@@ -276,7 +276,7 @@ impl Line<'_> {
                 tgid: 0,
                 ..self.event(Hop::SkbDrop, at_ns, from, to)
             };
-            return self.world.tell(event, About::Bytes { stream: self.stream, from, to });
+            return self.world.emit(event, About::Bytes { stream: self.stream, from, to });
         }
         let step = if self.offloads { to - from } else { self.mss };
         let mut start = from;
@@ -329,7 +329,7 @@ impl Line<'_> {
         let at_ns = self.down(at_ns, from, to);
         let kind = self.world.random.within(1, 3) as u32;
         let event = Event { detail: kind, ..self.event(Hop::TcpRetransmit, at_ns, from, to) };
-        let told_ns = self.world.tell(event, About::Bytes { stream: self.stream, from, to });
+        let told_ns = self.world.emit(event, About::Bytes { stream: self.stream, from, to });
         let segment = Segment { from, to, pass: self.world.passes_made, ip_id: 0 };
         self.world.passes.insert(told_ns, vec![segment]);
         self.tx_busy_ns = told_ns + 1;
@@ -381,14 +381,14 @@ impl Line<'_> {
     fn ready(&mut self, at_ns: u64) -> u64 {
         let received = self.received;
         let event = self.event(Hop::SockReady, at_ns, received, received);
-        let mut at_ns = self.world.tell(event, About::Bytes { stream: self.stream, from: 0, to: received });
+        let mut at_ns = self.world.emit(event, About::Bytes { stream: self.stream, from: 0, to: received });
         self.grown.push((at_ns, received));
         if self.sleeps {
             self.sleeps = false;
             let tid = self.ends.reader_tid;
             let socket = self.ends.to.0 + 7000;
             let event = Event { tid, tgid: tid, socket, cpu: 1, ..Event::at(Hop::TaskWake, at_ns + 10) };
-            at_ns = self.world.tell(event, About::Nothing);
+            at_ns = self.world.emit(event, About::Nothing);
             let wait = self.world.random.within(100, 80_000);
             self.later(at_ns + wait, Act::Run);
         }
@@ -411,21 +411,21 @@ impl Line<'_> {
         let (from, to) = (self.copied, self.copied + len);
         let mut at_ns = at_ns;
         if self.world.random.chance(weather.peeked) {
-            at_ns = self.tell(Hop::AppCopy, at_ns, from, to);
+            at_ns = self.emit(Hop::AppCopy, at_ns, from, to);
             let event = self.event(Hop::AppRecv, at_ns, from, to);
             let event = Event { flags: EventFlags::PEEK, ..event };
-            at_ns = self.world.tell(event, About::Nothing) + 1;
+            at_ns = self.world.emit(event, About::Nothing) + 1;
         } else if self.world.random.chance(weather.spliced) {
             self.copied = to;
         } else {
             let half = from + len / 2;
             if half > from && self.world.random.chance(40) {
-                at_ns = self.tell(Hop::AppCopy, at_ns, from, half);
-                at_ns = self.tell(Hop::AppCopy, at_ns, half, to);
+                at_ns = self.emit(Hop::AppCopy, at_ns, from, half);
+                at_ns = self.emit(Hop::AppCopy, at_ns, half, to);
             } else {
-                at_ns = self.tell(Hop::AppCopy, at_ns, from, to);
+                at_ns = self.emit(Hop::AppCopy, at_ns, from, to);
             }
-            at_ns = self.tell(Hop::AppRecv, at_ns, from, to);
+            at_ns = self.emit(Hop::AppRecv, at_ns, from, to);
             self.copied = to;
         }
         let wait = self.world.random.within(1, 100_000);

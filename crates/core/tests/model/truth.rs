@@ -59,7 +59,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
     for copy in &journey.copies {
         let say = |what: &str| Err(format!("copy {copy:?} {what}: {journey:?}"));
         let pass_at = |time_ns: Option<u64>| time_ns.and_then(|at| world.pass_at(at, range.start));
-        let (mut mine, told) = (None, pass_at(copy.told_ns));
+        let (mut mine, told) = (None, pass_at(copy.retransmit_ns));
         for hop in copy.rungs.hops() {
             let time_ns = copy.rungs.time_ns(hop);
             let truth = time_ns.and_then(|at| world.event_at(at));
@@ -83,7 +83,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
             return say(&format!("is pass {pass:?}, told of {told:?}, after {before:?}"));
         }
         before = pass;
-        let reason = copy.told_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
+        let reason = copy.retransmit_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
         if reason.is_some_and(|reason| reason != copy.kind as u32) {
             return say("has another reason");
         }

@@ -61,7 +61,7 @@ fn send(
     for hop in [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit] {
         let who = if hop == Hop::IpOut { tid } else { 0 };
         let event = Event { hop, time_ns: at_ns, tid: who, tgid: who, ..packet };
-        at_ns = world.tell(event, About::Datagram(me)) + world.random.within(1, 2000);
+        at_ns = world.emit(event, About::Datagram(me)) + world.random.within(1, 2000);
     }
     let weather = world.weather;
     let mut which = me;
@@ -82,7 +82,7 @@ fn send(
         world.datagrams.pop();
     }
     let done = Event { hop: Hop::DevDone, time_ns: at_ns, ..packet };
-    at_ns = world.tell(done, About::Datagram(me)) + 100;
+    at_ns = world.emit(done, About::Datagram(me)) + 100;
     let returned = Event {
         ip_id: 0,
         skb: 0,
@@ -94,7 +94,7 @@ fn send(
         hop: Hop::AppSend,
         ..packet
     };
-    world.tell(returned, About::Datagram(me))
+    world.emit(returned, About::Datagram(me))
 }
 
 fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
@@ -122,7 +122,7 @@ fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
             };
             for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv] {
                 let event = Event { hop, time_ns: at_ns, ..packet };
-                at_ns = world.tell(event, About::Datagram(which)) + world.random.within(1, 1000);
+                at_ns = world.emit(event, About::Datagram(which)) + world.random.within(1, 1000);
             }
             let told = Event {
                 hop: Hop::SockReady,
@@ -134,13 +134,13 @@ fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
                 flow: FlowId::NONE,
                 ..packet
             };
-            at_ns = world.tell(told, About::Datagram(which)) + 10;
+            at_ns = world.emit(told, About::Datagram(which)) + 10;
             queue.push_back((which, len));
             if read_at_ns.is_none() {
                 let wake = Event { tid, tgid: tid, socket, cpu: 1, ..Event::at(Hop::TaskWake, at_ns) };
-                at_ns = world.tell(wake, About::Nothing) + world.random.within(10, 50_000);
+                at_ns = world.emit(wake, About::Nothing) + world.random.within(10, 50_000);
                 let run = Event { hop: Hop::TaskRun, time_ns: at_ns, ..wake };
-                read_at_ns = Some(world.tell(run, About::Nothing) + world.random.within(10, 5000));
+                read_at_ns = Some(world.emit(run, About::Nothing) + world.random.within(10, 5000));
             }
             now_ns = at_ns;
         } else if let Some(at_ns) = read_at_ns {
@@ -152,7 +152,7 @@ fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
             };
             let read =
                 Event { tid, tgid: tid, socket, len, proto: Proto::UDP, ..Event::at(Hop::AppRecv, at_ns) };
-            now_ns = world.tell(read, About::Datagram(which)) + 1;
+            now_ns = world.emit(read, About::Datagram(which)) + 1;
             read_at_ns = Some(now_ns + world.random.within(10, 60_000));
         } else {
             return;

@@ -22,8 +22,8 @@ fn ends(world: &mut World, v6: bool) -> (SocketAddr, SocketAddr, FlowId, FlowId)
 }
 
 /// Emits an event of a packet and returns a slightly later time.
-fn tell(world: &mut World, event: Event, about: About, at_ns: u64) -> u64 {
-    world.tell(Event { time_ns: at_ns, ..event }, about) + world.random.within(1, 1500)
+fn emit(world: &mut World, event: Event, about: About, at_ns: u64) -> u64 {
+    world.emit(Event { time_ns: at_ns, ..event }, about) + world.random.within(1, 1500)
 }
 
 fn packet(flow: FlowId, len: u32, ip_id: u16, skb: u32) -> Event {
@@ -41,18 +41,18 @@ fn new_datagram(world: &mut World, len: u32) -> usize {
 fn returned(world: &mut World, from: FlowId, len: u32, about: About, at_ns: u64) -> u64 {
     let tid = 500 + from.0 as u32;
     let event = Event { segs: 0, hop: Hop::AppSend, flags: EventFlags::AT_RETURN, ..packet(from, len, 0, 0) };
-    tell(world, Event { tid, tgid: tid, socket: from.0 + 7000, ..event }, about, at_ns)
+    emit(world, Event { tid, tgid: tid, socket: from.0 + 7000, ..event }, about, at_ns)
 }
 
 fn ready(world: &mut World, socket: u64, about: About, at_ns: u64) -> u64 {
     let event = Event { socket, hop: Hop::SockReady, segs: 0, cpu: 1, ..packet(FlowId::NONE, 0, 0, 0) };
-    tell(world, event, about, at_ns)
+    emit(world, event, about, at_ns)
 }
 
 fn read(world: &mut World, socket: u64, about: About, len: u32, at_ns: u64) -> u64 {
     let tid = 2000 + socket as u32;
     let event = Event { socket, hop: Hop::AppRecv, segs: 0, ..packet(FlowId::NONE, len, 0, 0) };
-    tell(world, Event { tid, tgid: tid, ..event }, about, at_ns)
+    emit(world, Event { tid, tgid: tid, ..event }, about, at_ns)
 }
 
 /// Sends of several datagrams in one: the device or the receiver may cut them, and the receiver may merge them.
@@ -82,7 +82,7 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
         let tid = 500 + from.0 as u32;
         for hop in TX[..if cut_by_device { 3 } else { 4 }].iter().copied() {
             let who = if hop == Hop::IpOut { tid } else { 0 };
-            at_ns = tell(world, Event { hop, tid: who, tgid: who, ..whole }, all, at_ns);
+            at_ns = emit(world, Event { hop, tid: who, tgid: who, ..whole }, all, at_ns);
         }
         let mut buffers = vec![skb; count as usize];
         if cut_by_device {
@@ -90,23 +90,23 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
                 buffers[i as usize] = world.buffer();
                 let one = packet(from, len_of(i), id_of(i), buffers[i as usize]);
                 let about = About::Datagram(first + i as usize);
-                at_ns = tell(world, Event { hop: Hop::DevXmit, ..one }, about, at_ns);
-                at_ns = tell(world, Event { hop: Hop::DevDone, ..one }, about, at_ns);
+                at_ns = emit(world, Event { hop: Hop::DevXmit, ..one }, about, at_ns);
+                at_ns = emit(world, Event { hop: Hop::DevDone, ..one }, about, at_ns);
             }
         } else {
-            at_ns = tell(world, Event { hop: Hop::DevDone, ..whole }, all, at_ns);
+            at_ns = emit(world, Event { hop: Hop::DevDone, ..whole }, all, at_ns);
         }
         // On one host no packet is lost in between: the same buffers leave the other device.
         let is_whole = !cut_by_device || merged && !v6;
         let came = Event { flow: to, cpu: 1, socket: 0, skb: buffers[0], ..whole };
         if is_whole {
             for hop in RX {
-                at_ns = tell(world, Event { hop, ..came }, all, at_ns);
+                at_ns = emit(world, Event { hop, ..came }, all, at_ns);
             }
         }
         let one = |i: u32| Event { cpu: 1, ..packet(to, len_of(i), id_of(i), buffers[i as usize]) };
         if is_whole && read_in_one {
-            at_ns = tell(world, Event { hop: Hop::UdpRecv, socket, ..came }, all, at_ns);
+            at_ns = emit(world, Event { hop: Hop::UdpRecv, socket, ..came }, all, at_ns);
             at_ns = ready(world, socket, all, at_ns);
             at_ns = returned(world, from, len, all, at_ns);
             at_ns = read(world, socket, all, len, at_ns);
@@ -120,10 +120,10 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
                 event.skb = world.buffer(); // it is segmented only here
             } else {
                 for hop in RX {
-                    at_ns = tell(world, Event { hop, ..event }, about, at_ns);
+                    at_ns = emit(world, Event { hop, ..event }, about, at_ns);
                 }
             }
-            at_ns = tell(world, Event { hop: Hop::UdpRecv, socket, ..event }, about, at_ns);
+            at_ns = emit(world, Event { hop: Hop::UdpRecv, socket, ..event }, about, at_ns);
             at_ns = ready(world, socket, about, at_ns);
             told.push((about, event.len));
         }
@@ -153,7 +153,7 @@ pub fn fragments(world: &mut World, start_ns: u64) {
         let skb = world.buffer();
         let whole = Event { socket: from.0 + 7000, ..packet(from, len, whole_id, skb) };
         for hop in TX[..2].iter().copied() {
-            at_ns = tell(world, Event { hop, ..whole }, about, at_ns);
+            at_ns = emit(world, Event { hop, ..whole }, about, at_ns);
         }
         let mut parts: Vec<Event> = Vec::new();
         let mut offset = 0;
@@ -171,7 +171,7 @@ pub fn fragments(world: &mut World, start_ns: u64) {
         }
         for part in &parts {
             for hop in [Hop::DevQueue, Hop::DevXmit, Hop::DevDone] {
-                at_ns = tell(world, Event { hop, ..*part }, about, at_ns);
+                at_ns = emit(world, Event { hop, ..*part }, about, at_ns);
             }
         }
         at_ns = returned(world, from, len, about, at_ns);
@@ -194,14 +194,14 @@ pub fn fragments(world: &mut World, start_ns: u64) {
             let doubled = !is_lost && world.random.chance(weather.duplicated);
             for _ in 0..=u64::from(doubled) {
                 for hop in RX[..2].iter().copied() {
-                    at_ns = tell(world, Event { hop, flow, cpu: 1, ..part }, about, at_ns);
+                    at_ns = emit(world, Event { hop, flow, cpu: 1, ..part }, about, at_ns);
                 }
             }
         }
         if !is_lost {
             let came = Event { flow: to, socket: 0, cpu: 1, ..whole };
-            at_ns = tell(world, Event { hop: Hop::IpIn, ..came }, about, at_ns);
-            at_ns = tell(world, Event { hop: Hop::UdpRecv, socket, ..came }, about, at_ns);
+            at_ns = emit(world, Event { hop: Hop::IpIn, ..came }, about, at_ns);
+            at_ns = emit(world, Event { hop: Hop::UdpRecv, socket, ..came }, about, at_ns);
             at_ns = ready(world, socket, about, at_ns);
             at_ns = read(world, socket, about, len, at_ns);
         }
@@ -226,7 +226,7 @@ pub fn group(world: &mut World, start_ns: u64) {
         let skb = world.buffer();
         let sent = Event { socket: from.0 + 7000, ..packet(from, len, if nameless { 0 } else { n + 1 }, skb) };
         for hop in TX.into_iter().chain([Hop::DevDone]) {
-            at_ns = tell(world, Event { hop, ..sent }, about, at_ns);
+            at_ns = emit(world, Event { hop, ..sent }, about, at_ns);
         }
         at_ns = returned(world, from, len, about, at_ns);
         let mut reached = 0;
@@ -237,11 +237,11 @@ pub fn group(world: &mut World, start_ns: u64) {
             }
             let came = Event { flow: *flow, socket: 0, cpu: 1, flags: EventFlags::GROUP, ..sent };
             for hop in RX {
-                at_ns = tell(world, Event { hop, ..came }, about, at_ns);
+                at_ns = emit(world, Event { hop, ..came }, about, at_ns);
             }
             for i in 0..*sockets {
                 let socket = 9000 + 10 * flow.0 + i;
-                at_ns = tell(world, Event { hop: Hop::UdpRecv, socket, ..came }, about, at_ns);
+                at_ns = emit(world, Event { hop: Hop::UdpRecv, socket, ..came }, about, at_ns);
                 at_ns = ready(world, socket, about, at_ns);
                 reads.push(socket);
                 reached += 1;

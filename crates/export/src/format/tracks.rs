@@ -59,7 +59,7 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
 /// The slice of a custom-probe hit: its values and process.
 pub fn probed(mark: &Mark, probed: &Probed) -> Slice {
     let Probed { hit, probe, ends, comm } = probed;
-    let mut args = vec![("point", probe.place()), ("values", probe.told(hit)), ("cpu", hit.cpu.to_string())];
+    let mut args = vec![("point", probe.place()), ("values", probe.text(hit)), ("cpu", hit.cpu.to_string())];
     if let Some((local, remote)) = ends {
         args.push(("local", local.to_string()));
         args.push(("remote", remote.to_string()));

@@ -8,8 +8,8 @@ use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::journey::Presence;
+use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
-use magscope_core::together::Piece;
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -148,7 +148,7 @@ impl Marks {
             out(places.mark(self.line.ns(rung.time_ns), rung.hop, what));
         }
         for copy in &journey.copies {
-            if let Some(told_ns) = copy.told_ns {
+            if let Some(told_ns) = copy.retransmit_ns {
                 let what = What::Hit(Hit {
                     about: about.clone(),
                     hop: Hop::TcpRetransmit,

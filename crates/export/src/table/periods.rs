@@ -12,9 +12,9 @@ use crate::output::{Export, Written};
 use crate::timeline::TimeLine;
 use magscope_core::context::Context;
 use magscope_core::journey::Latency;
+use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopPairStats;
-use magscope_core::together::Piece;
 use magscope_core::{Direction, Hop, Journey};
 use std::collections::BTreeMap;
 

@@ -3,10 +3,10 @@
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::{self, Piece};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::together::{self, Piece};
 use magscope_core::{Batch, EventFlags, Flow, Generator, GeneratorOptions, Hop, Task};
 use magscope_export::{Export, Output};
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ impl Recording {
         let alignment = Aligner::new(std::slice::from_ref(&self.info)).finish();
         let mut played = Played(self, 0);
         let mut visit = |piece: Piece<'_>| export.piece(&piece).expect("memory takes all");
-        together::walk(&mut [&mut played], &alignment, Limits::default(), Duration::ZERO, &mut visit)
+        merged_reader::walk(&mut [&mut played], &alignment, Limits::default(), Duration::ZERO, &mut visit)
             .expect("it is in memory");
         export.finish().expect("memory takes all");
     }

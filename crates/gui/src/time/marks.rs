@@ -111,7 +111,7 @@ pub fn hit_at<'h>(plot: &Plot, hits: &'h Hits, at: Pos2) -> Option<&'h HitPoint>
 pub fn hit_words(frame: &Frame, point: &HitPoint) -> String {
     let Some(probe) = frame.probe(point.probe) else { return String::new() };
     let mut words = format!("{}: {}", probe.name, probe.place());
-    let told = probe.asked.told(&point.hit);
+    let told = probe.asked.text(&point.hit);
     if !told.is_empty() {
         words = format!("{words}\n{told}");
     }

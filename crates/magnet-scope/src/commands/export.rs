@@ -20,7 +20,7 @@ use crate::{output, reporting};
 use anyhow::{Context, Result};
 use compress::Compression;
 use format::Format;
-use magscope_core::together::Piece;
+use magscope_core::merged_reader::Piece;
 use magscope_core::{Filter, Hop};
 use magscope_export::format::pcapng::WIRE;
 use magscope_export::{Chosen, Export, ExportError, Table, TimeLine, Written};

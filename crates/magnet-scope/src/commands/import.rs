@@ -10,7 +10,7 @@ use crate::output;
 use crate::signals::Stop;
 use anyhow::{Context, Result};
 use magscope_core::journey::Across;
-use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service, Several};
+use magscope_core::node::{Backend, Coverage, HopService, MergedHosts, NodeInfo, Service};
 use magscope_core::{Batch, Event, Hop};
 use magscope_export::format::importable::Importable;
 use magscope_export::format::magnet::Trace;
@@ -175,7 +175,7 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
 }
 
 /// Reports the clock bound of a log's hosts. If the log has none, the user may supply one.
-fn clocks(several: &mut Several, bound: Option<Duration>) {
+fn clocks(several: &mut MergedHosts, bound: Option<Duration>) {
     if let (Across::Apart | Across::OneClock, Some(bound)) = (several.across, bound) {
         let half_width_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         several.across = Across::Bounded { half_width_ns };

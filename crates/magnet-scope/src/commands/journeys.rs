@@ -13,11 +13,11 @@ use crate::recordings::Recordings;
 use crate::{output, reporting};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use magscope_core::beside::Beside;
+use magscope_core::annotations::Annotations;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::filter::Filter;
-use magscope_core::together::{Piece, Walked};
+use magscope_core::merged_reader::{Piece, ReadSummary};
 use magscope_core::{Journey, Verdict};
 use row::{Row, Way};
 use slowest::Slowest;
@@ -117,19 +117,19 @@ struct Collector<'a> {
     utc: &'a UtcMap,
     counts: Counts,
     slowest: Slowest,
-    beside: Beside,
+    beside: Annotations,
 }
 
 impl<'a> Collector<'a> {
     fn new(wanted: &'a Wanted, most: usize, utc: &'a UtcMap) -> Self {
-        let (slowest, beside) = (Slowest::new(most), Beside::default());
+        let (slowest, beside) = (Slowest::new(most), Annotations::default());
         Collector { wanted, utc, counts: Counts::default(), slowest, beside }
     }
 
     fn read(
         mut self,
-        walk: impl FnOnce(&mut dyn FnMut(Piece<'_>)) -> Result<Walked>,
-    ) -> Result<(Vec<Row>, Counts, Walked, u64)> {
+        walk: impl FnOnce(&mut dyn FnMut(Piece<'_>)) -> Result<ReadSummary>,
+    ) -> Result<(Vec<Row>, Counts, ReadSummary, u64)> {
         let walked = walk(&mut |piece| match piece {
             Piece::Batch(node, batch) => self.beside.take(node, batch),
             Piece::Journey(journey, _, known) => self.journey(journey, known),

@@ -16,7 +16,7 @@ use crate::{capture, namespaces, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
-use magscope_core::node::{NodeInfo, tell_apart_from};
+use magscope_core::node::{NodeInfo, make_name_unique};
 use magscope_core::source::{Progress, Source};
 use magscope_fleet::Host;
 use magscope_session::RecordOptions;
@@ -118,7 +118,7 @@ fn agents(args: &Args) -> Result<()> {
         if let Some(name) = host.asked_as() {
             name.clone_into(&mut info.host);
         }
-        tell_apart_from(&infos, &mut info);
+        make_name_unique(&infos, &mut info);
         let own = Directory::prepare(&below(all.path(), &info.host))?;
         output::note(&format!("recording {} into {}", info.host, own.path().display()));
         infos.push(info);

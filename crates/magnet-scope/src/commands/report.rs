@@ -7,7 +7,7 @@ use crate::values::window;
 use anyhow::Result;
 use clap::ValueEnum;
 use magscope_core::ReportBuilder;
-use magscope_core::report::By;
+use magscope_core::report::GroupBy;
 use magscope_core::stats::running::Window;
 
 /// Arguments of `report`.
@@ -80,7 +80,7 @@ impl Args {
     }
 }
 
-impl From<Group> for By {
+impl From<Group> for GroupBy {
     fn from(group: Group) -> Self {
         match group {
             Group::Flow => Self::Flow,

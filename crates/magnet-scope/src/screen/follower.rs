@@ -10,9 +10,9 @@ use anyhow::Result;
 use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::Live;
 use magscope_core::journey::Limits;
-use magscope_core::node::{NodeInfo, tell_apart, tell_apart_from};
+use magscope_core::merged_reader::{Piece, ReadSummary, Walker};
+use magscope_core::node::{NodeInfo, make_name_unique, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{Piece, Walked, Walker};
 use magscope_fleet::{Lobby, Ticker};
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
@@ -55,7 +55,7 @@ impl Followed {
 
     fn of(sources: Vec<Box<dyn Source>>, lobby: Option<Lobby>) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
-        tell_apart(&mut infos);
+        make_names_unique(&mut infos);
         let online = Online::new(&infos);
         Followed { sources, infos, online, lobby, keepers: Keepers::default() }
     }
@@ -116,7 +116,7 @@ impl Follower<'_> {
     pub fn step(&mut self, visit: &mut dyn FnMut(Came<'_>)) -> Result<Progress, SourceError> {
         while let Some(host) = self.lobby.and_then(Lobby::arrived) {
             let mut info = host.info().clone();
-            tell_apart_from(&self.infos, &mut info);
+            make_name_unique(&self.infos, &mut info);
             let source = self.keepers.hold(&info, Box::new(host))?;
             let info = self.walker.join(source);
             visit(Came::Host(&info));
@@ -136,7 +136,7 @@ impl Follower<'_> {
     }
 
     /// Results so far.
-    pub fn walked(&self) -> Walked {
+    pub fn walked(&self) -> ReadSummary {
         self.walker.walked()
     }
 
@@ -188,7 +188,7 @@ impl Follower<'_> {
     pub fn clocks(&mut self) -> Vec<ClockPair> {
         let (infos, bounds) = (&self.infos, &mut self.bounds);
         self.online.look(|all| {
-            let couples = all.told().into_iter();
+            let couples = all.reported_pairs().into_iter();
             couples.map(|pair| clock_pair(all, infos, pair, bounds.entry(pair).or_default())).collect()
         })
     }

@@ -9,8 +9,8 @@ use crate::signals::Stop;
 use anyhow::{Result, bail};
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::Walker;
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::Walker;
 use magscope_sensor::Sensor;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use magscope_core::compare::{Run, Side, common_hops, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_core::together::Piece;
+use magscope_core::merged_reader::Piece;
 use magscope_gui::{Compared, Job, Spreads};
 use std::cell::Cell;
 use std::path::PathBuf;

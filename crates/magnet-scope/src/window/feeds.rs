@@ -129,8 +129,8 @@ pub mod tests {
     use crate::recordings::Recordings;
     use crate::window::Files;
     use magscope_core::journey::Limits;
+    use magscope_core::merged_reader::Piece;
     use magscope_core::source::{Progress, Source};
-    use magscope_core::together::Piece;
     use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Journey};
     use magscope_gui::{Job, Shared, World};
     use magscope_scope::{Action, Detail, Place};

@@ -12,8 +12,8 @@ use crate::record::{
 };
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
+use magscope_core::histogram::{BOUNDS_NS, bounds_below, shortest};
 use magscope_core::node::{Ability, Backend};
-use magscope_core::steps::{BOUNDS_NS, bounds_below, shortest};
 use std::os::fd::AsRawFd;
 
 use super::{CaptureOptions, cause, synthesis};

@@ -237,7 +237,7 @@ impl Governor {
         self.switch(step.to, capture)?;
         let (to_ns, used) = (capture.event_clock.now_ns(), step.share.most());
         self.look_what_stays(capture, prices.left_out);
-        let mut change = step.to.told(from_ns, to_ns, used, self.steps.budget());
+        let mut change = step.to.change(from_ns, to_ns, used, self.steps.budget());
         let (hops, a_second) = self.still_attached();
         change.what.push_str(&words(hops, a_second));
         capture.changes.push(change);
@@ -277,9 +277,13 @@ mod tests {
             for level in Level::LADDER {
                 let then = asked.at(level);
                 let records = then.detail != Detail::Histograms;
-                assert_eq!(records, level.kept() > 0.0 && detail != Detail::Histograms, "{asked:?} {level}");
+                assert_eq!(
+                    records,
+                    level.passed_share() > 0.0 && detail != Detail::Histograms,
+                    "{asked:?} {level}"
+                );
                 let kept = f64::from(one_in) / f64::from(then.one_in);
-                assert!(!records || (kept - level.kept()).abs() < 1e-9, "{asked:?} {level}: {then:?}");
+                assert!(!records || (kept - level.passed_share()).abs() < 1e-9, "{asked:?} {level}: {then:?}");
             }
             assert_eq!(asked.at(Level::Full), asked);
         }

@@ -259,7 +259,7 @@ impl Steps {
             self.outermost = Some(self.outermost.map_or(part, |known| mix(known, part)));
         }
         let kept: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
-        let records = if self.level.kept() > 0.0 { kept as f64 / seconds } else { 0.0 };
+        let records = if self.level.passed_share() > 0.0 { kept as f64 / seconds } else { 0.0 };
         let taken = reading.reader.as_secs_f64() / seconds;
         if records < FEW_RECORDS {
             // The minimum, with slow decay.
@@ -295,7 +295,7 @@ impl Steps {
         }
         let cpus: Vec<_> = reading.cpus.iter().map(|cpu| self.at(level, cpu)).collect();
         let records = |cpus: &[CpuHits], level: Level| {
-            if level.kept() > 0.0 { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0_u64 }
+            if level.passed_share() > 0.0 { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0_u64 }
         };
         let (now, then) = (records(&reading.cpus, self.level), records(&cpus, level));
         // Scaled by the number of records; without records now, by the earlier cost per record.
@@ -320,7 +320,7 @@ impl Steps {
         };
         let so_many = |n: u64, part: f64| (n as f64 * part).round() as u64;
         let passed = so_many(now.kept + now.sampled, more);
-        let kept = if level == Level::Histograms { passed } else { so_many(passed, level.kept()) };
+        let kept = if level == Level::Histograms { passed } else { so_many(passed, level.passed_share()) };
         let filtered = so_many(now.filtered, more);
         CpuHits { kept, sampled: passed - kept.min(passed), filtered, outermost: now.outermost }
     }
@@ -358,8 +358,8 @@ mod tests {
                 _ => self.hits_per_s,
             };
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
-            let records = (passed as f64 * level.kept()) as u64;
-            let kept = if level.kept() > 0.0 { records } else { passed };
+            let records = (passed as f64 * level.passed_share()) as u64;
+            let kept = if level.passed_share() > 0.0 { records } else { passed };
             let outermost = if level == Level::Packets { passed } else { passed / 6 };
             let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0, outermost };
             let reader = Duration::from_nanos(records * 100 + 1_000_000);
@@ -458,7 +458,7 @@ mod tests {
         let mut steps = Steps::new(0.02);
         for _ in 0..30 {
             let level = steps.level();
-            let kept = if level.kept() > 0.0 { 1_600 } else { 0 };
+            let kept = if level.passed_share() > 0.0 { 1_600 } else { 0 };
             let cpus = vec![CpuHits { kept, ..CpuHits::default() }, CpuHits::default()];
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
             let reader = elapsed * 42 / 1_000;

@@ -255,7 +255,7 @@ impl<'a> EventRow<'a> {
     pub fn told(&self) -> String {
         match self.what {
             What::Event(_) => String::new(),
-            What::Hit(hit, probe) => probe.asked.told(hit),
+            What::Hit(hit, probe) => probe.asked.text(hit),
         }
     }
 }

@@ -4,11 +4,11 @@ use super::tests::{feed, info, message};
 use super::*;
 use magscope_core::clock::pair::State;
 use magscope_core::journey::Across;
-use magscope_core::node::{HostOf, Several};
+use magscope_core::node::{HostOf, MergedHosts};
 
 fn shown(across: Across) -> Scope {
     let of = |netns, host: &str| HostOf { netns, host: host.to_owned() };
-    let several = Some(Several { across, hosts: vec![of(1, "web"), of(2, "db")] });
+    let several = Some(MergedHosts { across, hosts: vec![of(1, "web"), of(2, "db")] });
     let mut scope = Scope::new(NodeInfo { several, ..info() }, Options::default());
     for n in 0..20 {
         let at = u64::from(n) * 10_000_000;

@@ -105,7 +105,7 @@ impl Scope {
             let probe = self.probes.get(pass.probe)?;
             let since = i128::from(pass.hit.time_ns) - i128::from(line.start_ns());
             let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
-            Some(PassRow { probe, hit: pass.hit, since_start_ns, told: probe.asked.told(&pass.hit) })
+            Some(PassRow { probe, hit: pass.hit, since_start_ns, told: probe.asked.text(&pass.hit) })
         };
         passes.into_iter().filter_map(row).collect()
     }

@@ -5,8 +5,8 @@ use crate::action::Action;
 use crate::channel::Channel;
 use crate::frame::Detail;
 use crate::look::Room;
+use magscope_core::histogram::cell;
 use magscope_core::node::{Backend, Coverage};
-use magscope_core::steps::cell;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Layer};
 

@@ -3,7 +3,7 @@
 use super::{Cells, Slice};
 use crate::axis::LogAxis;
 use magscope_core::Hop;
-use magscope_core::steps::{LONGEST_NS, cell, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, cell, range_of_cell};
 
 /// The columns of an interval, with the share of each. An interval wider than a column fills each column that
 /// it covers; a narrower one over an edge is divided.

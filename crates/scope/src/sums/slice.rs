@@ -2,7 +2,7 @@
 
 use crate::look::Percentiles;
 use magscope_core::Hop;
-use magscope_core::steps::{LONGEST_NS, cell, quantile, range_of_cell, told};
+use magscope_core::histogram::{LONGEST_NS, bucket_upper_ns, cell, quantile, range_of_cell};
 use magscope_core::synthesis::{Sum, Synthesis};
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Cells {
             p50_ns: part(0.5),
             p90_ns: part(0.9),
             p99_ns: part(0.99),
-            max_ns: self.0.last().map_or(0, |(at, _)| told(*at)),
+            max_ns: self.0.last().map_or(0, |(at, _)| bucket_upper_ns(*at)),
             exact: self.0.is_empty(),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::axis::LogAxis;
-use magscope_core::steps::{LONGEST_NS, cell};
+use magscope_core::histogram::{LONGEST_NS, cell};
 use magscope_core::synthesis::Sum;
 use magscope_core::{FlowId, Hop};
 use proptest::prelude::*;

@@ -4,9 +4,9 @@ use magscope_core::EventFlags;
 use magscope_core::flow::Task;
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::Walker;
 use magscope_core::node::{Backend, Coverage, HopService, Service};
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::Walker;
 use magscope_core::{Change, Loss, LossCause};
 use std::time::Duration;
 

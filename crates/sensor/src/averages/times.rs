@@ -2,8 +2,8 @@
 
 use magscope_client::wire::{Latency, Window};
 use magscope_core::Hop;
+use magscope_core::histogram::{longest, step};
 use magscope_core::hop::HopSet;
-use magscope_core::steps::{longest, step};
 use std::collections::VecDeque;
 
 /// Maximum number of journeys in a time window. Beyond that the window covers the last ones and reports its

@@ -1,7 +1,7 @@
 //! The kernel's sums of the generated traffic, one second at a time.
 
 use super::{START_NS, World};
-use magscope_core::steps::cell;
+use magscope_core::histogram::cell;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Direction, Event, EventFlags, Hop};
 use std::collections::BTreeMap;

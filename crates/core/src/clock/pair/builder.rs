@@ -5,7 +5,7 @@ use super::cones::{Cones, Point};
 use super::constraint::{Constraint, Counts, Kind};
 use super::drift::Drift;
 use super::epoch::Epoch;
-use super::judge::{Judge, Verdict};
+use super::epoch_detector::{EpochDetector, Verdict};
 use super::model::Model;
 use super::recorded::Recorded;
 use std::collections::{BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ const MOST_REFUSED: usize = 4096;
 /// constraint more than a million places late may be left out, which only widens the bounds.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    judge: Judge,
+    judge: EpochDetector,
     model: Model,
     waiting: Vec<Constraint>,
     /// Constraints since the candidate's first, and whether the epoch agrees with each.
@@ -60,7 +60,7 @@ impl Builder {
     /// An empty builder.
     pub fn new(drift: Drift, model: Model) -> Self {
         Builder {
-            judge: Judge::new(drift),
+            judge: EpochDetector::new(drift),
             model,
             waiting: Vec::new(),
             pending: Vec::new(),
@@ -101,7 +101,7 @@ impl Builder {
     /// Reports a step between two instants: the bounds between them allow both epochs.
     pub fn step_between(&mut self, from_ns: u64, to_ns: u64) {
         self.settle_all();
-        self.judge = Judge::new(self.judge.drift());
+        self.judge = EpochDetector::new(self.judge.drift());
         if let Some(epoch) = self.epochs.last_mut() {
             epoch.to_ns = Some(from_ns);
         }

@@ -25,7 +25,7 @@ impl UtcReading {
 
 /// Bounds with their basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct SourcedBounds {
     /// The interval.
     pub bounds: Bounds,
     /// Basis.
@@ -35,10 +35,10 @@ pub struct Known {
     pub external_refuted: bool,
 }
 
-impl Known {
+impl SourcedBounds {
     /// Bounds from packets alone.
     pub fn from_packets(bounds: Bounds, state: State) -> Self {
-        Known { bounds, state, external_refuted: false }
+        SourcedBounds { bounds, state, external_refuted: false }
     }
 
     /// The same with external bounds where they are tighter.
@@ -46,10 +46,10 @@ impl Known {
     pub fn with_external(self, external: &Bounds) -> Self {
         let both = self.bounds.and(external);
         if both.is_empty() {
-            return Known { external_refuted: true, ..self };
+            return SourcedBounds { external_refuted: true, ..self };
         }
         let state = if both == self.bounds { self.state } else { State::External };
-        Known { bounds: both, state, ..self }
+        SourcedBounds { bounds: both, state, ..self }
     }
 }
 
@@ -63,11 +63,12 @@ mod tests {
         let b = UtcReading { raw_ns: 3_000, utc_ns: 500_900, error_ns: 10 };
         let external = UtcReading::difference(&a, &b);
         assert_eq!(external, Bounds { lower: Some(1_050), upper: Some(1_150) });
-        let packets = Known::from_packets(Bounds { lower: Some(1_100), upper: None }, State::OneSided);
+        let packets = SourcedBounds::from_packets(Bounds { lower: Some(1_100), upper: None }, State::OneSided);
         let known = packets.with_external(&external);
         assert_eq!(known.bounds, Bounds { lower: Some(1_100), upper: Some(1_150) });
         assert_eq!((known.state, known.external_refuted), (State::External, false));
-        let packets = Known::from_packets(Bounds { lower: Some(1_151), upper: Some(9_000) }, State::Certified);
+        let packets =
+            SourcedBounds::from_packets(Bounds { lower: Some(1_151), upper: Some(9_000) }, State::Certified);
         let known = packets.with_external(&external);
         assert_eq!(
             (known.bounds, known.state, known.external_refuted),

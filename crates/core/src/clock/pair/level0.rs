@@ -2,8 +2,8 @@
 
 use super::constraint::{Bounds, Constraint, Counts, State};
 use super::drift::Drift;
-use super::external::Known;
-use super::judge::{Judge, Verdict};
+use super::epoch_detector::{EpochDetector, Verdict};
+use super::external::SourcedBounds;
 use super::seen::{Seen, clamped};
 
 /// Outcome of a constraint.
@@ -25,7 +25,7 @@ pub enum Outcome {
 /// [`Recorded`](super::Recorded).
 #[derive(Clone, Debug, Default)]
 pub struct Level0 {
-    judge: Judge,
+    judge: EpochDetector,
     seen: Seen,
     counts: Counts,
     epochs: u64,
@@ -35,7 +35,7 @@ pub struct Level0 {
 impl Level0 {
     /// An estimator without constraints.
     pub fn new(drift: Drift) -> Self {
-        Level0 { judge: Judge::new(drift), ..Self::default() }
+        Level0 { judge: EpochDetector::new(drift), ..Self::default() }
     }
 
     /// Adds a constraint. The order should be that of `at_ns`; a late one is checked against the current bounds
@@ -76,7 +76,7 @@ impl Level0 {
     /// Discards the bounds after a reported step of the clocks: suspend, migration, another clock source.
     pub fn step(&mut self) {
         self.counts.rejected += self.judge.aside();
-        self.judge = Judge::new(self.judge.drift());
+        self.judge = EpochDetector::new(self.judge.drift());
         self.seen = Seen::default();
         self.epochs += 1;
     }
@@ -89,7 +89,7 @@ impl Level0 {
     /// `D` and its error, nanoseconds; `None` unless bounded from both sides.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let bounds = self.bounds_at(at_ns);
-        clamped(&Known::from_packets(bounds, State::Certified), &bounds, None)
+        clamped(&SourcedBounds::from_packets(bounds, State::Certified), &bounds, None)
     }
 
     /// Basis of the bounds.

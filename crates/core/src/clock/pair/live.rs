@@ -2,7 +2,7 @@
 
 use super::constraint::{Bounds, Constraint, Kind, State};
 use super::drift::Drift;
-use super::external::Known;
+use super::external::SourcedBounds;
 use super::level0::{Level0, Outcome};
 use super::model::{Model, Windows};
 use super::seen::clamped;
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// The narrower of the certified and the model's interval, with its basis.
-    pub fn known_at(&self, at_ns: u64) -> Known {
+    pub fn sourced_bounds_at(&self, at_ns: u64) -> SourcedBounds {
         let certified = self.bounds_at(at_ns);
         // With a candidate the model may be that of before a step.
         let windows = (self.level0.counts().quarantined == 0).then_some(&self.windows);
@@ -104,17 +104,17 @@ impl Live {
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let certified = self.bounds_at(at_ns);
         let middle_ns = self.windows.middle_at(at_ns, certified.middle_ns());
-        clamped(&self.known_at(at_ns), &certified, middle_ns)
+        clamped(&self.sourced_bounds_at(at_ns), &certified, middle_ns)
     }
 }
 
 /// Certified bounds, narrowed by the model if it agrees with them.
-pub(super) fn with_model(certified: Bounds, state: State, model: Option<Bounds>) -> Known {
-    let packets = Known::from_packets(certified, state);
+pub(super) fn with_model(certified: Bounds, state: State, model: Option<Bounds>) -> SourcedBounds {
+    let packets = SourcedBounds::from_packets(certified, state);
     let Some(model) = model else { return packets };
     let both = certified.and(&model);
     if both == certified || both.is_empty() || state != State::Certified {
         return packets;
     }
-    Known { bounds: both, state: State::Model, ..packets }
+    SourcedBounds { bounds: both, state: State::Model, ..packets }
 }

@@ -5,7 +5,7 @@ use super::constraint::{Bounds, Constraint, Counts, Kind, State};
 use super::difference::solve;
 use super::drift::Drift;
 use super::epoch::Epoch;
-use super::external::Known;
+use super::external::SourcedBounds;
 use super::live::with_model;
 use super::seen::clamped;
 
@@ -55,7 +55,7 @@ impl Recorded {
     }
 
     /// The narrower of the certified and the model's interval, with its basis.
-    pub fn known_at(&self, at_ns: u64) -> Known {
+    pub fn sourced_bounds_at(&self, at_ns: u64) -> SourcedBounds {
         let windows = self.epoch_at(at_ns).and_then(|epoch| epoch.windows.bounds_at(at_ns));
         with_model(self.bounds_at(at_ns), self.state_at(at_ns), windows)
     }
@@ -67,7 +67,7 @@ impl Recorded {
     /// splits of the model.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let middle_ns = self.epoch_at(at_ns).and_then(|epoch| epoch.middle_at(at_ns, self.drift));
-        clamped(&self.known_at(at_ns), &self.bounds_at(at_ns), middle_ns)
+        clamped(&self.sourced_bounds_at(at_ns), &self.bounds_at(at_ns), middle_ns)
     }
 
     /// Number of windows split because Level 1 was wrong.

@@ -1,7 +1,7 @@
 //! The instants of constraints of each kind: the input of a state.
 
 use super::constraint::{Bounds, Constraint, Kind, State};
-use super::external::Known;
+use super::external::SourcedBounds;
 
 /// Time without a packet after which bounds are in holdover: ρ has widened them by 0.2 ms.
 const HOLDOVER_NS: u64 = 1_000_000_000;
@@ -43,7 +43,11 @@ impl Seen {
 }
 
 /// An estimate inside the narrowest claimed bounds, with the larger distance to the ends of the certified ones.
-pub(super) fn clamped(narrowest: &Known, certified: &Bounds, wish_ns: Option<i64>) -> Option<(i64, u64)> {
+pub(super) fn clamped(
+    narrowest: &SourcedBounds,
+    certified: &Bounds,
+    wish_ns: Option<i64>,
+) -> Option<(i64, u64)> {
     let (lower, upper) = (certified.lower?, certified.upper?);
     let (from, to) = (narrowest.bounds.lower?, narrowest.bounds.upper?);
     if lower > upper || from > to {

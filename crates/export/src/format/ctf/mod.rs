@@ -118,7 +118,7 @@ impl<'c> Ctf<'c> {
         self.place(mark);
         self.text(&probe.name);
         self.text(&probe.place());
-        self.text(&probe.told(hit));
+        self.text(&probe.text(hit));
         self.scratch.extend(hit.cpu.to_le_bytes());
         self.scratch.extend(hit.tgid.to_le_bytes());
         self.scratch.extend(hit.tid.to_le_bytes());

@@ -7,8 +7,8 @@ use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
 use magscope_core::custom::ProbeHit;
+use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
-use magscope_core::together::Piece;
 use magscope_core::{Event, Flow};
 use std::io::Write;
 

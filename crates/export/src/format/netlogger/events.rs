@@ -13,7 +13,7 @@ use super::write::CAPTURE;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
-use magscope_core::node::{Backend, Coverage, HopService, HostOf, NetnsName, NodeInfo, Service, Several};
+use magscope_core::node::{Backend, Coverage, HopService, HostOf, MergedHosts, NetnsName, NodeInfo, Service};
 use magscope_core::{
     Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
 };
@@ -334,11 +334,11 @@ impl Events {
     }
 
     /// The hosts, if several, and their clock bounds.
-    fn several(&self) -> Option<Several> {
+    fn several(&self) -> Option<MergedHosts> {
         let hosts: Vec<HostOf> =
             self.places.iter().map(|((host, _), netns)| HostOf { netns: *netns, host: host.clone() }).collect();
         let is_one = hosts.iter().all(|of| of.host == hosts[0].host);
-        (!is_one).then(|| Several { across: self.hosts.across(), hosts })
+        (!is_one).then(|| MergedHosts { across: self.hosts.across(), hosts })
     }
 
     /// Number of threads that were renumbered because two hosts use the same id.

@@ -237,7 +237,7 @@ impl NetLogger {
         if let Some(value) = hit.value(0) {
             signed(line, words.value, value);
         }
-        text(line, words.message, &probe.told(hit));
+        text(line, words.message, &probe.text(hit));
         way(line, words, *ends);
         number(line, words.cpu, u64::from(hit.cpu));
         if hit.len > 0 {

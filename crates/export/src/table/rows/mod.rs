@@ -14,8 +14,8 @@ use crate::wire;
 use arrow::array::RecordBatch;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
+use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
-use magscope_core::together::Piece;
 use magscope_core::{Filter, Flow, FlowId, Journey};
 
 /// Rows per batch.

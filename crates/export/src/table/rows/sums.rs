@@ -5,7 +5,7 @@ use super::{proto, some_id};
 use crate::names::Names;
 use crate::table::definition::columns;
 use crate::timeline::TimeLine;
-use magscope_core::steps::{LONGEST_NS, cell, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, cell, range_of_cell};
 use magscope_core::synthesis::{Sum, Synthesis};
 
 /// Adds a row.

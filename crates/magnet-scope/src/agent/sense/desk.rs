@@ -1,8 +1,8 @@
 //! Shared state of watches: the correlating thread writes, clients read.
 
 use magscope_client::wire::{self, Window};
+use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
-use magscope_core::together::Piece;
 use magscope_sensor::averages::{Averages, Subject, TooMany};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};

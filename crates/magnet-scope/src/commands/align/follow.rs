@@ -9,9 +9,9 @@ use anyhow::Result;
 use jiff::Timestamp;
 use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::{Live, State};
-use magscope_core::node::{NodeInfo, tell_apart};
+use magscope_core::merged_reader::Walker;
+use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::Walker;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
     let follows = args.recordings.iter().map(|dir| Growing::new(dir.clone(), stop.clone()));
     let follows = follows.collect::<Result<Vec<_>>>()?;
     let mut infos: Vec<NodeInfo> = follows.iter().map(|follow| follow.info().clone()).collect();
-    tell_apart(&mut infos);
+    make_names_unique(&mut infos);
     let online = Online::new(&infos);
     if online.look(|all| all.couples().next().is_none()) {
         output::note("all of one host since one boot: they share a clock, and there is nothing to align");

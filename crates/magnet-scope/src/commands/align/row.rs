@@ -96,10 +96,10 @@ impl Row {
         let amid = alignment.amid_ns(a, b);
         let at = pair.zip(amid);
         let estimate = at.and_then(|(pair, at)| pair.estimate_at(at));
-        let model = at.map(|(pair, at)| pair.known_at(at)).filter(|known| known.state == State::Model);
+        let model = at.map(|(pair, at)| pair.sourced_bounds_at(at)).filter(|known| known.state == State::Model);
         let half = |bounds: &Bounds| bounds.width_ns().map(|width| width.div_ceil(2));
         let own = at.map_or(Bounds::NONE, |(pair, at)| pair.bounds_at(at));
-        let known = amid.and_then(|at| alignment.known_at(a, b, at));
+        let known = amid.and_then(|at| alignment.bounds_at(a, b, at));
         let external = known.filter(|known| known.state == State::External);
         let counts = pair.map(Recorded::counts).unwrap_or_default();
         let together = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
@@ -141,7 +141,7 @@ impl Row {
 fn refuted(alignment: &Alignment, a: u16, b: u16, pair: Option<&Recorded>) -> bool {
     let Some((from, to)) = pair.and_then(Recorded::span_ns) else { return false };
     let instant = |i: u64| from + (u128::from(to - from) * u128::from(i) / u128::from(LOOKS)) as u64;
-    (0..=LOOKS).any(|i| alignment.known_at(a, b, instant(i)).is_some_and(|known| known.external_refuted))
+    (0..=LOOKS).any(|i| alignment.bounds_at(a, b, instant(i)).is_some_and(|known| known.external_refuted))
 }
 
 fn limiting(pair: &Recorded, a: u16, b: u16, at_ns: u64) -> Vec<Limiting> {

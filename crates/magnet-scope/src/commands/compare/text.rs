@@ -87,7 +87,7 @@ fn conclusion(protocol: &Protocol) -> String {
         Change::Slower => "slower on the whole",
         Change::Faster => "faster on the whole",
         Change::Mixed => "changed on the whole",
-        Change::OnlyInA | Change::OnlyInB if protocol.other_ways.is_empty() => {
+        Change::OnlyInA | Change::OnlyInB if protocol.other_routes.is_empty() => {
             return format!("{proto}: nothing to compare");
         }
         Change::OnlyInA | Change::OnlyInB => "no total to compare",

@@ -1,7 +1,7 @@
 //! A journey with all names, for lists and JSON.
 
 use crate::sessions;
-use magscope_core::beside::Beside;
+use magscope_core::annotations::Annotations;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::custom::{Mark, ProbeValue};
@@ -204,7 +204,7 @@ pub struct Step {
 
 impl Row {
     /// Resolves all names at once, because the correlator may evict a flow later.
-    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Beside) -> Self {
+    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Annotations) -> Self {
         let step = |latency: Latency| {
             let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
             let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
@@ -260,7 +260,7 @@ impl Row {
 }
 
 impl Passed {
-    fn all(journey: &Journey, known: &dyn Context, beside: &Beside) -> Vec<Self> {
+    fn all(journey: &Journey, known: &dyn Context, beside: &Annotations) -> Vec<Self> {
         let named = |(node, hit): (u16, ProbeHit)| {
             let probe = known.info(node)?.probes.get(usize::from(hit.probe))?;
             let value = |(i, value): (usize, &ProbeValue)| (value.name.clone(), hit.value(i));
@@ -270,7 +270,7 @@ impl Passed {
                 time_ns: hit.time_ns,
                 cpu: hit.cpu,
                 values: probe.values.iter().enumerate().map(value).collect(),
-                told: probe.told(&hit),
+                told: probe.text(&hit),
             })
         };
         beside.hits_of(journey).into_iter().filter_map(named).take(MOST_BESIDE).collect()
@@ -303,7 +303,7 @@ impl Passage {
         Passage {
             number: copy.number,
             kind: copy.kind,
-            told_ns: copy.told_ns,
+            told_ns: copy.retransmit_ns,
             ambiguous: copy.ambiguous,
             ended,
             dropped_ns: copy.dropped.map(|drop| drop.time_ns),

@@ -3,8 +3,8 @@
 use crate::recordings::Recordings;
 use magscope_core::Hop;
 use magscope_core::journey::Limits;
+use magscope_core::merged_reader::Piece;
 use magscope_core::source::Progress;
-use magscope_core::together::Piece;
 use magscope_export::table::{Pairs, Rows};
 use magscope_export::{Chosen, ExportError, TimeLine};
 use magscope_query::{Feed, Out, Want};

@@ -55,15 +55,15 @@ impl Candidate {
 
 /// The current bounds and the candidate for the next epoch: constant memory, constant time per constraint.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct EpochDetector {
     drift: Drift,
     pub(super) cones: Cones,
     candidate: Option<Candidate>,
 }
 
-impl Judge {
+impl EpochDetector {
     pub(super) fn new(drift: Drift) -> Self {
-        Judge { drift, ..Self::default() }
+        EpochDetector { drift, ..Self::default() }
     }
 
     pub(super) fn drift(&self) -> Drift {

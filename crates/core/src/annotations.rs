@@ -19,7 +19,7 @@ const SLACK_NS: u64 = 1_000_000_000;
 
 /// A hit or a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kept {
+enum AnnotationItem {
     Hit(ProbeHit),
     Head(PayloadHead),
 }
@@ -32,7 +32,7 @@ struct Mark {
     ip_id: u16,
 }
 
-impl Kept {
+impl AnnotationItem {
     const fn mark(&self) -> Mark {
         match self {
             Self::Hit(hit) => Mark { time_ns: hit.time_ns, seq: hit.seq, len: hit.len, ip_id: hit.ip_id },
@@ -45,17 +45,17 @@ impl Kept {
 
 /// Keeps hits and heads by flow.
 #[derive(Debug, Default)]
-pub struct Beside {
-    flows: Map<(u16, FlowId), VecDeque<Kept>>,
+pub struct Annotations {
+    flows: Map<(u16, FlowId), VecDeque<AnnotationItem>>,
     order: VecDeque<(u16, FlowId)>,
     let_go: u64,
 }
 
-impl Beside {
+impl Annotations {
     /// Stores the hits and heads of a batch of a recording.
     pub fn take(&mut self, node: u16, batch: &Batch) {
-        let hits = batch.hits.iter().map(|hit| (hit.flow, Kept::Hit(*hit)));
-        let heads = batch.heads.iter().map(|head| (head.flow, Kept::Head(head.clone())));
+        let hits = batch.hits.iter().map(|hit| (hit.flow, AnnotationItem::Hit(*hit)));
+        let heads = batch.heads.iter().map(|head| (head.flow, AnnotationItem::Head(head.clone())));
         for (flow, kept) in hits.chain(heads).filter(|(flow, _)| *flow != FlowId::NONE) {
             if self.order.len() >= MOST {
                 self.let_go_of_oldest();
@@ -81,7 +81,7 @@ impl Beside {
         self.let_go
     }
 
-    fn of<'a>(&'a self, journey: &'a Journey) -> impl Iterator<Item = (u16, &'a Kept)> {
+    fn of<'a>(&'a self, journey: &'a Journey) -> impl Iterator<Item = (u16, &'a AnnotationItem)> {
         let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
         let ends = ends.into_iter().enumerate().filter(move |(i, end)| *i == 0 || ends[0] != *end);
         ends.flat_map(move |(_, end)| {
@@ -92,8 +92,9 @@ impl Beside {
 
     /// The hits of custom probes with this journey's bytes, each with its recording, in order of time.
     pub fn hits_of(&self, journey: &Journey) -> Vec<(u16, ProbeHit)> {
-        let hit =
-            |(node, kept): (u16, &Kept)| if let Kept::Hit(hit) = kept { Some((node, *hit)) } else { None };
+        let hit = |(node, kept): (u16, &AnnotationItem)| {
+            if let AnnotationItem::Hit(hit) = kept { Some((node, *hit)) } else { None }
+        };
         let mut hits: Vec<_> = self.of(journey).filter_map(hit).collect();
         hits.sort_by_key(|(_, hit)| hit.time_ns);
         hits
@@ -103,7 +104,7 @@ impl Beside {
     pub fn heads_of<'a>(&'a self, journey: &'a Journey) -> Vec<&'a PayloadHead> {
         let mut heads = Vec::new();
         for (_, kept) in self.of(journey) {
-            if let Kept::Head(head) = kept {
+            if let AnnotationItem::Head(head) = kept {
                 heads.push(head);
             }
         }
@@ -114,7 +115,7 @@ impl Beside {
 
 /// The reason why a record belongs to a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tie {
+pub enum MatchedBy {
     /// The record's bytes are the journey's.
     Bytes,
     /// It has the flow within the journey's time, but no bytes: it may belong to a neighbour.
@@ -123,7 +124,7 @@ pub enum Tie {
 
 impl ProbeHit {
     /// The tie between this hit of a recording and a journey, if any.
-    pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
+    pub fn tie(&self, node: u16, journey: &Journey) -> Option<MatchedBy> {
         let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.len, ip_id: self.ip_id };
         is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
     }
@@ -131,7 +132,7 @@ impl ProbeHit {
 
 impl PayloadHead {
     /// The tie between this head of a recording and a journey, if any.
-    pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
+    pub fn tie(&self, node: u16, journey: &Journey) -> Option<MatchedBy> {
         let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.of_bytes, ip_id: self.ip_id };
         is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
     }
@@ -146,7 +147,7 @@ fn belongs(mark: &Mark, journey: &Journey) -> bool {
     tie(mark, journey).is_some()
 }
 
-fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
+fn tie(mark: &Mark, journey: &Journey) -> Option<MatchedBy> {
     let named = if journey.proto == Proto::TCP {
         // a hit with a socket and no packet has no bytes; a packet without bytes is, for example, an
         // acknowledgement
@@ -173,8 +174,8 @@ fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
     let (start, end) = (journey.start_ns()?, journey.end_ns()?);
     let near = (start.saturating_sub(slack_ns)..=end.saturating_add(slack_ns)).contains(&mark.time_ns);
     match named.filter(|_| near) {
-        Some(true) => Some(Tie::Bytes),
-        None if near => Some(Tie::Time),
+        Some(true) => Some(MatchedBy::Bytes),
+        None if near => Some(MatchedBy::Time),
         _ => None,
     }
 }
@@ -192,7 +193,7 @@ mod tests {
         let mut source =
             Generator::new(GeneratorOptions { events: 20_000, flows: 4, ..GeneratorOptions::default() });
         let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
-        let (mut beside, mut done) = (Beside::default(), Vec::new());
+        let (mut beside, mut done) = (Annotations::default(), Vec::new());
         let mut batch = Batch::default();
         while source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More {
             let passed = batch.events.iter().filter(|event| event.hop == Hop::DevRecv);
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_let_go_is_counted() {
-        let mut beside = Beside::default();
+        let mut beside = Annotations::default();
         let mut batch = Batch::default();
         for i in 0..MOST as u64 + 10 {
             let head = PayloadHead {

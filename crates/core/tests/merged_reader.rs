@@ -9,9 +9,9 @@ use magscope_core::align::Alignment;
 use magscope_core::clock::ClockSample;
 use magscope_core::join::{Crossing, Unaligned};
 use magscope_core::journey::{Across, Journey, Limits, Verdict};
+use magscope_core::merged_reader::{self, Piece, ReadSummary};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{self, Piece, Walked};
 use magscope_core::{Batch, Event, FlowId, Hop, Loss, Proto};
 use model::capture::Capture;
 use model::{Random, Weather, World, truth};
@@ -114,7 +114,7 @@ struct Seen {
     crossings: Vec<Crossing>,
     /// The wire of each crossing: from the sender's clock to the receiver's, with its error.
     wires: Vec<(Crossing, u64, u64)>,
-    walked: Walked,
+    walked: ReadSummary,
     alignment: Alignment,
 }
 
@@ -124,11 +124,11 @@ fn see(world: &World, capture: &Capture, clocks: [Clock; 2]) -> Seen {
     let rough = Unaligned { to_utc_ns: clocks.iter().map(|c| -(c.offset_ns as i64)).collect() };
     let [mut a, mut b] = record();
     let alignment =
-        together::align(&mut [&mut a, &mut b], &rough, LIMITS, Duration::ZERO).expect("no source fails");
+        merged_reader::align(&mut [&mut a, &mut b], &rough, LIMITS, Duration::ZERO).expect("no source fails");
     let [mut a, mut b] = record();
     let (mut journeys, mut crossings, mut wires) = (Vec::new(), Vec::new(), Vec::new());
     let walked =
-        together::walk(&mut [&mut a, &mut b], &alignment, LIMITS, Duration::ZERO, |piece| match piece {
+        merged_reader::walk(&mut [&mut a, &mut b], &alignment, LIMITS, Duration::ZERO, |piece| match piece {
             Piece::Batch(..) => {}
             Piece::Journey(journey, crossing, names) => {
                 assert!(names.nodes() == 2);

@@ -6,7 +6,7 @@ use super::limits::{Counters, Limits};
 use super::losses::Losses;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
 use super::rules::Rules;
-use super::rungs::{Who, bit, bits};
+use super::rungs::{ThreadRef, bit, bits};
 use super::selection::Selection;
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
@@ -45,7 +45,7 @@ pub(super) struct Ends {
 
 /// The reason why a piece is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum CloseReason {
     Finished,
     /// Later bytes were read.
     Passed,
@@ -70,7 +70,7 @@ fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
 
 /// State that all streams share.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct CorrelatorState {
     pub limits: Limits,
     pub rules: Rules,
     pub losses: Losses,
@@ -83,9 +83,9 @@ pub(super) struct Desk {
     visits: BinaryHeap<Reverse<(u64, StreamRef)>>,
 }
 
-impl Desk {
+impl CorrelatorState {
     pub fn new(rules: Rules, limits: Limits) -> Self {
-        Desk {
+        CorrelatorState {
             limits,
             rules,
             losses: Losses::default(),
@@ -116,11 +116,11 @@ impl Desk {
             let gapped = self.is_gapped(ends, piece);
             // The kernel reports a retransmission after the packet has left: a reader on another CPU may have
             // finished by then.
-            let untold = self.rules.tells_resends && piece.is_resent_untold();
+            let untold = self.rules.tells_resends && piece.is_unconfirmed_retransmission();
             // A group's other sockets get their clones right after the first.
             let shares = !piece.rx_flow.is_none();
             if !waits && !gapped && !untold && !shares {
-                self.close(ends, piece, Why::Finished, done);
+                self.close(ends, piece, CloseReason::Finished, done);
                 return u64::MAX;
             }
             if way.rx_top == Some(hop) || piece.state == State::Open {
@@ -144,11 +144,11 @@ impl Desk {
     pub fn expire(&mut self, ends: &Ends, piece: &mut Piece, floor: u64, done: &mut Vec<Journey>) {
         let way = self.rules.of(ends.proto);
         if piece.shared || way.rx_top.is_some_and(|top| piece.has(top)) {
-            self.close(ends, piece, Why::Finished, done);
+            self.close(ends, piece, CloseReason::Finished, done);
         } else if ends.proto == Proto::TCP && piece.end <= floor {
-            self.close(ends, piece, Why::Passed, done);
+            self.close(ends, piece, CloseReason::Passed, done);
         } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
-            let why = if piece.drop.is_some() { Why::Aged } else { Why::Finished };
+            let why = if piece.drop.is_some() { CloseReason::Aged } else { CloseReason::Finished };
             self.close(ends, piece, why, done);
         } else {
             // The receiver was seen in the meantime: wait for its end.
@@ -157,7 +157,7 @@ impl Desk {
     }
 
     /// Closes a piece and outputs its journey.
-    pub fn close(&mut self, ends: &Ends, piece: &mut Piece, why: Why, done: &mut Vec<Journey>) {
+    pub fn close(&mut self, ends: &Ends, piece: &mut Piece, why: CloseReason, done: &mut Vec<Journey>) {
         if piece.is_gone() {
             return;
         }
@@ -173,18 +173,18 @@ impl Desk {
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         // Whether an abandoned call would have accepted them is unknown.
-        if piece.is_only_promised() && !promise_is_all && why != Why::Evicted {
+        if piece.is_only_promised() && !promise_is_all && why != CloseReason::Evicted {
             self.counters.never_sent_bytes += piece.end - piece.start;
             return;
         }
-        if why == Why::Evicted {
+        if why == CloseReason::Evicted {
             self.counters.evicted += 1;
         }
         self.counters.journeys += 1;
         let (rungs, copies, copy) = piece.ladder();
         let verdict = self.verdict(ends, piece, rungs.last(), why);
         let dropped = matches!(verdict, Verdict::Dropped { .. });
-        let who = |who: Who| if who.is_none() { None } else { Some(who) };
+        let who = |who: ThreadRef| if who.is_none() { None } else { Some(who) };
         let range = if ends.proto == Proto::TCP { piece.start..piece.end } else { 0..piece.end - piece.start };
         let rx_flow = if is_copy { piece.rx_flow } else { ends.rx.flow };
         done.push(Journey {
@@ -211,14 +211,14 @@ impl Desk {
     }
 
     /// `last` is the last hop of the journey.
-    fn verdict(&self, ends: &Ends, piece: &Piece, last: Option<Hop>, why: Why) -> Verdict {
+    fn verdict(&self, ends: &Ends, piece: &Piece, last: Option<Hop>, why: CloseReason) -> Verdict {
         let Some(last) = last else { return Verdict::Evicted };
         let way = self.rules.of(ends.proto);
         let broken =
             |from_ns, to_ns| self.losses.within(from_ns, to_ns).map(|gap| Verdict::BrokenByEventLoss { gap });
         let until_now_ns = self.now_ns.max(piece.last_ns);
         match why {
-            Why::Finished => {
+            CloseReason::Finished => {
                 let reached = way.rx_top.is_some_and(|top| piece.has(top));
                 // Independent of the time of the visit: a loss after the end of its waiting time does not
                 // affect it.
@@ -244,17 +244,17 @@ impl Desk {
                     }
                 })
             }
-            Why::Evicted => Verdict::Evicted,
-            Why::Passed => broken(piece.first_ns, self.now_ns).unwrap_or(Verdict::ReadUnseen),
-            Why::Aged | Why::Reset | Why::EndOfInput => {
+            CloseReason::Evicted => Verdict::Evicted,
+            CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or(Verdict::ReadUnseen),
+            CloseReason::Aged | CloseReason::Reset | CloseReason::EndOfInput => {
                 if let Some((CopyDrop { reason, .. }, _)) = piece.drop {
                     return Verdict::Dropped { hop: last, reason };
                 }
-                let left_out = why != Why::EndOfInput && self.selection.may_hide(until_now_ns);
+                let left_out = why != CloseReason::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(piece.first_ns, until_now_ns).unwrap_or(match why {
                     _ if piece.read_untold => Verdict::Filtered { beyond: last },
-                    Why::EndOfInput => Verdict::InFlight,
+                    CloseReason::EndOfInput => Verdict::InFlight,
                     _ if left_out => Verdict::Filtered { beyond: last },
                     _ if waits => Verdict::InFlight,
                     _ if way.blind_after == Some(last) => Verdict::NotProbed { beyond: last },

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A missing hop of a capture, and the information that other hops lack without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Untold {
+pub struct UnobservedHop {
     /// The host.
     pub host: String,
     /// The missing hop.
@@ -23,7 +23,7 @@ const TIES: [(Hop, &[Hop], &str); 2] = [
     (Hop::IpOut, &[Hop::AppSend, Hop::UdpSend], "which datagram a call sent: no journey of UDP has its sender"),
 ];
 
-impl Untold {
+impl UnobservedHop {
     /// The missing information of captures with datagrams.
     pub(super) fn of(infos: &[NodeInfo]) -> Vec<Self> {
         let of_one = |info: &NodeInfo| {
@@ -33,14 +33,14 @@ impl Untold {
             };
             let lacking = TIES.iter().filter(lacks);
             lacking
-                .map(move |(hop, _, what)| Untold { host: host.clone(), hop: *hop, what })
+                .map(move |(hop, _, what)| UnobservedHop { host: host.clone(), hop: *hop, what })
                 .collect::<Vec<_>>()
         };
         infos.iter().flat_map(of_one).collect()
     }
 }
 
-pub(super) fn write(out: &mut String, rows: &[Untold], several: bool, width: usize) -> fmt::Result {
+pub(super) fn write(out: &mut String, rows: &[UnobservedHop], several: bool, width: usize) -> fmt::Result {
     if rows.is_empty() {
         return Ok(());
     }
@@ -69,13 +69,14 @@ mod tests {
 
     #[test]
     fn a_hop_is_named_where_others_that_rest_on_it_were_there() {
-        let told = |hops: &[Hop]| Untold::of(&without(hops)).iter().map(|row| row.hop).collect::<Vec<_>>();
+        let told =
+            |hops: &[Hop]| UnobservedHop::of(&without(hops)).iter().map(|row| row.hop).collect::<Vec<_>>();
         assert_eq!(told(&[]), []);
         assert_eq!(told(&[Hop::UdpRecv]), [Hop::UdpRecv]);
         assert_eq!(told(&[Hop::UdpRecv, Hop::AppRecv]), [], "nothing is said of reads anyway");
         assert_eq!(told(&[Hop::IpOut, Hop::AppSend]), [Hop::IpOut], "udp.send says nothing without it either");
         let mut out = String::new();
-        write(&mut out, &Untold::of(&without(&[Hop::UdpRecv])), false, 80).expect("a string");
+        write(&mut out, &UnobservedHop::of(&without(&[Hop::UdpRecv])), false, 80).expect("a string");
         assert!(out.contains("  udp.recv        which datagram a read took"), "{out}");
         assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     }

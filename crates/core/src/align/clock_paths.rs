@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Pairs of clocks, and the shortest paths between them. A new pair rebuilds the tree, once per pair.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct ClockPaths {
     /// Both orders of each pair.
     pairs: BTreeSet<(u16, u16)>,
     /// By clock.
@@ -20,11 +20,11 @@ struct Place {
     size: u16,
 }
 
-impl Ways {
+impl ClockPaths {
     /// The tree of these pairs.
     pub(super) fn of(pairs: impl IntoIterator<Item = (u16, u16)>) -> Self {
         let both = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
-        let mut ways = Ways { pairs: both, places: Vec::new() };
+        let mut ways = ClockPaths { pairs: both, places: Vec::new() };
         ways.find();
         ways
     }
@@ -43,7 +43,7 @@ impl Ways {
     }
 
     /// The clocks that have a pair with this one.
-    fn beside(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
+    fn neighbours(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
         self.pairs.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
     }
 
@@ -59,7 +59,7 @@ impl Ways {
             let (mut all, mut next) = (vec![root], VecDeque::from([root]));
             while let Some(here) = next.pop_front() {
                 let depth = places[usize::from(here)].depth.saturating_add(1);
-                for there in self.beside(here) {
+                for there in self.neighbours(here) {
                     if !std::mem::replace(&mut seen[usize::from(there)], true) {
                         places[usize::from(there)] = Place { parent: Some(here), depth, size: 0 };
                         all.push(there);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn ways_lead_along_pairs_and_nowhere_else() {
-        let mut ways = Ways::of([(0, 1), (1, 2), (2, 3), (1, 4), (6, 7)]);
+        let mut ways = ClockPaths::of([(0, 1), (1, 2), (2, 3), (1, 4), (6, 7)]);
         assert_eq!(ways.between(4, 3), Some(vec![1, 2, 3]));
         assert_eq!(ways.between(3, 0), Some(vec![2, 1, 0]));
         assert_eq!(ways.between(0, 3), Some(vec![1, 2, 3]));

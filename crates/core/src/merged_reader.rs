@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
 use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
 use crate::journey::{Correlator, Counters, Journey, Limits};
-use crate::node::{NodeInfo, tell_apart, tell_apart_from};
+use crate::node::{NodeInfo, make_name_unique, make_names_unique};
 use crate::source::{Progress, Source, SourceError};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum Piece<'a> {
 
 /// Results of the walk.
 #[derive(Clone, Debug, Default)]
-pub struct Walked {
+pub struct ReadSummary {
     /// Counters of each recording's correlator.
     pub counters: Vec<Counters>,
     /// Counters of the join.
@@ -112,7 +112,7 @@ impl<'s> Walker<'s> {
         patience: Duration,
     ) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
-        tell_apart(&mut infos);
+        make_names_unique(&mut infos);
         let lanes = sources.into_iter().zip(infos).map(|(source, info)| Lane::new(source, info, limits));
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
@@ -149,7 +149,7 @@ impl<'s> Walker<'s> {
     pub fn join(&mut self, source: Box<dyn Source + 's>) -> NodeInfo {
         let infos: Vec<NodeInfo> = self.lanes.iter().map(|lane| lane.info.clone()).collect();
         let mut info = source.info().clone();
-        tell_apart_from(&infos, &mut info);
+        make_name_unique(&infos, &mut info);
         if let Some(online) = self.online {
             online.join(&info);
         }
@@ -259,11 +259,11 @@ impl<'s> Walker<'s> {
     }
 
     /// Results of the walk.
-    pub fn walked(&self) -> Walked {
+    pub fn walked(&self) -> ReadSummary {
         let counters = self.lanes.iter().map(|lane| *lane.correlator.counters()).collect();
         let joiner = self.joiner.as_ref();
         let join = joiner.map(|joiner| *joiner.counters()).unwrap_or_default();
-        Walked { counters, join, pairings: joiner.map(Joiner::pairings).unwrap_or_default() }
+        ReadSummary { counters, join, pairings: joiner.map(Joiner::pairings).unwrap_or_default() }
     }
 }
 
@@ -275,7 +275,7 @@ pub fn walk(
     limits: Limits,
     patience: Duration,
     mut visit: impl FnMut(Piece<'_>),
-) -> Result<Walked, SourceError> {
+) -> Result<ReadSummary, SourceError> {
     let sources = sources.iter_mut().map(|source| Box::new(&mut **source) as Box<dyn Source + '_>);
     let mut walker = Walker::new(sources.collect(), timeline, limits, patience);
     while walker.step(&mut visit)? == Progress::More {}

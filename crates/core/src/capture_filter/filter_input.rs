@@ -3,14 +3,14 @@
 //!
 //! The result agrees with the kernel's, except for stored process data, which the caller handles.
 
-use super::{CaptureFilter, Expr, Field, Knows, Test, Value, knows};
+use super::{CaptureFilter, Expr, Field, FieldAccess, Test, Value, field_access};
 use crate::flow::{Flow, Proto, Task};
 use crate::hop::{Direction, Hop};
 use crate::node::NodeInfo;
 
 /// The available data of an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct FilterInput<'a> {
     /// The hop.
     pub hop: Hop,
     /// The CPU.
@@ -33,7 +33,7 @@ pub struct Sight<'a> {
 
 impl CaptureFilter {
     /// Evaluates the filter for an event; `None` if undecided.
-    pub fn holds(&self, sight: &Sight<'_>) -> Option<bool> {
+    pub fn holds(&self, sight: &FilterInput<'_>) -> Option<bool> {
         holds(self.expr(), sight)
     }
 
@@ -52,7 +52,7 @@ impl CaptureFilter {
     }
 }
 
-fn holds(expr: &Expr, sight: &Sight<'_>) -> Option<bool> {
+fn holds(expr: &Expr, sight: &FilterInput<'_>) -> Option<bool> {
     match expr {
         Expr::All(list) => all(list.iter().map(|expr| holds(expr, sight))),
         Expr::Any(list) => any(list.iter().map(|expr| holds(expr, sight))),
@@ -76,8 +76,8 @@ fn any(list: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all(list.map(|one| one.map(|holds| !holds))).map(|none| !none)
 }
 
-fn compare(test: &Test, sight: &Sight<'_>) -> Option<bool> {
-    if knows(sight.hop, test.field) == Knows::Never {
+fn compare(test: &Test, sight: &FilterInput<'_>) -> Option<bool> {
+    if field_access(sight.hop, test.field) == FieldAccess::Never {
         return None;
     }
     let number = |number: u64| match &test.value {
@@ -118,7 +118,11 @@ fn compare(test: &Test, sight: &Sight<'_>) -> Option<bool> {
 }
 
 /// Tests either end, the sender's or the receiver's, according to the field.
-fn ends(field: Field, sight: &Sight<'_>, has: impl Fn(&std::net::SocketAddr) -> Option<bool>) -> Option<bool> {
+fn ends(
+    field: Field,
+    sight: &FilterInput<'_>,
+    has: impl Fn(&std::net::SocketAddr) -> Option<bool>,
+) -> Option<bool> {
     let Flow { local, remote, .. } = sight.flow?;
     let leaves = match (sight.hop, sight.hop.direction()) {
         (Hop::TcpRetransmit, _) | (_, Direction::Tx) => true,
@@ -171,7 +175,7 @@ mod tests {
     use crate::flow::FlowId;
     use crate::node::{CgroupName, NetnsName};
 
-    fn judge(text: &str, change: impl Fn(&mut Sight<'_>)) -> Option<bool> {
+    fn judge(text: &str, change: impl Fn(&mut FilterInput<'_>)) -> Option<bool> {
         let flow = Flow {
             id: FlowId(1),
             netns: 7,
@@ -188,7 +192,7 @@ mod tests {
             ],
             ..NodeInfo::default()
         };
-        let mut sight = Sight {
+        let mut sight = FilterInput {
             hop: Hop::DevXmit,
             cpu: 3,
             proto: Proto::TCP,
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_sender_of_what_comes_is_the_other_end() {
-        let comes = |sight: &mut Sight<'_>| sight.hop = Hop::DevRecv;
+        let comes = |sight: &mut FilterInput<'_>| sight.hop = Hop::DevRecv;
         assert_eq!(judge("src 10.0.0.2 and sport 443 and rx", comes), Some(true));
         assert_eq!(judge("dst 10.0.0.2", comes), Some(false));
     }

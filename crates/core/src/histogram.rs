@@ -90,7 +90,7 @@ pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
 }
 
 /// The reported value of a time in a cell: the longest of it.
-pub fn told(cell: u16) -> u64 {
+pub fn bucket_upper_ns(cell: u16) -> u64 {
     range_of_cell(usize::from(cell)).map_or(0, |(_, most)| most.min(LONGEST_NS))
 }
 
@@ -104,7 +104,7 @@ pub fn quantile(cells: impl Iterator<Item = (u16, u64)> + Clone, part: f64) -> u
         below = below.saturating_add(*n);
         below < rank
     });
-    reached.next().map_or(0, |(cell, _)| told(cell))
+    reached.next().map_or(0, |(cell, _)| bucket_upper_ns(cell))
 }
 
 #[cfg(test)]
