@@ -18,12 +18,12 @@ use proptest::prelude::*;
 const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_000) };
 
 #[derive(Default)]
-struct Kept {
+struct Written {
     sums: Vec<RecordBatch>,
     cells: Vec<RecordBatch>,
 }
 
-impl TableWriter for &mut Kept {
+impl TableWriter for &mut Written {
     fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
         match table {
             Table::Sums => self.sums.push(batch.clone()),
@@ -38,8 +38,8 @@ impl TableWriter for &mut Kept {
     }
 }
 
-fn kept(batch: &Batch, info: &NodeInfo) -> Kept {
-    let mut kept = Kept::default();
+fn summed(batch: &Batch, info: &NodeInfo) -> Written {
+    let mut kept = Written::default();
     let chosen = Chosen { tables: vec![Table::Sums, Table::Cells], filter: None };
     let mut tables = Tables::new(std::slice::from_ref(info), LINE, chosen, &mut kept);
     tables.piece(&Piece::Batch(0, batch)).expect("memory takes all");
@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn each_number_is_the_batchs(sums in sums()) {
         let batch = batch(sums);
-        let kept = kept(&batch, &NodeInfo::default());
+        let kept = summed(&batch, &NodeInfo::default());
         let sums = &batch.synthesis;
         let each = |of: &dyn Fn(&Synthesis) -> Option<i64>| sums.iter().map(of).collect::<Vec<_>>();
         let on_line = |ns: u64| Some(signed(ns).saturating_add(1_000));
@@ -131,7 +131,7 @@ fn names_are_those_of_the_other_tables() {
         Sum::Rest,
     ];
     let batch = Batch { flows: vec![flow], ..batch(all.map(sum).to_vec()) };
-    let kept = kept(&batch, &info);
+    let kept = summed(&batch, &info);
     let column = |name: &str| names(&kept.sums, name);
     assert_eq!(column("sum_of"), ["since", "begun", "flow", "flow", "cgroup", "reason", "reason", "rest"]);
     assert_eq!(column("from_hop"), ["dev.queue", "", "", "", "", "", "", ""]);

@@ -21,9 +21,9 @@ const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_767_323_045_000_000_000) };
 
 /// Stores the rows unchanged.
 #[derive(Default)]
-struct Kept(BTreeMap<Table, Vec<RecordBatch>>);
+struct Written(BTreeMap<Table, Vec<RecordBatch>>);
 
-impl TableWriter for &mut Kept {
+impl TableWriter for &mut Written {
     fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
         self.0.entry(table).or_default().push(batch.clone());
         Ok(())
@@ -116,7 +116,7 @@ proptest! {
             batch.synthesis = sums;
         }
         let infos = std::slice::from_ref(&recording.info);
-        let mut kept = Kept::default();
+        let mut kept = Written::default();
         recording.export(&mut Tables::new(infos, LINE, Chosen::default(), &mut kept));
         let (as_parquet, as_csv, as_json) = (Files::default(), Files::default(), Files::default());
         let wanted = Table::RECORDED;

@@ -7,7 +7,7 @@
 use super::marked::MarkWriter;
 use super::tracks::{self, Slice};
 use crate::error::ExportError;
-use crate::mark::{Mark, What};
+use crate::mark::{Mark, MarkKind};
 use crate::output::{Output, Written};
 use magscope_core::Hop;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl MarkWriter for Chrome {
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
         let (us, pid) = (self.us(mark.ns), mark.node + 1);
         match &mark.what {
-            What::Hit(hit) => {
+            MarkKind::Hit(hit) => {
                 let thread = u32::from(hit.hop as u8);
                 self.name(mark, thread, hit.hop.name())?;
                 let Slice { name, args, .. } = tracks::slice(mark, hit);
@@ -95,13 +95,13 @@ impl MarkWriter for Chrome {
                 }
                 self.put(&flow)
             }
-            What::Ended { about, after, reason } => {
+            MarkKind::Ended { about, after, reason } => {
                 self.name(mark, LOST, "lost and dropped")?;
                 let args = json!({"journey": about.id.to_string(), "after": after.name(), "reason": reason});
                 let name = about.verdict.name();
                 self.put(&json!({"ph": "i", "s": "t", "name": name, "ts": us, "pid": pid, "tid": LOST, "args": args}))
             }
-            What::Loss { to_ns, loss } => {
+            MarkKind::Loss { to_ns, loss } => {
                 self.name(mark, LOST, "lost and dropped")?;
                 let dur = to_ns.wrapping_sub(mark.ns) as f64 / 1_000.0;
                 let args = json!({"records": loss.count, "cause": loss.cause.to_string()});
@@ -109,7 +109,7 @@ impl MarkWriter for Chrome {
                     "ph": "X", "name": "records lost", "ts": us, "dur": dur, "pid": pid, "tid": LOST, "args": args,
                 }))
             }
-            What::Probe(probed) => {
+            MarkKind::Probe(probed) => {
                 let thread = PROBES + u32::from(probed.hit.probe);
                 self.name(mark, thread, &format!("probe {}", probed.probe.name))?;
                 let Slice { name, args } = tracks::probed(mark, probed);
@@ -119,11 +119,11 @@ impl MarkWriter for Chrome {
                     "ph": "i", "s": "t", "name": name, "cat": "probe", "ts": us, "pid": pid, "tid": thread, "args": args,
                 }))
             }
-            What::LeftOut { hop, by, count, kept } => {
+            MarkKind::LeftOut { hop, by, count, kept } => {
                 let args = json!({"left out": count, "kept": kept});
                 self.put(&json!({"ph": "C", "name": tracks::left_out(*hop, *by), "ts": us, "pid": pid, "args": args}))
             }
-            What::Sample { sample, ends } => {
+            MarkKind::Sample { sample, ends } => {
                 self.name(mark, u32::from(Hop::TcpState as u8), Hop::TcpState.name())?;
                 let of = tracks::ends(sample.socket, *ends);
                 for (what, value) in tracks::loads(sample) {

@@ -21,7 +21,7 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
         ("verdict", about.verdict.name().to_owned()),
         ("cpu", hit.cpu.to_string()),
     ];
-    if let Some((from, to)) = about.way {
+    if let Some((from, to)) = about.addresses {
         args.push(("from", from.to_string()));
         args.push(("to", to.to_string()));
     }

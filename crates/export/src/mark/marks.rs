@@ -1,6 +1,6 @@
 //! Converts batches and journeys to marks.
 
-use super::{About, Hit, LeftOutBy, Mark, Probed, What};
+use super::{About, Hit, LeftOutBy, Mark, MarkKind, Probed};
 use crate::Chosen;
 use crate::names::Names;
 use crate::timeline::TimeLine;
@@ -46,11 +46,11 @@ impl Marks {
                     let place = flow.map(|flow| self.names.place(*node, flow.netns)).unwrap_or_default();
                     let ends = flow.map(|flow| (flow.local, flow.remote));
                     let host = self.names.host_of_flow(*node, sample.flow);
-                    let what = What::Sample { sample: Box::new(*sample), ends };
+                    let what = MarkKind::Sample { sample: Box::new(*sample), ends };
                     out(Mark { ns: self.line.ns(sample.time_ns), node: *node, host, place, what });
                 }
                 for loss in &batch.losses {
-                    let what = What::Loss { to_ns: self.line.ns(loss.to_ns), loss: *loss };
+                    let what = MarkKind::Loss { to_ns: self.line.ns(loss.to_ns), loss: *loss };
                     let ns = self.line.ns(loss.from_ns);
                     out(Mark { ns, node: *node, host: host.clone(), place: Arc::default(), what });
                 }
@@ -87,7 +87,7 @@ impl Marks {
             self.names.host_of_flow(node, hit.flow),
             self.names.place_of(node, hit.flow),
         );
-        Mark { ns, node, host, place, what: What::Probe(Box::new(Probed { hit: *hit, probe, ends, comm })) }
+        Mark { ns, node, host, place, what: MarkKind::Probe(Box::new(Probed { hit: *hit, probe, ends, comm })) }
     }
 
     fn left_out(&mut self, node: u16, count: &HopCount, out: &mut impl FnMut(Mark)) {
@@ -99,7 +99,7 @@ impl Marks {
             (LeftOutBy::Filter, since(|count| count.filtered.saturating_add(count.undecided))),
         ];
         for (by, many) in by.into_iter().filter(|(_, many)| *many > 0) {
-            let what = What::LeftOut { hop: count.hop, by, count: many, kept };
+            let what = MarkKind::LeftOut { hop: count.hop, by, count: many, kept };
             let (ns, host) = (self.line.ns(count.time_ns), self.names.host(node));
             out(Mark { ns, node, host, place: Arc::default(), what });
         }
@@ -111,7 +111,7 @@ impl Marks {
         let about = Arc::new(About {
             id: journey.id,
             proto: journey.proto,
-            way: tx.map(|f| (f.local, f.remote)).or_else(|| rx.map(|f| (f.remote, f.local))),
+            addresses: tx.map(|f| (f.local, f.remote)).or_else(|| rx.map(|f| (f.remote, f.local))),
             bytes: journey.bytes(),
             seq: journey.range.start as u32,
             ip_id: journey.ip_id,
@@ -132,7 +132,7 @@ impl Marks {
                 if span.is_wait { (Some(span.ns), None) } else { (None, span_of) }
             });
             let here = Some((rung.hop, rung.copy));
-            let what = What::Hit(Hit {
+            let what = MarkKind::Hit(Hit {
                 about: about.clone(),
                 hop: rung.hop,
                 cpu: rung.cpu,
@@ -149,7 +149,7 @@ impl Marks {
         }
         for copy in &journey.copies {
             if let Some(told_ns) = copy.retransmit_ns {
-                let what = What::Hit(Hit {
+                let what = MarkKind::Hit(Hit {
                     about: about.clone(),
                     hop: Hop::TcpRetransmit,
                     cpu: 0,
@@ -171,7 +171,7 @@ impl Marks {
             _ => return,
         };
         let ns = self.line.ns(journey.end_ns().unwrap_or_default());
-        out(places.mark(ns, after, What::Ended { about, after, reason }));
+        out(places.mark(ns, after, MarkKind::Ended { about, after, reason }));
     }
 
     /// Number, host and namespace of one end of a journey.
@@ -190,7 +190,7 @@ struct Places {
 }
 
 impl Places {
-    fn mark(&self, ns: i64, hop: Hop, what: What) -> Mark {
+    fn mark(&self, ns: i64, hop: Hop, what: MarkKind) -> Mark {
         let (node, host, place) = if hop.direction() == Direction::Rx { &self.rx } else { &self.tx };
         Mark { ns, node: *node, host: host.clone(), place: place.clone(), what }
     }

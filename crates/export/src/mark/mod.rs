@@ -22,12 +22,12 @@ pub struct Mark {
     /// Name of the network namespace; empty if unknown.
     pub place: Arc<str>,
     /// Content.
-    pub what: What,
+    pub what: MarkKind,
 }
 
 /// Content of a mark.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum MarkKind {
     /// A journey passed a hop.
     Hit(Hit),
     /// A journey ended early: dropped, or not seen again.
@@ -135,7 +135,7 @@ pub struct About {
     /// Protocol.
     pub proto: Proto,
     /// Addresses of sender and receiver, if known.
-    pub way: Option<(SocketAddr, SocketAddr)>,
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Payload, bytes.
     pub bytes: u64,
     /// First byte on the wire: a sequence number; 0 for datagrams.

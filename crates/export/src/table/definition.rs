@@ -1,7 +1,7 @@
 //! The tables and their columns.
 
 use super::column::{
-    Address, Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small, Text,
+    Address, Column, Flag, Floats, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, SmallInts, Text,
 };
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -30,7 +30,7 @@ macro_rules! tables {
         #[allow(missing_docs)]
         pub(super) mod columns {
             use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
-            use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small, Text};
+            use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Floats, Name, SmallInts, Text};
             $(
                 #[derive(Debug, Default)]
                 pub struct $table { pub rows: usize, $( pub $field: $kind, )* }
@@ -57,14 +57,14 @@ macro_rules! tables {
 tables! {
     /// A hit of a hop.
     Events "events" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: Small, proto: Name, flow: MaybeId,
-        socket: MaybeId, seq: Int, len: Int, segs: Small, ip_id: Small, tcp_flags: Small, ttl: Small, tos: Small, flags: Small,
-        tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: Small, skb: Int, detail: Int, record: Int,
+        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
+        socket: MaybeId, seq: Int, len: Int, segs: SmallInts, ip_id: SmallInts, tcp_flags: SmallInts, ttl: SmallInts, tos: SmallInts, flags: SmallInts,
+        tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: SmallInts, skb: Int, detail: Int, record: Int,
     }
     /// A hop that a journey passed.
     Hops "hops" {
-        ts_ns: Int, ts: Instant, journey: Id, host: Name, place: Name, hop: Name, step: Small, direction: Name,
-        cpu: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
+        ts_ns: Int, ts: Instant, journey: Id, host: Name, place: Name, hop: Name, step: SmallInts, direction: Name,
+        cpu: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
         at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, copy: MaybeSmall,
         waited_ns: MaybeInt, copy_dropped: Name, verdict: Name, whole: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
@@ -73,22 +73,22 @@ tables! {
         ts_ns: Int, ts: Instant, journey: Id, end_ns: Int, total_ns: MaybeInt, half_width_ns: MaybeInt, across: Name,
         proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, drop_name: Name,
         bytes: Int,
-        range_start: Int, range_end: Int, ip_id: Small, src_addr: Address, src_port: MaybeSmall, dst_addr: Address,
+        range_start: Int, range_end: Int, ip_id: SmallInts, src_addr: Address, src_port: MaybeSmall, dst_addr: Address,
         dst_port: MaybeSmall, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, tx_flow: MaybeId,
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
-        reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: Small,
-        retransmits: Small, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
+        reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: SmallInts,
+        retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
     /// A flow id and its flow.
     Flows "flows" {
         ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Address,
-        local_port: Small, remote_addr: Address, remote_port: Small,
+        local_port: SmallInts, remote_addr: Address, remote_port: SmallInts,
     }
     /// A sample of a TCP connection's state.
     Tcp "tcp" {
         ts_ns: Int, ts: Instant, host: Name, flow: MaybeId, socket: Id, cwnd: Int, ssthresh: Int, srtt_us: Int,
         rttvar_us: Int, rto_us: Int, packets_out: Int, total_retrans: Int, snd_wnd: Int, rcv_wnd: Int,
-        snd_una: Int, snd_nxt: Int, send_queue_bytes: Int, recv_queue_bytes: Int, state: Small, ca_state: Small,
+        snd_una: Int, snd_nxt: Int, send_queue_bytes: Int, recv_queue_bytes: Int, state: SmallInts, ca_state: SmallInts,
     }
     /// Lost records.
     Losses "losses" {
@@ -97,24 +97,24 @@ tables! {
     /// Samples of a host's clocks.
     Clock "clock" {
         ts_ns: Int, ts: Instant, host: Name, monotonic_ns: Int, raw_ns: Int, realtime_ns: Int, width_ns: Int,
-        suspended_ns: Int, tai_offset_s: Small, realtime_steps: Small, clocksource: Small, frequency: Int,
+        suspended_ns: Int, tai_offset_s: SmallInts, realtime_steps: SmallInts, clocksource: SmallInts, frequency: Int,
         status: Int, utc_error_ns: MaybeInt,
     }
     /// A hit of a custom probe, with its values.
     Hits "hits" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, probe: Name, point: Name, cpu: Small, proto: Name, flow: MaybeId,
-        socket: MaybeId, seq: Int, len: Int, ip_id: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
+        ts_ns: Int, ts: Instant, host: Name, place: Name, probe: Name, point: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
+        socket: MaybeId, seq: Int, len: Int, ip_id: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
         name0: Name, value0: MaybeInt, name1: Name, value1: MaybeInt, name2: Name, value2: MaybeInt, name3: Name,
         value3: MaybeInt, record: Int,
     }
     /// The first bytes of a packet's payload.
     Heads "heads" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: Small, proto: Name, flow: MaybeId, seq: Int,
-        ip_id: Small, of_bytes: Int, event: Int, hex: Text,
+        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId, seq: Int,
+        ip_id: SmallInts, of_bytes: Int, event: Int, hex: Text,
     }
     /// The kernel's counters of a hop, with the numbers rejected by sampler and filter.
     Counts "counts" {
-        ts_ns: Int, ts: Instant, host: Name, hop: Name, kept: Int, filtered: Int, undecided: Int, sampled: Int, weight: Real,
+        ts_ns: Int, ts: Instant, host: Name, hop: Name, kept: Int, filtered: Int, undecided: Int, sampled: Int, weight: Floats,
         synthesised: Int,
     }
     /// Sums of the kernel over an interval.
@@ -130,7 +130,7 @@ tables! {
     /// Aggregates per period, hop and group: the synthesis of the 2007 paper.
     Periods "periods" {
         ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, journeys: Int,
-        bytes: Int, latencies: Int, mean_ns: Real, stddev_ns: Real, min_ns: MaybeInt, p50_ns: MaybeInt,
+        bytes: Int, latencies: Int, mean_ns: Floats, stddev_ns: Floats, min_ns: MaybeInt, p50_ns: MaybeInt,
         p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt,
     }
     /// Each journey's time between two hops, for queries.

@@ -8,7 +8,7 @@ mod tsdl;
 
 use super::marked::MarkWriter;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, Probed, What};
+use crate::mark::{Hit, Mark, MarkKind, Probed};
 use crate::output::{Create, Written};
 use magscope_core::node::NodeInfo;
 use std::io::Write;
@@ -82,7 +82,7 @@ impl<'c> Ctf<'c> {
         self.scratch.push(0);
     }
 
-    fn way(&mut self, way: Option<(SocketAddr, SocketAddr)>) {
+    fn addresses(&mut self, way: Option<(SocketAddr, SocketAddr)>) {
         self.text(&way.map(|(from, _)| from.to_string()).unwrap_or_default());
         self.text(&way.map(|(_, to)| to.to_string()).unwrap_or_default());
     }
@@ -109,7 +109,7 @@ impl<'c> Ctf<'c> {
         self.scratch.extend(waited.to_le_bytes());
         self.scratch.extend(hit.again.to_le_bytes());
         self.text(hit.about.verdict.name());
-        self.way(hit.about.way);
+        self.addresses(hit.about.addresses);
         self.put(mark, u16::from(hit.hop as u8), 0)
     }
 
@@ -126,7 +126,7 @@ impl<'c> Ctf<'c> {
         self.scratch.extend(hit.socket.to_le_bytes());
         self.scratch.extend(hit.seq.to_le_bytes());
         self.scratch.extend(hit.len.to_le_bytes());
-        self.way(*ends);
+        self.addresses(*ends);
         self.put(mark, PROBE, 0)
     }
 }
@@ -134,8 +134,8 @@ impl<'c> Ctf<'c> {
 impl MarkWriter for Ctf<'_> {
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
         match &mark.what {
-            What::Hit(hit) => self.hit(mark, hit),
-            What::Ended { about, after, reason } => {
+            MarkKind::Hit(hit) => self.hit(mark, hit),
+            MarkKind::Ended { about, after, reason } => {
                 self.place(mark);
                 self.scratch.extend(about.id.to_le_bytes());
                 self.text(about.verdict.name());
@@ -143,7 +143,7 @@ impl MarkWriter for Ctf<'_> {
                 self.scratch.extend(reason.unwrap_or(0).to_le_bytes());
                 self.put(mark, ENDED, 0)
             }
-            What::Loss { to_ns, loss } => {
+            MarkKind::Loss { to_ns, loss } => {
                 self.place(mark);
                 self.scratch.extend(loss.count.to_le_bytes());
                 self.scratch.extend(loss.cpu.to_le_bytes());
@@ -151,8 +151,8 @@ impl MarkWriter for Ctf<'_> {
                 self.text(&loss.cause.to_string());
                 self.put(mark, LOSS, loss.count)
             }
-            What::Probe(probed) => self.probe(mark, probed),
-            What::LeftOut { hop, by, count, kept } => {
+            MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::LeftOut { hop, by, count, kept } => {
                 self.place(mark);
                 self.text(hop.name());
                 self.text(by.event());
@@ -160,10 +160,10 @@ impl MarkWriter for Ctf<'_> {
                 self.scratch.extend(kept.to_le_bytes());
                 self.put(mark, LEFT_OUT, 0)
             }
-            What::Sample { sample, ends } => {
+            MarkKind::Sample { sample, ends } => {
                 self.place(mark);
                 self.scratch.extend(sample.socket.to_le_bytes());
-                self.way(*ends);
+                self.addresses(*ends);
                 for (_, value) in super::tracks::loads(sample) {
                     self.scratch.extend(value.to_le_bytes());
                 }

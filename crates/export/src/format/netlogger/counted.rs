@@ -1,6 +1,6 @@
 //! Which captured events a log has lines of: a line belongs to a journey, and what no journey has is left out and counted.
 
-use crate::mark::{Mark, What};
+use crate::mark::{Mark, MarkKind};
 use magscope_core::hash::Set;
 use magscope_core::{Batch, Hop};
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ impl EventCount {
     /// Takes a mark that becomes a line.
     pub fn mark(&mut self, mark: &Mark) {
         let event = match &mark.what {
-            What::Hit(hit) => (hit.hop, mark.node, hit.cpu, hit.tid),
-            What::Ended { reason: Some(_), about, .. } => (Hop::SkbDrop, mark.node, about.ip_id, about.seq),
+            MarkKind::Hit(hit) => (hit.hop, mark.node, hit.cpu, hit.tid),
+            MarkKind::Ended { reason: Some(_), about, .. } => (Hop::SkbDrop, mark.node, about.ip_id, about.seq),
             _ => return,
         };
         if self.instant.0 != mark.ns {

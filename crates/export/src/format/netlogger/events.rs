@@ -49,7 +49,7 @@ pub struct Events {
     tasks: Map<u32, String>,
     places: BTreeMap<(String, String), u32>,
     /// Socket-layer marks that occur in the lines of several journeys.
-    told: Set<(u8, u64, u64, u32)>,
+    written: Set<(u8, u64, u64, u32)>,
     threads: Threads,
     tids: Tids,
     hosts: Hosts,
@@ -79,7 +79,7 @@ impl Events {
     /// Processes a line.
     pub fn line(&mut self, line: &Line<'_>) {
         let Ok(ns) = u64::try_from(line.ns) else {
-            return self.not_known("a time before 1970");
+            return self.reject_unknown("a time before 1970");
         };
         if self.host.is_empty() {
             line.get(&["HOST", "host"]).unwrap_or_default().clone_into(&mut self.host);
@@ -93,7 +93,7 @@ impl Events {
             _ => match (self.hop(event), sampled(event)) {
                 (Some(hop), _) => self.hit(line, ns, hop),
                 (None, Some(field)) => self.sample(line, ns, field),
-                (None, None) => self.not_known(event),
+                (None, None) => self.reject_unknown(event),
             },
         }
     }
@@ -110,7 +110,7 @@ impl Events {
         }
     }
 
-    fn not_known(&mut self, event: &str) {
+    fn reject_unknown(&mut self, event: &str) {
         if self.unknown.len() < MOST || self.unknown.contains_key(event) {
             *self.unknown.entry(event.chars().take(80).collect()).or_default() += 1;
         } else {
@@ -206,10 +206,10 @@ impl Events {
 
     /// True at the first call with this value.
     fn once(&mut self, what: (u8, u64, u64, u32)) -> bool {
-        if self.told.len() >= MOST {
-            self.told.clear();
+        if self.written.len() >= MOST {
+            self.written.clear();
         }
-        self.told.insert(what)
+        self.written.insert(what)
     }
 
     fn task(&mut self, line: &Line<'_>, event: &Event) {

@@ -3,7 +3,7 @@
 use super::words::Words;
 use std::net::SocketAddr;
 
-pub fn way(line: &mut Vec<u8>, words: &Words, way: Option<(SocketAddr, SocketAddr)>) {
+pub fn addresses(line: &mut Vec<u8>, words: &Words, way: Option<(SocketAddr, SocketAddr)>) {
     if let Some((from, to)) = way {
         text(line, words.src_ip, &from.ip().to_string());
         number(line, words.src_port, u64::from(from.port()));

@@ -16,7 +16,7 @@ const MOST: usize = 1 << 16;
 /// State of the derivation.
 #[derive(Default)]
 pub(super) struct Hosts {
-    open: Map<u64, Way>,
+    open: Map<u64, HostPair>,
     order: VecDeque<u64>,
     /// Number of finished journeys; later lines of the same ID are possible.
     untold: u64,
@@ -27,15 +27,15 @@ pub(super) struct Hosts {
 
 /// A journey between hosts.
 #[derive(Default)]
-struct Way {
+struct HostPair {
     sent: Option<u64>,
     received: Option<u64>,
     told: bool,
 }
 
-impl Way {
+impl HostPair {
     /// True if the time between hosts is unknown.
-    fn is_untold(&self) -> bool {
+    fn is_unknown(&self) -> bool {
         !self.told && self.is_between()
     }
 
@@ -56,7 +56,7 @@ impl Hosts {
                 && let Some(oldest) = self.order.pop_front()
             {
                 let gone = self.open.remove(&oldest);
-                self.untold += u64::from(gone.is_some_and(|way| way.is_untold()));
+                self.untold += u64::from(gone.is_some_and(|way| way.is_unknown()));
             }
             self.order.push_back(id);
         }
@@ -78,7 +78,7 @@ impl Hosts {
 
     /// Clock relation of the hosts.
     pub fn across(&self) -> Across {
-        let untold = self.untold > 0 || self.open.values().any(Way::is_untold);
+        let untold = self.untold > 0 || self.open.values().any(HostPair::is_unknown);
         match self.widest_ns {
             _ if untold => Across::Apart,
             Some(half_width_ns) => Across::Bounded { half_width_ns },

@@ -49,7 +49,7 @@ impl Tids {
 
 /// A reader that was awake when the data arrived.
 #[derive(Clone, Copy)]
-struct Awake {
+struct AwakeReader {
     ready_ns: u64,
     cpu: u16,
     tgid: u32,
@@ -62,7 +62,7 @@ pub struct Threads {
     sending: Map<u64, u32>,
     /// Runs of readers by thread and time. The value is the ready time of the earliest data, if another cause
     /// had woken the reader. `None` if some of its data woke it; the rest then arrived while it was awake.
-    runs: BTreeMap<(u32, u64), Option<Awake>>,
+    runs: BTreeMap<(u32, u64), Option<AwakeReader>>,
 }
 
 impl Threads {
@@ -95,7 +95,7 @@ impl Threads {
         }
         let ready_ns = event.time_ns.saturating_sub(latency_ns);
         let Event { cpu, tgid, .. } = *event;
-        let known = self.runs.entry(at).or_insert(Some(Awake { ready_ns, cpu, tgid }));
+        let known = self.runs.entry(at).or_insert(Some(AwakeReader { ready_ns, cpu, tgid }));
         if let Some(awake) = known {
             awake.ready_ns = awake.ready_ns.min(ready_ns);
         }
@@ -104,7 +104,7 @@ impl Threads {
     /// Wake-ups of those readers, without a socket, immediately before their data was ready.
     pub fn wakes(&mut self) -> impl Iterator<Item = Event> {
         std::mem::take(&mut self.runs).into_iter().filter_map(|((tid, _), awake)| {
-            let Awake { ready_ns, cpu, tgid } = awake?;
+            let AwakeReader { ready_ns, cpu, tgid } = awake?;
             Some(Event { tid, tgid, cpu, ..Event::at(Hop::TaskWake, ready_ns.saturating_sub(1)) })
         })
     }

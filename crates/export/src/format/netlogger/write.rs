@@ -2,11 +2,11 @@
 
 use super::super::marked::MarkWriter;
 use super::counted::{EventCount, hops_of_lines};
-use super::field::{digits, number, signed, text, way};
+use super::field::{addresses, digits, number, signed, text};
 use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
-use crate::mark::{About, Hit, LeftOutBy, Mark, Probed, What};
+use crate::mark::{About, Hit, LeftOutBy, Mark, MarkKind, Probed};
 use crate::names::hosts;
 use crate::output::{Output, Written};
 use magscope_core::node::{NodeInfo, Service};
@@ -138,7 +138,7 @@ impl NetLogger {
         let written = about.written.get_or_init(|| {
             let mut line = Vec::with_capacity(160);
             number(&mut line, words.id, about.id);
-            way(&mut line, words, about.way);
+            addresses(&mut line, words, about.addresses);
             text(&mut line, words.proto, &about.proto.to_string());
             number(&mut line, words.volume, about.bytes);
             number(&mut line, words.seq, u64::from(about.seq));
@@ -220,7 +220,7 @@ impl NetLogger {
             // A loadline is drawn per ID, here the socket.
             number(line, words.id, sample.socket);
             number(line, words.value, u64::from(value));
-            way(line, words, ends);
+            addresses(line, words, ends);
             self.end(mark)?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl NetLogger {
             signed(line, words.value, value);
         }
         text(line, words.message, &probe.text(hit));
-        way(line, words, *ends);
+        addresses(line, words, *ends);
         number(line, words.cpu, u64::from(hit.cpu));
         if hit.len > 0 {
             number(line, words.volume, u64::from(hit.len));
@@ -263,8 +263,8 @@ impl MarkWriter for NetLogger {
         self.captures(mark)?;
         self.counted.mark(mark);
         match &mark.what {
-            What::Hit(hit) => self.hit(mark, hit),
-            What::Ended { about, after, reason } => {
+            MarkKind::Hit(hit) => self.hit(mark, hit),
+            MarkKind::Ended { about, after, reason } => {
                 let event = if reason.is_some() { Hop::SkbDrop.name() } else { "journey.lost" };
                 self.begin(mark, "Error", event);
                 self.about(about);
@@ -274,7 +274,7 @@ impl MarkWriter for NetLogger {
                 }
                 self.end(mark)
             }
-            What::Loss { to_ns, loss } => {
+            MarkKind::Loss { to_ns, loss } => {
                 self.begin(mark, "Warning", "events.lost");
                 number(&mut self.chunk, self.words.count, loss.count);
                 if loss.cpu != u16::MAX {
@@ -284,9 +284,9 @@ impl MarkWriter for NetLogger {
                 text(&mut self.chunk, self.words.message, &loss.cause.to_string());
                 self.end(mark)
             }
-            What::Sample { sample, ends } => self.sample(mark, sample, *ends),
-            What::Probe(probed) => self.probe(mark, probed),
-            What::LeftOut { hop, by, count, kept } => {
+            MarkKind::Sample { sample, ends } => self.sample(mark, sample, *ends),
+            MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::LeftOut { hop, by, count, kept } => {
                 // Filtered events are unwanted; sampled-out events are missing.
                 let level = if *by == LeftOutBy::Sampler { "Warning" } else { "Usage" };
                 self.begin(mark, level, by.event());
@@ -342,7 +342,7 @@ mod tests {
         let about = About {
             id: u64::MAX,
             proto: Proto::TCP,
-            way: Some((
+            addresses: Some((
                 "[fd00::1]:80".parse().expect("an address"),
                 "10.0.0.1:443".parse().expect("an address"),
             )),
@@ -370,7 +370,7 @@ mod tests {
             is_after: false,
             ends: (true, true),
         };
-        let mark = Mark { ns, node: 0, host: host.into(), place: comm.into(), what: What::Hit(hit) };
+        let mark = Mark { ns, node: 0, host: host.into(), place: comm.into(), what: MarkKind::Hit(hit) };
         writer.mark(&mark).expect("memory takes all");
         String::from_utf8(writer.chunk).expect("text")
     }

@@ -8,7 +8,7 @@ mod messages;
 use super::marked::MarkWriter;
 use super::tracks;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, Probed, What};
+use crate::mark::{Hit, Mark, MarkKind, Probed};
 use crate::output::{Output, Written};
 use magscope_core::{Hop, custom};
 use messages::{
@@ -205,7 +205,7 @@ fn annotation(name: &str, value: String) -> Annotation {
 impl MarkWriter for Perfetto {
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
         match &mark.what {
-            What::Hit(hit) => {
+            MarkKind::Hit(hit) => {
                 let track = self.process(mark, hit)?;
                 let slice = tracks::slice(mark, hit);
                 let flow = vec![hit.about.id];
@@ -225,7 +225,7 @@ impl MarkWriter for Perfetto {
                     },
                 )
             }
-            What::Ended { about, after, reason } => {
+            MarkKind::Ended { about, after, reason } => {
                 let track = self.hop(mark, u8::MAX, "lost and dropped")?;
                 let mut args = vec![annotation("after", after.name().to_owned())];
                 args.extend(reason.map(|reason| annotation("reason", reason.to_string())));
@@ -241,7 +241,7 @@ impl MarkWriter for Perfetto {
                     },
                 )
             }
-            What::Loss { to_ns, loss } => {
+            MarkKind::Loss { to_ns, loss } => {
                 let track = self.hop(mark, u8::MAX - 1, "records lost")?;
                 let begin = TrackEvent {
                     kind: Some(SLICE_BEGIN),
@@ -254,13 +254,13 @@ impl MarkWriter for Perfetto {
                     TrackEvent { kind: Some(SLICE_END), track_uuid: Some(track), ..TrackEvent::default() };
                 self.event(*to_ns, end)
             }
-            What::Probe(probed) => self.probe(mark, probed),
-            What::LeftOut { hop, by, count, .. } => {
+            MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::LeftOut { hop, by, count, .. } => {
                 let of = LEFT_OUT | (*by as u64) << 8 | u64::from(*hop as u8);
                 let count = i64::try_from(*count).unwrap_or(i64::MAX);
                 self.counter_below(mark, of, || tracks::left_out(*hop, *by), count)
             }
-            What::Sample { sample, ends } => {
+            MarkKind::Sample { sample, ends } => {
                 let parent = self.hop(mark, Hop::TcpState as u8, Hop::TcpState.name())?;
                 let of = tracks::ends(sample.socket, *ends);
                 for (at, (what, value)) in tracks::loads(sample).into_iter().enumerate() {

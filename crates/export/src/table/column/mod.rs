@@ -25,14 +25,14 @@ pub trait Column: Default {
 
 /// Validity of rows. A column without nulls costs only a counter.
 #[derive(Debug, Default)]
-struct Known {
+struct ValidRows {
     /// Rows before the first null.
     all: usize,
     /// Rows from the first null on.
     rest: Vec<bool>,
 }
 
-impl Known {
+impl ValidRows {
     #[inline]
     fn push(&mut self, known: bool) {
         if known && self.rest.is_empty() {
@@ -72,7 +72,7 @@ pub struct Int(Vec<i64>);
 
 /// 64-bit numbers, nullable.
 #[derive(Debug, Default)]
-pub struct MaybeInt(Vec<i64>, Known);
+pub struct MaybeInt(Vec<i64>, ValidRows);
 
 /// An identifier: text in JSON, whose readers round 64-bit numbers.
 #[derive(Debug, Default)]
@@ -84,11 +84,11 @@ pub struct MaybeId(MaybeInt);
 
 /// Small numbers.
 #[derive(Debug, Default)]
-pub struct Small(Vec<i32>);
+pub struct SmallInts(Vec<i32>);
 
 /// Small numbers, nullable.
 #[derive(Debug, Default)]
-pub struct MaybeSmall(Vec<i32>, Known);
+pub struct MaybeSmall(Vec<i32>, ValidRows);
 
 /// Microseconds since 1970 UTC, null if the recording has no UTC.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ pub struct Instant(MaybeInt);
 
 /// Fractional numbers, nullable.
 #[derive(Debug, Default)]
-pub struct Real(Vec<f64>, Known);
+pub struct Floats(Vec<f64>, ValidRows);
 
 /// Text that differs in each row.
 #[derive(Debug, Default)]
@@ -159,7 +159,7 @@ impl MaybeId {
     }
 }
 
-impl Small {
+impl SmallInts {
     /// Adds a row.
     pub fn push(&mut self, value: impl Into<i64>) {
         self.0.push(i32::try_from(value.into()).unwrap_or(i32::MAX));
@@ -200,7 +200,7 @@ impl Instant {
     }
 }
 
-impl Real {
+impl Floats {
     /// Adds a row.
     pub fn push(&mut self, value: Option<f64>) {
         self.0.push(value.unwrap_or_default());
@@ -281,7 +281,7 @@ impl Column for MaybeId {
     }
 }
 
-impl Column for Small {
+impl Column for SmallInts {
     fn field(name: &str) -> Field {
         Field::new(name, DataType::Int32, false)
     }
@@ -313,7 +313,7 @@ impl Column for Instant {
     }
 }
 
-impl Column for Real {
+impl Column for Floats {
     fn field(name: &str) -> Field {
         Field::new(name, DataType::Float64, true)
     }

@@ -1,6 +1,6 @@
 //! Dictionary columns of names.
 
-use super::{Column, Known, taken};
+use super::{Column, ValidRows, taken};
 use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Field};
 use magscope_core::hash::Map;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Name {
     keys: Vec<i32>,
-    known: Known,
+    valid: ValidRows,
     values: Vec<Box<str>>,
     places: Map<Box<str>, i32>,
     last: usize,
@@ -55,14 +55,14 @@ impl Name {
     #[inline]
     pub fn push_key(&mut self, key: Key) {
         self.keys.push(key.unwrap_or_default());
-        self.known.push(key.is_some());
+        self.valid.push(key.is_some());
     }
 
     /// Adds `rows` equal rows.
     pub fn repeat(&mut self, value: &str, rows: usize) {
         let key = self.key(value);
         self.keys.resize(self.keys.len() + rows, key.unwrap_or_default());
-        self.known.repeat(key.is_some(), rows);
+        self.valid.repeat(key.is_some(), rows);
     }
 
     fn place(&mut self, value: &str) -> usize {
@@ -136,7 +136,7 @@ impl Column for Name {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let keys = Int32Array::new(taken(&mut self.keys).into(), self.known.finish());
+        let keys = Int32Array::new(taken(&mut self.keys).into(), self.valid.finish());
         let made = || Arc::new(StringArray::from_iter_values(&self.values));
         let values = self.dictionary.get_or_insert_with(made).clone();
         if self.values.len() > KEPT {
