@@ -7,7 +7,9 @@ use common::{eventually, is_root, run, skipped, stderr};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Hop};
-use magscope_fleet::{Buckets, BusWish, From, Host, Keep, Lobby, Memory, Publisher, Terms, Via};
+use magscope_fleet::{
+    Buckets, BusReadOptions, Host, HostDiscovery, Keep, Memory, Publisher, StartAt, Terms, Via,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -350,14 +352,14 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
         // Data before the first viewer belongs to the first boot; the second viewer takes only the second boot,
         // for any start position.
         let (first, writer) = publish("one", 1_000_000);
-        let wish = BusWish {
+        let wish = BusReadOptions {
             via: via.clone(),
             only: Vec::new(),
             buckets: Buckets::ALL,
-            from: From::Back(Duration::from_mins(1)),
+            from: StartAt::Back(Duration::from_mins(1)),
             terms: Terms::default(),
         };
-        let enter = || Lobby::enter(&[], Some(&wish)).expect("a host is there");
+        let enter = || HostDiscovery::enter(&[], Some(&wish)).expect("a host is there");
         let (mut before, lobby) = enter();
         let mut before = before.pop().expect("one");
         assert_eq!(read(&mut before, 100), 100);

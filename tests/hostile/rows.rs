@@ -6,7 +6,7 @@ use crate::common::{eventually, is_root, run, skipped, stderr};
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Address, Credentials, From, Remote, Terms, Wish};
+use magscope_fleet::{Address, Credentials, ReadOptions, Remote, StartAt, Terms};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -62,7 +62,12 @@ impl Came {
 fn read(target: &Target, address: &str, identity: &str, until_ns: u64) -> Came {
     let address: Address = address.parse().expect("an address");
     let credentials = Some(Credentials { folder: Folder::new(&target.tls), identity: identity.to_owned() });
-    let wish = Wish { address, credentials, from: From::Back(Duration::from_mins(5)), terms: Terms::default() };
+    let wish = ReadOptions {
+        address,
+        credentials,
+        from: StartAt::Back(Duration::from_mins(5)),
+        terms: Terms::default(),
+    };
     in_namespace(&target.hosts.names[0], || {
         let mut hosts = Remote::connect(&wish).expect("it is let in");
         let (mut came, mut batch) = (Came::default(), Batch::default());

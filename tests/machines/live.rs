@@ -11,7 +11,7 @@ use magscope_core::merged_reader::{Piece, Walker};
 use magscope_core::source::Source;
 use magscope_core::{Hop, LossCause, Proto, Verdict};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{Credentials, FleetError, From, Grants, Likely, Lobby, Terms, Wish};
+use magscope_fleet::{Credentials, FleetError, Grants, HostDiscovery, Likely, ReadOptions, StartAt, Terms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -56,15 +56,15 @@ fn guest_watches() {
         return;
     }
     let credentials = Credentials { folder: Folder::new("/tls"), identity: "viewer-me".to_owned() };
-    let wish = |address: &&str| Wish {
+    let wish = |address: &&str| ReadOptions {
         address: address.parse().expect("an address"),
         credentials: Some(credentials.clone()),
-        from: From::Back(Duration::from_hours(1)),
+        from: StartAt::Back(Duration::from_hours(1)),
         terms: Terms::default(),
     };
-    let wishes: Vec<Wish> = AGENTS.iter().map(wish).collect();
+    let wishes: Vec<ReadOptions> = AGENTS.iter().map(wish).collect();
     let (hosts, lobby) = loop {
-        match Lobby::enter(&wishes, None) {
+        match HostDiscovery::enter(&wishes, None) {
             Ok((hosts, lobby)) if hosts.len() == 2 => break (hosts, lobby),
             Ok(_) | Err(FleetError::Connect { likely: Likely::Nobody, .. }) => {} // still booting
             Err(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ mod common;
 use common::{Serving, authority, connect, viewer};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions, LossCause};
-use magscope_fleet::{From, Memory, Terms};
+use magscope_fleet::{Memory, StartAt, Terms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,7 +59,8 @@ fn run(rate: Option<u64>, seconds: u64) {
         let (memory, mut writer) = Memory::new(common::info(), MEMORY).expect("Arrow");
         let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
         remotes.push(
-            connect(serving.tls(), viewer(&folder, "viewer-me"), From::Now, Terms::default()).expect("let in"),
+            connect(serving.tls(), viewer(&folder, "viewer-me"), StartAt::Now, Terms::default())
+                .expect("let in"),
         );
         assert!(common::eventually(|| memory.readers() == 1));
         servers.push((serving, memory));

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Most {
+pub struct ConnectionLimits {
     /// In total.
     pub total: usize,
     /// Per key.
@@ -68,14 +68,14 @@ impl ConnectionLimiter {
     }
 
     /// A permit, or `None` at the limit.
-    pub fn admit(&self, key: &str, most: Most) -> Option<ConnectionPermit> {
+    pub fn admit(&self, key: &str, most: ConnectionLimits) -> Option<ConnectionPermit> {
         let mut all = self.connections();
         let own = all.open.values().filter(|open| open.key == key).count();
         (own < most.each && all.open.len() < most.total).then(|| self.add(&mut all, key))
     }
 
     /// A permit in any case; the second value is true if another connection has to end.
-    pub fn admit_or_replace(&self, key: &str, most: Most) -> (ConnectionPermit, bool) {
+    pub fn admit_or_replace(&self, key: &str, most: ConnectionLimits) -> (ConnectionPermit, bool) {
         let mut all = self.connections();
         let own = all.open.values().filter(|open| open.key == key).count();
         let from = if own >= most.each {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    const MOST: Most = Most { total: 4, each: 2 };
+    const MOST: ConnectionLimits = ConnectionLimits { total: 4, each: 2 };
 
     fn is_replaced(permit: &ConnectionPermit) -> bool {
         permit.replaced().now_or_never().is_some()

@@ -3,10 +3,10 @@
 //! The correlator and tables are those of recordings, applied to the data that the client may read, with
 //! bounded memory per client.
 
+use crate::client_filter::ClientFilter;
 use crate::memory::{Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
 use crate::request::{Derived, Request};
-use crate::sieve::Sieve;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -51,7 +51,13 @@ pub fn schema(table: Table) -> SchemaRef {
 }
 
 /// Sends the requested rows until the end of the stream or of the client.
-pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: &Outbox) {
+pub fn run(
+    memory: &Arc<Memory>,
+    request: &Request,
+    derived: Derived,
+    sieve: Option<ClientFilter>,
+    out: &Outbox,
+) {
     if let Err(because) = send_all(memory, request, derived, sieve, out) {
         // The limit's error is nested in another.
         let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
@@ -63,7 +69,7 @@ fn send_all(
     memory: &Arc<Memory>,
     request: &Request,
     derived: Derived,
-    sieve: Option<Sieve>,
+    filter: Option<ClientFilter>,
     out: &Outbox,
 ) -> Result<(), SourceError> {
     let sink = Sink { out: out.clone(), packer: Packer::new()? };
@@ -71,7 +77,7 @@ fn send_all(
     sink.send(message)?;
     let Some(to_utc_ns) = memory.to_utc_ns(|| out.is_closed()) else { return Ok(()) };
     let line = TimeLine { to_utc_ns: Some(to_utc_ns) };
-    let info = sieve.as_ref().map_or_else(|| memory.info().clone(), |sieve| sieve.host(memory.info()));
+    let info = filter.as_ref().map_or_else(|| memory.info().clone(), |sieve| sieve.host(memory.info()));
     let infos = [info.clone()];
     let chosen = Chosen { tables: vec![derived.table], filter: derived.filter };
     let mut export: Box<dyn Export> = match derived.every_ns {
@@ -81,7 +87,7 @@ fn send_all(
         }
         None => Box::new(Tables::new(&infos, line, chosen, sink)),
     };
-    let source = Pulled::new(memory, info, request, sieve, out.clone());
+    let source = Pulled::new(memory, info, request, filter, out.clone());
     let limits = Limits { max_pieces: IN_FLIGHT, max_flows: FLOWS, ..Limits::default() };
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PAUSE);
     let (mut failed, mut passed_on) = (None, Instant::now());
@@ -113,7 +119,7 @@ struct Pulled {
     info: NodeInfo,
     /// Announcements from before the start position.
     before: Option<Batch>,
-    sieve: Option<Sieve>,
+    sieve: Option<ClientFilter>,
     /// The sequence number of the end.
     end: Option<u64>,
     until_ns: Option<u64>,
@@ -121,7 +127,13 @@ struct Pulled {
 }
 
 impl Pulled {
-    fn new(memory: &Arc<Memory>, info: NodeInfo, request: &Request, sieve: Option<Sieve>, out: Outbox) -> Self {
+    fn new(
+        memory: &Arc<Memory>,
+        info: NodeInfo,
+        request: &Request,
+        sieve: Option<ClientFilter>,
+        out: Outbox,
+    ) -> Self {
         let end = request.pull.then(|| memory.holds().came_packets);
         let (reader, before) = memory.read(&request.from);
         let mut announced = Batch::default();
@@ -160,7 +172,7 @@ impl Source for Pulled {
             }
         }
         if let Some(sieve) = &mut self.sieve {
-            sieve.sift(batch, self.reader.memory().info());
+            sieve.apply(batch, self.reader.memory().info());
             self.out.holds_tables(sieve.held_bytes()).map_err(Stopped::from)?;
         }
         Ok(Progress::More)

@@ -39,7 +39,7 @@ pub struct Credentials {
 
 /// The read half of a connection; it stores the error of a failure, because the transport above only reports a
 /// closed connection.
-struct Heard<R> {
+struct ErrorRecorder<R> {
     inner: R,
     broke: Broke,
 }
@@ -95,7 +95,7 @@ pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Resul
     let broke = Broke::default();
     let (read, write) = tokio::io::split(io);
     // Data that is read already precedes the rest.
-    let read = Heard { inner: Cursor::new(first).chain(read), broke: broke.clone() };
+    let read = ErrorRecorder { inner: Cursor::new(first).chain(read), broke: broke.clone() };
     let mut once = Some(TokioIo::new(tokio::io::join(read, write)));
     let connector = tower::service_fn(move |_| {
         let io = once.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
@@ -138,7 +138,7 @@ async fn ask(
     })
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for ErrorRecorder<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,9 +1,9 @@
 //! One client's stream: a thread that reads the memory at its own position, at the speed of its client.
 
-use crate::memory::{Kept, MAX_ROWS, Memory, Next, Reader};
+use crate::client_filter::ClientFilter;
+use crate::memory::{MAX_ROWS, Memory, Next, Reader, StoredPacket};
 use crate::outbox::{Outbox, Stopped};
-use crate::request::{Give, Request};
-use crate::sieve::Sieve;
+use crate::request::{Request, StreamContent};
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::{Batch, Flow, FlowId, Loss, Task};
@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct Feed {
     memory: Arc<Memory>,
     request: Request,
-    give: Give,
-    sieve: Option<Sieve>,
+    give: StreamContent,
+    filter: Option<ClientFilter>,
     out: Outbox,
     packer: Packer,
     batch: Batch,
@@ -40,12 +40,12 @@ impl Feed {
     pub fn new(
         memory: Arc<Memory>,
         request: Request,
-        give: Give,
-        sieve: Option<Sieve>,
+        give: StreamContent,
+        sieve: Option<ClientFilter>,
         out: Outbox,
     ) -> Result<Self, ArrowError> {
         let packer = Packer::new()?;
-        Ok(Feed { memory, request, give, sieve, out, packer, batch: Batch::default() })
+        Ok(Feed { memory, request, give, filter: sieve, out, packer, batch: Batch::default() })
     }
 
     /// Sends until the end of the stream or of the client.
@@ -56,7 +56,7 @@ impl Feed {
     }
 
     fn send_all(&mut self) -> Result<(), Stopped> {
-        let table = if let Give::Rows(table) = self.give { Some(table) } else { None };
+        let table = if let StreamContent::Rows(table) = self.give { Some(table) } else { None };
         let schema = self.packer.schema(table)?;
         self.send(&Bytes::from(schema))?;
         let end = self.request.pull.then(|| self.memory.holds().came_packets);
@@ -81,7 +81,7 @@ impl Feed {
     }
 
     /// Sends the announcements from before the start position.
-    fn announced(&mut self, reader: &Reader, before: &[Arc<Kept>]) -> Result<(), Stopped> {
+    fn announced(&mut self, reader: &Reader, before: &[Arc<StoredPacket>]) -> Result<(), Stopped> {
         let mut flows: BTreeMap<FlowId, Flow> = BTreeMap::new();
         let mut tasks: BTreeMap<(u32, u32), Task> = BTreeMap::new();
         for kept in before {
@@ -105,8 +105,8 @@ impl Feed {
         }
     }
 
-    fn pass(&mut self, kept: &Kept) -> Result<(), Stopped> {
-        if self.sieve.is_none() && self.give == Give::Packets {
+    fn pass(&mut self, kept: &StoredPacket) -> Result<(), Stopped> {
+        if self.filter.is_none() && self.give == StreamContent::Packets {
             return self.send(&kept.message);
         }
         self.unpack(kept)?;
@@ -118,21 +118,21 @@ impl Feed {
         self.sift_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
     }
 
-    fn unpack(&mut self, kept: &Kept) -> Result<(), Stopped> {
+    fn unpack(&mut self, kept: &StoredPacket) -> Result<(), Stopped> {
         kept.unpack(&mut self.batch).map_err(|error| Stopped::Failed(error.to_string()))
     }
 
     fn sift_and_send(&mut self, place: Place) -> Result<(), Stopped> {
-        if let Some(sieve) = &mut self.sieve {
-            sieve.sift(&mut self.batch, self.memory.info());
+        if let Some(sieve) = &mut self.filter {
+            sieve.apply(&mut self.batch, self.memory.info());
             self.out.holds_tables(sieve.held_bytes())?;
         }
         let message = match self.give {
-            Give::Packets if self.batch.is_empty() => None,
-            Give::Packets => Some(self.packer.packet(place, &self.batch)?),
-            Give::Rows(table) => self.packer.rows(table, &self.batch)?,
+            StreamContent::Packets if self.batch.is_empty() => None,
+            StreamContent::Packets => Some(self.packer.packet(place, &self.batch)?),
+            StreamContent::Rows(table) => self.packer.rows(table, &self.batch)?,
             // Computed elsewhere.
-            Give::Flat(_) => None,
+            StreamContent::Flat(_) => None,
         };
         message.map_or(Ok(()), |message| self.send(&Bytes::from(message)))
     }

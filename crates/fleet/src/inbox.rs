@@ -108,7 +108,7 @@ impl Feeder {
     }
 
     /// Reports news about the connection.
-    pub fn tell(&self, text: String, bad: bool) {
-        self.ticker.tell(text, bad);
+    pub fn push_notice(&self, text: String, bad: bool) {
+        self.ticker.notify(text, bad);
     }
 }

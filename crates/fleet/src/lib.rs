@@ -21,9 +21,11 @@
 
 mod address;
 mod bus;
+mod client_filter;
 mod connections;
 mod derived;
 mod dial;
+mod discovery;
 mod error;
 mod feed;
 mod grants;
@@ -31,7 +33,6 @@ mod hosts;
 mod inbox;
 mod io;
 mod link;
-mod lobby;
 mod log;
 mod memory;
 mod outbox;
@@ -42,19 +43,20 @@ mod remote;
 mod request;
 mod rows;
 mod server;
-mod sieve;
 
 pub use address::{Address, PORT};
-pub use bus::{Buckets, BusHost, BusStatus, BusWish, Keep, Publisher, Server, Subscribed, Subscriber, Via};
-pub use connections::{ConnectionLimiter, ConnectionPermit, Most, address_key};
+pub use bus::{
+    Buckets, BusHost, BusReadOptions, BusStatus, Keep, Publisher, Server, Subscribed, Subscriber, Via,
+};
+pub use connections::{ConnectionLimiter, ConnectionLimits, ConnectionPermit, address_key};
 pub use dial::{Broke, Credentials, Dialed, dial};
+pub use discovery::{Host, HostDiscovery};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants, NoGrant};
 pub use hosts::Hosts;
-pub use link::{Listen, Tell};
-pub use lobby::{Host, Lobby};
-pub use memory::{Holds, Kept, Memory, Next, Reader, Start, Writer};
+pub use link::{Listen, Reporter};
+pub use memory::{Holds, Memory, Next, Reader, Start, StoredPacket, Writer};
 pub use readers::READER_BYTES;
-pub use remote::{From, News, Remote, Ticker, Wish};
-pub use request::{Give, Request, Terms};
+pub use remote::{Notice, ReadOptions, Remote, StartAt, Ticker};
+pub use request::{Request, StreamContent, Terms};
 pub use server::{About, AboutHost, serve};

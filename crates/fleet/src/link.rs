@@ -1,6 +1,6 @@
 //! Incoming connections: authentication, transports, and limits.
 
-use crate::connections::{ConnectionLimiter, ConnectionPermit, Most, address_key};
+use crate::connections::{ConnectionLimiter, ConnectionLimits, ConnectionPermit, address_key};
 use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::io::Io;
@@ -25,7 +25,7 @@ use tonic::transport::server::Connected;
 /// Timeout of a handshake: first TLS, then the HTTP/2 preface.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// Maximum number of pending handshakes per listener, and per address. They use no permit of a known identity.
-const HANDSHAKES: Most = Most { total: 256, each: 64 };
+const HANDSHAKES: ConnectionLimits = ConnectionLimits { total: 256, each: 64 };
 /// Maximum number of connections of known identities per listener: base value, and per host of a relay.
 const CONNECTIONS: (usize, usize) = (64, 16);
 /// Size of the HTTP/2 preface and of the first frame header, bytes.
@@ -73,7 +73,7 @@ pub struct Link {
 }
 
 /// Prints a message for the user, one line at a time.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Listens and delivers authenticated connections. Each listener has separate limits, so that peers without a
 /// certificate use no other's permits.
@@ -87,7 +87,7 @@ pub fn links(
 ) -> io::Result<ReceiverStream<io::Result<Link>>> {
     let (give, take) = channel(8);
     for listen in listeners {
-        let door = Door {
+        let door = Acceptor {
             give: give.clone(),
             hosts: hosts.clone(),
             handshakes: ConnectionLimiter::default(),
@@ -113,7 +113,7 @@ pub fn links(
 }
 
 #[derive(Clone)]
-struct Door {
+struct Acceptor {
     give: Sender<io::Result<Link>>,
     hosts: Arc<Hosts>,
     /// Limiter by address.
@@ -123,21 +123,21 @@ struct Door {
     log: Arc<PeerLog>,
 }
 
-impl Door {
+impl Acceptor {
     async fn tls(self, listener: TcpListener, folder: Folder, identity: String) {
         loop {
             let (stream, from) = accept(&listener).await;
             let (permit, replaces) = self.handshakes.admit_or_replace(&address_key(from.ip()), HANDSHAKES);
             if replaces {
                 let most = HANDSHAKES.each;
-                self.log.say(Kind::Stranger, || {
+                self.log.write(Kind::Stranger, || {
                     format!("an unfinished handshake ends, because {from} comes: at most {most} of one address")
                 });
             }
             let (door, folder, identity) = (self.clone(), folder.clone(), identity.clone());
             tokio::spawn(async move {
                 let refuse = |because: &str| {
-                    door.log.say(Kind::Stranger, || format!("{from} is not let in: {because}"));
+                    door.log.write(Kind::Stranger, || format!("{from} is not let in: {because}"));
                 };
                 let handshake = tokio::time::timeout(HANDSHAKE, handshake(stream, &folder, &identity, &permit));
                 let stream = tokio::select! {
@@ -176,10 +176,10 @@ impl Door {
                     self.enter(Box::new(stream), peer).await;
                 }
                 Ok(uid) => {
-                    self.log.say(Kind::Stranger, || format!("a process of uid {uid} is not let in"));
+                    self.log.write(Kind::Stranger, || format!("a process of uid {uid} is not let in"));
                 }
                 Err(error) => {
-                    self.log.say(Kind::Stranger, || format!("a local process is not let in: {error}"));
+                    self.log.write(Kind::Stranger, || format!("a local process is not let in: {error}"));
                 }
             }
         }
@@ -199,10 +199,10 @@ impl Door {
     async fn enter(&self, io: Box<dyn Io>, peer: Peer) {
         let total = CONNECTIONS.0.max(self.hosts.len().saturating_mul(CONNECTIONS.1));
         let limited = peer.grants != Grants::default();
-        let most = Most { total, each: total / if limited { 4 } else { 2 } };
+        let most = ConnectionLimits { total, each: total / if limited { 4 } else { 2 } };
         let Some(permit) = self.connections.admit(&peer.name, most) else {
             let name = &peer.name;
-            return self.log.say(Kind::Refused, || {
+            return self.log.write(Kind::Refused, || {
                 format!("{name} is not let in: there are {total} connections, or {} of this viewer", most.each)
             });
         };

@@ -3,7 +3,7 @@
 //! A failure of this host's own files is counted by its reason. A peer cannot choose the reason, so the reasons
 //! are few.
 
-use crate::link::Tell;
+use crate::link::Reporter;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +31,7 @@ pub enum Kind {
 
 /// Writes messages, and counts those beyond the bound.
 pub struct PeerLog {
-    tell: Tell,
+    report: Reporter,
     kinds: Mutex<BTreeMap<Kind, Count>>,
     /// The last failure of this host's own files.
     own_files: Mutex<Option<String>>,
@@ -55,13 +55,13 @@ impl Kind {
 
 impl PeerLog {
     /// A log that writes with this function.
-    pub fn new(tell: Tell) -> Self {
-        PeerLog { tell, kinds: Mutex::default(), own_files: Mutex::default() }
+    pub fn new(report: Reporter) -> Self {
+        PeerLog { report, kinds: Mutex::default(), own_files: Mutex::default() }
     }
 
     /// Writes a message, or counts it.
-    pub fn say(&self, kind: Kind, text: impl FnOnce() -> String) {
-        self.say_at(Instant::now(), kind, text);
+    pub fn write(&self, kind: Kind, text: impl FnOnce() -> String) {
+        self.write_at(Instant::now(), kind, text);
     }
 
     /// Reports a failure of this host's own files. A new reason is written at once.
@@ -70,14 +70,14 @@ impl PeerLog {
         let mut last = self.own_files.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_deref() == Some(reason) {
             drop(last);
-            return self.say(Kind::OwnFiles, text);
+            return self.write(Kind::OwnFiles, text);
         }
         *last = Some(reason.to_owned());
         drop(last);
-        (self.tell)(&text());
+        (self.report)(&text());
     }
 
-    fn say_at(&self, now: Instant, kind: Kind, text: impl FnOnce() -> String) {
+    fn write_at(&self, now: Instant, kind: Kind, text: impl FnOnce() -> String) {
         self.flush(now);
         let came = {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl PeerLog {
             count.came
         };
         if came <= LINES {
-            (self.tell)(&text());
+            (self.report)(&text());
         }
     }
 
@@ -103,7 +103,7 @@ impl PeerLog {
         });
         drop(kinds);
         for line in lines {
-            (self.tell)(&line);
+            (self.report)(&line);
         }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         let to = lines.clone();
         let log = PeerLog::new(Arc::new(move |text: &str| to.lock().expect("no panic").push(text.to_owned())));
         for n in 0..100 {
-            log.say(Kind::Stranger, || format!("stranger {n}"));
+            log.write(Kind::Stranger, || format!("stranger {n}"));
             log.own_files_failed(&n, "the list is empty");
         }
         log.own_files_failed(&"peer", "the list is cut");
@@ -135,9 +135,9 @@ mod tests {
         let log = PeerLog::new(Arc::new(move |text: &str| to.lock().expect("no panic").push(text.to_owned())));
         let now = Instant::now();
         for n in 0..8_500 {
-            log.say_at(now, Kind::Stranger, || format!("stranger {n}"));
+            log.write_at(now, Kind::Stranger, || format!("stranger {n}"));
         }
-        log.say_at(now, Kind::Began, || "me reads".to_owned());
+        log.write_at(now, Kind::Began, || "me reads".to_owned());
         assert_eq!(lines.lock().expect("no panic").len(), LINES as usize + 1);
         log.flush(now + PERIOD);
         let lines = lines.lock().expect("no panic");

@@ -20,9 +20,9 @@ pub struct Outbox {
 
 /// One stream's share of the budget, returned with the last clone.
 #[derive(Clone)]
-pub struct Account(Arc<Mutex<Held>>);
+pub struct Account(Arc<Mutex<AccountState>>);
 
-struct Held {
+struct AccountState {
     permit: ReaderPermit,
     /// The longest message so far, bytes.
     message_bytes: u64,
@@ -45,12 +45,12 @@ pub enum Stopped {
 }
 
 impl Account {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, AccountState> {
         // A panic elsewhere leaves the account consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Held)) -> Result<(), Exhausted> {
+    fn change(&self, change: impl FnOnce(&mut AccountState)) -> Result<(), Exhausted> {
         let mut held = self.held();
         change(&mut held);
         let bytes = held.table_bytes.saturating_add(held.message_bytes.saturating_mul(COPIES));
@@ -61,7 +61,7 @@ impl Account {
 impl Outbox {
     /// An output within the limits of `permit`.
     pub fn new(out: Sender<Result<FlightData, Status>>, permit: ReaderPermit) -> Self {
-        let held = Held { permit, message_bytes: 0, table_bytes: 0 };
+        let held = AccountState { permit, message_bytes: 0, table_bytes: 0 };
         Outbox { out, account: Account(Arc::new(Mutex::new(held))) }
     }
 

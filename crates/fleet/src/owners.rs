@@ -36,11 +36,11 @@ pub struct Owner {
 #[derive(Clone, Copy, Debug)]
 struct User {
     since_ns: u64,
-    by: By,
+    by: OwnerKey,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum By {
+enum OwnerKey {
     Socket(u64),
     Thread(Owner),
 }
@@ -95,14 +95,16 @@ impl Owners {
         let known = self.users.get(&flow).copied();
         let by = match (socket, tid, known) {
             (0, 0, _) => return,
-            (0, _, Some(User { by: By::Thread(owner), .. })) => By::Thread(self.joined(Some(owner), tid)),
-            (0, ..) => By::Thread(Owner { tid, shared: false }),
+            (0, _, Some(User { by: OwnerKey::Thread(owner), .. })) => {
+                OwnerKey::Thread(self.joined(Some(owner), tid))
+            }
+            (0, ..) => OwnerKey::Thread(Owner { tid, shared: false }),
             // Ports are reused: the flow belongs to the last socket seen with it.
-            (socket, ..) => By::Socket(socket),
+            (socket, ..) => OwnerKey::Socket(socket),
         };
         let same = match (known.map(|user| user.by), by) {
-            (Some(By::Socket(before)), By::Socket(now)) => before == now,
-            (Some(By::Thread(_)), By::Thread(_)) => true,
+            (Some(OwnerKey::Socket(before)), OwnerKey::Socket(now)) => before == now,
+            (Some(OwnerKey::Thread(_)), OwnerKey::Thread(_)) => true,
             _ => false,
         };
         let since_ns = known.filter(|_| same).map_or(event.time_ns, |user| user.since_ns);
@@ -129,8 +131,8 @@ impl Owners {
         }
         let user = self.users.get(&used.flow).filter(|user| user.since_ns <= used.time_ns)?;
         match user.by {
-            By::Socket(socket) => self.sockets.get(&socket).copied(),
-            By::Thread(owner) => Some(owner),
+            OwnerKey::Socket(socket) => self.sockets.get(&socket).copied(),
+            OwnerKey::Thread(owner) => Some(owner),
         }
     }
 

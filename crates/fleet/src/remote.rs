@@ -25,7 +25,7 @@ const MOST_NEWS: usize = 64;
 
 /// Start position at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum StartAt {
     /// New data only.
     Now,
     /// This long ago, as far as stored.
@@ -34,13 +34,13 @@ pub enum From {
 
 /// Parameters of a connection to an agent.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ReadOptions {
     /// The address.
     pub address: Address,
     /// Credentials, if needed.
     pub credentials: Option<Credentials>,
     /// Start position.
-    pub from: From,
+    pub from: StartAt,
     /// Filters of the stream.
     pub terms: Terms,
 }
@@ -54,12 +54,12 @@ pub struct Remote {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    news: Mutex<Vec<News>>,
+    news: Mutex<Vec<Notice>>,
 }
 
 /// A message about the connection for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct Notice {
     /// The text.
     pub text: String,
     /// True for a problem.
@@ -72,7 +72,7 @@ pub struct Ticker(Arc<Shared>);
 
 impl Ticker {
     /// Messages since the last call.
-    pub fn news(&self) -> Vec<News> {
+    pub fn news(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -81,10 +81,10 @@ impl Ticker {
         self.0.stop.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn tell(&self, text: String, bad: bool) {
+    pub(crate) fn notify(&self, text: String, bad: bool) {
         let mut news = self.0.news.lock().unwrap_or_else(PoisonError::into_inner);
         if news.len() < MOST_NEWS {
-            news.push(News { text, bad });
+            news.push(Notice { text, bad });
         }
     }
 
@@ -106,7 +106,7 @@ impl Remote {
     ///
     /// # Errors
     /// The agent is absent, rejects this viewer or is not trusted.
-    pub fn connect(wish: &Wish) -> Result<Vec<Self>, FleetError> {
+    pub fn connect(wish: &ReadOptions) -> Result<Vec<Self>, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let hosts = dialed.about.hosts.clone();
@@ -115,7 +115,7 @@ impl Remote {
     }
 
     /// Connects to one host of a relay or agent.
-    pub(crate) fn host(wish: Wish, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
+    pub(crate) fn host(wish: ReadOptions, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let about = dialed.about.hosts.iter().find(|about| about.node.host == host);
@@ -126,15 +126,22 @@ impl Remote {
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
         let after = match (wish.from, about.holds.range_ns) {
-            (From::Back(back), Some((_, to_ns))) => {
+            (StartAt::Back(back), Some((_, to_ns))) => {
                 Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
             }
             _ => Start::Now,
         };
         let boot_id = info.boot_id.clone();
         let (inbox, feeder) = Inbox::new(info, ticker);
-        let reading =
-            Reading { wish, after, boot_id, host: host.to_owned(), stream: String::new(), read_ns: 0, feeder };
+        let reading = Reading {
+            options: wish,
+            after,
+            boot_id,
+            host: host.to_owned(),
+            stream: String::new(),
+            read_ns: 0,
+            feeder,
+        };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
         let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
         Ok(Remote { inbox, thread: Some(thread) })
@@ -174,7 +181,7 @@ impl Source for Remote {
 
 /// State of the thread.
 struct Reading {
-    wish: Wish,
+    options: ReadOptions,
     /// Position to resume from.
     after: Start,
     boot_id: String,
@@ -198,7 +205,7 @@ impl Reading {
     async fn run(mut self, mut agent: Dialed) {
         loop {
             let Left::Broken(because) = self.read(agent).await else { return };
-            self.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
+            self.notify(format!("{} is away, trying again: {because}", self.options.address), true);
             let mut pause = TRIES.0;
             agent = loop {
                 if self.feeder.is_stopped() {
@@ -206,20 +213,21 @@ impl Reading {
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(TRIES.1);
-                if let Ok(found) = dial(&self.wish.address, self.wish.credentials.as_ref()).await {
+                if let Ok(found) = dial(&self.options.address, self.options.credentials.as_ref()).await {
                     break found;
                 }
             };
             let Some(about) = agent.about.hosts.iter().find(|about| about.node.host == self.host) else {
-                self.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
+                self.notify(format!("{}: it has {} no longer", self.options.address, self.host), true);
                 return;
             };
             if about.node.boot_id != self.boot_id {
-                let what = format!("{}: {} was booted anew, with another clock", self.wish.address, self.host);
-                self.tell(what, true);
+                let what =
+                    format!("{}: {} was booted anew, with another clock", self.options.address, self.host);
+                self.notify(what, true);
                 return;
             }
-            self.tell(format!("{} is back", self.wish.address), false);
+            self.notify(format!("{} is back", self.options.address), false);
         }
     }
 
@@ -231,13 +239,13 @@ impl Reading {
             table: "packets".to_owned(),
             host: Some(self.host.clone()),
             from: self.after.clone(),
-            terms: self.wish.terms.clone(),
+            terms: self.options.terms.clone(),
             ..Request::default()
         };
         let ticket = Ticket { ticket: request.ticket().into() };
         let mut stream = match tokio::time::timeout(PATIENCE, client.do_get(ticket)).await {
             Ok(Ok(stream)) => stream.into_inner(),
-            Ok(Err(status)) => return Left::Broken(broke.because(&self.wish.address, &status)),
+            Ok(Err(status)) => return Left::Broken(broke.because(&self.options.address, &status)),
             Err(_) => return Left::Broken("it does not answer".to_owned()),
         };
         // The memory of a new stream is read from its start; data between the two streams is lost.
@@ -281,7 +289,7 @@ impl Reading {
         let data = match message {
             Ok(Some(data)) => data,
             Ok(None) => return Err(Left::Broken("the agent has ended".to_owned())),
-            Err(status) => return Err(Left::Broken(broke.because(&self.wish.address, &status))),
+            Err(status) => return Err(Left::Broken(broke.because(&self.options.address, &status))),
         };
         // The schema is the first message and has no body.
         if data.data_body.is_empty() {
@@ -293,7 +301,7 @@ impl Reading {
         Ok(Some((batch, place)))
     }
 
-    fn tell(&self, text: String, bad: bool) {
-        self.feeder.tell(text, bad);
+    fn notify(&self, text: String, bad: bool) {
+        self.feeder.push_notice(text, bad);
     }
 }

@@ -64,7 +64,7 @@ fn is_false(value: &bool) -> bool {
 
 /// Content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Give {
+pub enum StreamContent {
     /// Packets.
     Packets,
     /// Rows of one table.
@@ -84,14 +84,14 @@ pub struct Derived {
     pub every_ns: Option<u64>,
 }
 
-impl Give {
+impl StreamContent {
     /// All stream contents by name.
-    pub fn all() -> impl Iterator<Item = (&'static str, Give)> {
+    pub fn all() -> impl Iterator<Item = (&'static str, StreamContent)> {
         let tables = Table::ALL.into_iter().filter(|table| *table != Table::Index);
         let flat = [Flat::Journeys, Flat::Hops, Flat::Periods].into_iter();
-        std::iter::once(("packets", Give::Packets))
-            .chain(tables.map(|table| (table.name(), Give::Rows(table))))
-            .chain(flat.map(|table| (table.name(), Give::Flat(table))))
+        std::iter::once(("packets", StreamContent::Packets))
+            .chain(tables.map(|table| (table.name(), StreamContent::Rows(table))))
+            .chain(flat.map(|table| (table.name(), StreamContent::Flat(table))))
     }
 }
 
@@ -117,10 +117,10 @@ impl Request {
     ///
     /// # Errors
     /// The table does not exist.
-    pub fn give(&self) -> Result<Give, String> {
-        let found = Give::all().find(|(name, _)| *name == self.table).map(|(_, give)| give);
+    pub fn give(&self) -> Result<StreamContent, String> {
+        let found = StreamContent::all().find(|(name, _)| *name == self.table).map(|(_, give)| give);
         found.ok_or_else(|| {
-            let names: Vec<_> = Give::all().map(|(name, _)| name).collect();
+            let names: Vec<_> = StreamContent::all().map(|(name, _)| name).collect();
             let asked: String = self.table.chars().filter(|c| !c.is_control()).take(40).collect();
             format!("there is no table `{asked}`; there are {}", names.join(", "))
         })
@@ -178,7 +178,7 @@ mod tests {
         let request = Request { table: "events".into(), from: after, pull: true, terms, ..Request::default() };
         assert_eq!(Request::parse(&request.ticket()), Ok(request));
         let short = Request::parse(br#"{"table":"packets"}"#).unwrap();
-        assert_eq!((short.give(), short.from), (Ok(Give::Packets), Start::Now));
+        assert_eq!((short.give(), short.from), (Ok(StreamContent::Packets), Start::Now));
     }
 
     #[test]

@@ -30,14 +30,14 @@ pub enum Row<'a> {
 
 /// Grants that a row needs.
 struct Needs {
-    at: At,
-    whose: Whose,
+    at: RowPlace,
+    whose: RowOwner,
     /// The row has payload bytes, or values that may be payload.
     payload: bool,
 }
 
 /// Origin of a row.
-enum At {
+enum RowPlace {
     /// No hop.
     NoHop,
     /// This hop.
@@ -49,7 +49,7 @@ enum At {
 }
 
 /// Owner of a row.
-enum Whose {
+enum RowOwner {
     /// A fact of the measurement.
     Nobody,
     /// A sum over all processes.
@@ -64,28 +64,32 @@ enum Whose {
 
 impl Row<'_> {
     fn needs(self) -> Needs {
-        let user = |time_ns, tid, socket, flow| Whose::User(Used { time_ns, tid, socket, flow });
+        let user = |time_ns, tid, socket, flow| RowOwner::User(Used { time_ns, tid, socket, flow });
         let (at, whose, payload) = match self {
             Self::Event(event) => {
                 let tid = if event.hop.knows_process() { event.tid } else { 0 };
-                (At::Hop(event.hop), user(event.time_ns, tid, event.socket, event.flow), false)
+                (RowPlace::Hop(event.hop), user(event.time_ns, tid, event.socket, event.flow), false)
             }
             // Announcements have no time of their own.
-            Self::Flow(flow) => (At::NoHop, user(u64::MAX, 0, 0, flow.id), false),
-            Self::Task(task) => (At::NoHop, Whose::Thread(task.tid), false),
-            Self::Tcp(tcp) => (At::Hop(Hop::TcpState), user(tcp.time_ns, 0, tcp.socket, tcp.flow), false),
+            Self::Flow(flow) => (RowPlace::NoHop, user(u64::MAX, 0, 0, flow.id), false),
+            Self::Task(task) => (RowPlace::NoHop, RowOwner::Thread(task.tid), false),
+            Self::Tcp(tcp) => (RowPlace::Hop(Hop::TcpState), user(tcp.time_ns, 0, tcp.socket, tcp.flow), false),
             // Its thread may be an interrupted one.
-            Self::Hit(hit) => (At::Probe, user(hit.time_ns, 0, hit.socket, hit.flow), true),
-            Self::Head(head) => (At::Hop(head.hop), user(head.time_ns, 0, 0, head.flow), true),
-            Self::Loss | Self::Clock | Self::Change => (At::NoHop, Whose::Nobody, false),
-            Self::Count(count) => (At::Hop(count.hop), Whose::Everybody, false),
+            Self::Hit(hit) => (RowPlace::Probe, user(hit.time_ns, 0, hit.socket, hit.flow), true),
+            Self::Head(head) => (RowPlace::Hop(head.hop), user(head.time_ns, 0, 0, head.flow), true),
+            Self::Loss | Self::Clock | Self::Change => (RowPlace::NoHop, RowOwner::Nobody, false),
+            Self::Count(count) => (RowPlace::Hop(count.hop), RowOwner::Everybody, false),
             Self::Sum(sum) => {
                 let whose = match sum.of {
                     Sum::Flow(flow) => user(sum.from_ns, 0, 0, flow),
-                    Sum::Cgroup(id) => Whose::Cgroup(id),
-                    Sum::Since(_) | Sum::Begun | Sum::Reason(_) | Sum::Rest => Whose::Everybody,
+                    Sum::Cgroup(id) => RowOwner::Cgroup(id),
+                    Sum::Since(_) | Sum::Begun | Sum::Reason(_) | Sum::Rest => RowOwner::Everybody,
                 };
-                let at = if let Sum::Since(from) = sum.of { At::Hops(from, sum.hop) } else { At::Hop(sum.hop) };
+                let at = if let Sum::Since(from) = sum.of {
+                    RowPlace::Hops(from, sum.hop)
+                } else {
+                    RowPlace::Hop(sum.hop)
+                };
                 (at, whose, false)
             }
         };
@@ -109,32 +113,32 @@ impl Rows {
     pub fn admits(&self, row: Row<'_>, owners: &Owners, info: &NodeInfo) -> bool {
         let Needs { at, whose, payload } = row.needs();
         let hops = self.grants.hops.is_none_or(|hops| match at {
-            At::NoHop => true,
-            At::Hop(hop) => hops.contains(hop),
-            At::Hops(from, to) => hops.contains(from) && hops.contains(to),
-            At::Probe => false,
+            RowPlace::NoHop => true,
+            RowPlace::Hop(hop) => hops.contains(hop),
+            RowPlace::Hops(from, to) => hops.contains(from) && hops.contains(to),
+            RowPlace::Probe => false,
         });
         hops && !(payload && self.grants.no_payload) && self.is_of_granted(&whose, owners, info)
     }
 
-    fn is_of_granted(&self, whose: &Whose, owners: &Owners, info: &NodeInfo) -> bool {
+    fn is_of_granted(&self, whose: &RowOwner, owners: &Owners, info: &NodeInfo) -> bool {
         if self.grants.containers.is_empty() {
             return true;
         }
         let cgroup = |id: u64| info.cgroup_path(id).is_some_and(|path| self.grants.grant_cgroup(path));
         let thread = |tid: u32| owners.task(tid).is_some_and(|task| cgroup(task.cgroup));
         match whose {
-            Whose::Nobody => true,
-            Whose::Everybody => false,
-            Whose::Thread(tid) => thread(*tid),
-            Whose::Cgroup(id) => cgroup(*id),
-            Whose::User(used) => owners.owner(used).is_some_and(|owner| !owner.shared && thread(owner.tid)),
+            RowOwner::Nobody => true,
+            RowOwner::Everybody => false,
+            RowOwner::Thread(tid) => thread(*tid),
+            RowOwner::Cgroup(id) => cgroup(*id),
+            RowOwner::User(used) => owners.owner(used).is_some_and(|owner| !owner.shared && thread(owner.tid)),
         }
     }
 
     /// Clears thread ids of foreign containers in an admitted hit.
     pub fn blank(&self, hit: &mut ProbeHit, owners: &Owners, info: &NodeInfo) {
-        if !self.is_of_granted(&Whose::Thread(hit.tid), owners, info) {
+        if !self.is_of_granted(&RowOwner::Thread(hit.tid), owners, info) {
             (hit.tgid, hit.tid) = (0, 0);
         }
     }
@@ -170,7 +174,7 @@ impl Rows {
 /// The flow of a row.
 pub fn flow_of(row: Row<'_>) -> FlowId {
     match row.needs().whose {
-        Whose::User(used) => used.flow,
+        RowOwner::User(used) => used.flow,
         _ => FlowId::NONE,
     }
 }

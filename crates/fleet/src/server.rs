@@ -1,17 +1,17 @@
 //! The server of an agent or relay: Arrow Flight over the memory of each host.
 
+use crate::client_filter::ClientFilter;
 use crate::derived;
 use crate::feed::Feed;
 use crate::hosts::Hosts;
-use crate::link::{Link, Listen, Tell, links};
+use crate::link::{Link, Listen, Reporter, links};
 use crate::log::{Kind, PeerLog};
 use crate::memory::{Holds, Memory};
 use crate::outbox::Outbox;
 use crate::pki::Peer;
 use crate::readers::ReaderBudget;
-use crate::request::{Give, LONGEST_TICKET, Request};
+use crate::request::{LONGEST_TICKET, Request, StreamContent};
 use crate::rows::Rows;
-use crate::sieve::Sieve;
 use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
@@ -80,7 +80,7 @@ pub async fn serve(
     hosts: Arc<Hosts>,
     listeners: Vec<Listen>,
     reader_bytes: u64,
-    tell: Tell,
+    tell: Reporter,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let log = Arc::new(PeerLog::new(tell));
@@ -141,7 +141,7 @@ impl Agent {
         }
     }
 
-    fn flight(request: &Request, give: Give) -> Result<FlightInfo, Status> {
+    fn flight(request: &Request, give: StreamContent) -> Result<FlightInfo, Status> {
         let path = request.host.iter().chain([&request.table]).cloned().collect();
         Ok(FlightInfo {
             schema: schema(give)?,
@@ -162,10 +162,10 @@ impl Agent {
     }
 
     /// The meaning of a descriptor: the name of a table with all stored data, or a complete request.
-    fn described(descriptor: &FlightDescriptor) -> Result<(Request, Give), Status> {
+    fn described(descriptor: &FlightDescriptor) -> Result<(Request, StreamContent), Status> {
         let request = match (descriptor.path.as_slice(), descriptor.cmd.is_empty()) {
-            ([table], true) => kept(None, table),
-            ([host, table], true) => kept(Some(host), table),
+            ([table], true) => whole_table(None, table),
+            ([host, table], true) => whole_table(Some(host), table),
             ([], false) => Request::parse(&descriptor.cmd).map_err(Status::invalid_argument)?,
             _ => {
                 return Err(Status::invalid_argument(
@@ -190,7 +190,7 @@ fn about_host(memory: &Memory, peer: &Peer) -> AboutHost {
 }
 
 /// A request for all stored data of a table.
-fn kept(host: Option<&str>, table: &str) -> Request {
+fn whole_table(host: Option<&str>, table: &str) -> Request {
     Request {
         table: table.to_owned(),
         host: host.map(str::to_owned),
@@ -201,11 +201,11 @@ fn kept(host: Option<&str>, table: &str) -> Request {
 }
 
 /// The schema of a stream as a complete message, as Flight requires.
-fn schema(give: Give) -> Result<Bytes, Status> {
+fn schema(give: StreamContent) -> Result<Bytes, Status> {
     let message = Packer::new().and_then(|packer| match give {
-        Give::Packets => packer.schema(None),
-        Give::Rows(table) => packer.schema(Some(table)),
-        Give::Flat(table) => packer.schema_of(&derived::schema(table)),
+        StreamContent::Packets => packer.schema(None),
+        StreamContent::Rows(table) => packer.schema(Some(table)),
+        StreamContent::Flat(table) => packer.schema_of(&derived::schema(table)),
     });
     message.map(Bytes::from).map_err(|error| Status::internal(error.to_string()))
 }
@@ -236,9 +236,9 @@ impl FlightService for Agent {
         let several = hosts.len() > 1;
         // Generated one by one, because a relay can have many.
         let flights = hosts.into_iter().flat_map(move |memory| {
-            Give::all().map(move |(name, give)| {
+            StreamContent::all().map(move |(name, give)| {
                 let host = Some(memory.info().host.as_str()).filter(|_| several);
-                Agent::flight(&kept(host, name), give)
+                Agent::flight(&whole_table(host, name), give)
             })
         });
         Ok(Response::new(stream::iter(flights).boxed()))
@@ -262,16 +262,16 @@ impl FlightService for Agent {
         let peer = peer(&call)?;
         let request = Request::parse(&call.get_ref().ticket).map_err(Status::invalid_argument)?;
         let give = request.give().map_err(Status::not_found)?;
-        let sieve = Sieve::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
+        let sieve = ClientFilter::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
         let memory = self.host(request.host.as_deref())?;
-        let derived = if let Give::Flat(table) = give {
+        let derived = if let StreamContent::Flat(table) = give {
             Some(request.derived(table).map_err(Status::invalid_argument)?)
         } else {
             None
         };
         let work_bytes = derived.as_ref().map_or(0, |derived| derived::work_bytes(derived.table));
         let permit = self.readers.admit(&peer, work_bytes).map_err(|full| {
-            self.log.say(Kind::Refused, || format!("{} is refused a stream: {full}", peer.name));
+            self.log.write(Kind::Refused, || format!("{} is refused a stream: {full}", peer.name));
             Status::resource_exhausted(full.to_string())
         })?;
         let (out, rows) = channel(WAITING);
@@ -287,9 +287,9 @@ impl FlightService for Agent {
         let (log, name) = (self.log.clone(), peer.name);
         let thread = std::thread::Builder::new().name("magnet-feed".to_owned());
         let run = move || {
-            log.say(Kind::Began, || format!("{name} reads"));
+            log.write(Kind::Began, || format!("{name} reads"));
             run();
-            log.say(Kind::Ended, || format!("{name} has left"));
+            log.write(Kind::Ended, || format!("{name} has left"));
         };
         thread.spawn(run).map_err(|error| failed(error.to_string()))?;
         // Messages in the transport belong to the stream as well.

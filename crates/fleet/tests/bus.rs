@@ -6,7 +6,8 @@ use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{
-    Buckets, BusWish, Credentials, From, Give, Grants, Host, Keep, Lobby, Memory, Publisher, Terms, Via,
+    Buckets, BusReadOptions, Credentials, Grants, Host, HostDiscovery, Keep, Memory, Publisher, StartAt,
+    StreamContent, Terms, Via,
 };
 use std::io::Write;
 use std::net::TcpListener;
@@ -50,14 +51,14 @@ impl Server {
 
     /// All that this identity gets of the host, and what it learns of the host itself.
     fn read(&self, folder: &Folder, identity: &str) -> (Vec<Batch>, String) {
-        let wish = BusWish {
+        let wish = BusReadOptions {
             via: self.via(viewer(folder, identity)),
             only: Vec::new(),
             buckets: Buckets::ALL,
-            from: From::Back(Duration::from_mins(5)),
+            from: StartAt::Back(Duration::from_mins(5)),
             terms: Terms::default(),
         };
-        let (mut hosts, _lobby) = Lobby::enter(&[], Some(&wish)).expect("a host is there");
+        let (mut hosts, _lobby) = HostDiscovery::enter(&[], Some(&wish)).expect("a host is there");
         let mut host: Host = hosts.pop().expect("one");
         let (mut all, mut has_clock) = (Vec::new(), false);
         assert!(eventually(|| {
@@ -124,7 +125,7 @@ fn no_table_of_a_bus_has_a_row_that_is_not_granted() {
         check_packets(&what, &grants, &batches);
         check(&format!("{what}, about"), &grants, &vec![("about".to_owned(), about)]);
         let came = tables(&batches);
-        let stored = Give::all().map(|(name, _)| name);
+        let stored = StreamContent::all().map(|(name, _)| name);
         let all: Vec<&str> = stored.into_iter().filter(|name| tables(&[batch()]).contains(name)).collect();
         match *text {
             "" => {
@@ -151,15 +152,15 @@ fn who_may_not_read_an_agent_reads_no_bus() {
     let keep = Keep { bytes: 1 << 26, time: None };
     let publisher = Publisher::start(&publishes, &memory, "web-1", keep).expect("the bus is there");
     writer.push(&batch()).expect("kept");
-    let wish = BusWish {
+    let wish = BusReadOptions {
         via: publishes,
         only: Vec::new(),
         buckets: Buckets::ALL,
-        from: From::Back(Duration::from_mins(5)),
+        from: StartAt::Back(Duration::from_mins(5)),
         terms: Terms::default(),
     };
     // A host's certificate publishes, and reads nothing.
-    assert!(Lobby::enter(&[], Some(&wish)).is_err());
+    assert!(HostDiscovery::enter(&[], Some(&wish)).is_err());
     drop(writer);
     publisher.end(Duration::from_secs(10)).expect("it was published");
 }

@@ -17,7 +17,7 @@ use magscope_core::{
     Batch, Event, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
 };
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{Address, From, Give, Grants, Hosts, Memory, Request, Start, Terms, dial};
+use magscope_fleet::{Address, Grants, Hosts, Memory, Request, Start, StartAt, StreamContent, Terms, dial};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -241,8 +241,8 @@ async fn read(address: &Address, folder: &Folder, identity: &str, host: &str, ta
 
 /// The same for the packet stream, with each table as text.
 fn packets(address: &Address, folder: &Folder, identity: &str, host: &str) -> Vec<Batch> {
-    let back = From::Back(Duration::from_secs(9));
-    let wish = magscope_fleet::Wish {
+    let back = StartAt::Back(Duration::from_secs(9));
+    let wish = magscope_fleet::ReadOptions {
         address: address.clone(),
         credentials: viewer(folder, identity),
         from: back,
@@ -328,9 +328,9 @@ fn no_table_of_an_agent_or_a_relay_has_a_row_that_is_not_granted() {
         for (n, text) in GRANTS.iter().enumerate() {
             let grants: Grants = format!("magnet-scope:viewer{text}").parse().expect("limits");
             let identity = format!("viewer-v{n}");
-            for (table, give) in Give::all() {
+            for (table, give) in StreamContent::all() {
                 let what = format!("{host}, table {table}, grant `{text}`");
-                if give == Give::Packets {
+                if give == StreamContent::Packets {
                     check_packets(&what, &grants, &packets(&serving.tls(), &folder, &identity, host));
                     continue;
                 }
@@ -417,12 +417,13 @@ fn a_certificate_without_a_permission_reads_nothing() {
     folder.host(&["web-2".to_owned()], Validity::days(1)).expect("it is made");
     folder.relay(&["hub".to_owned()], Validity::days(1)).expect("it is made");
     for identity in ["host-web-1", "host-web-2"] {
-        let refused = connect(serving.tls(), viewer(&folder, identity), From::Now, Terms::default());
+        let refused = connect(serving.tls(), viewer(&folder, identity), StartAt::Now, Terms::default());
         let refused = refused.err().expect("it is not let in").to_string();
         assert!(refused.contains("no connection"), "{refused}");
         assert!(serving.has_said("neither a viewer's nor a relay's"), "{:?}", serving.said);
     }
     for identity in ["viewer-me", "relay-hub"] {
-        connect(serving.tls(), viewer(&folder, identity), From::Now, Terms::default()).expect("it is let in");
+        connect(serving.tls(), viewer(&folder, identity), StartAt::Now, Terms::default())
+            .expect("it is let in");
     }
 }

@@ -6,14 +6,21 @@ use common::{Came, Serving, authority, batch, eventually, info, viewer};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Address, FleetError, From, Host, Hosts, Likely, Lobby, Memory, Terms, Wish};
+use magscope_fleet::{
+    Address, FleetError, Host, HostDiscovery, Hosts, Likely, Memory, ReadOptions, StartAt, Terms,
+};
 use std::net::TcpListener;
 use std::time::Duration;
 
 const ALL: u64 = 64 << 20;
 
-fn wish(address: Address) -> Wish {
-    Wish { address, credentials: None, from: From::Back(Duration::from_mins(1)), terms: Terms::default() }
+fn read_options(address: Address) -> ReadOptions {
+    ReadOptions {
+        address,
+        credentials: None,
+        from: StartAt::Back(Duration::from_mins(1)),
+        terms: Terms::default(),
+    }
 }
 
 /// An address with a closed port.
@@ -24,7 +31,7 @@ fn nobody() -> (Address, u16) {
 }
 
 /// The next discovered host.
-fn comes(lobby: &Lobby) -> Host {
+fn comes(lobby: &HostDiscovery) -> Host {
     let mut host = None;
     assert!(eventually(|| {
         host = lobby.arrived();
@@ -44,7 +51,8 @@ fn who_was_away_comes_later() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
     let (away, port) = nobody();
-    let (hosts, lobby) = Lobby::enter(&[wish(away), wish(serving.plain())], None).expect("one is there");
+    let (hosts, lobby) =
+        HostDiscovery::enter(&[read_options(away), read_options(serving.plain())], None).expect("one is there");
     assert_eq!(hosts.len(), 1);
     assert!(lobby.ticker().news().iter().any(|news| news.text.contains("not there yet") && news.bad));
     assert!(lobby.arrived().is_none());
@@ -69,7 +77,7 @@ fn a_host_that_is_booted_anew_comes_as_another() {
     writer.push(&batch(0)).expect("kept");
     let serving = Serving::start(&memory, 0, None);
     let port = serving.port;
-    let (mut hosts, lobby) = Lobby::enter(&[wish(serving.plain())], None).expect("it is there");
+    let (mut hosts, lobby) = HostDiscovery::enter(&[read_options(serving.plain())], None).expect("it is there");
     let mut first = hosts.remove(0);
     let mut came = Came::default();
     came.read(&mut first, 100, || {});
@@ -94,14 +102,14 @@ fn a_host_that_is_booted_anew_comes_as_another() {
 
 #[test]
 fn nobody_at_all_and_who_is_not_let_in_are_errors_at_once() {
-    let enter = |wishes: &[Wish]| Lobby::enter(wishes, None).map(|(hosts, _)| hosts.len());
-    let none = enter(&[wish(nobody().0), wish(nobody().0)]);
+    let enter = |wishes: &[ReadOptions]| HostDiscovery::enter(wishes, None).map(|(hosts, _)| hosts.len());
+    let none = enter(&[read_options(nobody().0), read_options(nobody().0)]);
     assert!(matches!(none, Err(FleetError::Connect { likely: Likely::Nobody, .. })), "{none:?}");
 
     let ((_dir, folder), (_other, stranger)) = (authority(), authority());
     let (memory, _writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
-    let asks = |folder| Wish { credentials: viewer(folder, "viewer-me"), ..wish(serving.tls()) };
+    let asks = |folder| ReadOptions { credentials: viewer(folder, "viewer-me"), ..read_options(serving.tls()) };
     assert_eq!(enter(&[asks(&folder)]).expect("it is let in"), 1);
     let refused = enter(&[asks(&folder), asks(&stranger)]);
     assert!(matches!(refused, Err(FleetError::Connect { likely: Likely::Agent, .. })), "{refused:?}");
@@ -119,7 +127,8 @@ fn a_relay_of_many_hosts_is_read_whole() {
         writer.push(&batch(0)).expect("kept");
     }
     let serving = Serving::of(Hosts::of(memories), 0, None);
-    let (mut hosts, _lobby) = Lobby::enter(&[wish(serving.plain())], None).expect("it is there");
+    let (mut hosts, _lobby) =
+        HostDiscovery::enter(&[read_options(serving.plain())], None).expect("it is there");
     assert_eq!(hosts.len(), HOSTS);
     for host in &mut hosts {
         let mut came = Came::default();

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Came, RECORDS, Serving, authority, batch, connect, eventually, flow, info, viewer};
 use magscope_core::source::Source;
 use magscope_core::{Batch, Hop, PayloadHead};
-use magscope_fleet::{From, Memory, Next, Start, Terms};
+use magscope_fleet::{Memory, Next, Start, StartAt, Terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn what_was_captured_arrives_over_tls() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
     (0..50).for_each(|n| writer.push(&batch(n)).expect("kept"));
-    let back = From::Back(Duration::from_secs(9));
+    let back = StartAt::Back(Duration::from_secs(9));
     let remote = connect(serving.tls(), viewer(&folder, "viewer-me"), back, Terms::default());
     let mut remote = remote.expect("it is let in");
     assert_eq!(remote.info().host, "web-1");
@@ -37,7 +37,7 @@ fn whoever_begins_now_knows_the_flows_that_were_announced_before() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
     (0..50).for_each(|n| writer.push(&batch(n)).expect("kept"));
-    let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
+    let mut remote = connect(serving.plain(), None, StartAt::Now, Terms::default()).expect("it is let in");
     // The stream starts when the agent has read the request.
     assert!(eventually(|| memory.readers() == 1));
     writer.push(&batch(50)).expect("kept");
@@ -51,7 +51,7 @@ fn whoever_begins_now_knows_the_flows_that_were_announced_before() {
 fn a_slow_reader_loses_its_own_and_is_told_how_much() {
     let (memory, mut writer) = Memory::new(info(), 40_000).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
-    let connect = || connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
+    let connect = || connect(serving.plain(), None, StartAt::Now, Terms::default()).expect("it is let in");
     let (mut slow, mut quick) = (connect(), connect());
     assert!(eventually(|| memory.readers() == 2));
     let (mut late, mut came) = (Came::default(), Came::default());
@@ -80,7 +80,7 @@ fn a_slow_reader_loses_its_own_and_is_told_how_much() {
 fn each_reader_has_its_own_filter_sampling_snap_and_rate() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
-    let with = |terms: Terms| connect(serving.plain(), None, From::Now, terms).expect("it is let in");
+    let with = |terms: Terms| connect(serving.plain(), None, StartAt::Now, terms).expect("it is let in");
     let mut all = with(Terms::default());
     let mut filtered = with(Terms {
         filter: Some("hop = dev.xmit and port 1001 and comm = iperf3".into()),
@@ -128,7 +128,7 @@ fn a_certificate_limits_what_its_holder_sees() {
     (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     // Whatever the request.
     let terms = Terms { snap: Some(1_000), ..Terms::default() };
-    let back = From::Back(Duration::from_secs(9));
+    let back = StartAt::Back(Duration::from_secs(9));
     let mut remote =
         connect(serving.tls(), viewer(&folder, "viewer-guest"), back, terms).expect("it is let in");
     let mut came = Came::default();
@@ -142,7 +142,7 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
     let port = serving.port;
-    let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
+    let mut remote = connect(serving.plain(), None, StartAt::Now, Terms::default()).expect("it is let in");
     let ticker = remote.ticker();
     assert!(eventually(|| memory.readers() == 1));
     (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
@@ -196,7 +196,7 @@ fn the_memory_is_bounded_and_a_part_of_it_can_be_asked_for() {
 fn a_batch_of_any_size_goes_in_packets_of_a_bounded_one() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
-    let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
+    let mut remote = connect(serving.plain(), None, StartAt::Now, Terms::default()).expect("it is let in");
     assert!(eventually(|| memory.readers() == 1));
     // 40,000 events, and 30 MB that cannot be compressed.
     let mut large = batch(0);

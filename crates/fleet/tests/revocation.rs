@@ -2,7 +2,7 @@
 
 use crate::common::{Serving, authority, connect, info, viewer};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{From, Grants, Memory, Terms};
+use magscope_fleet::{Grants, Memory, StartAt, Terms};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 const DAY: Duration = Duration::from_hours(24);
 
 fn is_let_in(serving: &Serving, folder: &Folder, identity: &str) -> bool {
-    connect(serving.tls(), viewer(folder, identity), From::Now, Terms::default()).is_ok()
+    connect(serving.tls(), viewer(folder, identity), StartAt::Now, Terms::default()).is_ok()
 }
 
 /// A separate folder of a viewer, because these tests damage the agent's other files.

@@ -6,7 +6,7 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightDescriptor, Ticket};
 use common::{Came, Serving, authority, batch, connect, eventually, info, viewer};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{Address, FleetError, From, Grants, Likely, Memory, Terms};
+use magscope_fleet::{Address, FleetError, Grants, Likely, Memory, StartAt, Terms};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn agent(folder: &Folder) -> (Arc<Memory>, Serving) {
 }
 
 fn refusal(address: Address, folder: &Folder, identity: &str) -> (Likely, String) {
-    match connect(address, viewer(folder, identity), From::Now, Terms::default()) {
+    match connect(address, viewer(folder, identity), StartAt::Now, Terms::default()) {
         Err(FleetError::Connect { likely, because, .. }) => (likely, because),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("{identity} was let in"),
@@ -34,7 +34,7 @@ fn refusal(address: Address, folder: &Folder, identity: &str) -> (Likely, String
 }
 
 fn lets_in(address: Address, folder: &Folder) {
-    let back = From::Back(Duration::from_secs(9));
+    let back = StartAt::Back(Duration::from_secs(9));
     let mut remote = connect(address, viewer(folder, "viewer-me"), back, Terms::default()).expect("let in");
     Came::default().read(&mut remote, 1_000, || {});
 }
@@ -171,8 +171,8 @@ fn absurd_requests_are_refused_in_words() {
             while rows.message().await.expect("rows").is_some() {}
         }
     });
-    let mut remote =
-        connect(serving.plain(), None, From::Back(Duration::from_secs(9)), Terms::default()).expect("let in");
+    let mut remote = connect(serving.plain(), None, StartAt::Back(Duration::from_secs(9)), Terms::default())
+        .expect("let in");
     Came::default().read(&mut remote, 1_000, || {});
 }
 
@@ -201,7 +201,7 @@ fn so_many_streams_and_no_more() {
     // After the connections have ended there is room again.
     drop(runtime);
     assert!(eventually(|| memory.readers() == 0));
-    assert!(connect(serving.plain(), None, From::Now, Terms::default()).is_ok());
+    assert!(connect(serving.plain(), None, StartAt::Now, Terms::default()).is_ok());
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn noise_and_silence_at_the_door_harm_nobody() {
     }
     // Silent clients block no others.
     assert!(eventually(|| {
-        let back = From::Back(Duration::from_secs(9));
+        let back = StartAt::Back(Duration::from_secs(9));
         let remote = connect(serving.tls(), viewer(&folder, "viewer-me"), back, Terms::default());
         remote.is_ok_and(|mut remote| {
             Came::default().read(&mut remote, 1_000, || {});

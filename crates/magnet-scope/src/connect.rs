@@ -10,7 +10,9 @@ use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use magscope_core::source::Source;
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Ticker, Wish};
+use magscope_fleet::{
+    Address, Credentials, FleetError, Host, HostDiscovery, Likely, ReadOptions, StartAt, Terms, Ticker,
+};
 use magscope_probe::Setting;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,7 +50,7 @@ pub struct Connected {
     /// Available hosts in the order of the request.
     pub hosts: Vec<Host>,
     /// Discovery of further hosts.
-    pub lobby: Lobby,
+    pub lobby: HostDiscovery,
 }
 
 /// End of reading agents without a screen: a duration or a signal.
@@ -85,17 +87,17 @@ impl ConnectArgs {
         capture::drop_privileges()?;
         let terms = self.terms(capture)?;
         let credentials = self.credentials()?;
-        let from = self.back.map_or(From::Now, From::Back);
-        let wish = |address: &Address| Wish {
+        let from = self.back.map_or(StartAt::Now, StartAt::Back);
+        let wish = |address: &Address| ReadOptions {
             address: address.clone(),
             credentials: credentials.clone(),
             from,
             terms: terms.clone(),
         };
-        let wishes: Vec<Wish> = self.connect.iter().map(wish).collect();
+        let wishes: Vec<ReadOptions> = self.connect.iter().map(wish).collect();
         let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
         let bus = self.via.wish(from, &terms, known)?;
-        let (hosts, lobby) = Lobby::enter(&wishes, bus.as_ref()).map_err(explain)?;
+        let (hosts, lobby) = HostDiscovery::enter(&wishes, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }

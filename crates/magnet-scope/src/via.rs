@@ -4,7 +4,7 @@ use crate::connect;
 use crate::failure::Hint;
 use anyhow::{Context, Result};
 use clap::Args;
-use magscope_fleet::{Buckets, BusWish, Credentials, FleetError, From, Likely, Server, Terms, Via};
+use magscope_fleet::{Buckets, BusReadOptions, Credentials, FleetError, Likely, Server, StartAt, Terms, Via};
 use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -56,16 +56,16 @@ impl ViaArgs {
     /// needed.
     pub fn wish(
         &self,
-        from: From,
+        from: StartAt,
         terms: &Terms,
         known: impl Fn() -> Result<Credentials>,
-    ) -> Result<Option<BusWish>> {
+    ) -> Result<Option<BusReadOptions>> {
         if !self.is_asked() {
             return Ok(None);
         }
         let via = via(&self.via, self.via_creds.as_deref(), known)?;
         let (only, buckets) = (self.hosts.clone(), self.buckets.unwrap_or_default());
-        Ok(Some(BusWish { via, only, buckets, from, terms: terms.clone() }))
+        Ok(Some(BusReadOptions { via, only, buckets, from, terms: terms.clone() }))
     }
 }
 

@@ -23,13 +23,13 @@ const ENOUGH_ROUNDS: usize = 1 << 6;
 
 /// Position of a message: creation time of the bus's stream, which can be recreated meanwhile, and the sequence
 /// number in it.
-pub type At = (i128, u64);
+pub type StreamPosition = (i128, u64);
 
 /// A message of a host.
 #[derive(Debug)]
 pub struct Message {
     /// Position on the bus.
-    pub at: At,
+    pub at: StreamPosition,
     /// Time of arrival at the bus, nanoseconds of the bus's clock since 1970.
     pub published_ns: i128,
     /// Id of the agent's run; the boot id follows a dot.
@@ -50,7 +50,7 @@ pub enum Begin {
     /// The oldest message of the bus.
     Oldest,
     /// After this message.
-    After(At),
+    After(StreamPosition),
     /// At the first message that reached the bus after this instant, nanoseconds of its clock since 1970.
     From(i128),
 }
@@ -70,7 +70,7 @@ pub struct Gather {
     /// True once a message of the run has arrived.
     has_come: bool,
     /// Position of the last message of each consumer.
-    delivered: Vec<At>,
+    delivered: Vec<StreamPosition>,
     waiting: Vec<VecDeque<Message>>,
     /// Records in `waiting`.
     records: u64,
@@ -120,7 +120,7 @@ impl Gather {
     }
 
     /// Registers a foreign message at a consumer: no earlier message will arrive there any more.
-    pub fn passed(&mut self, way: usize, at: At) {
+    pub fn passed(&mut self, way: usize, at: StreamPosition) {
         if let Some(delivered) = self.delivered.get_mut(way) {
             *delivered = (*delivered).max(at);
         }
@@ -178,7 +178,7 @@ impl Gather {
     ///
     /// # Errors
     /// The message belongs to another boot.
-    pub fn next(&mut self, first: At) -> Result<Option<Batch>, AnotherBoot> {
+    pub fn next(&mut self, first: StreamPosition) -> Result<Option<Batch>, AnotherBoot> {
         let Some((message, round)) = self.rounds.front() else { return Ok(None) };
         let late = self.waited > PATIENCE;
         let complete = |part: Part| {
@@ -291,7 +291,7 @@ pub fn records(batch: &Batch) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::round::Stand;
+    use super::super::round::PartProgress;
     use super::super::subject::{self, packets};
     use super::*;
     use magscope_core::{Event, Hop};
@@ -321,7 +321,7 @@ mod tests {
             stand.next = Place { number: place.number + 1, records: place.records };
             let round = ends.then_some(self.round);
             self.round.stands[part.index()] =
-                Stand { next: self.round.stands[part.index()].next, sequence: self.sequence };
+                PartProgress { next: self.round.stands[part.index()].next, sequence: self.sequence };
             let at = (1, self.sequence);
             let batch = Batch { events, watermark_ns: self.ns, ..Batch::default() };
             Message {

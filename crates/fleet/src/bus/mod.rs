@@ -19,7 +19,7 @@ mod split;
 mod subject;
 mod subscribe;
 
-pub use place::{BusPlace, BusWish};
+pub use place::{BusPlace, BusReadOptions};
 pub use publish::{BusStatus, Keep, Publisher};
 pub use server::{Server, Via};
 pub use source::Subscribed;

@@ -3,9 +3,9 @@
 use super::server::Via;
 use super::subject::Buckets;
 use super::subscribe::Subscriber;
+use crate::discovery::{ActiveHosts, Host, Place};
 use crate::error::{FleetError, Likely};
-use crate::lobby::{Guests, Host, Place};
-use crate::remote::{From, Ticker};
+use crate::remote::{StartAt, Ticker};
 use crate::request::Terms;
 use magscope_core::source::Source;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// Parameters of a bus subscription.
 #[derive(Clone)]
-pub struct BusWish {
+pub struct BusReadOptions {
     /// The bus and the viewer's credentials.
     pub via: Via,
     /// Restriction to these hosts; empty for all.
@@ -24,14 +24,14 @@ pub struct BusWish {
     /// Restriction to connections in these buckets.
     pub buckets: Buckets,
     /// Start position.
-    pub from: From,
+    pub from: StartAt,
     /// Filters of the stream.
     pub terms: Terms,
 }
 
 /// A bus as a source of hosts.
 pub struct BusPlace {
-    wish: BusWish,
+    options: BusReadOptions,
     subscriber: Option<Subscriber>,
     /// Time of the last query, and the position in the host stream at that time.
     looked: Option<Instant>,
@@ -40,18 +40,23 @@ pub struct BusPlace {
 
 impl BusPlace {
     /// A bus without queries so far.
-    pub fn new(wish: BusWish) -> Self {
-        BusPlace { wish, subscriber: None, looked: None, mark: None }
+    pub fn new(options: BusReadOptions) -> Self {
+        BusPlace { options, subscriber: None, looked: None, mark: None }
     }
 }
 
 impl Place for BusPlace {
     fn name(&self) -> String {
-        self.wish.via.shown()
+        self.options.via.shown()
     }
 
-    fn look(&mut self, _: &Runtime, guests: &mut Guests, ticker: &Ticker) -> Result<Vec<Host>, FleetError> {
-        let wish = &self.wish;
+    fn look(
+        &mut self,
+        _: &Runtime,
+        guests: &mut ActiveHosts,
+        ticker: &Ticker,
+    ) -> Result<Vec<Host>, FleetError> {
+        let wish = &self.options;
         let subscriber = match &mut self.subscriber {
             Some(subscriber) => subscriber,
             none => none.insert(Subscriber::connect(&wish.via)?),
@@ -73,18 +78,18 @@ impl Place for BusPlace {
                 return Err(FleetError::Bus { address: wish.via.shown(), because, likely: Likely::NoAgent });
             }
             missing.for_each(|name| {
-                ticker.tell(format!("no host `{name}` publishes there yet, waiting for it"), true);
+                ticker.notify(format!("no host `{name}` publishes there yet, waiting for it"), true);
             });
         }
         self.looked = Some(now);
         let from = match (since, wish.from) {
             (None, from) => from,
-            (Some(since), _) => From::Back(now - since + SLACK),
+            (Some(since), _) => StartAt::Back(now - since + SLACK),
         };
         let mut come: Vec<Host> = Vec::new();
         for host in found.unwrap_or_default() {
             let (name, boot_id) = (&host.node.host, &host.node.boot_id);
-            if guests.knows(name, boot_id) {
+            if guests.is_reading(name, boot_id) {
                 continue;
             }
             guests.make_room(wish.via.shown(), name)?;

@@ -63,7 +63,7 @@ pub struct Keep {
 
 /// Description of a host on the bus.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct HostAnnouncement {
     /// Program and version that wrote it.
     pub tool: String,
     /// The host.
@@ -247,7 +247,7 @@ impl Sending {
             made.map_err(|error| self.via.refused(&what, &error))?;
         }
         self.is_free().await?;
-        self.tell().await
+        self.announce().await
     }
 
     /// Checks that no other agent publishes as this host.
@@ -273,9 +273,9 @@ impl Sending {
     }
 
     /// Publishes the host's description; the bus stores the last one.
-    async fn tell(&self) -> Result<(), FleetError> {
+    async fn announce(&self) -> Result<(), FleetError> {
         let what = "it does not take what this host is";
-        let mut told = Told {
+        let mut told = HostAnnouncement {
             tool: concat!("magnet-scope ", env!("CARGO_PKG_VERSION")).to_owned(),
             node: self.node.clone(),
         };
@@ -394,7 +394,7 @@ impl Sending {
     /// Sends a round: all messages, and after their acknowledgements the message that ends it.
     async fn send(&mut self, messages: Vec<Outgoing>, is_last: bool) -> Result<(), ArrowError> {
         for some in messages.chunks(IN_FLIGHT) {
-            self.settle(some).await;
+            self.send_until_acknowledged(some).await;
         }
         let mut common = std::mem::take(self.split.part(Part::COMMON));
         let stand = &mut self.round.stands[Part::COMMON.index()];
@@ -409,7 +409,7 @@ impl Sending {
         *self.split.part(Part::COMMON) = common;
         let id = self.id(Part::COMMON, place.number);
         let end = Outgoing { part: Part::COMMON, id, round: Some(self.round.write()), packet: packet.into() };
-        self.settle(&[end]).await;
+        self.send_until_acknowledged(&[end]).await;
         if self.give_up.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -419,7 +419,7 @@ impl Sending {
     }
 
     /// Sends these messages until the bus has acknowledged each.
-    async fn settle(&mut self, messages: &[Outgoing]) {
+    async fn send_until_acknowledged(&mut self, messages: &[Outgoing]) {
         let mut left: Vec<&Outgoing> = messages.iter().collect();
         let mut pause = TRIES.0;
         while !left.is_empty() && !self.give_up.load(Ordering::Relaxed) {

@@ -17,7 +17,7 @@ const LONGEST: usize = 16 << 10;
 
 /// Position of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stand {
+pub struct PartProgress {
     /// Number of the next message, and of the records before it.
     pub next: Place,
     /// The bus's sequence number of the last message.
@@ -28,14 +28,14 @@ pub struct Stand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// By [`Part::index`].
-    pub stands: [Stand; PARTS],
+    pub stands: [PartProgress; PARTS],
     /// The agent has ended.
     pub is_last: bool,
 }
 
 impl Default for Round {
     fn default() -> Self {
-        Round { stands: [Stand::default(); PARTS], is_last: false }
+        Round { stands: [PartProgress::default(); PARTS], is_last: false }
     }
 }
 
@@ -50,7 +50,7 @@ struct Written {
 impl Round {
     /// The header's text.
     pub fn write(&self) -> String {
-        let stands = (0..).zip(&self.stands).filter(|(_, stand)| **stand != Stand::default());
+        let stands = (0..).zip(&self.stands).filter(|(_, stand)| **stand != PartProgress::default());
         let parts = stands.map(|(part, stand)| (part, stand.next.number, stand.next.records, stand.sequence));
         let written = Written { parts: parts.collect(), last: self.is_last };
         // Serialisation of numbers cannot fail.
@@ -66,7 +66,7 @@ impl Round {
         let mut round = Round { is_last: written.last, ..Round::default() };
         for (part, number, records, sequence) in written.parts {
             let stand = &mut round.stands[Part::numbered(part)?.index()];
-            *stand = Stand { next: Place { number, records }, sequence };
+            *stand = PartProgress { next: Place { number, records }, sequence };
         }
         Some(round)
     }
@@ -82,7 +82,7 @@ mod tests {
         fn rounds_come_back(stands in prop::collection::btree_map(0..PARTS, any::<(u64, u64, u64)>(), 0..PARTS), is_last in any::<bool>()) {
             let mut round = Round { is_last, ..Round::default() };
             for (part, (number, records, sequence)) in stands {
-                round.stands[part] = Stand { next: Place { number, records }, sequence };
+                round.stands[part] = PartProgress { next: Place { number, records }, sequence };
             }
             let written = round.write();
             prop_assert!(written.len() < LONGEST);

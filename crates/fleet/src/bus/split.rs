@@ -14,18 +14,18 @@ use magscope_export::wire;
 /// announcements.
 const MOST: usize = 1 << 17;
 
-struct Known<T> {
+struct SeenIds<T> {
     what: T,
     part: Part,
     /// The last announcement period.
-    told: u32,
+    announced: u32,
 }
 
 /// Divides batches and holds the parts until they are taken.
 pub struct Split {
     stretch: u32,
-    flows: Map<FlowId, Known<Flow>>,
-    tasks: Map<u32, Known<Task>>,
+    flows: Map<FlowId, SeenIds<Flow>>,
+    tasks: Map<u32, SeenIds<Task>>,
     reads: Reads,
     parts: Vec<Batch>,
     /// Number of held records.
@@ -125,8 +125,8 @@ impl Split {
     /// The part of a flow; announces the flow if needed.
     fn used(&mut self, flow: FlowId) -> Part {
         let Some(known) = self.flows.get_mut(&flow).filter(|_| !flow.is_none()) else { return Part::COMMON };
-        if known.told != self.stretch {
-            known.told = self.stretch;
+        if known.announced != self.stretch {
+            known.announced = self.stretch;
             self.parts[known.part.index()].flows.push(known.what);
         }
         known.part
@@ -136,8 +136,8 @@ impl Split {
         if tid == 0 {
             return;
         }
-        if let Some(known) = self.tasks.get_mut(&tid).filter(|known| known.told != self.stretch) {
-            known.told = self.stretch;
+        if let Some(known) = self.tasks.get_mut(&tid).filter(|known| known.announced != self.stretch) {
+            known.announced = self.stretch;
             self.parts[known.part.index()].tasks.push(known.what.clone());
         }
     }
@@ -147,10 +147,12 @@ impl Split {
             self.flows.clear();
         }
         let part = Part::of(wire::conversation(flow));
-        let told =
-            self.flows.get(&flow.id).is_some_and(|known| known.what == *flow && known.told == self.stretch);
+        let told = self
+            .flows
+            .get(&flow.id)
+            .is_some_and(|known| known.what == *flow && known.announced == self.stretch);
         if !told {
-            self.flows.insert(flow.id, Known { what: *flow, part, told: self.stretch });
+            self.flows.insert(flow.id, SeenIds { what: *flow, part, announced: self.stretch });
             self.parts[part.index()].flows.push(*flow);
         }
     }
@@ -159,10 +161,12 @@ impl Split {
         if self.tasks.len() >= MOST && !self.tasks.contains_key(&task.tid) {
             self.tasks.clear();
         }
-        let told =
-            self.tasks.get(&task.tid).is_some_and(|known| known.what == *task && known.told == self.stretch);
+        let told = self
+            .tasks
+            .get(&task.tid)
+            .is_some_and(|known| known.what == *task && known.announced == self.stretch);
         if !told {
-            let known = Known { what: task.clone(), part: Part::COMMON, told: self.stretch };
+            let known = SeenIds { what: task.clone(), part: Part::COMMON, announced: self.stretch };
             self.tasks.insert(task.tid, known);
             self.parts[Part::COMMON.index()].tasks.push(task.clone());
         }

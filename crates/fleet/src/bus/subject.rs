@@ -138,7 +138,7 @@ pub fn about(token: &str) -> String {
 }
 
 /// The token of the host in a description's subject.
-pub fn told_of(subject: &str) -> Option<&str> {
+pub fn announced_host(subject: &str) -> Option<&str> {
     subject.strip_prefix("magnet-scope.hosts.")
 }
 
@@ -233,7 +233,7 @@ mod tests {
             if let Some(part) = part("a", &subject) {
                 prop_assert_eq!(packets("a", part), subject.clone());
             }
-            if let Some(name) = told_of(&subject).and_then(host) {
+            if let Some(name) = announced_host(&subject).and_then(host) {
                 prop_assert_eq!(about(&token(&name).unwrap()), subject);
             }
         }

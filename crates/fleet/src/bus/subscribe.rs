@@ -1,18 +1,18 @@
 //! A viewer's side of the bus: hosts that publish there, each as a source.
 
-use super::gather::{At, Begin, Gather, Message};
-use super::publish::{STRETCH, Told};
+use super::gather::{Begin, Gather, Message, StreamPosition};
+use super::publish::{HostAnnouncement, STRETCH};
 use super::round::{ROUND, RUN, Round};
 use super::server::{Bus, Via, said};
 use super::source::Subscribed;
 use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
+use crate::client_filter::ClientFilter;
 use crate::error::{FleetError, Likely};
 use crate::feed::parts;
 use crate::inbox::{Feeder, Inbox};
-use crate::remote::{From, Ticker};
+use crate::remote::{StartAt, Ticker};
 use crate::request::Terms;
 use crate::rows::Rows;
-use crate::sieve::Sieve;
 use arrow::buffer::Buffer;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
@@ -61,7 +61,7 @@ pub struct Subscriber {
     runtime: Arc<Runtime>,
     is_there: watch::Receiver<bool>,
     /// True if a reader reports the connection state.
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 impl Subscriber {
@@ -82,7 +82,7 @@ impl Subscriber {
         };
         let bus = runtime.block_on(via.connect("magnet-scope", tell))?;
         let told = AtomicBool::new(false);
-        Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, told })
+        Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, reported: told })
     }
 
     /// True while the bus is reachable.
@@ -126,7 +126,7 @@ impl Subscriber {
             .take(MOST_HOSTS)
             .filter_map(|subject| async {
                 let (subject, _) = subject.ok()?;
-                subject::told_of(&subject).map(str::to_owned)
+                subject::announced_host(&subject).map(str::to_owned)
             })
             .collect()
             .await;
@@ -143,7 +143,7 @@ impl Subscriber {
             let Ok(told) = hosts.get_last_raw_message_by_subject(&subject::about(&token)).await else {
                 continue;
             };
-            let told: Told = match serde_json::from_slice(&told.payload) {
+            let told: HostAnnouncement = match serde_json::from_slice(&told.payload) {
                 Ok(told) => told,
                 Err(error) => {
                     odd = Some(format!(
@@ -179,12 +179,12 @@ impl Subscriber {
         &self,
         host: &BusHost,
         buckets: Buckets,
-        from: From,
+        from: StartAt,
         terms: &Terms,
         ticker: Ticker,
     ) -> Result<Subscribed, FleetError> {
         let refused = |because: String| FleetError::Refused { address: self.bus.shown.clone(), because };
-        let sieve = Sieve::new(terms, &self.via.grants()?).map_err(refused)?;
+        let sieve = ClientFilter::new(terms, &self.via.grants()?).map_err(refused)?;
         let what = "its packets cannot be read";
         let created = self.runtime.block_on(async {
             let stream =
@@ -194,11 +194,11 @@ impl Subscriber {
         let ahead = STRETCH + Duration::from_secs(1);
         let (begin, policy) = match (from, host.last) {
             (_, None) => (Begin::Oldest, DeliverPolicy::All),
-            (From::Now, Some((sequence, time))) => (
+            (StartAt::Now, Some((sequence, time))) => (
                 Begin::After((nanos(created), sequence)),
                 DeliverPolicy::ByStartTime { start_time: time - ahead },
             ),
-            (From::Back(back), Some((_, time))) => {
+            (StartAt::Back(back), Some((_, time))) => {
                 let back = back.min(Duration::from_hours(24 * 365));
                 let start_time = time - back - ahead;
                 (Begin::From(nanos(time - back)), DeliverPolicy::ByStartTime { start_time })
@@ -216,9 +216,9 @@ impl Subscriber {
             token: host.token.clone(),
             info,
             gather: Gather::new(buckets, by, begin, &host.node.boot_id),
-            sieve,
+            filter: sieve,
             feeder,
-            is_there: (!self.told.swap(true, Ordering::Relaxed)).then(|| self.is_there.clone()),
+            is_there: (!self.reported.swap(true, Ordering::Relaxed)).then(|| self.is_there.clone()),
             first: (0, 0),
             asked: Instant::now(),
         };
@@ -232,10 +232,10 @@ fn nanos(time: DateTime) -> i128 {
 }
 
 /// Result of one consumer.
-enum Came {
+enum Incoming {
     Message(Box<Message>),
     /// A foreign message, with the reason.
-    Other(usize, At, String),
+    Other(usize, StreamPosition, String),
     /// A temporary failure of the consumer.
     Trouble(String),
 }
@@ -246,12 +246,12 @@ struct Reading {
     token: String,
     info: NodeInfo,
     gather: Gather,
-    sieve: Option<Sieve>,
+    filter: Option<ClientFilter>,
     feeder: Feeder,
     /// Set if this reader reports the connection state.
     is_there: Option<watch::Receiver<bool>>,
     /// The oldest message of the bus, and the time of that query.
-    first: At,
+    first: StreamPosition,
     asked: Instant,
 }
 
@@ -281,23 +281,23 @@ impl Reading {
             self.gather.waits(passed);
             match next {
                 None => return,
-                Some(Some(Came::Message(message))) => {
+                Some(Some(Incoming::Message(message))) => {
                     (silence, trouble) = (Duration::ZERO, None);
                     if std::mem::take(&mut is_silent) {
-                        self.feeder.tell(format!("{} is back", self.info.host), false);
+                        self.feeder.push_notice(format!("{} is back", self.info.host), false);
                     }
                     self.gather.push(*message);
                 }
-                Some(Some(Came::Other(way, at, because))) => {
+                Some(Some(Incoming::Other(way, at, because))) => {
                     self.gather.passed(way, at);
                     if refused == 0 {
-                        self.feeder.tell(format!("{}: {because}", self.info.host), true);
+                        self.feeder.push_notice(format!("{}: {because}", self.info.host), true);
                     }
                     refused += 1;
                 }
-                Some(Some(Came::Trouble(because))) => {
+                Some(Some(Incoming::Trouble(because))) => {
                     if was_there && trouble.as_ref() != Some(&because) {
-                        self.feeder.tell(format!("{}: {because}", self.bus.shown), true);
+                        self.feeder.push_notice(format!("{}: {because}", self.bus.shown), true);
                     }
                     trouble = Some(because);
                 }
@@ -307,11 +307,11 @@ impl Reading {
             if is_there != was_there {
                 was_there = is_there;
                 let how = if is_there { "is back" } else { "is away, trying again" };
-                self.feeder.tell(format!("{} {how}", self.bus.shown), !is_there);
+                self.feeder.push_notice(format!("{} {how}", self.bus.shown), !is_there);
             }
             if !is_silent && silence > SILENCE {
                 is_silent = true;
-                self.feeder.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
+                self.feeder.push_notice(format!("{}: nothing has come for 5 s", self.info.host), true);
             }
             if !self.hand_over().await {
                 return;
@@ -335,15 +335,15 @@ impl Reading {
                 Err(_) => {
                     let what =
                         format!("{} was booted anew: what comes from now on is another host's", self.info.host);
-                    self.feeder.tell(what, true);
+                    self.feeder.push_notice(what, true);
                     return false;
                 }
             };
-            if let Some(sieve) = &mut self.sieve {
-                sieve.sift(&mut batch, &self.info);
+            if let Some(sieve) = &mut self.filter {
+                sieve.apply(&mut batch, &self.info);
             }
             if self.gather.take_end() {
-                self.feeder.tell(format!("{}: its agent has ended", self.info.host), true);
+                self.feeder.push_notice(format!("{}: its agent has ended", self.info.host), true);
             }
             if !self.feeder.hand_over(batch).await {
                 return false;
@@ -353,7 +353,7 @@ impl Reading {
 }
 
 /// The next message of any consumer that may read on; `None` after the last.
-async fn next_of(ways: &mut [mpsc::Receiver<Came>], gather: &Gather) -> Option<Came> {
+async fn next_of(ways: &mut [mpsc::Receiver<Incoming>], gather: &Gather) -> Option<Incoming> {
     poll_fn(|cx| {
         let mut is_over = true;
         for (way, came) in ways.iter_mut().enumerate() {
@@ -382,7 +382,7 @@ struct Tail {
     /// Sequence number of the next message, and creation time of its stream.
     next: Option<u64>,
     created: Option<DateTime>,
-    give: mpsc::Sender<Came>,
+    give: mpsc::Sender<Incoming>,
 }
 
 impl Tail {
@@ -393,7 +393,7 @@ impl Tail {
                 Err(error) => Some(said(&*error)),
             };
             if let Some(because) = because
-                && self.give.send(Came::Trouble(because)).await.is_err()
+                && self.give.send(Incoming::Trouble(because)).await.is_err()
             {
                 return;
             }
@@ -428,8 +428,8 @@ impl Tail {
                 ((nanos(created), info.stream_sequence), nanos(info.published))
             };
             let came = match read(&self.token, &message, at, published_ns) {
-                Ok(message) => Came::Message(Box::new(message)),
-                Err(because) => Came::Other(self.way, at, because),
+                Ok(message) => Incoming::Message(Box::new(message)),
+                Err(because) => Incoming::Other(self.way, at, because),
             };
             if self.give.send(came).await.is_err() {
                 return Ok(());
@@ -458,7 +458,12 @@ impl Tail {
 }
 
 /// Parses a message, or returns the reason for its rejection. Any publisher may have written it.
-fn read(token: &str, message: &jetstream::Message, at: At, published_ns: i128) -> Result<Message, String> {
+fn read(
+    token: &str,
+    message: &jetstream::Message,
+    at: StreamPosition,
+    published_ns: i128,
+) -> Result<Message, String> {
     let part = subject::part(token, &message.subject).ok_or("a message has no subject of ours")?;
     let headers = message.headers.as_ref().ok_or("a message has no headers")?;
     let run = headers.get(RUN).map(async_nats::HeaderValue::as_str).filter(|run| run.len() <= LONGEST_RUN);

@@ -31,7 +31,7 @@ pub const MAX_ROWS: usize = 16 << 10;
 
 /// A stored packet.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredPacket {
     /// Position in the stream.
     pub place: Place,
     /// The whole Arrow message.
@@ -44,7 +44,7 @@ pub struct Kept {
     announces: bool,
 }
 
-impl Kept {
+impl StoredPacket {
     /// Clears `batch` and fills it with the packet's content.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ pub struct Memory {
     stream: String,
     info: NodeInfo,
     limit_bytes: AtomicU64,
-    kept: Mutex<Stretches>,
+    stretches: Mutex<Stretches>,
     more: Condvar,
     readers: AtomicUsize,
 }
@@ -80,7 +80,7 @@ struct Stretches {
 
 #[derive(Debug, Default)]
 struct Stretch {
-    packets: Vec<Arc<Kept>>,
+    packets: Vec<Arc<StoredPacket>>,
     bytes: u64,
 }
 
@@ -134,7 +134,7 @@ impl Memory {
             stream: format!("{:x}-{:x}", since_epoch.as_nanos(), std::process::id()),
             info,
             limit_bytes: AtomicU64::new(limit_bytes),
-            kept: Mutex::default(),
+            stretches: Mutex::default(),
             more: Condvar::new(),
             readers: AtomicUsize::new(0),
         });
@@ -167,7 +167,7 @@ impl Memory {
 
     /// Current fill level.
     pub fn holds(&self) -> Holds {
-        let kept = self.kept();
+        let kept = self.stretches();
         let packets = || kept.all.iter().flat_map(|stretch| &stretch.packets);
         let began = packets().find(|packet| packet.range_ns.1 > 0).map(|packet| packet.range_ns.0);
         let ended = kept.all.iter().rev().flat_map(|stretch| stretch.packets.iter().rev());
@@ -185,7 +185,7 @@ impl Memory {
     /// UTC minus the node's event clock, nanoseconds, from the first clock sample. Waits for that sample;
     /// `None` if the capture ends first or `given_up` returns true.
     pub fn to_utc_ns(&self, given_up: impl Fn() -> bool) -> Option<i64> {
-        let mut kept = self.kept();
+        let mut kept = self.stretches();
         while kept.to_utc_ns.is_none() && !kept.ended && !given_up() {
             let pause = Duration::from_millis(100);
             kept = self.more.wait_timeout(kept, pause).unwrap_or_else(PoisonError::into_inner).0;
@@ -195,7 +195,7 @@ impl Memory {
 
     /// True if the capture has ended.
     pub fn has_ended(&self) -> bool {
-        self.kept().ended
+        self.stretches().ended
     }
 
     /// Number of readers.
@@ -203,14 +203,14 @@ impl Memory {
         self.readers.load(Ordering::Relaxed)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Stretches> {
+    fn stretches(&self) -> MutexGuard<'_, Stretches> {
         // a panic elsewhere leaves the memory consistent
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stretches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A reader from `start` on, and the packets with the earlier announcements of its segment.
-    pub fn read(self: &Arc<Self>, start: &Start) -> (Reader, Vec<Arc<Kept>>) {
-        let kept = self.kept();
+    pub fn read(self: &Arc<Self>, start: &Start) -> (Reader, Vec<Arc<StoredPacket>>) {
+        let kept = self.stretches();
         let oldest = kept.oldest();
         let at = match start {
             Start::Now => kept.next,
@@ -243,7 +243,7 @@ impl Stretches {
     }
 
     /// The packet with this number, or the first stored one after it.
-    fn from(&self, number: u64) -> Option<&Arc<Kept>> {
+    fn from(&self, number: u64) -> Option<&Arc<StoredPacket>> {
         let last = |stretch: &Stretch| stretch.packets.last().map(|packet| packet.place.number);
         let at = self.all.partition_point(|stretch| last(stretch).is_none_or(|last| last < number));
         let packets = &self.all.get(at)?.packets;
@@ -251,7 +251,7 @@ impl Stretches {
     }
 
     /// Earlier packets with announcements in the segment of a packet.
-    fn announced_before(&self, number: u64) -> Vec<Arc<Kept>> {
+    fn announced_before(&self, number: u64) -> Vec<Arc<StoredPacket>> {
         let holds = |stretch: &&Stretch| stretch.packets.last().is_some_and(|last| last.place.number >= number);
         let Some(stretch) = self.all.iter().find(holds).or(self.all.back()) else { return Vec::new() };
         let before = stretch.packets.iter().take_while(|packet| packet.place.number < number);

@@ -1,6 +1,6 @@
 //! Readers of a memory, each at its own position.
 
-use super::{Kept, Memory, Stretches};
+use super::{Memory, StoredPacket, Stretches};
 use magscope_core::{Loss, LossCause};
 use magscope_session::Place;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub enum Next {
     /// The next packet.
-    Packet(Arc<Kept>),
+    Packet(Arc<StoredPacket>),
     /// Records deleted before they were read. The reader continues with the rest.
     Missed(Loss),
     /// Timeout.
@@ -39,7 +39,7 @@ impl Reader {
     /// The next result, after at most `timeout`.
     pub fn next(&mut self, timeout: Duration) -> Next {
         let memory = self.memory.clone();
-        let kept = memory.kept();
+        let kept = memory.stretches();
         let nothing_new = |kept: &mut Stretches| !kept.ended && kept.next.number <= self.at.number;
         let (kept, _) =
             memory.more.wait_timeout_while(kept, timeout, nothing_new).unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Reader {
 
     /// Number of unread records in the stream.
     pub fn behind(&self) -> u64 {
-        self.memory.kept().next.records.saturating_sub(self.at.records)
+        self.memory.stretches().next.records.saturating_sub(self.at.records)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writer of a memory: divides batches into packets of bounded size.
 
-use super::{Kept, MAX_ROWS, Memory, STRETCHES, Stretch};
+use super::{MAX_ROWS, Memory, STRETCHES, StoredPacket, Stretch};
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::clock::ClockSample;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const MAX_PAYLOAD: usize = 4 << 20;
 
 /// The unwritten rest of a batch.
-struct Rest<'b> {
+struct PendingRows<'b> {
     events: &'b [Event],
     flows: &'b [Flow],
     tasks: &'b [Task],
@@ -22,9 +22,9 @@ struct Rest<'b> {
     synthesis: &'b [Synthesis],
 }
 
-impl<'b> Rest<'b> {
+impl<'b> PendingRows<'b> {
     fn of(Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. }: &'b Batch) -> Self {
-        Rest { events, flows, tasks, tcp, hits, heads, synthesis }
+        PendingRows { events, flows, tasks, tcp, hits, heads, synthesis }
     }
 
     /// Moves as much as fits into one packet; returns true if a rest remains.
@@ -75,7 +75,7 @@ impl Writer {
         if batch.is_empty() && batch.late == 0 {
             return Ok(());
         }
-        let mut rest = Rest::of(batch);
+        let mut rest = PendingRows::of(batch);
         let mut result = Ok(());
         // The first piece carries the small tables.
         self.piece.clear();
@@ -99,12 +99,12 @@ impl Writer {
 
     fn keep(&mut self) -> Result<(), ArrowError> {
         let limit = self.memory.limit_bytes() / STRETCHES;
-        let begins = self.memory.kept().all.back().is_none_or(|stretch| stretch.bytes >= limit);
+        let begins = self.memory.stretches().all.back().is_none_or(|stretch| stretch.bytes >= limit);
         if begins {
             self.announcer.begin();
         }
         self.announcer.complete(&mut self.piece);
-        let before = self.memory.kept().next;
+        let before = self.memory.stretches().next;
         let records = self.piece.numbered().saturating_add(self.piece.lost());
         let place = Place { number: before.number, records: before.records.saturating_add(records) };
         let message = self.packer.packet(place, &self.piece).map(Bytes::from);
@@ -113,14 +113,14 @@ impl Writer {
         let range_ns =
             if range_ns.1 == 0 { (self.piece.watermark_ns, self.piece.watermark_ns) } else { range_ns };
         let announces = !self.piece.flows.is_empty() || !self.piece.tasks.is_empty();
-        let mut kept = self.memory.kept();
+        let mut kept = self.memory.stretches();
         kept.next = Place { number: place.number + 1, records: place.records };
         kept.lost = kept.lost.saturating_add(self.piece.lost());
         let first = self.piece.clock.first();
         let offset_ns = |sample: &ClockSample| sample.realtime_ns.wrapping_sub(sample.event_ns() as i64);
         kept.to_utc_ns = kept.to_utc_ns.or(first.map(offset_ns));
         let message = message?;
-        let bytes = message.len() as u64 + size_of::<Kept>() as u64;
+        let bytes = message.len() as u64 + size_of::<StoredPacket>() as u64;
         kept.bytes += bytes;
         // Added together with its first packet: readers never see an empty segment.
         if begins {
@@ -128,7 +128,7 @@ impl Writer {
         }
         if let Some(stretch) = kept.all.back_mut() {
             stretch.bytes += bytes;
-            stretch.packets.push(Arc::new(Kept {
+            stretch.packets.push(Arc::new(StoredPacket {
                 place,
                 message,
                 before: before.records,
@@ -150,7 +150,7 @@ impl Writer {
 impl Drop for Writer {
     /// Readers get the rest, and then the end.
     fn drop(&mut self) {
-        self.memory.kept().ended = true;
+        self.memory.stretches().ended = true;
         self.memory.more.notify_all();
     }
 }

@@ -8,7 +8,8 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, LossCause, PayloadHead, Proto, Task};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{
-    Address, Credentials, FleetError, From, Hosts, Listen, Memory, READER_BYTES, Remote, Terms, Wish, serve,
+    Address, Credentials, FleetError, Hosts, Listen, Memory, READER_BYTES, ReadOptions, Remote, StartAt, Terms,
+    serve,
 };
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,10 +184,10 @@ pub fn viewer(folder: &Folder, identity: &str) -> Option<Credentials> {
 pub fn connect(
     address: Address,
     credentials: Option<Credentials>,
-    from: From,
+    from: StartAt,
     terms: Terms,
 ) -> Result<Remote, FleetError> {
-    let mut hosts = Remote::connect(&Wish { address, credentials, from, terms })?;
+    let mut hosts = Remote::connect(&ReadOptions { address, credentials, from, terms })?;
     assert_eq!(hosts.len(), 1);
     Ok(hosts.remove(0))
 }

@@ -7,7 +7,7 @@ use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Credentials, FleetError, Hosts, Listen, READER_BYTES, Tell, serve};
+use magscope_fleet::{Credentials, FleetError, Hosts, Listen, READER_BYTES, Reporter, serve};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Doors {
             .enable_all()
             .build()
             .context("cannot start what talks to viewers")?;
-        let (end, tell): (_, Tell) =
+        let (end, tell): (_, Reporter) =
             (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
         let (kept, stop, listeners, reader_bytes) =
             (hosts.clone(), end.clone(), self.listeners, self.reader_bytes);

@@ -14,7 +14,7 @@ use magscope_core::journey::Limits;
 use magscope_core::merged_reader::walk;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_fleet::{Address, From as Begin, Remote, Terms, Wish, dial};
+use magscope_fleet::{Address, ReadOptions, Remote, StartAt as Begin, Terms, dial};
 use magscope_sensor::Sensor;
 use magscope_sensor::health::{self, Health, Thresholds};
 use serde::Serialize;
@@ -194,8 +194,12 @@ fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) 
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let about = runtime.block_on(dial(address, known.as_ref())).map_err(explain)?.about;
-    let wish =
-        Wish { address: address.clone(), credentials: known, from: Begin::Back(BACK), terms: Terms::default() };
+    let wish = ReadOptions {
+        address: address.clone(),
+        credentials: known,
+        from: Begin::Back(BACK),
+        terms: Terms::default(),
+    };
     let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut all = Vec::new();
     for remote in Remote::connect(&wish).map_err(explain)? {

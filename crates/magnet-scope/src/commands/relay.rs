@@ -9,7 +9,7 @@ use crate::{capture, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Address, From, Host, Hosts, Lobby, Memory, Terms, Wish, Writer};
+use magscope_fleet::{Address, Host, HostDiscovery, Hosts, Memory, ReadOptions, StartAt, Terms, Writer};
 use std::time::Duration;
 
 /// Arguments of `relay`.
@@ -34,14 +34,14 @@ pub fn run(args: &Args) -> Result<()> {
     let doors = args.listen.open("relay")?;
     capture::drop_privileges()?;
     let credentials = args.listen.known_by("relay")?;
-    let wish = |address: &Address| Wish {
+    let wish = |address: &Address| ReadOptions {
         address: address.clone(),
         credentials: credentials.clone(),
-        from: From::Now,
+        from: StartAt::Now,
         terms: Terms::default(),
     };
-    let wishes: Vec<Wish> = args.connect.iter().map(wish).collect();
-    let (first, lobby) = Lobby::enter(&wishes, None).map_err(explain)?;
+    let wishes: Vec<ReadOptions> = args.connect.iter().map(wish).collect();
+    let (first, lobby) = HostDiscovery::enter(&wishes, None).map_err(explain)?;
     let hosts = Hosts::of(Vec::new());
     let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
     let writers = writers.collect::<Result<Vec<_>>>()?;

@@ -13,7 +13,7 @@ use magscope_core::journey::Limits;
 use magscope_core::merged_reader::{Piece, ReadSummary, Walker};
 use magscope_core::node::{NodeInfo, make_name_unique, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_fleet::{Lobby, Ticker};
+use magscope_fleet::{HostDiscovery, Ticker};
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
@@ -34,7 +34,7 @@ pub struct Followed {
     infos: Vec<NodeInfo>,
     online: Online,
     /// Discovery of further hosts.
-    lobby: Option<Lobby>,
+    lobby: Option<HostDiscovery>,
     /// Trigger buffers of the hosts.
     keepers: Keepers,
 }
@@ -53,7 +53,7 @@ impl Followed {
         Self::of(sources.collect(), Some(connected.lobby))
     }
 
-    fn of(sources: Vec<Box<dyn Source>>, lobby: Option<Lobby>) -> Self {
+    fn of(sources: Vec<Box<dyn Source>>, lobby: Option<HostDiscovery>) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         make_names_unique(&mut infos);
         let online = Online::new(&infos);
@@ -104,7 +104,7 @@ pub struct Follower<'f> {
     walker: Walker<'f>,
     online: &'f Online,
     infos: Vec<NodeInfo>,
-    lobby: Option<&'f Lobby>,
+    lobby: Option<&'f HostDiscovery>,
     keepers: &'f mut Keepers,
     told: Option<Instant>,
     /// Bound of each pair over time, by instants of the first's R.
@@ -114,7 +114,7 @@ pub struct Follower<'f> {
 impl Follower<'_> {
     /// Reads the next batch of any host; [`Progress::End`] once all are closed and no further host can appear.
     pub fn step(&mut self, visit: &mut dyn FnMut(Came<'_>)) -> Result<Progress, SourceError> {
-        while let Some(host) = self.lobby.and_then(Lobby::arrived) {
+        while let Some(host) = self.lobby.and_then(HostDiscovery::arrived) {
             let mut info = host.info().clone();
             make_name_unique(&self.infos, &mut info);
             let source = self.keepers.hold(&info, Box::new(host))?;
@@ -132,7 +132,7 @@ impl Follower<'_> {
 
     /// The ticker of connections to agents.
     pub fn ticker(&self) -> Option<&Ticker> {
-        self.lobby.map(Lobby::ticker)
+        self.lobby.map(HostDiscovery::ticker)
     }
 
     /// Results so far.

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use magscope_fleet::{ConnectionLimiter, Most, address_key};
+use magscope_fleet::{ConnectionLimiter, ConnectionLimits, address_key};
 use magscope_sensor::Sensed;
 use magscope_sensor::exposition::Format;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 
 /// Maximum number of connections, in total and per address. Beyond it the oldest is closed: an answer takes
 /// milliseconds, so idle connections block no others.
-const CONNECTIONS: Most = Most { total: 64, each: 32 };
+const CONNECTIONS: ConnectionLimits = ConnectionLimits { total: 64, each: 32 };
 /// Maximum duration of a connection.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Timeout of a request.

@@ -4,7 +4,7 @@ use super::answering::Answering;
 use super::nodes::Nodes;
 use crate::output;
 use anyhow::Result;
-use magscope_fleet::{ConnectionLimiter, ConnectionPermit, Most, address_key};
+use magscope_fleet::{ConnectionLimiter, ConnectionLimits, ConnectionPermit, address_key};
 use magscope_sensor::supermon::{Command, Mask, descriptors, masked, refusal, sample};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 /// Maximum number of clients, in total and per address. Beyond it the longest silent one is disconnected.
-const CLIENTS: Most = Most { total: 64, each: 32 };
+const CLIENTS: ConnectionLimits = ConnectionLimits { total: 64, each: 32 };
 /// First words of a browser's requests.
 const HTTP: [&str; 5] = ["GET ", "POST ", "PUT ", "HEAD ", "OPTIONS "];
 /// Maximum size of a command, bytes.

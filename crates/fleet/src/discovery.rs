@@ -2,10 +2,10 @@
 //! relay or a bus.
 
 use crate::address::Address;
-use crate::bus::{BusPlace, BusWish};
+use crate::bus::{BusPlace, BusReadOptions};
 use crate::dial::{Dialed, dial};
 use crate::error::{FleetError, Likely};
-use crate::remote::{Remote, Ticker, Wish};
+use crate::remote::{ReadOptions, Remote, Ticker};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -59,40 +59,44 @@ pub trait Place: Send {
     fn look(
         &mut self,
         runtime: &Runtime,
-        guests: &mut Guests,
+        guests: &mut ActiveHosts,
         ticker: &Ticker,
     ) -> Result<Vec<Host>, FleetError>;
 }
 
 /// Discovery of hosts. A drop ends all of them.
-pub struct Lobby {
+pub struct HostDiscovery {
     ticker: Ticker,
     arrivals: Receiver<Host>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Lobby {
+impl HostDiscovery {
     /// Connects to all agents, relays and a bus, and returns the available hosts in the order of the request.
     /// Hosts without an answer are retried later.
     ///
     /// # Errors
     /// No host is available; or a peer rejects this viewer or is not trusted.
-    pub fn enter(wishes: &[Wish], bus: Option<&BusWish>) -> Result<(Vec<Host>, Self), FleetError> {
+    pub fn enter(
+        wishes: &[ReadOptions],
+        bus: Option<&BusReadOptions>,
+    ) -> Result<(Vec<Host>, Self), FleetError> {
         let agents = wishes.iter().map(|wish| Box::new(AgentPlace::new(wish.clone())) as Box<dyn Place>);
         let bus = bus.map(|wish| Box::new(BusPlace::new(wish.clone())) as Box<dyn Place>);
         let ticker = Ticker::default();
         let (give, arrivals) = sync_channel(WAITING);
         let hosts = Arc::new(AtomicUsize::new(0));
-        let mut lobby = Lobby { ticker: ticker.clone(), arrivals, threads: Vec::new() };
+        let mut lobby = HostDiscovery { ticker: ticker.clone(), arrivals, threads: Vec::new() };
         let mut firsts = Vec::new();
         for place in agents.chain(bus) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (first, came) = channel();
             firsts.push((place.name(), came));
-            let guests = Guests { known: Vec::new(), hosts: hosts.clone() };
-            let door = Door { place, guests, ticker: ticker.clone(), give: give.clone(), said: None };
+            let guests = ActiveHosts { hosts_seen: Vec::new(), hosts: hosts.clone() };
+            let door =
+                DiscoverySource { place, guests, ticker: ticker.clone(), give: give.clone(), said: None };
             let thread = std::thread::Builder::new().name("magnet-lobby".to_owned());
-            lobby.threads.push(thread.spawn(move || door.stand(&runtime, &first))?);
+            lobby.threads.push(thread.spawn(move || door.run(&runtime, &first))?);
         }
         let (mut there, mut away) = (Vec::new(), Vec::new());
         for (name, came) in firsts {
@@ -113,7 +117,7 @@ impl Lobby {
                 FleetError::Connect { because, .. } | FleetError::Bus { because, .. } => because,
                 _ => String::new(),
             };
-            ticker.tell(format!("{name} is not there yet, waiting for it: {because}"), true);
+            ticker.notify(format!("{name} is not there yet, waiting for it: {because}"), true);
         }
         Ok((there, lobby))
     }
@@ -138,7 +142,7 @@ fn is_away(error: &FleetError) -> bool {
     )
 }
 
-impl Drop for Lobby {
+impl Drop for HostDiscovery {
     fn drop(&mut self) {
         self.ticker.stop();
         // Discard waiting hosts, so that blocked threads continue.
@@ -151,22 +155,22 @@ impl Drop for Lobby {
 }
 
 /// The hosts of one place that are being read.
-pub struct Guests {
-    known: Vec<Known>,
+pub struct ActiveHosts {
+    hosts_seen: Vec<HostEntry>,
     /// Number of hosts over all places.
     hosts: Arc<AtomicUsize>,
 }
 
-struct Known {
+struct HostEntry {
     host: String,
     boot_id: String,
     ended: Arc<AtomicBool>,
 }
 
-impl Guests {
+impl ActiveHosts {
     /// True if this boot of a host is being read.
-    pub fn knows(&self, host: &str, boot_id: &str) -> bool {
-        let mut reads = self.known.iter().filter(|known| !known.ended.load(Ordering::Relaxed));
+    pub fn is_reading(&self, host: &str, boot_id: &str) -> bool {
+        let mut reads = self.hosts_seen.iter().filter(|known| !known.ended.load(Ordering::Relaxed));
         reads.any(|known| known.host == host && known.boot_id == boot_id)
     }
 
@@ -182,20 +186,20 @@ impl Guests {
 
     /// Registers a host until its end.
     pub fn add(&mut self, host: &str, boot_id: &str, ended: Arc<AtomicBool>) {
-        self.known.retain(|known| !known.ended.load(Ordering::Relaxed));
-        self.known.push(Known { host: host.to_owned(), boot_id: boot_id.to_owned(), ended });
+        self.hosts_seen.retain(|known| !known.ended.load(Ordering::Relaxed));
+        self.hosts_seen.push(HostEntry { host: host.to_owned(), boot_id: boot_id.to_owned(), ended });
     }
 }
 
 /// One agent or relay.
 struct AgentPlace {
-    wish: Wish,
+    wish: ReadOptions,
     /// The connection for queries.
     line: Option<Dialed>,
 }
 
 impl AgentPlace {
-    fn new(wish: Wish) -> Self {
+    fn new(wish: ReadOptions) -> Self {
         AgentPlace { wish, line: None }
     }
 }
@@ -208,7 +212,7 @@ impl Place for AgentPlace {
     fn look(
         &mut self,
         runtime: &Runtime,
-        guests: &mut Guests,
+        guests: &mut ActiveHosts,
         ticker: &Ticker,
     ) -> Result<Vec<Host>, FleetError> {
         let (address, credentials) = (&self.wish.address, self.wish.credentials.as_ref());
@@ -228,7 +232,7 @@ impl Place for AgentPlace {
         let mut come: Vec<Host> = Vec::new();
         for there in about.hosts.iter().filter(|there| !there.ended) {
             let host = &there.node.host;
-            if guests.knows(host, &there.node.boot_id) {
+            if guests.is_reading(host, &there.node.boot_id) {
                 continue;
             }
             guests.make_room(address.to_string(), host)?;
@@ -241,17 +245,17 @@ impl Place for AgentPlace {
 }
 
 /// Discovery thread of one place.
-struct Door {
+struct DiscoverySource {
     place: Box<dyn Place>,
-    guests: Guests,
+    guests: ActiveHosts,
     ticker: Ticker,
     give: SyncSender<Host>,
     /// The last reported error.
     said: Option<String>,
 }
 
-impl Door {
-    fn stand(mut self, runtime: &Runtime, first: &Sender<Result<Vec<Host>, FleetError>>) {
+impl DiscoverySource {
+    fn run(mut self, runtime: &Runtime, first: &Sender<Result<Vec<Host>, FleetError>>) {
         // Fails only without a receiver.
         let _ = first.send(self.look(runtime));
         loop {
@@ -269,7 +273,7 @@ impl Door {
                         return;
                     }
                 }
-                Err(error) => self.tell(&error),
+                Err(error) => self.report_error(&error),
             }
         }
     }
@@ -294,11 +298,11 @@ impl Door {
     }
 
     /// Reports an error once. A host's own connection reports its outage.
-    fn tell(&mut self, error: &FleetError) {
+    fn report_error(&mut self, error: &FleetError) {
         let text = error.to_string();
         let away = matches!(error, FleetError::Connect { likely: Likely::Unknown, .. }) || is_away(error);
         if !away && self.said.as_ref() != Some(&text) {
-            self.ticker.tell(text.clone(), true);
+            self.ticker.notify(text.clone(), true);
             self.said = Some(text);
         }
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Filter for one client's requests and grants.
 #[derive(Debug)]
-pub struct Sieve {
+pub struct ClientFilter {
     filter: Option<CaptureFilter>,
     rows: Rows,
     one_in: u32,
@@ -29,7 +29,7 @@ struct Rate {
     since: Instant,
 }
 
-impl Sieve {
+impl ClientFilter {
     /// A filter for these terms and grants; `None` if nothing is filtered.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Sieve {
         }
         let rate = terms.records_a_second.map(|most| Rate { most, left: most, since: Instant::now() });
         let (rows, owners) = (Rows::new(grants), Owners::default());
-        Ok(Some(Sieve { filter, rows, one_in, snap: terms.snap, rate, owners }))
+        Ok(Some(ClientFilter { filter, rows, one_in, snap: terms.snap, rate, owners }))
     }
 
     /// The host's description for this client.
@@ -57,7 +57,7 @@ impl Sieve {
     }
 
     /// Removes all rows from a batch that the client may not or does not want to read.
-    pub fn sift(&mut self, batch: &mut Batch, info: &NodeInfo) {
+    pub fn apply(&mut self, batch: &mut Batch, info: &NodeInfo) {
         // Destructured by name, so that a new table must be handled here.
         let Batch {
             events,
