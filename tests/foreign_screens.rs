@@ -89,7 +89,9 @@ mod window {
     use super::*;
     use egui_kittest::Harness;
     use egui_kittest::kittest::{NodeT, Queryable};
-    use magscope_gui::{Chosen, Compared, Format, Job, KeyMap, Opened, Part, Tab, Trouble, Wish, World, dress};
+    use magscope_gui::{
+        Chosen, Compared, Format, HostRequest, Job, KeyMap, Opened, Part, Tab, Trouble, World, dress,
+    };
     use std::path::PathBuf;
 
     /// A directory with names that are hostile; every request fails with words that are.
@@ -132,7 +134,7 @@ mod window {
         front: magscope_gui::Front,
         scope: Scope,
         world: Hostile,
-        wishes: Vec<Wish>,
+        wishes: Vec<HostRequest>,
     }
 
     fn labels(harness: &Harness<'_, Bench>) -> Vec<String> {

@@ -2,10 +2,10 @@
 
 use crate::chosen::Chosen;
 use crate::front::Front;
+use crate::host_request::HostRequest;
 use crate::jobs::{Jobs, Outcome};
 use crate::picture::svg;
 use crate::shared::Shared;
-use crate::wish::Wish;
 use crate::world::{Opened, Part, Trouble, World};
 use crate::{bar, colours};
 use egui::{Align2, Area, ColorImage, Context, Frame, Id, Order, ScreenshotCallback, Ui, ViewportCommand};
@@ -62,7 +62,7 @@ impl Window {
         };
         match ask {
             Ask::Nothing => {}
-            Ask::Open(dirs) => window.wish(Wish::Open(dirs), ctx),
+            Ask::Open(dirs) => window.do_request(HostRequest::Open(dirs), ctx),
             Ask::Beside(title, shared) => window.show(title, shared, None, Vec::new(), ctx),
         }
         window
@@ -72,7 +72,7 @@ impl Window {
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.front.dress(&ctx);
-        let mut wishes: Vec<Wish> = dropped(&ctx, &*self.world).into_iter().collect();
+        let mut wishes: Vec<HostRequest> = dropped(&ctx, &*self.world).into_iter().collect();
         self.take_shots();
         for ended in self.jobs.ended() {
             self.ended(ended, &ctx);
@@ -93,34 +93,36 @@ impl Window {
         self.jobs.show(&ctx);
         hovered(&ctx);
         for wish in wishes {
-            self.wish(wish, &ctx);
+            self.do_request(wish, &ctx);
         }
         self.keep(&ctx);
     }
 
-    fn wish(&mut self, wish: Wish, ctx: &Context) {
+    fn do_request(&mut self, wish: HostRequest, ctx: &Context) {
         let world = self.world.clone();
         let open = self.session.as_ref().map(|session| session.dirs.clone()).unwrap_or_default();
         let begun = match wish {
-            Wish::Open(dirs) => self.jobs.start(format!("opening {}", bar::names(&dirs)), ctx, move |job| {
-                world.open(&dirs, job).map(|opened| Outcome::Opened(Box::new(opened)))
-            }),
-            Wish::Compare(after) if open.is_empty() => Err(Trouble {
+            HostRequest::Open(dirs) => {
+                self.jobs.start(format!("opening {}", bar::names(&dirs)), ctx, move |job| {
+                    world.open(&dirs, job).map(|opened| Outcome::Opened(Box::new(opened)))
+                })
+            }
+            HostRequest::Compare(after) if open.is_empty() => Err(Trouble {
                 what: format!("{} cannot be compared", bar::names(&after)),
                 why: "no recording is open to compare it with".to_owned(),
                 next: "open the recording that was before, then compare".to_owned(),
             }),
-            Wish::Compare(after) => {
+            HostRequest::Compare(after) => {
                 self.jobs.start(format!("comparing with {}", bar::names(&after)), ctx, move |job| {
                     world.compare(&open, &after, job).map(|compared| Outcome::Compared(Box::new(compared)))
                 })
             }
-            Wish::Export { .. } if open.is_empty() => Err(Trouble {
+            HostRequest::Export { .. } if open.is_empty() => Err(Trouble {
                 what: "nothing was exported".to_owned(),
                 why: "a live capture has no file to export from".to_owned(),
                 next: "record it (●), open the recording, and export that".to_owned(),
             }),
-            Wish::Export { format, to, from_ns, to_ns } => {
+            HostRequest::Export { format, to, from_ns, to_ns } => {
                 let filter = self.session.as_ref().map_or_else(String::new, |session| {
                     let filter = |scope: &mut magscope_scope::Scope| {
                         scope.frame().view.filter.as_ref().map(ToString::to_string)
@@ -132,7 +134,7 @@ impl Window {
                     world.export(&part, format, &to, job).map(Outcome::Written)
                 })
             }
-            Wish::Png(to) => {
+            HostRequest::Png(to) => {
                 let (send, shot) = sync_channel(1);
                 let window = ctx.clone();
                 let callback = ScreenshotCallback::new(move |image| {
@@ -144,15 +146,15 @@ impl Window {
                 ctx.request_repaint();
                 Ok(())
             }
-            Wish::Svg(to) => {
+            HostRequest::Svg(to) => {
                 let picture = svg(ctx);
                 self.written(&to, picture.as_bytes())
             }
-            Wish::Idle(idle) => {
+            HostRequest::Idle(idle) => {
                 self.session.iter().for_each(|session| session.shared.set_idle(idle));
                 Ok(())
             }
-            Wish::Close => {
+            HostRequest::Close => {
                 self.close();
                 Ok(())
             }
@@ -166,7 +168,7 @@ impl Window {
         match ended {
             Ok(Outcome::Opened(opened)) => self.opened(*opened, ctx),
             Ok(Outcome::Compared(compared)) => self.front.show_compared(*compared),
-            Ok(Outcome::Written(words)) => self.tell(words),
+            Ok(Outcome::Written(words)) => self.show_message(words),
             Err(trouble) => self.front.trouble(trouble),
         }
     }
@@ -214,7 +216,7 @@ impl Window {
         ctx: &Context,
     ) {
         self.close();
-        shared.tell(ctx.clone());
+        shared.set_window(ctx.clone());
         ctx.send_viewport_cmd(ViewportCommand::Title(format!("{title} – magnet-scope")));
         self.session = Some(Session { shared, feed, dirs, title });
         self.front.other_scope();
@@ -277,11 +279,11 @@ impl Window {
 
     fn written(&mut self, to: &std::path::Path, bytes: &[u8]) -> Result<(), Trouble> {
         self.world.write(to, bytes)?;
-        self.tell(format!("written: {}", to.display()));
+        self.show_message(format!("written: {}", to.display()));
         Ok(())
     }
 
-    fn tell(&mut self, words: String) {
+    fn show_message(&mut self, words: String) {
         if let Some(session) = &self.session {
             session.shared.look(|scope| scope.tell(words, false));
         }
@@ -304,7 +306,7 @@ impl Window {
 
 /// Directories dropped on the window. A file inside a recording counts as the recording, because file managers
 /// show its content.
-fn dropped(ctx: &Context, world: &dyn World) -> Option<Wish> {
+fn dropped(ctx: &Context, world: &dyn World) -> Option<HostRequest> {
     let files: Vec<PathBuf> =
         ctx.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
     let mut dirs: Vec<PathBuf> = Vec::new();
@@ -315,7 +317,7 @@ fn dropped(ctx: &Context, world: &dyn World) -> Option<Wish> {
             dirs.push(dir);
         }
     }
-    (!dirs.is_empty()).then_some(Wish::Open(dirs))
+    (!dirs.is_empty()).then_some(HostRequest::Open(dirs))
 }
 
 /// Shows a hint while files hover over the window.

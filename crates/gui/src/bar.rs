@@ -1,7 +1,7 @@
 //! The top bar: files, transport, timebase, trigger, filter, lifeline colours, and the clock bound.
 
-use crate::cx::Cx;
-use crate::over::{Over, Pick};
+use crate::overlays::{Overlay, Pick};
+use crate::ui_context::UiContext;
 use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
 use magscope_core::clock::pair::State as Clock;
 use magscope_scope::command::Question;
@@ -11,7 +11,7 @@ use magscope_scope::{Action, Frame, State};
 use crate::chosen::Tint;
 
 /// Draws it.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 5.0;
         files(ui, cx);
@@ -29,26 +29,26 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-fn files(ui: &mut Ui, cx: &mut Cx) {
+fn files(ui: &mut Ui, cx: &mut UiContext) {
     ui.menu_button("File", |ui| {
-        let mut item = |ui: &mut Ui, words: &str, then: Over| {
+        let mut item = |ui: &mut Ui, words: &str, then: Overlay| {
             if ui.button(words).clicked() {
                 cx.over = Some(then);
                 ui.close();
             }
         };
-        item(ui, "Open recordings …", Over::Pick(Pick::Open));
-        item(ui, "Compare with …", Over::Pick(Pick::Compare));
+        item(ui, "Open recordings …", Overlay::Pick(Pick::Open));
+        item(ui, "Compare with …", Overlay::Pick(Pick::Compare));
         ui.separator();
-        item(ui, "Picture as PNG …", Over::Pick(Pick::Png));
-        item(ui, "Picture as SVG …", Over::Pick(Pick::Svg));
-        item(ui, "Export what is selected …", Over::Pick(Pick::Export));
+        item(ui, "Picture as PNG …", Overlay::Pick(Pick::Png));
+        item(ui, "Picture as SVG …", Overlay::Pick(Pick::Svg));
+        item(ui, "Export what is selected …", Overlay::Pick(Pick::Export));
         if !cx.chosen.recent.is_empty() {
             ui.separator();
             ui.label(RichText::new("recent").color(cx.c.dim));
             for dirs in cx.chosen.recent.clone() {
                 if ui.button(names(&dirs)).clicked() {
-                    cx.wishes.push(crate::wish::Wish::Open(dirs));
+                    cx.wishes.push(crate::host_request::HostRequest::Open(dirs));
                     ui.close();
                 }
             }
@@ -75,7 +75,7 @@ fn named(ui: &mut Ui, glyph: &str, name: &str, on: bool) -> bool {
     response.on_hover_text(name).clicked()
 }
 
-fn transport(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let transport = &frame.transport;
     let (glyph, name) = if frame.view.paused { ("▶", "go on") } else { ("❚❚", "stop the picture") };
     if named(ui, glyph, name, false) {
@@ -118,7 +118,7 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     if named(ui, "−", "more time a division", false) {
         cx.act(Action::TimebaseCoarser);
     }
@@ -146,16 +146,16 @@ fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let trigger = &frame.trigger;
     let words = if trigger.text.is_empty() { "Trigger …".to_owned() } else { format!("T {}", trigger.text) };
     let words = RichText::new(words).color(if trigger.text.is_empty() { cx.c.text } else { cx.c.accent });
     if ui.add(Button::new(words).truncate()).on_hover_text("what the trigger waits for").clicked() {
-        cx.over = Some(Over::ask(Question::Trigger, trigger.text.clone()));
+        cx.over = Some(Overlay::ask(Question::Trigger, trigger.text.clone()));
     }
 }
 
-fn filter(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
     // Other choices narrow the counts as well.
@@ -163,11 +163,11 @@ fn filter(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         frame.header.counts_words().map_or_else(|| words.clone(), |counts| format!("{words} ({counts})"));
     let response = ui.add(Button::selectable(!now.is_empty(), words).truncate());
     if response.on_hover_text("only journeys for which something holds").clicked() {
-        cx.over = Some(Over::ask(Question::Filter, now));
+        cx.over = Some(Overlay::ask(Question::Filter, now));
     }
 }
 
-fn view(ui: &mut Ui, cx: &mut Cx) {
+fn view(ui: &mut Ui, cx: &mut UiContext) {
     let response = ui.menu_button(format!("Colour: {}", cx.chosen.tint.name()), |ui| {
         for (tint, name) in Tint::ALL {
             if ui.selectable_label(cx.chosen.tint == tint, name).clicked() {
@@ -178,17 +178,17 @@ fn view(ui: &mut Ui, cx: &mut Cx) {
     });
     response.response.on_hover_text("what gives lifelines their colour");
     if ui.button("Channels").on_hover_text("choose loadlines: cwnd, srtt, rates, queues, cost").clicked() {
-        cx.over = Some(Over::Channels);
+        cx.over = Some(Overlay::Channels);
     }
     if named(ui, "☀", "light or dark", false) {
         cx.chosen.light = crate::front::other_light(ui.ctx());
     }
     if named(ui, "?", "help: keys and commands", false) {
-        cx.over = Some(Over::Help);
+        cx.over = Some(Overlay::Help);
     }
 }
 
-fn clock(ui: &mut Ui, frame: &Frame, cx: &Cx) {
+fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
     let (words, colour): (String, Color32) = match (frame.wire.state, frame.wire.half_width_ns) {
         (None, _) => (frame.header.clock.clone(), cx.c.good),
         (Some(state), Some(ns)) => {

@@ -14,37 +14,37 @@ pub struct Caches {
     textures: HashMap<&'static str, (Key, TextureHandle)>,
     meshes: HashMap<&'static str, (Key, Arc<Mesh>)>,
     /// The lanes from afar.
-    pub densities: Kept<Density>,
+    pub densities: Cached<Density>,
     /// Single events.
-    pub points: Kept<Vec<Point>>,
+    pub points: Cached<Vec<Point>>,
     /// Hits of custom probes.
-    pub hits: Kept<Hits>,
+    pub hits: Cached<Hits>,
     /// The overview of the whole time range.
-    pub minimaps: Kept<Minimap>,
+    pub minimaps: Cached<Minimap>,
     /// Latency by hop pair and time.
-    pub heat: Kept<HeatMap>,
+    pub heat: Cached<HeatMap>,
     /// The kernel's sums in the heat map.
-    pub sums: Kept<SumMap>,
+    pub sums: Cached<SumMap>,
     /// Both without the time dimension.
-    pub classes: Kept<(HeatMap, SumMap)>,
+    pub classes: Cached<(HeatMap, SumMap)>,
     /// Signals.
-    pub loadlines: Kept<Vec<Loadline>>,
+    pub loadlines: Cached<Vec<Loadline>>,
     /// Measurements.
-    pub measurements: Kept<Option<Measurements>>,
+    pub measurements: Cached<Option<Measurements>>,
     /// The flows.
-    pub flows: Kept<FlowTable>,
+    pub flows: Cached<FlowTable>,
 }
 
 /// A cached value with its key.
-pub struct Kept<T>(Option<(Key, Arc<T>)>);
+pub struct Cached<T>(Option<(Key, Arc<T>)>);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Cached<T> {
     fn default() -> Self {
-        Kept(None)
+        Cached(None)
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Cached<T> {
     /// The value, rebuilt for a new key.
     pub fn get(&mut self, key: Key, make: impl FnOnce() -> T) -> Arc<T> {
         match &self.0 {

@@ -1,7 +1,7 @@
 //! A small chart: axes with round numbers, linear or logarithmic, and curves.
 
-use crate::cx::Cx;
 use crate::text::{self, SMALL};
+use crate::ui_context::UiContext;
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2};
 
 /// Mapping of values to an axis.
@@ -82,7 +82,7 @@ impl Chart {
         painter: &Painter,
         x_words: impl Fn(f64) -> String,
         y_words: impl Fn(f64) -> String,
-        cx: &Cx,
+        cx: &UiContext,
     ) {
         painter.rect_filled(self.area, 2.0, cx.c.back);
         let grid = Stroke::new(1.0, cx.c.grid.gamma_multiply(0.8));

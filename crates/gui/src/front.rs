@@ -6,13 +6,13 @@ use crate::cache::Caches;
 use crate::chosen::{Chosen, Light, Tab};
 use crate::colours::Colours;
 use crate::compare::Compared;
-use crate::cx::Cx;
+use crate::host_request::HostRequest;
 use crate::minimap::MinimapDrag;
-use crate::over::{self, Next, Over, Pick, Typed};
+use crate::overlays::{self, Next, Overlay, Pick, Typed};
 use crate::time::Timeline;
-use crate::wish::Wish;
+use crate::ui_context::UiContext;
 use crate::world::{Trouble, World};
-use crate::{below, keys, loadlines, side};
+use crate::{keys, loadlines, panels, side};
 use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference, Ui};
 use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
@@ -29,7 +29,7 @@ pub struct Front {
     cache: Caches,
     time: Timeline,
     minimap: MinimapDrag,
-    over: Option<Over>,
+    over: Option<Overlay>,
     /// The comparison, if requested.
     pub compared: Option<Compared>,
     /// The room of the last frame: if a key changed it, the tab follows.
@@ -68,22 +68,22 @@ impl Front {
     pub fn trouble(&mut self, Trouble { what, why, next }: Trouble) {
         let line = |text: &str| clean(text).into_owned();
         let trouble = Trouble { what: line(&what), why: clean_lines(&why).into_owned(), next: line(&next) };
-        self.over = Some(Over::Trouble(trouble));
+        self.over = Some(Overlay::Trouble(trouble));
     }
 
     /// Opens a file picker.
     pub fn pick(&mut self, what: Pick) {
-        self.over = Some(Over::Pick(what));
+        self.over = Some(Overlay::Pick(what));
     }
 
     /// Draws the welcome page.
-    pub fn welcome(&mut self, ui: &mut Ui, world: &dyn World) -> Vec<Wish> {
+    pub fn welcome(&mut self, ui: &mut Ui, world: &dyn World) -> Vec<HostRequest> {
         let (mut actions, mut wishes) = (Vec::new(), Vec::new());
         if let Some(pick) = crate::welcome::show(ui, &self.chosen, &mut wishes) {
-            self.over = Some(Over::Pick(pick));
+            self.over = Some(Overlay::Pick(pick));
         }
         let mut nothing = Scope::new(NodeInfo::default(), Options::default());
-        let mut cx = Cx {
+        let mut cx = UiContext {
             c: Colours::now(ui.ctx()),
             chosen: &mut self.chosen,
             cache: &mut self.cache,
@@ -94,7 +94,7 @@ impl Front {
             revision: 0,
         };
         if let Some(over) = self.over.take()
-            && let Next::Stay(over) = over::show(ui.ctx(), over, &mut nothing, &self.keys, world, &mut cx)
+            && let Next::Stay(over) = overlays::show(ui.ctx(), over, &mut nothing, &self.keys, world, &mut cx)
         {
             self.over = Some(over);
         }
@@ -133,11 +133,11 @@ impl Front {
     }
 
     /// Draws all and executes the requests. Requests for the owner of the window are returned.
-    pub fn ui(&mut self, ui: &mut Ui, scope: &mut Scope, world: &dyn World) -> Vec<Wish> {
+    pub fn ui(&mut self, ui: &mut Ui, scope: &mut Scope, world: &dyn World) -> Vec<HostRequest> {
         self.dress(ui.ctx());
         let (mut actions, mut wishes) = (Vec::new(), Vec::new());
         self.chords(ui.ctx(), scope, &mut actions);
-        let mut cx = Cx {
+        let mut cx = UiContext {
             c: Colours::now(ui.ctx()),
             chosen: &mut self.chosen,
             cache: &mut self.cache,
@@ -160,11 +160,11 @@ impl Front {
                     .frame(margin)
                     .size_range(90.0..=ui.available_height() * 0.7);
                 let shown = panel.default_size(cx.chosen.below_height).show(ui, |ui| {
-                    below::show(ui, &frame, self.compared.as_ref(), &mut cx);
+                    panels::show(ui, &frame, self.compared.as_ref(), &mut cx);
                 });
                 cx.chosen.below_height = shown.response.rect.height();
             } else {
-                Panel::bottom("tabs").frame(margin).show(ui, |ui| below::tabs(ui, &mut cx));
+                Panel::bottom("tabs").frame(margin).show(ui, |ui| panels::tabs(ui, &mut cx));
             }
             Panel::bottom("minimap").frame(Margin::new().fill(cx.c.panel)).show(ui, |ui| {
                 self.minimap.show(ui, &frame, &mut cx);
@@ -196,7 +196,7 @@ impl Front {
         }
         let mut run = None;
         if let Some(open) = self.over.take() {
-            match over::show(ui.ctx(), open, scope, &self.keys, world, &mut cx) {
+            match overlays::show(ui.ctx(), open, scope, &self.keys, world, &mut cx) {
                 Next::Stay(over) => self.over = Some(over),
                 Next::Gone => {}
                 Next::Run(command, rest) => run = Some((command, rest)),
@@ -305,17 +305,19 @@ impl Front {
             Does::Own(own) => *own,
         };
         match own {
-            Own::Help => self.over = Some(Over::Help),
-            Own::Palette => self.over = Some(Over::Palette(Typed::default())),
-            Own::Channels => self.over = Some(Over::Channels),
-            Own::Ask(question) if rest.is_empty() => self.over = Some(Over::ask(question, question.now(scope))),
+            Own::Help => self.over = Some(Overlay::Help),
+            Own::Palette => self.over = Some(Overlay::Palette(Typed::default())),
+            Own::Channels => self.over = Some(Overlay::Channels),
+            Own::Ask(question) if rest.is_empty() => {
+                self.over = Some(Overlay::ask(question, question.now(scope)))
+            }
             Own::Ask(question) => {
                 if let Err(wrong) = question.answer(rest, scope) {
                     scope.tell(wrong, true);
                 }
             }
             Own::Measurements => self.chosen.side = !self.chosen.side,
-            Own::Svg => self.over = Some(Over::Pick(Pick::Svg)),
+            Own::Svg => self.over = Some(Overlay::Pick(Pick::Svg)),
             Own::Theme => self.chosen.light = other_light(ctx),
             own => actions.extend(own.action(scope.frame().view)),
         }

@@ -1,7 +1,7 @@
 //! Tables: titled columns, selectable rows, right-aligned numbers with fixed-width digits.
 
-use crate::cx::Cx;
 use crate::text::NUMBERS;
+use crate::ui_context::UiContext;
 use egui::{Align, Color32, Layout, Response, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder, TableRow};
 
@@ -82,7 +82,7 @@ pub fn show(
     name: &'static str,
     columns: &[Col],
     rows: usize,
-    cx: &Cx,
+    cx: &UiContext,
     mut add: impl FnMut(&mut Row, usize),
 ) -> Option<(usize, bool)> {
     let mut clicked = None;

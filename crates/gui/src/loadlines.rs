@@ -1,9 +1,9 @@
 //! Loadlines: signals over the visible time, each on its own axis.
 
 use crate::cache::{key, place};
-use crate::cx::Cx;
 use crate::text::{self, NUMBERS, WORDS};
 use crate::time::{Ink, NAMES};
+use crate::ui_context::UiContext;
 use egui::{Align2, Color32, Rect, Role, Sense, Stroke, Ui, WidgetInfo, pos2};
 use magscope_scope::look::{Column, Loadline, MathTrace};
 use magscope_scope::{Action, Frame, Unit, format};
@@ -22,7 +22,7 @@ pub fn height(frame: &Frame) -> f32 {
 }
 
 /// Draws them.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     egui::ScrollArea::vertical().auto_shrink([false, false]).min_scrolled_height(0.0).show(ui, |ui| {
         let all = ui.available_rect_before_wrap();
         let figures = if all.width() > 820.0 { crate::time::FIGURES } else { 8.0 };
@@ -80,7 +80,7 @@ fn trace(
     plot: Rect,
     heights: impl Iterator<Item = Option<(f64, f64, f64)>>,
     colour: Color32,
-    cx: &Cx,
+    cx: &UiContext,
 ) {
     let painter = ui.painter_at(plot.expand(1.0));
     painter.hline(plot.x_range(), plot.bottom(), Stroke::new(1.0, cx.c.grid));
@@ -103,7 +103,7 @@ fn trace(
 }
 
 #[allow(clippy::too_many_arguments)] // content, position and colours are separate arguments
-fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, colour: Color32, cx: &Cx) {
+fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, colour: Color32, cx: &UiContext) {
     let painter = ui.painter();
     let at = pos2(plot.left() - 8.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, name, WORDS, colour, NAMES);
@@ -118,7 +118,13 @@ fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, co
     }
 }
 
-fn numbers(ui: &Ui, plot: Rect, figures: f32, (unit, foot, top, last): (Unit, f64, f64, Option<f64>), cx: &Cx) {
+fn numbers(
+    ui: &Ui,
+    plot: Rect,
+    figures: f32,
+    (unit, foot, top, last): (Unit, f64, f64, Option<f64>),
+    cx: &UiContext,
+) {
     if figures < 20.0 {
         return;
     }

@@ -1,9 +1,9 @@
 //! Overview of the whole time range: event rate, losses in red, and the visible window, which can be dragged.
 
 use crate::cache::{key, place};
-use crate::cx::Cx;
 use crate::text::{self, SMALL};
 use crate::time::Ink;
+use crate::ui_context::UiContext;
 use egui::{Align2, CursorIcon, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
 use magscope_scope::format::{count, short_duration};
 use magscope_scope::look::{Minimap, MinimapColumn};
@@ -23,7 +23,7 @@ pub struct MinimapDrag {
 
 impl MinimapDrag {
     /// Draws the overview over the width of `ui`.
-    pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let (all, response) =
             ui.allocate_exact_size(egui::vec2(ui.available_width(), HEIGHT), Sense::click_and_drag());
         let area = Rect::from_min_max(
@@ -62,13 +62,13 @@ impl MinimapDrag {
         self.moves(ui, area, &map, &response, cx);
         if let Some(at) = response.hover_pos() {
             let n = ((at.x - area.left()) / area.width() * map.columns.len() as f32).max(0.0) as usize;
-            if let Some(words) = map.columns.get(n).map(says) {
+            if let Some(words) = map.columns.get(n).map(tooltip) {
                 response.on_hover_text_at_pointer(words);
             }
         }
     }
 
-    fn moves(&mut self, ui: &Ui, area: Rect, map: &Minimap, response: &egui::Response, cx: &mut Cx) {
+    fn moves(&mut self, ui: &Ui, area: Rect, map: &Minimap, response: &egui::Response, cx: &mut UiContext) {
         let part = |x: f32| f64::from((x - area.left()) / area.width());
         let (left, right) = map.view;
         let width = right - left;
@@ -79,7 +79,7 @@ impl MinimapDrag {
                 cx.act(Action::Zoom { steps: if scroll > 0.0 { -1 } else { 1 }, at: 0.5 });
             }
         }
-        let show = |middle: f64, cx: &mut Cx| {
+        let show = |middle: f64, cx: &mut UiContext| {
             let to = (middle - width * 0.5).clamp(0.0, (1.0 - width).max(0.0));
             cx.act(Action::PanBy((to - left) / width.max(1e-12)));
         };
@@ -145,7 +145,7 @@ fn bar(
     }
 }
 
-fn ends(painter: &egui::Painter, area: Rect, all: Rect, frame: &Frame, map: &Minimap, cx: &Cx) {
+fn ends(painter: &egui::Painter, area: Rect, all: Rect, frame: &Frame, map: &Minimap, cx: &UiContext) {
     let y = all.bottom() - 7.0;
     let whole = short_duration(map.to_ns.saturating_sub(map.from_ns));
     let unread = map.columns.iter().filter(|column| column.unread).count();
@@ -162,7 +162,7 @@ fn ends(painter: &egui::Painter, area: Rect, all: Rect, frame: &Frame, map: &Min
     text::put(painter, pos2(area.left(), y), Align2::LEFT_CENTER, &words, SMALL, cx.c.dim, 320.0);
 }
 
-fn says(column: &MinimapColumn) -> String {
+fn tooltip(column: &MinimapColumn) -> String {
     if column.unread {
         return "not read yet".to_owned();
     }

@@ -23,7 +23,7 @@ pub enum GuiError {
 
 /// Opens the window on a scope that `feed` feeds in the calling thread, for captures that cannot change thread.
 /// The window runs in another thread. Returns when both have ended; closing the window stops the feed.
-pub fn run_beside(
+pub fn run_with_local_feed(
     world: Arc<dyn World>,
     keys: KeyMap,
     title: String,

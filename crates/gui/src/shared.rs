@@ -21,7 +21,7 @@ pub struct Shared {
     /// The window to notify.
     window: OnceLock<Context>,
     /// The revision of the last notification.
-    told: AtomicU64,
+    window_notified: AtomicU64,
     ended: AtomicBool,
     idle: AtomicBool,
     failed: Mutex<Option<Trouble>>,
@@ -34,7 +34,7 @@ impl Shared {
             scope: Mutex::new(scope),
             waiting: AtomicUsize::new(0),
             window: OnceLock::new(),
-            told: AtomicU64::new(0),
+            window_notified: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             idle: AtomicBool::new(false),
             failed: Mutex::new(None),
@@ -52,7 +52,7 @@ impl Shared {
     /// For the feed: notifies the window of new data. Called periodically, not with every event.
     pub fn news(&self) {
         let revision = self.hold(|scope| scope.revision());
-        if self.told.swap(revision, Ordering::AcqRel) != revision
+        if self.window_notified.swap(revision, Ordering::AcqRel) != revision
             && let Some(window) = self.window.get()
         {
             window.request_repaint_after(SOON);
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     /// Sets the window to notify.
-    pub fn tell(&self, window: Context) {
+    pub fn set_window(&self, window: Context) {
         let _ = self.window.set(window); // called once
     }
 

@@ -2,9 +2,9 @@
 //! counters.
 
 use crate::cache::key;
-use crate::cx::Cx;
 use crate::loadlines::value;
 use crate::text::NUMBERS;
+use crate::ui_context::UiContext;
 use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
 use magscope_scope::format::{
@@ -30,12 +30,12 @@ pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
 }
 
 /// A heading of a panel.
-pub fn heading(ui: &mut Ui, words: &str, cx: &Cx) {
+pub fn heading(ui: &mut Ui, words: &str, cx: &UiContext) {
     ui.label(RichText::new(words).color(cx.c.dim).small().strong());
 }
 
 /// Draws inspector and measurements.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
         if let Some(inspector) = &frame.inspector {
             journey(ui, inspector, cx);
@@ -49,7 +49,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// Hint for opening a ladder.
-fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     if frame.view.journey.is_none() {
         ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
         return;
@@ -60,7 +60,7 @@ fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
+fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut UiContext) {
     let line = inspector.line;
     ui.horizontal(|ui| {
         heading(ui, "JOURNEY", cx);
@@ -121,7 +121,7 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
 }
 
 /// A custom probe in the ladder: its values replace the process.
-fn own(ui: &mut Ui, pass: &PassRow, cx: &Cx) {
+fn own(ui: &mut Ui, pass: &PassRow, cx: &UiContext) {
     let colour = crate::time::colour_of(pass.probe.id, cx);
     ui.label(RichText::new(format!("◆ {}", pass.probe.name)).color(colour)).on_hover_text(pass.probe.place());
     let sign = if pass.since_start_ns < 0 { '−' } else { '+' };
@@ -133,7 +133,7 @@ fn own(ui: &mut Ui, pass: &PassRow, cx: &Cx) {
 }
 
 /// Payload heads, if captured.
-fn payload(ui: &mut Ui, inspector: &Inspector, cx: &Cx) {
+fn payload(ui: &mut Ui, inspector: &Inspector, cx: &UiContext) {
     match &inspector.payload {
         Payload::NotAsked => {}
         Payload::Elsewhere(why) => {
@@ -171,7 +171,7 @@ fn facts(inspector: &Inspector) -> Vec<String> {
     facts
 }
 
-fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let over = frame.cursors.map_or(0, |cursors| cursors.a_ns ^ cursors.b_ns.rotate_left(17));
     let state = key(&[cx.revision, over]);
     let kept = cx.cache.measurements.get(state, || Some(frame.measurements()));
@@ -226,7 +226,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(amount(t.n), cx.c.dim));
             ui.end_row();
         }
-        beside(ui, m, names, cx);
+        extra_pairs(ui, m, names, cx);
     });
     for layer in &m.layers {
         ui.horizontal(|ui| {
@@ -262,7 +262,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// Rows below the pairs of journeys: the kernel's sums, and times to custom probes.
-fn beside(ui: &mut Ui, m: &Measurements, names: f32, cx: &Cx) {
+fn extra_pairs(ui: &mut Ui, m: &Measurements, names: f32, cx: &UiContext) {
     let sums = m.sums.iter().filter_map(|pair| {
         let (from, to) = pair.span.hops()?;
         let words = if names < BOTH_NAMES { format!("→ {to}") } else { format!("{from} → {to}") };
@@ -287,7 +287,7 @@ fn beside(ui: &mut Ui, m: &Measurements, names: f32, cx: &Cx) {
     }
 }
 
-fn counts(ui: &mut Ui, m: &Measurements, cx: &Cx) {
+fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
     ui.horizontal_wrapped(|ui| {
         let summed = m.journeys == 0 && !m.sums.is_empty();
         let words = if summed {
@@ -309,7 +309,7 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &Cx) {
 }
 
 /// The status bar: counters, including zeros, and the scope's message.
-pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let footer = &frame.footer;
     ui.horizontal(|ui| {
         let totals = &footer.totals;
@@ -361,7 +361,7 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// Progress of reading a recording, and a button to stop it.
-fn reading(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+fn reading(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let t = &frame.transport;
     if !t.seekable || t.read_ns >= t.to_ns {
         return;
@@ -375,7 +375,7 @@ fn reading(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     };
     if ui.small_button(name).on_hover_text(words).clicked() {
         *cx.idle = !*cx.idle;
-        cx.wishes.push(crate::wish::Wish::Idle(*cx.idle));
+        cx.wishes.push(crate::host_request::HostRequest::Idle(*cx.idle));
     }
     let bar = egui::ProgressBar::new(part.clamp(0.0, 1.0) as f32).desired_width(150.0).fill(cx.c.quick);
     let words = if *cx.idle { "read" } else { "reading" };

@@ -3,12 +3,12 @@
 use crate::bar::names;
 use crate::chosen::Chosen;
 use crate::colours::Colours;
-use crate::over::Pick;
-use crate::wish::Wish;
+use crate::host_request::HostRequest;
+use crate::overlays::Pick;
 use egui::{Frame, RichText, Ui};
 
 /// Draws the page. Returns the requested picker.
-pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<Wish>) -> Option<Pick> {
+pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<HostRequest>) -> Option<Pick> {
     let c = Colours::now(ui.ctx());
     let mut pick = None;
     egui::CentralPanel::default().frame(Frame::new().fill(c.back)).show(ui, |ui| {
@@ -30,7 +30,7 @@ pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<Wish>) -> Option<Pick
                 for dirs in &chosen.recent {
                     let all = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join("\n");
                     if ui.link(names(dirs)).on_hover_text(all).clicked() {
-                        wishes.push(Wish::Open(dirs.clone()));
+                        wishes.push(HostRequest::Open(dirs.clone()));
                     }
                 }
             }

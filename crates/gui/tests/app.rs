@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// A test world that logs its requests. A job named `slow` runs until cancelled or released.
 #[derive(Default)]
-struct Desk {
+struct TestWorld {
     asked: Mutex<Vec<String>>,
     parts: Mutex<Vec<Part>>,
     kept: Mutex<String>,
@@ -28,7 +28,7 @@ struct Desk {
     reads_on: Arc<AtomicBool>,
 }
 
-impl Desk {
+impl TestWorld {
     fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -68,7 +68,7 @@ impl Feed for Still {
     }
 }
 
-impl World for Desk {
+impl World for TestWorld {
     fn is_recording(&self, path: &Path) -> bool {
         path.extension().is_some_and(|ending| ending == "session")
     }
@@ -138,7 +138,7 @@ fn unread() -> Scope {
     scope
 }
 
-fn window(desk: &Arc<Desk>, ask: Ask) -> Harness<'static, Option<Window>> {
+fn window(desk: &Arc<TestWorld>, ask: Ask) -> Harness<'static, Option<Window>> {
     let (world, mut ask) = (desk.clone(), Some(ask));
     let mut harness =
         Harness::builder().with_size([1280.0, 800.0]).with_max_steps(64).with_step_dt(0.02).build_ui_state(
@@ -210,7 +210,7 @@ impl egui::DroppedFile for Dropped {
 
 #[test]
 fn what_is_dropped_on_it_is_opened_together_and_remembered() {
-    let (desk, dir) = (Arc::new(Desk::default()), tempfile::tempdir().unwrap());
+    let (desk, dir) = (Arc::new(TestWorld::default()), tempfile::tempdir().unwrap());
     let mut harness = window(&desk, Ask::Nothing);
     assert!(has(&harness, "drop their directories here"));
     let recording = |name: &str| {
@@ -243,7 +243,7 @@ fn what_is_dropped_on_it_is_opened_together_and_remembered() {
 
 #[test]
 fn what_was_chosen_is_there_the_next_time() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     for label in ["heat map", "light or dark", "beside"] {
@@ -264,7 +264,7 @@ fn what_was_chosen_is_there_the_next_time() {
 
 #[test]
 fn panels_that_were_made_larger_stay_so() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     *desk.kept.lock().unwrap() = "below_height = 333.0\nside_width = 500.0\nscale = 1.0".to_owned();
     let mut harness = window(&desk, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
@@ -277,7 +277,7 @@ fn panels_that_were_made_larger_stay_so() {
 
 #[test]
 fn what_takes_long_has_a_bar_and_is_cancelled() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/first.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     assert!(!has(&harness, "Cancel"), "what is short shows no bar");
@@ -300,7 +300,7 @@ fn what_takes_long_has_a_bar_and_is_cancelled() {
 
 #[test]
 fn too_much_at_once_and_what_fails_is_told() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/bad.session"]));
     until(&mut harness, |h| has(h, "this did not work"));
     assert!(has(&harness, "bad.session cannot be opened") && has(&harness, "what to do about it"));
@@ -321,7 +321,7 @@ fn too_much_at_once_and_what_fails_is_told() {
 
 #[test]
 fn what_is_selected_is_exported() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/a.session", "/b.session"]));
     until(&mut harness, |h| opened(h) == "2 of them");
     apply(&harness, Action::PlaceCursor(CursorId::B, common::made_up::START_NS + 979_000_000));
@@ -346,7 +346,7 @@ fn what_is_selected_is_exported() {
 
 #[test]
 fn a_recording_is_compared_with_another_from_the_menu() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     click(&mut harness, "File");
@@ -360,7 +360,7 @@ fn a_recording_is_compared_with_another_from_the_menu() {
 
 #[test]
 fn what_cannot_be_done_live_is_said() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, Ask::Beside("host, live".to_owned(), Arc::new(Shared::new(busy()))));
     for (item, words) in
         [("Export what is selected …", "nothing was exported"), ("Compare with …", "cannot be compared")]
@@ -378,7 +378,7 @@ fn what_cannot_be_done_live_is_said() {
 
 #[test]
 fn reading_is_stopped_and_goes_on() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/part.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     assert!(has(&harness, "reading 33 %") || has(&harness, "how much has been read"));
@@ -390,7 +390,7 @@ fn reading_is_stopped_and_goes_on() {
 
 #[test]
 fn a_picture_is_written_with_words_in_it() {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestWorld::default());
     let mut harness = window(&desk, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     click(&mut harness, "File");

@@ -11,7 +11,7 @@ use magscope_core::Correlator;
 use magscope_core::compare::{Run, Side, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_gui::{Chosen, Compared, Light, Spreads, Tab, Tint, Wish};
+use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tab, Tint};
 use magscope_scope::look::Room;
 use magscope_scope::trigger::{HoldOff, Mode};
 use magscope_scope::{Action, Over, Recording};
@@ -220,7 +220,7 @@ fn files_are_picked_and_colours_chosen() {
     harness.run_steps(3);
     harness.get_by_label("Write").click();
     harness.run_steps(3);
-    assert_eq!(harness.state().wishes, [Wish::Svg("/usr/magnet-scope.svg".into())]);
+    assert_eq!(harness.state().wishes, [HostRequest::Svg("/usr/magnet-scope.svg".into())]);
     harness.get_by_label("Colour: latency").click();
     harness.run_steps(3);
     harness.get_by_label("verdict").click();

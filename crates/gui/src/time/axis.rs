@@ -1,8 +1,8 @@
 //! The time axis and the graticule.
 
 use super::plot::Plot;
-use crate::cx::Cx;
 use crate::text::{self, SMALL};
+use crate::ui_context::UiContext;
 use egui::{Align2, Painter, Rect, Stroke, pos2};
 use magscope_core::Layer;
 use magscope_scope::format::{short_duration, utc_time};
@@ -14,7 +14,7 @@ const LABEL: f32 = 62.0;
 pub const HEIGHT: f32 = 20.0;
 
 /// Draws the background: layers, divisions, lane lines, the wire.
-pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
     painter.rect_filled(plot.area, 0.0, cx.c.back);
     for (lane, rect) in frame.lanes.iter().zip(plot.rows.rects()) {
         let Some(hop) = lane.hop() else { continue };
@@ -43,7 +43,7 @@ pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
 }
 
 /// Draws the labels below the plot.
-pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
     let y = plot.area.bottom() + HEIGHT * 0.5;
     let every = if plot.area.width() > 620.0 { 1 } else { 2 };
     let per_division = frame.sweep.timebase.per_division_ns();

@@ -1,8 +1,8 @@
 //! Labels next to the lanes: host, hop, and measurements.
 
 use super::plot::Plot;
-use crate::cx::Cx;
 use crate::text::{self, NUMBERS, SMALL, WORDS};
+use crate::ui_context::UiContext;
 use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::format::{count, duration, rate, short_duration};
@@ -14,7 +14,7 @@ pub const NAMES: f32 = 112.0;
 pub const FIGURES: f32 = 218.0;
 
 /// Draws the names on the left of the plot.
-pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
+pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiContext) {
     let painter = ui.painter().clone();
     let legible = plot.rows.legible(frame.lanes);
     for ((lane, rect), legible) in frame.lanes.iter().zip(plot.rows.rects()).zip(legible) {
@@ -54,7 +54,7 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
 }
 
 /// The name of a custom probe, in the colour of its hits.
-fn own(ui: &Ui, place: Rect, probe: &Probe, legible: bool, cx: &Cx) {
+fn own(ui: &Ui, place: Rect, probe: &Probe, legible: bool, cx: &UiContext) {
     let id = ui.scope_id().with(("probe", probe.id.index()));
     let response = ui.interact(place, id, Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &probe.name));
@@ -93,7 +93,7 @@ fn about(lane: &Lane) -> String {
     }
 }
 
-fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &Cx) {
+fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &UiContext) {
     let words = match frame.wire.half_width_ns {
         Some(0) => "wire".to_owned(),
         Some(ns) => format!("wire ±{}", short_duration(ns)),
@@ -104,7 +104,7 @@ fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &Cx) {
 }
 
 /// Hosts of the lanes: a bar and a vertical name.
-fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx) {
+fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &UiContext) {
     let Some(wire) = plot.rows.wire() else { return };
     let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
     let several = receiver != sender && !receiver.is_empty();
@@ -122,7 +122,7 @@ fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx
 }
 
 /// Draws the titles of the numbers at a height.
-pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &Cx) {
+pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &UiContext) {
     for (end, words) in columns(left).into_iter().zip(["p50", "p99", "events"]) {
         text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, words, SMALL, cx.c.dim, 60.0);
     }
@@ -133,7 +133,7 @@ fn columns(left: f32) -> [f32; 3] {
 }
 
 /// Draws the numbers on the right of the plot.
-pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx) {
+pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &UiContext) {
     let legible = plot.rows.legible(frame.lanes);
     for ((lane, rect), _) in
         frame.lanes.iter().zip(plot.rows.rects()).zip(legible).filter(|(_, legible)| *legible)

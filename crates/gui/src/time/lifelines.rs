@@ -80,7 +80,7 @@ pub fn crowd<'a>(
         trace(&mut ink, plot, frame, line, 1.0, faint);
         if many <= POINTS {
             let size = egui::vec2(3.0, 3.0);
-            for (_, at) in plot.way(frame, line).filter(|(_, at)| plot.area.contains(*at)) {
+            for (_, at) in plot.path(frame, line).filter(|(_, at)| plot.area.contains(*at)) {
                 ink.block(egui::Rect::from_center_size(at, size), colour);
             }
         }
@@ -96,7 +96,7 @@ pub fn single(plot: &Plot, frame: &Frame, line: &Lifeline, colour: Color32, c: &
     let mut ink = Ink::new(plot.area, true);
     trace(&mut ink, plot, frame, line, 4.5, c.back.gamma_multiply(0.85));
     trace(&mut ink, plot, frame, line, 2.0, colour);
-    for (_, at) in plot.way(frame, line) {
+    for (_, at) in plot.path(frame, line) {
         ink.diamond(at, 4.0, colour);
     }
     if line.is_bad() {
@@ -107,13 +107,13 @@ pub fn single(plot: &Plot, frame: &Frame, line: &Lifeline, colour: Color32, c: &
 
 /// A red cross at the end of a failed journey.
 fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours) {
-    if let Some((_, at)) = plot.way(frame, line).last() {
+    if let Some((_, at)) = plot.path(frame, line).last() {
         ink.cross(at, 5.0, 2.0, c.bad);
     }
 }
 
 fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32, colour: Color32) {
-    let mut way = plot.way(frame, line);
+    let mut way = plot.path(frame, line);
     let Some((mut below, mut from)) = way.next() else { return };
     // Events at one pixel form a single vertical stroke.
     let mut stroke: Option<Pos2> = None;
@@ -173,7 +173,7 @@ pub fn nearest<'a>(plot: &Plot, frame: &'a Frame, at: Pos2, within: f32) -> Opti
     let mut best: Option<(f32, &Lifeline)> = None;
     for line in &frame.sweep.lifelines {
         let mut before: Option<Pos2> = None;
-        for (_, here) in plot.way(frame, line) {
+        for (_, here) in plot.path(frame, line) {
             let from = before.replace(here).unwrap_or(here);
             if (from.x - within > at.x && here.x - within > at.x)
                 || (from.x + within < at.x && here.x + within < at.x)

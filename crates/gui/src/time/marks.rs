@@ -2,8 +2,8 @@
 
 use super::ink::Ink;
 use super::plot::Plot;
-use crate::cx::Cx;
 use crate::text::{self, SMALL};
+use crate::ui_context::UiContext;
 use egui::{Align2, Color32, Mesh, Painter, Pos2, Rangef, Rect, Stroke, Ui, pos2};
 use magscope_core::Hop;
 use magscope_scope::format::{duration, rate, short_duration};
@@ -17,7 +17,7 @@ const APART: f32 = 5.0;
 pub const RAIL: f32 = 16.0;
 
 /// Draws drops, retransmissions, losses and changes, as one mesh.
-pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &Cx) {
+pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &UiContext) {
     let mut ink = Ink::new(plot.area, true);
     for point in points {
         let x = plot.x(point.x);
@@ -64,7 +64,7 @@ pub fn point_words(frame: &Frame, point: &Point) -> String {
 }
 
 /// The mesh of custom-probe hits: individual marks if few, else bars of counts from the lane's bottom.
-pub fn hits(plot: &Plot, frame: &Frame, hits: &Hits, cx: &Cx) -> Mesh {
+pub fn hits(plot: &Plot, frame: &Frame, hits: &Hits, cx: &UiContext) -> Mesh {
     let mut ink = Ink::new(plot.area, true);
     let one_by_one = !hits.points.is_empty() && hits.points.len() as f32 <= plot.area.width() / APART;
     for point in hits.points.iter().filter(|_| one_by_one) {
@@ -92,7 +92,7 @@ pub fn hits(plot: &Plot, frame: &Frame, hits: &Hits, cx: &Cx) -> Mesh {
 }
 
 /// The colour of a custom probe, on its lane and in its ladder.
-pub fn colour_of(probe: ProbeId, cx: &Cx) -> Color32 {
+pub fn colour_of(probe: ProbeId, cx: &UiContext) -> Color32 {
     cx.c.series[(probe.index() + 2) % cx.c.series.len()]
 }
 
@@ -127,7 +127,7 @@ pub fn exemplars(
     exemplars: &[Exemplar],
     selected: Option<u64>,
     pointer: Option<Pos2>,
-    cx: &Cx,
+    cx: &UiContext,
 ) -> Option<Exemplar> {
     let y = plot.area.top() - RAIL * 0.5;
     let rail = Rect::from_x_y_ranges(plot.area.x_range(), Rangef::new(plot.area.top() - RAIL, plot.area.top()));
@@ -155,7 +155,7 @@ pub fn exemplars(
 }
 
 /// Draws the trigger's mark.
-pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
     let Some(at) = frame.trigger.at.filter(|at| (0.0..=1.0).contains(at)) else { return };
     let x = plot.x(at);
     dashed(painter, x, plot.area.y_range(), cx.c.accent.gamma_multiply(0.7));
@@ -163,7 +163,7 @@ pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
 }
 
 /// Draws cursors and their readout.
-pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &Cx) {
+pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &UiContext) {
     let (a, b) = (plot.x(cursors.a.clamp(-0.01, 1.01)), plot.x(cursors.b.clamp(-0.01, 1.01)));
     let between = Rect::from_x_y_ranges(Rangef::new(a.min(b), a.max(b)), plot.area.y_range());
     painter.rect_filled(between.intersect(plot.area), 0.0, cx.c.accent.gamma_multiply(0.07));
@@ -192,7 +192,7 @@ pub fn readout(cursors: CursorReading) -> String {
 }
 
 /// Draws the current selection.
-pub fn selection(ui: &Ui, plot: &Plot, from: f64, to: f64, span_ns: u64, cx: &Cx) {
+pub fn selection(ui: &Ui, plot: &Plot, from: f64, to: f64, span_ns: u64, cx: &UiContext) {
     let (left, right) = (plot.x(from.min(to)), plot.x(from.max(to)));
     let rect = Rect::from_x_y_ranges(left..=right, plot.area.y_range()).intersect(plot.area);
     let painter = ui.painter();
@@ -210,7 +210,7 @@ fn dashed(painter: &Painter, x: f32, y: Rangef, colour: Color32) {
     painter.extend(egui::Shape::dashed_line(&line, Stroke::new(1.0, colour), 5.0, 4.0));
 }
 
-fn tag(painter: &Painter, at: Pos2, name: &str, colour: Color32, cx: &Cx) {
+fn tag(painter: &Painter, at: Pos2, name: &str, colour: Color32, cx: &UiContext) {
     let rect = Rect::from_center_size(at, egui::vec2(15.0, 15.0));
     painter.rect_filled(rect, 3.0, colour);
     text::put(painter, at, Align2::CENTER_CENTER, name, SMALL, cx.c.back, 20.0);

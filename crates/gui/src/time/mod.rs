@@ -16,8 +16,8 @@ mod rows;
 mod tip;
 
 use crate::cache::{key, place};
-use crate::cx::Cx;
 use crate::text::{self, SMALL, WORDS};
+use crate::ui_context::UiContext;
 use egui::{Align2, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
 use lifelines::Inks;
 use magscope_scope::format::short_duration;
@@ -49,7 +49,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// Draws the time line over all of `ui`.
-    pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let all = ui.available_rect_before_wrap();
         let figures = if all.width() > 820.0 { gutter::FIGURES } else { 8.0 };
         let area = Rect::from_min_max(
@@ -102,7 +102,7 @@ impl Timeline {
         plot: &Plot,
         frame: &Frame,
         pointed: Option<Pos2>,
-        cx: &mut Cx,
+        cx: &mut UiContext,
     ) -> (Option<Hovered>, Arc<Density>) {
         let lines = &frame.sweep.lifelines;
         let dense = frame.detail != Detail::Lifelines && frame.view.align == Align::Time;
@@ -167,7 +167,7 @@ impl Timeline {
         (hovered, density)
     }
 
-    fn titles(painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &Cx) {
+    fn titles(painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &UiContext) {
         let y = all.top() + TITLE * 0.5;
         let left = text::put(
             painter,
@@ -196,7 +196,7 @@ enum Hovered {
     Hit(String, Option<u64>),
 }
 
-fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>, cx: &mut Cx) {
+fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>, cx: &mut UiContext) {
     let Some(at) = at else { return };
     let action = match hovered {
         Some(Hovered::Line(key) | Hovered::Hit(_, Some(key))) => Action::ChooseJourney(*key),

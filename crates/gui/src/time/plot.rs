@@ -32,7 +32,7 @@ impl Plot<'_> {
 
     /// Positions of a journey's events in path order, including custom probes, with directions. The driver's
     /// return is not on the path and is left out.
-    pub fn way<'a>(
+    pub fn path<'a>(
         &'a self,
         frame: &'a Frame,
         line: &'a Lifeline,

@@ -1,7 +1,7 @@
 //! Pointer input over the picture: hover, buttons and wheel.
 
 use super::plot::Plot;
-use crate::cx::Cx;
+use crate::ui_context::UiContext;
 use egui::{Modifiers, PointerButton, Response, Ui};
 use magscope_scope::{Action, CursorId, Frame, Over};
 
@@ -21,7 +21,7 @@ pub struct Pointer {
 
 impl Pointer {
     /// Turns pointer input over the plot into requests.
-    pub fn read(&mut self, ui: &Ui, plot: &Plot, response: &Response, frame: &Frame, cx: &mut Cx) {
+    pub fn read(&mut self, ui: &Ui, plot: &Plot, response: &Response, frame: &Frame, cx: &mut UiContext) {
         self.wheel(ui, plot, response, cx);
         self.drags(ui, plot, response, frame, cx);
         if response.double_clicked() {
@@ -32,7 +32,7 @@ impl Pointer {
         }
     }
 
-    fn wheel(&mut self, ui: &Ui, plot: &Plot, response: &Response, cx: &mut Cx) {
+    fn wheel(&mut self, ui: &Ui, plot: &Plot, response: &Response, cx: &mut UiContext) {
         let Some(at) = response.hover_pos() else { return };
         let (scroll, zoom, modifiers) =
             ui.input(|input| (input.smooth_scroll_delta(), input.zoom_delta(), input.modifiers));
@@ -56,7 +56,7 @@ impl Pointer {
         }
     }
 
-    fn drags(&mut self, ui: &Ui, plot: &Plot, response: &Response, frame: &Frame, cx: &mut Cx) {
+    fn drags(&mut self, ui: &Ui, plot: &Plot, response: &Response, frame: &Frame, cx: &mut UiContext) {
         let shift = ui.input(|input| input.modifiers.matches_logically(Modifiers::SHIFT));
         let moves = response.dragged_by(PointerButton::Middle)
             || response.dragged_by(PointerButton::Secondary)

@@ -13,7 +13,7 @@ use magscope_core::custom::ProbeHit;
 use magscope_core::journey::{Across, Limits};
 use magscope_core::{Correlator, FlowId, Hop};
 use magscope_gui::{
-    Chosen, Compared, Format, Front, Job, KeyMap, Light, Opened, Part, Trouble, Wish, World, dress,
+    Chosen, Compared, Format, Front, HostRequest, Job, KeyMap, Light, Opened, Part, Trouble, World, dress,
 };
 use magscope_scope::look::ClockPair;
 use magscope_scope::recorded::{Stretch, Window as Span};
@@ -64,7 +64,7 @@ fn trouble(what: &str) -> Trouble {
 pub struct Bench {
     pub front: Front,
     pub scope: Scope,
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<HostRequest>,
 }
 
 impl Bench {

@@ -53,14 +53,14 @@ pub fn record(path: &Path, info: &NodeInfo, seed: u64, mut until: impl FnMut(u64
     for tenth in 1..=3 {
         let mut batch = until(tenth * TENTH_NS);
         spoil(&mut batch.events, &mut dice);
-        beside(&mut batch, &mut dice);
+        annotations(&mut batch, &mut dice);
         recorder.append(&batch).expect("room");
     }
     recorder.close().expect("it is written");
 }
 
 /// Adds false losses, clock samples and other rows.
-fn beside(batch: &mut Batch, dice: &mut impl FnMut(u64) -> u64) {
+fn annotations(batch: &mut Batch, dice: &mut impl FnMut(u64) -> u64) {
     let (from_ns, to_ns, count) = (dice(u64::MAX), dice(u64::MAX), dice(u64::MAX));
     let cause = LossCause::ALL[dice(LossCause::ALL.len() as u64) as usize];
     batch.losses.push(Loss { cpu: count as u16, from_ns, to_ns, count, cause });

@@ -112,7 +112,7 @@ fn live(args: &Args) -> Result<()> {
     let keeper = triggered.keeper(&info);
     let title = format!("{}, live", info.host);
     let feed = |shared: &Shared| feed_live(&mut live, keeper, shared);
-    magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
+    magscope_gui::run_with_local_feed(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
 }
 
 /// Shows the hosts of agents on one time line. This thread reads them.
@@ -128,5 +128,5 @@ fn agents(args: &Args) -> Result<()> {
     let mut followed = followed.saving(triggered)?;
     let feed = |shared: &Shared| feed_followed(&mut followed, limits, shared);
     let title = format!("{}, live", names.join(", "));
-    magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
+    magscope_gui::run_with_local_feed(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
 }

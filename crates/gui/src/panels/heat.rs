@@ -1,9 +1,9 @@
 //! Latency by hop pair and time: one strip per pair, slower upwards, brighter for more journeys.
 
 use crate::cache::{Key, key, place};
-use crate::cx::Cx;
 use crate::side::number;
 use crate::text::{self, NUMBERS, WORDS};
+use crate::ui_context::UiContext;
 use egui::{Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, TextureId, Ui, WidgetInfo, pos2};
 use magscope_scope::format::{SUMMED, amount, count, duration, short_duration};
 use magscope_scope::look::{HeatMap, HeatRow, HitHeat, SumMap};
@@ -32,7 +32,7 @@ const NAMES: f32 = 170.0;
 const FIGURES: f32 = 270.0;
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let all = ui.available_rect_before_wrap();
     let (left, right) = (all.left() + NAMES, (all.right() - FIGURES - 12.0).max(all.left() + NAMES + 60.0));
     let columns = ((right - left) * ui.pixels_per_point() / COLUMN).max(2.0) as usize;
@@ -71,7 +71,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// Heading of the strips below.
-fn summed(ui: &mut Ui, sums: &SumMap, width: f32, cx: &Cx) {
+fn summed(ui: &mut Ui, sums: &SumMap, width: f32, cx: &UiContext) {
     let (rect, response) = ui.allocate_exact_size(egui::vec2(width, HEADING), Sense::hover());
     let mut words = format!(
         "{SUMMED} added up by the kernel, {} at a time: times of packets and sockets, not of journeys",
@@ -98,7 +98,7 @@ struct Strips<'m> {
 
 impl Strips<'_> {
     /// Draws the strips; visible ones with their columns.
-    fn draw(&self, ui: &mut Ui, shown: &Range<usize>, frame: &Frame, cx: &mut Cx) {
+    fn draw(&self, ui: &mut Ui, shown: &Range<usize>, frame: &Frame, cx: &mut UiContext) {
         let (map, left, right, c) = (self.map, self.left, self.right, cx.c);
         let shown = shown.start.min(map.rows.len())..shown.end.min(map.rows.len());
         let rows = map.rows.get(shown.clone()).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Strips<'_> {
                 cx.act(Action::ChooseHop(row.span.to()));
             }
             if let Some(at) = response.hover_pos().filter(|at| strip.contains(*at)) {
-                let words = says(map, row, (at - strip.min) / strip.size());
+                let words = tooltip(map, row, (at - strip.min) / strip.size());
                 response.on_hover_text_at_pointer(words);
             }
         }
@@ -137,7 +137,7 @@ impl Strips<'_> {
 }
 
 /// Hits of a custom probe over time: a separate strip, higher for more hits.
-fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx: &Cx) {
+fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx: &UiContext) {
     let (rect, response) = ui.allocate_exact_size(egui::vec2(width, PROBE), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &heat.probe.name));
     let strip = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
@@ -165,7 +165,7 @@ pub fn name(row: &HeatRow) -> String {
     row.words(" → ")
 }
 
-fn titles(ui: &mut Ui, right: f32, cx: &Cx) {
+fn titles(ui: &mut Ui, right: f32, cx: &UiContext) {
     let (rect, _) = ui.allocate_exact_size(egui::vec2(ui.available_width(), 14.0), Sense::hover());
     for (n, words) in ["p50", "p99", "max", "n"].iter().enumerate() {
         let at = pos2(right + 66.0 * (n as f32 + 1.0), rect.center().y);
@@ -208,7 +208,7 @@ fn image(rows: &[HeatRow], columns: usize, c: &crate::colours::Colours) -> Color
     ColorImage::new([columns, rows.len().max(1) * CLASSES], pixels)
 }
 
-fn says(map: &HeatMap, row: &HeatRow, at: egui::Vec2) -> String {
+fn tooltip(map: &HeatMap, row: &HeatRow, at: egui::Vec2) -> String {
     let class = ((1.0 - at.y).clamp(0.0, 0.999) * row.classes() as f32) as usize;
     let column = row.column((at.x.clamp(0.0, 0.999) * row.columns().len() as f32) as usize);
     let n = column.get(class).copied().unwrap_or(0);

@@ -1,9 +1,9 @@
 //! A file picker: an editable path and its directory list. Desktop pickers do not offer directories such as
 //! recordings for opening; this picker also works over a forwarded display.
 
-use super::{Next, Over, modal};
-use crate::cx::Cx;
-use crate::wish::Wish;
+use super::{Next, Overlay, modal};
+use crate::host_request::HostRequest;
+use crate::ui_context::UiContext;
 use crate::world::World;
 use egui::{Context, RichText, ScrollArea, TextEdit};
 use magscope_core::foreign::clean;
@@ -105,26 +105,26 @@ impl Picker {
     }
 
     /// The resulting request, if the selection is complete.
-    fn wish(&self, scope: &Scope, world: &dyn World) -> Option<Wish> {
+    fn request(&self, scope: &Scope, world: &dyn World) -> Option<HostRequest> {
         let path = PathBuf::from(self.path.trim());
         let mut dirs: Vec<PathBuf> = self.chosen.iter().cloned().collect();
         if dirs.is_empty() && world.is_recording(&path) {
             dirs.push(path.clone());
         }
         match self.what {
-            Pick::Open => (!dirs.is_empty()).then_some(Wish::Open(dirs)),
-            Pick::Compare => (!dirs.is_empty()).then_some(Wish::Compare(dirs)),
+            Pick::Open => (!dirs.is_empty()).then_some(HostRequest::Open(dirs)),
+            Pick::Compare => (!dirs.is_empty()).then_some(HostRequest::Compare(dirs)),
             // The extension determines the format: `a.svg` is never PNG.
             Pick::Png | Pick::Svg => match path.extension().and_then(|ending| ending.to_str()) {
-                Some("svg") => Some(Wish::Svg(path)),
-                Some("png") => Some(Wish::Png(path)),
-                _ if self.what == Pick::Svg => Some(Wish::Svg(path)),
-                _ => Some(Wish::Png(path)),
+                Some("svg") => Some(HostRequest::Svg(path)),
+                Some("png") => Some(HostRequest::Png(path)),
+                _ if self.what == Pick::Svg => Some(HostRequest::Svg(path)),
+                _ => Some(HostRequest::Png(path)),
             },
             Pick::Export => {
                 let format = *world.formats().get(self.format)?;
                 let (from_ns, to_ns) = selected(scope);
-                Some(Wish::Export { format, to: path, from_ns, to_ns })
+                Some(HostRequest::Export { format, to: path, from_ns, to_ns })
             }
         }
     }
@@ -153,7 +153,7 @@ fn list(directory: &Path, world: &dyn World) -> std::io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World, cx: &mut UiContext) -> Next {
     picker.list(world);
     let mut done = false;
     let close = modal(ctx, picker.what.title(), 640.0, |ui| {
@@ -175,7 +175,7 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
         entries(ui, &mut picker, cx);
         ui.add_space(4.0);
         ui.horizontal(|ui| {
-            let wish = picker.wish(scope, world);
+            let wish = picker.request(scope, world);
             let words = match (picker.what.reads(), picker.chosen.len()) {
                 (true, 2..) => format!("Open {} together", picker.chosen.len()),
                 (true, _) => "Open".to_owned(),
@@ -191,11 +191,11 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
             }
         });
     });
-    if done && let Some(wish) = picker.wish(scope, world) {
+    if done && let Some(wish) = picker.request(scope, world) {
         cx.wishes.push(wish);
         return Next::Gone;
     }
-    if close { Next::Gone } else { Next::Stay(Over::Picking(picker)) }
+    if close { Next::Gone } else { Next::Stay(Overlay::Picking(picker)) }
 }
 
 fn formats(ui: &mut egui::Ui, picker: &mut Picker, world: &dyn World) {
@@ -214,7 +214,7 @@ fn formats(ui: &mut egui::Ui, picker: &mut Picker, world: &dyn World) {
     });
 }
 
-fn entries(ui: &mut egui::Ui, picker: &mut Picker, cx: &Cx) {
+fn entries(ui: &mut egui::Ui, picker: &mut Picker, cx: &UiContext) {
     let Some((_, listed)) = picker.listed.clone() else { return };
     ScrollArea::vertical().max_height(320.0).auto_shrink([false, true]).show(ui, |ui| match listed {
         Err(why) => {

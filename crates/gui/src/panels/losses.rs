@@ -1,9 +1,9 @@
 //! Losses and overhead: lost events, kernel drops, and the instrument's cost.
 
 use super::journeys::time_of_day;
-use crate::cx::Cx;
 use crate::side::{heading, number};
 use crate::time::Ink;
+use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::Frame;
@@ -11,7 +11,7 @@ use magscope_scope::format::{SUMMED, count, percent};
 use magscope_scope::look::LossPanel;
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let panel = frame.losses();
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         ui.horizontal_top(|ui| {
@@ -31,7 +31,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &Cx) {
+fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
     let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.text };
     heading(ui, "EVENTS THE INSTRUMENT LOST", cx);
     Grid::new("losses").num_columns(3).spacing([12.0, 2.0]).show(ui, |ui| {
@@ -65,7 +65,7 @@ fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &Cx) {
     });
 }
 
-fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+fn cost(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
     heading(ui, "WHAT LOOKING COSTS", cx);
     let Some(own) = panel.overhead else {
         ui.label(RichText::new("not measured: nothing is captured here").color(cx.c.dim));
@@ -96,7 +96,7 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
 }
 
 /// Values over time on a scale up to at least `much`, so that small values look small.
-fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx: &Cx) {
+fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx: &UiContext) {
     ui.label(RichText::new(name).color(cx.c.dim).small());
     let (rect, response) = ui.allocate_exact_size(egui::vec2(260.0, 30.0), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, name));
@@ -116,7 +116,7 @@ fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx
     ui.painter().add(ink.mesh());
 }
 
-fn probes(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+fn probes(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
     if panel.probes.is_empty() && panel.strangers == 0 {
         return;
     }
@@ -139,7 +139,7 @@ fn probes(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
     }
 }
 
-fn hops(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+fn hops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
     heading(ui, "HOPS", cx);
     Grid::new("hops").num_columns(3).striped(true).spacing([12.0, 2.0]).show(ui, |ui| {
         for hop in &panel.hops {

@@ -14,12 +14,12 @@ mod xy;
 
 use crate::chosen::Tab;
 use crate::compare::Compared;
-use crate::cx::Cx;
+use crate::ui_context::UiContext;
 use egui::Ui;
 use magscope_scope::Frame;
 
 /// Draws the tabs. A click on the active one hides the panel.
-pub fn tabs(ui: &mut Ui, cx: &mut Cx) {
+pub fn tabs(ui: &mut Ui, cx: &mut UiContext) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         for (tab, name) in Tab::ALL {
@@ -33,7 +33,7 @@ pub fn tabs(ui: &mut Ui, cx: &mut Cx) {
 }
 
 /// Draws the tabs and the chosen panel.
-pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut UiContext) {
     tabs(ui, cx);
     ui.add_space(2.0);
     match cx.chosen.tab {

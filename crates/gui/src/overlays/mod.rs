@@ -11,7 +11,7 @@ pub use ask::Asked;
 pub use palette::Typed;
 pub use pick::{Pick, Picker};
 
-use crate::cx::Cx;
+use crate::ui_context::UiContext;
 use crate::world::{Trouble, World};
 use egui::{Align2, Context, Id, Modal, Ui};
 use magscope_scope::Scope;
@@ -20,7 +20,7 @@ use magscope_scope::command::{Command, Question};
 
 /// An overlay.
 #[derive(Debug)]
-pub enum Over {
+pub enum Overlay {
     /// A text prompt.
     Ask(Asked),
     /// The command palette.
@@ -37,7 +37,7 @@ pub enum Over {
     Trouble(Trouble),
 }
 
-impl Over {
+impl Overlay {
     /// A prompt with the current value.
     pub fn ask(question: Question, now: String) -> Self {
         Self::Ask(Asked::new(question, now))
@@ -47,7 +47,7 @@ impl Over {
 /// Result of drawing an overlay.
 pub enum Next {
     /// The overlay stays open.
-    Stay(Over),
+    Stay(Overlay),
     /// The overlay is closed.
     Gone,
     /// A command was chosen, with its argument.
@@ -57,20 +57,20 @@ pub enum Next {
 /// Draws the overlay and handles its input.
 pub fn show(
     ctx: &Context,
-    over: Over,
+    over: Overlay,
     scope: &mut Scope,
     keys: &KeyMap,
     world: &dyn World,
-    cx: &mut Cx,
+    cx: &mut UiContext,
 ) -> Next {
     match over {
-        Over::Ask(asked) => ask::show(ctx, asked, scope, cx),
-        Over::Palette(typed) => palette::show(ctx, typed, keys, cx),
-        Over::Help => help::show(ctx, keys, cx),
-        Over::Channels => channels::show(ctx, scope, cx),
-        Over::Pick(what) => Next::Stay(Over::Picking(Picker::new(what, world))),
-        Over::Picking(picker) => pick::show(ctx, picker, scope, world, cx),
-        Over::Trouble(trouble) => trouble::show(ctx, trouble, cx),
+        Overlay::Ask(asked) => ask::show(ctx, asked, scope, cx),
+        Overlay::Palette(typed) => palette::show(ctx, typed, keys, cx),
+        Overlay::Help => help::show(ctx, keys, cx),
+        Overlay::Channels => channels::show(ctx, scope, cx),
+        Overlay::Pick(what) => Next::Stay(Overlay::Picking(Picker::new(what, world))),
+        Overlay::Picking(picker) => pick::show(ctx, picker, scope, world, cx),
+        Overlay::Trouble(trouble) => trouble::show(ctx, trouble, cx),
     }
 }
 

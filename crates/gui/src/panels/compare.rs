@@ -2,8 +2,8 @@
 
 use super::distributions::{self, Curve};
 use crate::compare::{CLASSES, Compared, edge_ns};
-use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
+use crate::ui_context::UiContext;
 use egui::{Color32, RichText, Role, Sense, Ui, WidgetInfo};
 use magscope_core::compare::{Change, Measured};
 use magscope_core::{Hop, Proto};
@@ -30,7 +30,7 @@ struct Row<'m> {
 }
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut UiContext) {
     let Some(compared) = compared else {
         ui.label(
             RichText::new("open a recording, then File, Compare with …: a second one is laid over it")
@@ -72,11 +72,11 @@ pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut Cx) {
     });
 }
 
-fn colours(cx: &Cx) -> (Color32, Color32) {
+fn colours(cx: &UiContext) -> (Color32, Color32) {
     (cx.c.series[0], cx.c.slow)
 }
 
-fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut Cx) {
+fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut UiContext) {
     let c = cx.c;
     let clicked = grid::show(ui, "compare", COLUMNS, rows.len(), cx, |line, n| {
         let Some(row) = rows.get(n) else { return };
@@ -117,7 +117,7 @@ fn verdict(m: &Measured, c: &'static crate::colours::Colours) -> (String, Color3
     }
 }
 
-fn spreads(ui: &mut Ui, compared: &Compared, row: &Row, cx: &Cx) {
+fn spreads(ui: &mut Ui, compared: &Compared, row: &Row, cx: &UiContext) {
     let (rect, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
     let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{name}, before and after")));

@@ -1,9 +1,9 @@
 //! The trigger: its condition, and the captures of each hit.
 
 use super::journeys::time_of_day;
-use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
-use crate::over::Over;
+use crate::overlays::Overlay;
+use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_scope::command::Question;
 use magscope_scope::format::{count, duration, short_duration};
@@ -20,7 +20,7 @@ const COLUMNS: &[Col] = &[
 ];
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let trigger = &frame.trigger;
     condition(ui, trigger, cx);
     window(ui, trigger, cx);
@@ -52,7 +52,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// The condition, the mode and the state.
-fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
+fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut UiContext) {
     ui.horizontal_wrapped(|ui| {
         let now = if trigger.text.is_empty() { "nothing …" } else { trigger.text.as_str() };
         ask(ui, "wait for", now, Question::Trigger, &trigger.text, cx);
@@ -89,7 +89,7 @@ fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
 }
 
 /// Capture length, pre-trigger part and hold-off.
-fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
+fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut UiContext) {
     let settings = trigger.settings;
     ui.horizontal_wrapped(|ui| {
         let hold_off = match settings.hold_off {
@@ -106,11 +106,11 @@ fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
 }
 
 /// A setting as a button that opens its prompt.
-fn ask(ui: &mut Ui, name: &str, now: &str, question: Question, answer: &str, cx: &mut Cx) {
+fn ask(ui: &mut Ui, name: &str, now: &str, question: Question, answer: &str, cx: &mut UiContext) {
     ui.label(RichText::new(name).color(cx.c.dim));
     let response = ui.button(now);
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {now}")));
     if response.on_hover_text(question.title()).clicked() {
-        cx.over = Some(Over::ask(question, answer.to_owned()));
+        cx.over = Some(Overlay::ask(question, answer.to_owned()));
     }
 }

@@ -1,8 +1,8 @@
 //! The flows: endpoints, rates, and blame.
 
 use crate::cache::key;
-use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
+use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
@@ -35,7 +35,7 @@ const ORDERS: [(FlowOrder, &str); 5] = [
 ];
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = cx.cache.flows.get(key(&[cx.revision]), || frame.flows(MOST));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("by").color(cx.c.dim));

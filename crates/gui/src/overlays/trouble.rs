@@ -1,11 +1,11 @@
 //! An error: the failure, its cause, and the remedy.
 
-use super::{Next, Over, modal};
-use crate::cx::Cx;
+use super::{Next, Overlay, modal};
+use crate::ui_context::UiContext;
 use crate::world::Trouble;
 use egui::{Context, RichText};
 
-pub fn show(ctx: &Context, trouble: Trouble, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, trouble: Trouble, cx: &mut UiContext) -> Next {
     let close = modal(ctx, "this did not work", 620.0, |ui| {
         ui.label(RichText::new(&trouble.what).color(cx.c.bad).strong());
         if !trouble.why.is_empty() {
@@ -26,5 +26,5 @@ pub fn show(ctx: &Context, trouble: Trouble, cx: &mut Cx) -> Next {
             }
         });
     });
-    if close { Next::Gone } else { Next::Stay(Over::Trouble(trouble)) }
+    if close { Next::Gone } else { Next::Stay(Overlay::Trouble(trouble)) }
 }

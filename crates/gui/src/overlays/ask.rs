@@ -1,7 +1,7 @@
 //! A text prompt for an action.
 
-use super::{Next, Over, modal};
-use crate::cx::Cx;
+use super::{Next, Overlay, modal};
+use crate::ui_context::UiContext;
 use egui::{Context, Key, RichText, TextEdit};
 use magscope_scope::Scope;
 use magscope_scope::command::Question;
@@ -24,7 +24,7 @@ impl Asked {
     }
 }
 
-pub fn show(ctx: &Context, mut asked: Asked, scope: &mut Scope, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, mut asked: Asked, scope: &mut Scope, cx: &mut UiContext) -> Next {
     let mut entered = false;
     let close = modal(ctx, asked.question.title(), 560.0, |ui| {
         let edit = TextEdit::singleline(&mut asked.text)
@@ -50,5 +50,5 @@ pub fn show(ctx: &Context, mut asked: Asked, scope: &mut Scope, cx: &mut Cx) -> 
             return Next::Gone;
         }
     }
-    if close { Next::Gone } else { Next::Stay(Over::Ask(asked)) }
+    if close { Next::Gone } else { Next::Stay(Overlay::Ask(asked)) }
 }

@@ -2,8 +2,8 @@
 
 use crate::cache::{key, place};
 use crate::chart::{Axis, Chart};
-use crate::cx::Cx;
 use crate::text::{self, SMALL};
+use crate::ui_context::UiContext;
 use egui::{Align2, Color32, ColorImage, Mesh, Rect, RichText, Role, Sense, TextureId, Ui, WidgetInfo, pos2};
 use magscope_scope::format::{count, short_duration};
 use magscope_scope::look::PersistenceMap;
@@ -13,7 +13,7 @@ use magscope_scope::{Action, Frame, Persistence};
 const COLUMNS: usize = 512;
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let second = 1_000_000_000;
     ui.horizontal_wrapped(|ui| {
         for (how, name) in [

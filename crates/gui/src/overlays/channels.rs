@@ -1,12 +1,12 @@
 //! The list of signals, to select loadlines and their axis scaling.
 
-use super::{Next, Over, modal};
-use crate::cx::Cx;
+use super::{Next, Overlay, modal};
+use crate::ui_context::UiContext;
 use egui::{Context, Grid, RichText};
 use magscope_scope::command::Question;
 use magscope_scope::{Action, Scope};
 
-pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, scope: &Scope, cx: &mut UiContext) -> Next {
     let frame = scope.frame();
     let shown = &frame.view.channels;
     let close = modal(ctx, "channels", 560.0, |ui| {
@@ -48,7 +48,7 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             if ui.button("Compute …").on_hover_text("a loadline computed from others").clicked() {
-                cx.over = Some(Over::ask(Question::Math, Question::Math.now(scope)));
+                cx.over = Some(Overlay::ask(Question::Math, Question::Math.now(scope)));
                 ui.close();
             }
             if ui.button("Close").clicked() {
@@ -56,5 +56,5 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
             }
         });
     });
-    if close { Next::Gone } else { Next::Stay(Over::Channels) }
+    if close { Next::Gone } else { Next::Stay(Overlay::Channels) }
 }

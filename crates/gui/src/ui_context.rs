@@ -3,12 +3,12 @@
 use crate::cache::Caches;
 use crate::chosen::Chosen;
 use crate::colours::Colours;
-use crate::over::Over;
-use crate::wish::Wish;
+use crate::host_request::HostRequest;
+use crate::overlays::Overlay;
 use magscope_scope::Action;
 
 /// Panels only read the scope; requests are executed after the frame.
-pub struct Cx<'a> {
+pub struct UiContext<'a> {
     /// The colours.
     pub c: &'static Colours,
     /// Settings of the window, as opposed to the scope.
@@ -18,16 +18,16 @@ pub struct Cx<'a> {
     /// Requests to the scope.
     pub actions: &'a mut Vec<Action>,
     /// Requests to the owner of the window.
-    pub wishes: &'a mut Vec<Wish>,
+    pub wishes: &'a mut Vec<HostRequest>,
     /// New overlay, if any.
-    pub over: Option<Over>,
+    pub over: Option<Overlay>,
     /// True to stop reading the rest of a recording.
     pub idle: &'a mut bool,
     /// Number that changes with the scope, the size or the colours.
     pub revision: u64,
 }
 
-impl Cx<'_> {
+impl UiContext<'_> {
     /// Queues a request to the scope.
     pub fn act(&mut self, action: Action) {
         self.actions.push(action);

@@ -1,7 +1,7 @@
 //! Help: mouse functions, and every command with its keys.
 
-use super::{Next, Over, modal};
-use crate::cx::Cx;
+use super::{Next, Overlay, modal};
+use crate::ui_context::UiContext;
 use egui::{Context, Grid, RichText, ScrollArea};
 use magscope_scope::command::COMMANDS;
 use magscope_scope::command::keys::KeyMap;
@@ -19,7 +19,7 @@ const MOUSE: &[(&str, &str)] = &[
     ("drag on the line of the whole session", "move the window of the picture"),
 ];
 
-pub fn show(ctx: &Context, keys: &KeyMap, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, keys: &KeyMap, cx: &mut UiContext) -> Next {
     let close = modal(ctx, "help", 760.0, |ui| {
         let height = (ctx.content_rect().height() - 240.0).max(120.0);
         ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
@@ -49,5 +49,5 @@ pub fn show(ctx: &Context, keys: &KeyMap, cx: &mut Cx) -> Next {
             ui.close();
         }
     });
-    if close { Next::Gone } else { Next::Stay(Over::Help) }
+    if close { Next::Gone } else { Next::Stay(Overlay::Help) }
 }

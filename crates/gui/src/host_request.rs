@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A request to the owner of the window.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum HostRequest {
     /// Open recordings, on one time line.
     Open(Vec<PathBuf>),
     /// Compare what is open with these.

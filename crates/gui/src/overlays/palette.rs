@@ -1,8 +1,8 @@
 //! The command palette: commands matched by typed letters.
 
 use super::ask::LONGEST;
-use super::{Next, Over, modal};
-use crate::cx::Cx;
+use super::{Next, Overlay, modal};
+use crate::ui_context::UiContext;
 use egui::{Align, Context, Key, Layout, RichText, ScrollArea, TextEdit};
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{behind, find};
@@ -14,7 +14,7 @@ pub struct Typed {
     chosen: usize,
 }
 
-pub fn show(ctx: &Context, mut typed: Typed, keys: &KeyMap, cx: &mut Cx) -> Next {
+pub fn show(ctx: &Context, mut typed: Typed, keys: &KeyMap, cx: &mut UiContext) -> Next {
     let mut run = None;
     let close = modal(ctx, "commands", 560.0, |ui| {
         let (up, down, enter) = ui.input(|input| {
@@ -61,6 +61,6 @@ pub fn show(ctx: &Context, mut typed: Typed, keys: &KeyMap, cx: &mut Cx) -> Next
     match run {
         Some((command, rest)) => Next::Run(command, rest),
         None if close => Next::Gone,
-        None => Next::Stay(Over::Palette(typed)),
+        None => Next::Stay(Overlay::Palette(typed)),
     }
 }

@@ -1,7 +1,7 @@
 //! The journeys: the slowest, the most recent, or the failed ones.
 
-use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
+use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_core::Verdict;
 use magscope_scope::format::{bytes, count, duration, utc_time};
@@ -20,7 +20,7 @@ const COLUMNS: &[Col] = &[
 const MOST: usize = 64;
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = frame.journeys(MOST);
     ui.horizontal(|ui| {
         for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "bad")] {

@@ -4,8 +4,8 @@ use super::heat;
 use crate::cache::key;
 use crate::chart::{Axis, Chart};
 use crate::chosen::Axes;
-use crate::cx::Cx;
 use crate::time::Ink;
+use crate::ui_context::UiContext;
 use egui::{Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo};
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, count, short_duration};
@@ -15,7 +15,7 @@ use magscope_scope::look::HeatRow;
 const CLASSES: usize = 160;
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let make = || (frame.heat_map(1, CLASSES), frame.sum_map(1, CLASSES));
     let kept = cx.cache.classes.get(key(&[cx.revision]), make);
     let (map, sums) = (&kept.0, &kept.1.map);
@@ -57,7 +57,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 }
 
 /// Draws the axis options.
-pub fn axes(ui: &mut Ui, cx: &mut Cx) {
+pub fn axes(ui: &mut Ui, cx: &mut UiContext) {
     ui.horizontal_wrapped(|ui| {
         let Axes { log_time, log_count, percentiles } = &mut cx.chosen.axes;
         ui.selectable_value(percentiles, false, "histogram");
@@ -68,7 +68,7 @@ pub fn axes(ui: &mut Ui, cx: &mut Cx) {
     });
 }
 
-fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &Cx) {
+fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &UiContext) {
     let counts: Vec<u64> = row.column(0).iter().map(|n| u64::from(*n)).collect();
     let edges: Vec<f64> = edges_ns.iter().map(|ns| *ns as f64).collect();
     let (rect, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
@@ -107,7 +107,7 @@ fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &Cx) {
         }
     }
     if let Some(at) = response.hover_pos().filter(|at| chart.area.contains(*at))
-        && let Some(words) = curve.says(&chart, at.x)
+        && let Some(words) = curve.tooltip(&chart, at.x)
     {
         response.on_hover_text_at_pointer(words);
     }
@@ -140,7 +140,7 @@ impl Curve<'_> {
     }
 
     /// Draws the curve, filled or as a line over others.
-    pub fn draw(&self, ui: &Ui, chart: &Chart, colour: egui::Color32, filled: bool, cx: &Cx) {
+    pub fn draw(&self, ui: &Ui, chart: &Chart, colour: egui::Color32, filled: bool, cx: &UiContext) {
         if cx.chosen.axes.percentiles {
             let mut below = 0;
             let points = self.counts.iter().zip(self.edges.iter().skip(1)).map(|(n, edge)| {
@@ -170,7 +170,7 @@ impl Curve<'_> {
     }
 
     /// The value at a position.
-    fn says(&self, chart: &Chart, x: f32) -> Option<String> {
+    fn tooltip(&self, chart: &Chart, x: f32) -> Option<String> {
         let windows = || self.edges.windows(2);
         let at = windows().position(|edges| chart.at(edges[0], 0.0).x <= x && x < chart.at(edges[1], 0.0).x)?;
         let n = self.counts.get(at)?;
@@ -193,7 +193,7 @@ fn nines(part: f64) -> f64 {
 }
 
 /// A chart that has room for all of these.
-pub fn chart(rect: Rect, curves: &[Curve], cx: &Cx) -> Chart {
+pub fn chart(rect: Rect, curves: &[Curve], cx: &UiContext) -> Chart {
     let ranges = || curves.iter().filter_map(Curve::range);
     let from = ranges().map(|r| r.0).fold(f64::MAX, f64::min);
     let to = ranges().map(|r| r.1).fold(0.0, f64::max);
@@ -208,7 +208,7 @@ pub fn chart(rect: Rect, curves: &[Curve], cx: &Cx) -> Chart {
 }
 
 /// Draws the axes of such a chart.
-pub fn frame(chart: &Chart, ui: &Ui, cx: &Cx) {
+pub fn frame(chart: &Chart, ui: &Ui, cx: &UiContext) {
     let time = |ns: f64| short_duration(ns.max(0.0) as u64);
     if cx.chosen.axes.percentiles {
         let part = |n: f64| match n.round() as i32 {

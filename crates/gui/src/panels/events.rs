@@ -1,8 +1,8 @@
 //! Recorded events around the middle of the picture or the chosen cursor.
 
 use super::journeys::time_of_day;
-use crate::cx::Cx;
 use crate::grid::{self, Col, ROW, number, words};
+use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_core::Hop;
 use magscope_scope::format::{count, duration};
@@ -23,7 +23,7 @@ const COLUMNS: &[Col] = &[
 ];
 
 /// Draws the panel: as many rows as there is room for, the selected one in the middle.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let rows = ((ui.available_height() - 46.0) / (ROW + 3.0)).clamp(3.0, 200.0) as usize;
     let table = frame.events(rows);
     if table.rows.is_empty() {

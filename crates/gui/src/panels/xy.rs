@@ -1,14 +1,14 @@
 //! One signal against another over the visible time: older points fainter.
 
 use crate::chart::{Axis, Chart};
-use crate::cx::Cx;
 use crate::loadlines::value;
 use crate::time::Ink;
+use crate::ui_context::UiContext;
 use egui::{Rect, RichText, Role, Sense, Ui, WidgetInfo};
 use magscope_scope::{Action, Channel, Frame};
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.view.xy.unwrap_or((Channel::Srtt, Channel::Cwnd));
     let all = frame.channels();
     ui.horizontal_wrapped(|ui| {

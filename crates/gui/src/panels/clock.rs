@@ -1,8 +1,8 @@
 //! The clocks: each node's clock state, their relation, and its bound over time.
 
 use crate::chart::{Axis, Chart};
-use crate::cx::Cx;
 use crate::side::{heading, number};
+use crate::ui_context::UiContext;
 use egui::{Grid, Role, ScrollArea, Sense, Ui, WidgetInfo};
 use magscope_core::clock::pair::State;
 use magscope_scope::Frame;
@@ -10,7 +10,7 @@ use magscope_scope::format::{self, count, short_duration};
 use magscope_scope::look::{ClockPair, ClockRow};
 
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let clock = frame.clock();
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         ui.horizontal_top(|ui| {
@@ -41,7 +41,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-fn facts(ui: &mut Ui, name: &str, facts: &[(&str, String)], cx: &Cx) {
+fn facts(ui: &mut Ui, name: &str, facts: &[(&str, String)], cx: &UiContext) {
     Grid::new(name).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (words, value) in facts {
             ui.label(egui::RichText::new(*words).color(cx.c.dim));
@@ -84,7 +84,7 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
 }
 
 /// The bound over time.
-fn bound(ui: &mut Ui, pair: &ClockPair, cx: &Cx) {
+fn bound(ui: &mut Ui, pair: &ClockPair, cx: &UiContext) {
     let size = egui::vec2(ui.available_width().max(160.0), 130.0);
     let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, "the bound of the clocks over time"));
