@@ -88,7 +88,7 @@ fn rate(at: &str, nodes: usize) -> Result<(f64, usize)> {
     Ok((f64::from(samples) / began.elapsed().as_secs_f64(), bytes))
 }
 
-fn tell(what: &str, at: &Answers, nodes: usize) -> Result<()> {
+fn print(what: &str, at: &Answers, nodes: usize) -> Result<()> {
     let (rate, bytes) = rate(&at.at, nodes)?;
     println!("{what:<34} {rate:>9.0} samples/s  {bytes:>9} bytes each");
     Ok(())
@@ -97,15 +97,15 @@ fn tell(what: &str, at: &Answers, nodes: usize) -> Result<()> {
 fn main() -> Result<()> {
     let mons = (0..100).map(Answers::mon).collect::<Result<Vec<_>>>()?;
     let first = mons.first().ok_or("no mon")?;
-    tell("one mon", first, 1)?;
+    print("one mon", first, 1)?;
     for nodes in [1, 5, 10, 20, 100] {
         let top = Answers::supermon(mons.get(..nodes).ok_or("too few")?)?;
-        tell(&format!("supermon, {nodes} flat"), &top, nodes)?;
+        print(&format!("supermon, {nodes} flat"), &top, nodes)?;
     }
     for fanout in [10, 50] {
         let branches = mons.chunks(fanout).map(Answers::supermon).collect::<Result<Vec<_>>>()?;
         let top = Answers::supermon(&branches)?;
-        tell(&format!("supermon, 100 with {fanout} to each branch"), &top, 100)?;
+        print(&format!("supermon, 100 with {fanout} to each branch"), &top, 100)?;
     }
     Ok(())
 }

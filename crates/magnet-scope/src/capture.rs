@@ -34,7 +34,7 @@ pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
 
 /// Defaults of a capture.
 #[derive(Clone, Copy, Debug)]
-pub struct Usual {
+pub struct CaptureDefaults {
     /// Default hops.
     pub hops: HopSet,
     /// Default overhead budget, as share of the machine.
@@ -43,10 +43,10 @@ pub struct Usual {
     pub reader: Reader,
 }
 
-impl Usual {
+impl CaptureDefaults {
     /// These hops without a budget.
     pub const fn of(hops: HopSet) -> Self {
-        Usual { hops, budget: None, reader: Reader::Process }
+        CaptureDefaults { hops, budget: None, reader: Reader::Process }
     }
 }
 
@@ -66,18 +66,18 @@ impl From<Capture> for Started {
 
 /// Attaches the probes.
 pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
-    start_with(args, namespaces, Usual::of(default_hops()))
+    start_with(args, namespaces, CaptureDefaults::of(default_hops()))
 }
 
 /// Attaches the probes with these defaults.
-pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, usual: Usual) -> Result<Started> {
+pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, usual: CaptureDefaults) -> Result<Started> {
     let governor = governor(args, usual, namespaces.every)?;
     let capture = attach(args, namespaces, usual.hops)?;
     Ok(Started { capture, governor })
 }
 
 /// The governor of a capture. It measures the cost of a hit before the attachment.
-fn governor(args: &CaptureArgs, usual: Usual, every_netns: bool) -> Result<Option<Governor>> {
+fn governor(args: &CaptureArgs, usual: CaptureDefaults, every_netns: bool) -> Result<Option<Governor>> {
     let budget = match args.max_overhead {
         Some(Budget::Off) => None,
         Some(Budget::Part(part)) => Some(part),

@@ -50,7 +50,7 @@ pub struct Connected {
     /// Available hosts in the order of the request.
     pub hosts: Vec<Host>,
     /// Discovery of further hosts.
-    pub lobby: HostDiscovery,
+    pub discovery: HostDiscovery,
 }
 
 /// End of reading agents without a screen: a duration or a signal.
@@ -96,12 +96,12 @@ impl ConnectArgs {
         };
         let wishes: Vec<ReadOptions> = self.connect.iter().map(wish).collect();
         let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
-        let bus = self.via.wish(from, &terms, known)?;
+        let bus = self.via.read_options(from, &terms, known)?;
         let (hosts, lobby) = HostDiscovery::enter(&wishes, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }
-        Ok(Connected { hosts, lobby })
+        Ok(Connected { hosts, discovery: lobby })
     }
 
     /// Credentials; `None` if no agent requires them.

@@ -12,7 +12,7 @@ pub struct Pulse {
 }
 
 /// Rates since the previous line.
-pub struct Beat {
+pub struct HealthInterval {
     /// Records a second.
     pub rate: f64,
     /// Per cent of a CPU, all threads.
@@ -31,11 +31,11 @@ impl Pulse {
     }
 
     /// Rates since the last call, from the total number of records.
-    pub fn beat(&mut self, records: u64) -> Beat {
+    pub fn beat(&mut self, records: u64) -> HealthInterval {
         let (secs, cpu) = (self.said.elapsed().as_secs_f64().max(1e-9), cpu_time());
         let rate = records.saturating_sub(self.records) as f64 / secs;
         let busy = cpu.saturating_sub(self.cpu).as_secs_f64() / secs * 100.0;
         (self.said, self.records, self.cpu) = (Instant::now(), records, cpu);
-        Beat { rate, busy }
+        HealthInterval { rate, busy }
     }
 }

@@ -4,7 +4,7 @@ use crate::connect::Until;
 use crate::joint::{Joint, counted};
 use crate::output;
 use crate::recordings::Recordings;
-use crate::screen::{Came, Followed};
+use crate::screen::{Followed, Received};
 use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::join::OneClock;
@@ -38,7 +38,7 @@ pub struct Findings {
     other_correlators: Vec<journey::Counters>,
     /// Summary of several recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
-    together: Option<Joint>,
+    joint: Option<Joint>,
 }
 
 /// Reads a source to its end.
@@ -91,12 +91,12 @@ pub fn of_agents(
     let mut report = ReportBuilder::of_many(followed.infos());
     let mut follower = followed.follower(limits);
     let until = Until::new(duration, stop);
-    let mut add = |came: Came<'_>| match came {
-        Came::Host(info) => {
+    let mut add = |came: Received<'_>| match came {
+        Received::Host(info) => {
             output::note(&format!("{} is here", info.host));
             report.join(info);
         }
-        Came::Piece(piece) => add(&mut report, &piece),
+        Received::Piece(piece) => add(&mut report, &piece),
     };
     while follower.step(&mut add).map_err(anyhow::Error::from_boxed)? == Progress::More {
         follower.ticker().inspect(|ticker| until.look(ticker));
@@ -118,10 +118,10 @@ fn add(report: &mut ReportBuilder, piece: &Piece<'_>) {
 }
 
 impl Findings {
-    fn new(report: ReportBuilder, walked: ReadSummary, together: Option<Joint>) -> Self {
+    fn new(report: ReportBuilder, walked: ReadSummary, joint: Option<Joint>) -> Self {
         let mut counters = walked.counters.into_iter();
         let correlator = counters.next().unwrap_or_default();
-        Findings { report: report.finish(), correlator, other_correlators: counters.collect(), together }
+        Findings { report: report.finish(), correlator, other_correlators: counters.collect(), joint }
     }
 }
 
@@ -130,7 +130,7 @@ pub fn print(findings: &Findings, json: bool) -> Result<()> {
     if json {
         return output::json(findings);
     }
-    let together = findings.together.as_ref().map(Joint::text);
+    let together = findings.joint.as_ref().map(Joint::text);
     let gap = if together.is_some() { "\n" } else { "" };
     output::text(&format!("{}{gap}{}", together.unwrap_or_default(), render_text(&findings.report, width())))
 }

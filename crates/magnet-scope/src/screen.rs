@@ -2,19 +2,19 @@
 
 mod follower;
 mod host_cpu;
-mod keepers;
 mod options;
 mod player;
 mod save;
 mod switch;
+mod trigger_buffers;
 
-pub use follower::{Came, Followed, follow, watch};
-pub use keepers::below;
+pub use follower::{Followed, Received, follow, watch};
 pub use options::{ScreenArgs, config_dir};
-pub use player::{Hold, Player, play};
+pub use player::{Player, ScopeAccess, play};
+pub use trigger_buffers::below;
 
 use crate::recording::Directory;
-use crate::trigger::{Keeper, TriggerArgs};
+use crate::trigger::{TriggerArgs, TriggerRecorder};
 use host_cpu::HostCpu;
 use switch::Switch;
 
@@ -60,13 +60,13 @@ pub trait Feed: Source {
 #[derive(Default)]
 pub struct Triggered<'a> {
     args: Option<&'a TriggerArgs>,
-    kept: Option<Directory>,
+    save_directory: Option<Directory>,
 }
 
 impl<'a> Triggered<'a> {
     /// Saves into `kept`, if given.
-    pub const fn new(args: &'a TriggerArgs, kept: Option<Directory>) -> Self {
-        Triggered { args: Some(args), kept }
+    pub const fn new(args: &'a TriggerArgs, save_directory: Option<Directory>) -> Self {
+        Triggered { args: Some(args), save_directory }
     }
 
     /// Sets the trigger.
@@ -78,12 +78,12 @@ impl<'a> Triggered<'a> {
 
     /// Target directory, and memory for pre-trigger data, bytes.
     fn directory(self) -> Option<(Directory, u64)> {
-        Some((self.kept?, self.args?.trigger_memory))
+        Some((self.save_directory?, self.args?.trigger_memory))
     }
 
     /// The buffer of trigger data.
-    pub fn keeper(self, info: &magscope_core::node::NodeInfo) -> Option<Keeper> {
-        Some(Keeper::new(self.kept?, info, self.args?.trigger_memory))
+    pub fn trigger_recorder(self, info: &magscope_core::node::NodeInfo) -> Option<TriggerRecorder> {
+        Some(TriggerRecorder::new(self.save_directory?, info, self.args?.trigger_memory))
     }
 }
 
@@ -98,7 +98,7 @@ pub fn show(
     let options = args.options()?;
     let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
     scope.set_trigger(|settings| triggered.set(settings));
-    let keeper = triggered.keeper(feed.info());
+    let keeper = triggered.trigger_recorder(feed.info());
     let mut pump = Feeder::new(feed, keeper);
     let ended = magscope_tui::run(&mut pump, &mut scope, options);
     pump.end(&mut scope);
@@ -122,7 +122,7 @@ pub struct Feeder<'a, F> {
     meter: Meter,
     host_cpu: HostCpu,
     /// Buffer of trigger data.
-    keeper: Option<Keeper>,
+    trigger_recorder: Option<TriggerRecorder>,
     /// The recording started by a key.
     switch: Switch,
     ticked: Instant,
@@ -130,14 +130,14 @@ pub struct Feeder<'a, F> {
 
 impl<'a, F: Feed> Feeder<'a, F> {
     /// A feeder without data so far.
-    pub fn new(feed: &'a mut F, keeper: Option<Keeper>) -> Self {
+    pub fn new(feed: &'a mut F, trigger_recorder: Option<TriggerRecorder>) -> Self {
         let (batch, switch) = (Batch::default(), Switch::default());
         Feeder {
             feed,
             batch,
             meter: Meter::start(),
             host_cpu: HostCpu::default(),
-            keeper,
+            trigger_recorder,
             switch,
             ticked: Instant::now(),
         }
@@ -150,7 +150,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
 
     /// Passes the batch to the scope.
     pub fn give(&mut self, scope: &mut Scope) -> Result<(), SourceError> {
-        if let Some(keeper) = &mut self.keeper {
+        if let Some(keeper) = &mut self.trigger_recorder {
             keeper.hold(&self.batch);
         }
         scope.ingest(&self.batch);
@@ -159,7 +159,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
         scope.tick(u64::try_from((now - self.ticked).as_nanos())?);
         self.ticked = now;
         for capture in scope.take_captures() {
-            match self.keeper.as_mut().map(|keeper| keeper.save(&capture)) {
+            match self.trigger_recorder.as_mut().map(|keeper| keeper.save(&capture)) {
                 Some(Ok(said)) => scope.tell(format!("saved {said}"), false),
                 Some(Err(error)) => scope.tell(format!("not saved: {error:#}"), true),
                 None => {}

@@ -54,7 +54,7 @@ impl ViaArgs {
 
     /// The bus subscription, if requested: start position and filters. `known` returns the certificate, if
     /// needed.
-    pub fn wish(
+    pub fn read_options(
         &self,
         from: StartAt,
         terms: &Terms,

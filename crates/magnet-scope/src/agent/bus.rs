@@ -39,7 +39,7 @@ impl BusArgs {
         if self.via.is_empty() {
             return Ok(None);
         }
-        let known = || match listen.known_by("host")? {
+        let known = || match listen.host_credentials("host")? {
             Some(credentials) => Ok(credentials),
             None => Err(crate::failure::Usage("`tls://` wants a certificate: `--tls DIR`".to_owned()).into()),
         };

@@ -21,7 +21,7 @@ impl<'a> Health<'a> {
     }
 
     /// Prints the line if due.
-    pub fn tell(&mut self) {
+    pub fn report(&mut self) {
         if !self.pulse.is_due() {
             return;
         }

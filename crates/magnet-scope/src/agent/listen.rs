@@ -44,7 +44,7 @@ pub struct ListenArgs {
 }
 
 /// Open listeners without clients so far.
-pub struct Doors {
+pub struct Listeners {
     listeners: Vec<Listen>,
     reader_bytes: u64,
     socket: Socket,
@@ -62,15 +62,15 @@ pub struct Talker {
 impl ListenArgs {
     /// Opens the listeners, with a certificate of this kind: `host`, `relay`. Called before privileges are
     /// dropped.
-    pub fn open(&self, kind: &str) -> Result<Doors> {
+    pub fn open(&self, kind: &str) -> Result<Listeners> {
         let socket = Socket::bind(self.socket.as_deref())?;
         let mut listeners = self.listeners(kind)?;
         listeners.push(Listen::Unix(socket.listener.try_clone()?));
-        Ok(Doors { listeners, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
+        Ok(Listeners { listeners, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
     }
 
     /// The certificate of this host, if any.
-    pub fn known_by(&self, kind: &str) -> Result<Option<Credentials>> {
+    pub fn host_credentials(&self, kind: &str) -> Result<Option<Credentials>> {
         self.tls.as_ref().map(|tls| self.credentials(tls, kind)).transpose()
     }
 
@@ -119,7 +119,7 @@ impl ListenArgs {
     }
 }
 
-impl Doors {
+impl Listeners {
     /// Starts to serve viewers in separate threads.
     pub fn serve(self, hosts: Arc<Hosts>) -> Result<Talker> {
         for listen in &self.listeners {

@@ -1,7 +1,7 @@
 //! `magnet-scope agent`: a continuous capture with its last minutes in memory, served to viewers.
 
 use crate::agent::{BusArgs, Health, ListenArgs, Sense, SenseArgs};
-use crate::capture::Usual;
+use crate::capture::CaptureDefaults;
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::Usage;
@@ -133,7 +133,7 @@ struct AboutArgs {
 /// Serves, or runs a related command.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
-        None => stand(&args.serve),
+        None => serve_until_signal(&args.serve),
         Some(Command::Init(args)) => init(args),
         Some(Command::Revoke(args)) => {
             Folder::new(&args.dir).revoke(&args.identity).map_err(explain)?;
@@ -207,7 +207,7 @@ fn text(about: &About) -> String {
 }
 
 /// Captures and serves until a signal or the end of `--duration`.
-fn stand(args: &ServeArgs) -> Result<()> {
+fn serve_until_signal(args: &ServeArgs) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
@@ -215,7 +215,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let doors = args.listen.open("host")?;
     let sense = args.sense.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
-    let usual = Usual { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
+    let usual = CaptureDefaults { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
     let capture = capture::start_with(&args.capture, namespaces, usual)?;
     let control = capture::bind();
     capture::drop_privileges()?;
@@ -238,7 +238,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
         if let Some(sense) = &mut sense {
             sense.offer(&batch);
         }
-        health.tell();
+        health.report();
         if progress == Progress::End {
             break Ok(());
         }

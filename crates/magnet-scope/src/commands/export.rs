@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<()> {
         output::note("the recording has no clock samples: times are those of its own clock, not UTC");
     }
     let writer = format.writer(&target, recordings.infos(), line, chosen, &about, args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?, format);
+    let mut fed = ExportFeed::new(writer.with_context(|| target::cannot(&args.output))?, format);
     let bar = progress::bar(recordings.events());
     let failed = RefCell::new(&mut fed);
     let walked = recordings.walk_watched(
@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
     reporting::note_evicted(&walked);
     let written = fed.finish().with_context(|| target::cannot(&args.output))?;
     let size = target.commit()?;
-    say(&args.output, &written, size, began);
+    print_written(&args.output, &written, size, began);
     recordings.missing().iter().for_each(|missing| output::note(missing));
     Ok(())
 }
@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<()> {
 const ADDED_UP: &str = "sums that the kernel added up are left out: they are in parquet, csv and jsonl";
 
 /// Feeds an export until its first error.
-struct Fed<'e> {
+struct ExportFeed<'e> {
     export: Box<dyn Export + 'e>,
     format: Format,
     /// Number of kernel sums that the format cannot hold.
@@ -145,9 +145,9 @@ struct Fed<'e> {
     error: Option<ExportError>,
 }
 
-impl<'e> Fed<'e> {
+impl<'e> ExportFeed<'e> {
     fn new(export: Box<dyn Export + 'e>, format: Format) -> Self {
-        Fed { export, format, sums: 0, error: None }
+        ExportFeed { export, format, sums: 0, error: None }
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
@@ -230,7 +230,7 @@ impl Args {
 }
 
 /// Prints a summary for the user.
-fn say(path: &Path, written: &Written, size: Option<u64>, began: Instant) {
+fn print_written(path: &Path, written: &Written, size: Option<u64>, began: Instant) {
     let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
     let rows = if rows.is_empty() { "nothing".to_owned() } else { rows.join(", ") };
     let seconds = began.elapsed().as_secs_f64();

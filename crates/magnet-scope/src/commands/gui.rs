@@ -109,7 +109,7 @@ fn live(args: &Args) -> Result<()> {
     };
     let mut scope = Scope::new(info.clone(), options);
     scope.set_trigger(|settings| triggered.set(settings));
-    let keeper = triggered.keeper(&info);
+    let keeper = triggered.trigger_recorder(&info);
     let title = format!("{}, live", info.host);
     let feed = |shared: &Shared| feed_live(&mut live, keeper, shared);
     magscope_gui::run_with_local_feed(args.world(), args.key_map()?, title, scope, feed).map_err(explain)

@@ -161,7 +161,8 @@ fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("health", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let capture = capture::start_with(&args.capture, namespaces, capture::Usual::of(super::metrics::hops()))?;
+    let capture =
+        capture::start_with(&args.capture, namespaces, capture::CaptureDefaults::of(super::metrics::hops()))?;
     let softirqs = Softirqs::new();
     capture::drop_privileges()?;
     let duration = args.capture.duration.unwrap_or(CAPTURED);

@@ -92,12 +92,12 @@ fn unreadable(path: &Path) -> Hint {
 
 /// Lines that were not understood.
 #[derive(Default)]
-struct Bad {
+struct BadLines {
     lines: u64,
 }
 
-impl Bad {
-    fn say(&mut self, path: &Path, number: u64, why: &dyn std::fmt::Display) {
+impl BadLines {
+    fn report(&mut self, path: &Path, number: u64, why: &dyn std::fmt::Display) {
         self.lines += 1;
         if self.lines <= SHOWN {
             output::note(&format!("{}, line {number}: {why}", path.display()));
@@ -108,11 +108,11 @@ impl Bad {
 fn lines(args: &Args, stop: &Stop) -> Result<()> {
     let path = &args.file;
     let mut first = Events::new(args.map.clone());
-    let mut bad = Bad::default();
+    let mut bad = BadLines::default();
     each_line(path, stop, |number, line| {
         match line.map_err(|()| "it is too long".to_owned()).and_then(|l| parse(l).map_err(|e| e.to_string())) {
             Ok(line) => first.line(&line),
-            Err(why) => bad.say(path, number, &why),
+            Err(why) => bad.report(path, number, &why),
         }
         // The first pass needs only names.
         if first.is_full() {

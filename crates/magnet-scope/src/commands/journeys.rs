@@ -19,7 +19,7 @@ use magscope_core::context::Context;
 use magscope_core::filter::Filter;
 use magscope_core::merged_reader::{Piece, ReadSummary};
 use magscope_core::{Journey, Verdict};
-use row::{Row, Way};
+use row::{Route, Row};
 use slowest::Slowest;
 
 /// Arguments of `journeys`.
@@ -117,13 +117,13 @@ struct Collector<'a> {
     utc: &'a UtcMap,
     counts: Counts,
     slowest: Slowest,
-    beside: Annotations,
+    annotations: Annotations,
 }
 
 impl<'a> Collector<'a> {
     fn new(wanted: &'a Wanted, most: usize, utc: &'a UtcMap) -> Self {
-        let (slowest, beside) = (Slowest::new(most), Annotations::default());
-        Collector { wanted, utc, counts: Counts::default(), slowest, beside }
+        let (slowest, annotations) = (Slowest::new(most), Annotations::default());
+        Collector { wanted, utc, counts: Counts::default(), slowest, annotations }
     }
 
     fn read(
@@ -131,10 +131,10 @@ impl<'a> Collector<'a> {
         walk: impl FnOnce(&mut dyn FnMut(Piece<'_>)) -> Result<ReadSummary>,
     ) -> Result<(Vec<Row>, Counts, ReadSummary, u64)> {
         let walked = walk(&mut |piece| match piece {
-            Piece::Batch(node, batch) => self.beside.take(node, batch),
+            Piece::Batch(node, batch) => self.annotations.take(node, batch),
             Piece::Journey(journey, _, known) => self.journey(journey, known),
         })?;
-        Ok((self.slowest.into_rows(), self.counts, walked, self.beside.let_go()))
+        Ok((self.slowest.into_rows(), self.counts, walked, self.annotations.let_go()))
     }
 
     fn journey(&mut self, journey: &Journey, known: &dyn Context) {
@@ -145,7 +145,7 @@ impl<'a> Collector<'a> {
         self.counts.matching += 1;
         self.counts.without_total += u64::from(journey.total_ns().is_none());
         if self.slowest.wants(journey) {
-            self.slowest.push(journey, Row::of(journey, known, self.utc, &self.beside));
+            self.slowest.push(journey, Row::of(journey, known, self.utc, &self.annotations));
         }
     }
 }
@@ -155,7 +155,7 @@ impl Wanted {
         self.verdict.is_none_or(|kind| journey.verdict.kind() == kind)
             && self.filter.as_ref().is_none_or(|filter| filter.matches(journey, known))
             && self.flow.as_ref().is_none_or(|text| {
-                let line = Way::of(journey, known).line(journey.proto);
+                let line = Route::of(journey, known).line(journey.proto);
                 line.contains(text.as_str()) || line.contains(&text.replace("->", "→"))
             })
     }
@@ -195,7 +195,7 @@ mod tests {
         };
         let (rows, counts) = listed(&wanted, 100_000);
         assert!(counts.matching > 10 && counts.matching < counts.journeys);
-        assert!(rows.iter().all(|row| row.bytes >= 256 && row.way.from.contains("10.0.0.1")));
+        assert!(rows.iter().all(|row| row.bytes >= 256 && row.route.from.contains("10.0.0.1")));
         let none = Wanted { flow: Some("10.9.9.9".to_owned()), ..Wanted::default() };
         assert_eq!(listed(&none, 5).1.matching, 0);
         let part = Wanted { flow: Some("10.0.0.1:1025->".to_owned()), ..Wanted::default() };

@@ -5,7 +5,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::screen::Followed;
-use crate::sensing::{self, AllowedHosts, Board, Collector, Pushing};
+use crate::sensing::{self, AllowedHosts, Collector, LatestSnapshot, Pushing};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::Result;
@@ -51,7 +51,7 @@ pub struct Args {
 
 impl Args {
     /// The push to a collector, if configured.
-    fn pushing(&self, board: &Arc<Board>) -> Result<Option<Pushing>> {
+    fn pushing(&self, board: &Arc<LatestSnapshot>) -> Result<Option<Pushing>> {
         let every = self.otlp_every.max(Duration::from_secs(1));
         self.otlp.as_ref().map(|to| Pushing::start(to, every, board.clone())).transpose()
     }
@@ -65,7 +65,7 @@ pub fn hops() -> HopSet {
 /// Answers until a signal, or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
     let listener = sensing::bind(args.listen, args.unprotected)?;
-    let board = Arc::new(Board::default());
+    let board = Arc::new(LatestSnapshot::default());
     let hosts = AllowedHosts::new(&args.allow_host);
     let limits = args.limits.limits();
     if args.connect.is_asked() {
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("metrics", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let capture = capture::start_with(&args.capture, namespaces, capture::Usual::of(hops()))?;
+    let capture = capture::start_with(&args.capture, namespaces, capture::CaptureDefaults::of(hops()))?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);

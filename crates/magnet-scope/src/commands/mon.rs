@@ -2,7 +2,7 @@
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
-use crate::sensing::{self, Answering, Board, Nodes, Own};
+use crate::sensing::{self, Answering, LatestSnapshot, LocalHost, Nodes};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::{Result, bail};
@@ -45,18 +45,19 @@ pub fn run(args: &Args) -> Result<()> {
         let stop = Stop::on_signals()?;
         capture::drop_privileges()?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let server = sensing::answer_lines(listener, Nodes::Own(Own::new(named(&host), None)))?;
+        let server = sensing::answer_lines(listener, Nodes::Own(LocalHost::new(named(&host), None)))?;
         return wait(&server, args.capture.duration, &stop);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("mon", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let capture = capture::start_with(&args.capture, namespaces, capture::Usual::of(super::metrics::hops()))?;
+    let capture =
+        capture::start_with(&args.capture, namespaces, capture::CaptureDefaults::of(super::metrics::hops()))?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let board = Arc::new(Board::default());
-    let own = Own::new(named(&live.info().host), Some(board.clone()));
+    let board = Arc::new(LatestSnapshot::default());
+    let own = LocalHost::new(named(&live.info().host), Some(board.clone()));
     let server = sensing::answer_lines(listener, Nodes::Own(own))?;
     sensing::local(live, args.limits.limits(), &board, &|| server.serves())
 }

@@ -1,6 +1,6 @@
 //! `magnet-scope record`: captures into a directory.
 
-mod stand;
+mod unattended;
 
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         return agents(args);
     }
     if args.unattended.is_asked_for() {
-        return stand::run(args);
+        return unattended::run(args);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
@@ -111,7 +111,7 @@ fn agents(args: &Args) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     let all = Directory::prepare(&args.output)?;
-    let Connected { hosts, lobby } = args.connect.open(&args.capture)?;
+    let Connected { hosts, discovery: lobby } = args.connect.open(&args.capture)?;
     let mut infos: Vec<NodeInfo> = Vec::new();
     let mut begin = |host: Host| -> Result<Recorded<Host>> {
         let mut info = host.info().clone();

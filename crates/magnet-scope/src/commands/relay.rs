@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
     let doors = args.listen.open("relay")?;
     capture::drop_privileges()?;
-    let credentials = args.listen.known_by("relay")?;
+    let credentials = args.listen.host_credentials("relay")?;
     let wish = |address: &Address| ReadOptions {
         address: address.clone(),
         credentials: credentials.clone(),

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub const MOST: usize = 8;
 
 /// A connected peer.
-struct Seat {
+struct PeerSlot {
     number: u64,
     stream: UnixStream,
     /// True while it waits for an answer, and therefore stays connected.
@@ -26,17 +26,17 @@ pub struct Peers(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    seats: Mutex<Seats>,
+    slots: Mutex<PeerSlots>,
     /// Signalled when a peer has left or received its answer.
     room: Condvar,
 }
 
 #[derive(Default)]
-struct Seats {
+struct PeerSlots {
     /// Total number of peers.
     came: u64,
     /// Longest idle first.
-    taken: Vec<Seat>,
+    taken: Vec<PeerSlot>,
 }
 
 /// A peer's permit, returned on drop.
@@ -46,15 +46,15 @@ pub struct Place {
 }
 
 impl Peers {
-    fn seats(&self) -> MutexGuard<'_, Seats> {
+    fn slots(&self) -> MutexGuard<'_, PeerSlots> {
         // a panic elsewhere leaves the list consistent
-        self.0.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a peer as soon as there is room.
     pub fn admit(&self, stream: &UnixStream) -> io::Result<Place> {
         let stream = stream.try_clone()?;
-        let mut seats = self.seats();
+        let mut seats = self.slots();
         while seats.taken.len() >= MOST {
             if let Some(idle) = seats.taken.iter().position(|seat| !seat.asked) {
                 // its thread sees the end of the stream and returns
@@ -65,7 +65,7 @@ impl Peers {
         }
         seats.came += 1;
         let number = seats.came;
-        seats.taken.push(Seat { number, stream, asked: false });
+        seats.taken.push(PeerSlot { number, stream, asked: false });
         drop(seats);
         Ok(Place { peers: self.clone(), number })
     }
@@ -74,7 +74,7 @@ impl Peers {
 impl Place {
     /// Sets whether its question is being answered.
     pub fn asked(&self, asked: bool) {
-        let mut seats = self.peers.seats();
+        let mut seats = self.peers.slots();
         if let Some(at) = seats.taken.iter().position(|seat| seat.number == self.number) {
             let mut seat = seats.taken.remove(at);
             seat.asked = asked;
@@ -87,7 +87,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.peers.seats().taken.retain(|seat| seat.number != self.number);
+        self.peers.slots().taken.retain(|seat| seat.number != self.number);
         self.peers.0.room.notify_all();
     }
 }

@@ -120,16 +120,16 @@ fn converse(peer: &UnixStream, place: &Place, ask: &SyncSender<Question>) -> io:
         let text = String::from_utf8_lossy(&line).trim().to_owned();
         let (answer, answered) = channel();
         if ask.send(Question { text, answer }).is_err() {
-            return say(peer, SILENT);
+            return write_json(peer, SILENT);
         }
         let json = answered.recv_timeout(CAPTURE_PATIENCE);
-        say(peer, json.as_deref().unwrap_or(SILENT))?;
+        write_json(peer, json.as_deref().unwrap_or(SILENT))?;
         place.asked(false);
     }
     Ok(())
 }
 
-fn say(mut peer: &UnixStream, json: &str) -> io::Result<()> {
+fn write_json(mut peer: &UnixStream, json: &str) -> io::Result<()> {
     peer.write_all(json.as_bytes())?;
     peer.write_all(b"\n")
 }

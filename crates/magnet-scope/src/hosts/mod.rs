@@ -76,9 +76,9 @@ impl Hosts {
 
     /// Starts the traffic.
     pub fn go(&mut self) -> Result<()> {
-        self.server.tell("go")?;
+        self.server.send_command("go")?;
         self.server.expect("listening")?;
-        self.client.tell("go")
+        self.client.send_command("go")
     }
 
     /// The two namespaces with their names.
@@ -112,7 +112,7 @@ impl Host {
         Ok(Host { role, netns, process })
     }
 
-    fn tell(&mut self, word: &str) -> Result<()> {
+    fn send_command(&mut self, word: &str) -> Result<()> {
         let name = self.role.name();
         let stdin = self.process.stdin.as_mut().with_context(|| format!("no way to talk to the {name}"))?;
         writeln!(stdin, "{word}").with_context(|| format!("the demo's {name} does not listen"))

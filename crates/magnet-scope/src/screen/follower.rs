@@ -1,8 +1,8 @@
 //! Several hosts as one live picture: sender and receiver on one time line, by the current clock relation.
 //! Sources are running recordings or agents.
 
-use super::keepers::Keepers;
-use super::{Hold, ScreenArgs, Triggered, end_of, save};
+use super::trigger_buffers::TriggerBuffers;
+use super::{ScopeAccess, ScreenArgs, Triggered, end_of, save};
 use crate::connect::Connected;
 use crate::growing::Growing;
 use crate::signals::Stop;
@@ -34,9 +34,9 @@ pub struct Followed {
     infos: Vec<NodeInfo>,
     online: Online,
     /// Discovery of further hosts.
-    lobby: Option<HostDiscovery>,
+    discovery: Option<HostDiscovery>,
     /// Trigger buffers of the hosts.
-    keepers: Keepers,
+    trigger_buffers: TriggerBuffers,
 }
 
 impl Followed {
@@ -50,19 +50,19 @@ impl Followed {
     /// Agents, from the requested start.
     pub fn connected(connected: Connected) -> Self {
         let sources = connected.hosts.into_iter().map(|host| Box::new(host) as Box<dyn Source>);
-        Self::of(sources.collect(), Some(connected.lobby))
+        Self::of(sources.collect(), Some(connected.discovery))
     }
 
-    fn of(sources: Vec<Box<dyn Source>>, lobby: Option<HostDiscovery>) -> Self {
+    fn of(sources: Vec<Box<dyn Source>>, discovery: Option<HostDiscovery>) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         make_names_unique(&mut infos);
         let online = Online::new(&infos);
-        Followed { sources, infos, online, lobby, keepers: Keepers::default() }
+        Followed { sources, infos, online, discovery, trigger_buffers: TriggerBuffers::default() }
     }
 
     /// Adds trigger buffers, with one directory per host.
     pub fn saving(mut self, triggered: Triggered<'_>) -> Result<Self> {
-        self.keepers = Keepers::of(triggered, &self.infos, &mut self.sources)?;
+        self.trigger_buffers = TriggerBuffers::of(triggered, &self.infos, &mut self.sources)?;
         Ok(self)
     }
 
@@ -83,16 +83,16 @@ impl Followed {
             walker: Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE),
             online: &self.online,
             infos: self.infos.clone(),
-            lobby: self.lobby.as_ref(),
-            keepers: &mut self.keepers,
-            told: None,
+            lobby: self.discovery.as_ref(),
+            keepers: &mut self.trigger_buffers,
+            clocks_shown_at: None,
             bounds: BTreeMap::new(),
         }
     }
 }
 
 /// Output of followed hosts.
-pub enum Came<'a> {
+pub enum Received<'a> {
     /// A new host.
     Host(&'a NodeInfo),
     /// Something of one of them.
@@ -105,24 +105,24 @@ pub struct Follower<'f> {
     online: &'f Online,
     infos: Vec<NodeInfo>,
     lobby: Option<&'f HostDiscovery>,
-    keepers: &'f mut Keepers,
-    told: Option<Instant>,
+    keepers: &'f mut TriggerBuffers,
+    clocks_shown_at: Option<Instant>,
     /// Bound of each pair over time, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
 }
 
 impl Follower<'_> {
     /// Reads the next batch of any host; [`Progress::End`] once all are closed and no further host can appear.
-    pub fn step(&mut self, visit: &mut dyn FnMut(Came<'_>)) -> Result<Progress, SourceError> {
+    pub fn step(&mut self, visit: &mut dyn FnMut(Received<'_>)) -> Result<Progress, SourceError> {
         while let Some(host) = self.lobby.and_then(HostDiscovery::arrived) {
             let mut info = host.info().clone();
             make_name_unique(&self.infos, &mut info);
             let source = self.keepers.hold(&info, Box::new(host))?;
             let info = self.walker.join(source);
-            visit(Came::Host(&info));
+            visit(Received::Host(&info));
             self.infos.push(info);
         }
-        let progress = self.walker.step(&mut |piece| visit(Came::Piece(piece)))?;
+        let progress = self.walker.step(&mut |piece| visit(Received::Piece(piece)))?;
         if progress == Progress::End && self.ticker().is_some_and(|ticker| !ticker.is_stopped()) {
             std::thread::sleep(PATIENCE);
             return Ok(Progress::More);
@@ -141,20 +141,20 @@ impl Follower<'_> {
     }
 
     /// Reads available data for the duration of a slice; [`Progress::End`] once all are closed.
-    pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<Progress, SourceError> {
+    pub fn turn(&mut self, scope: &mut dyn ScopeAccess, slice: Duration) -> Result<Progress, SourceError> {
         let began = Instant::now();
         loop {
             let progress = self.step(&mut |came| match came {
-                Came::Host(info) => scope.hold(&mut |scope| scope.join(info.clone())),
-                Came::Piece(Piece::Batch(node, batch)) => {
+                Received::Host(info) => scope.hold(&mut |scope| scope.join(info.clone())),
+                Received::Piece(Piece::Batch(node, batch)) => {
                     scope.hold(&mut |scope| scope.ingest_batch(node, batch));
                 }
-                Came::Piece(Piece::Journey(journey, ..)) => {
+                Received::Piece(Piece::Journey(journey, ..)) => {
                     scope.hold(&mut |scope| scope.ingest_journey(journey.clone()));
                 }
             })?;
             if progress == Progress::End {
-                self.tell(scope);
+                self.show_clocks(scope);
                 scope.hold(&mut Scope::end);
                 return Ok(Progress::End);
             }
@@ -168,15 +168,15 @@ impl Follower<'_> {
             let (words, bad) = self.keepers.save(&capture, self.online);
             scope.hold(&mut |scope| scope.tell(words.clone(), bad));
         }
-        if self.told.is_none_or(|told| told.elapsed() >= CLOCKS) {
-            self.tell(scope);
+        if self.clocks_shown_at.is_none_or(|told| told.elapsed() >= CLOCKS) {
+            self.show_clocks(scope);
         }
         Ok(Progress::More)
     }
 
     /// Updates the clock display.
-    fn tell(&mut self, scope: &mut dyn Hold) {
-        self.told = Some(Instant::now());
+    fn show_clocks(&mut self, scope: &mut dyn ScopeAccess) {
+        self.clocks_shown_at = Some(Instant::now());
         let pairs = self.clocks();
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
         for news in self.ticker().map(Ticker::news).unwrap_or_default() {

@@ -44,12 +44,12 @@ pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenAr
 }
 
 /// Access to the scope: permanent in a terminal, by lock in a window.
-pub trait Hold {
+pub trait ScopeAccess {
     /// Runs `with` with the scope locked.
     fn hold(&mut self, with: &mut dyn FnMut(&mut Scope));
 }
 
-impl Hold for Scope {
+impl ScopeAccess for Scope {
     fn hold(&mut self, with: &mut dyn FnMut(&mut Scope)) {
         with(self);
     }
@@ -88,12 +88,12 @@ impl<'r> Player<'r> {
     }
 
     /// A player in a separate thread, where no key waits for a window.
-    pub fn beside(self) -> Self {
+    pub fn in_background(self) -> Self {
         Player { most_read: MOST_READ_BESIDE, ..self }
     }
 
     /// Continues the survey until the end of the slice or of the recording.
-    fn read_on(&mut self, scope: &mut dyn Hold, until: Instant) -> Result<(), SourceError> {
+    fn read_on(&mut self, scope: &mut dyn ScopeAccess, until: Instant) -> Result<(), SourceError> {
         while let Some(survey) = &mut self.survey {
             let progress = survey.step(&mut |piece| match piece {
                 Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
@@ -111,7 +111,7 @@ impl<'r> Player<'r> {
     }
 
     /// Reads a window.
-    fn read(&self, scope: &mut dyn Hold, window: Window) -> Result<(), SourceError> {
+    fn read(&self, scope: &mut dyn ScopeAccess, window: Window) -> Result<(), SourceError> {
         // A fraction of the width: a full width on each side would be mostly wasted.
         let around = ((window.to_ns - window.from_ns) / 4).clamp(AROUND_NS, MOST_AROUND_NS);
         let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
@@ -153,7 +153,7 @@ impl<'r> Player<'r> {
 
     /// Advances the playback clock, then reads the requested window or the survey for at most a slice. Returns
     /// true if data was read.
-    pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<bool, SourceError> {
+    pub fn turn(&mut self, scope: &mut dyn ScopeAccess, slice: Duration) -> Result<bool, SourceError> {
         let began = Instant::now();
         let elapsed_ns = u64::try_from((began - self.ticked).as_nanos())?;
         self.ticked = began;

@@ -1,10 +1,10 @@
 //! Feeds a sensor until its source ends.
 
-use super::board::{Board, Publisher};
+use super::latest::{LatestSnapshot, Publisher};
 use crate::connect::Until;
 use crate::output;
 use crate::reporting::note_evicted;
-use crate::screen::{Came, Followed};
+use crate::screen::{Followed, Received};
 use crate::signals::Stop;
 use anyhow::{Result, bail};
 use magscope_core::join::OneClock;
@@ -18,7 +18,12 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// This host's capture; `serves` returns false if requests can no longer be answered.
-pub fn local(source: impl Source, limits: Limits, board: &Board, serves: &dyn Fn() -> bool) -> Result<()> {
+pub fn local(
+    source: impl Source,
+    limits: Limits,
+    board: &LatestSnapshot,
+    serves: &dyn Fn() -> bool,
+) -> Result<()> {
     let mut sensor = Sensor::new(std::slice::from_ref(source.info()), false);
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PATIENCE);
     let mut publisher = Publisher::new(board);
@@ -39,7 +44,7 @@ pub fn agents(
     limits: Limits,
     duration: Option<Duration>,
     stop: &Stop,
-    board: &Board,
+    board: &LatestSnapshot,
     serves: &dyn Fn() -> bool,
 ) -> Result<()> {
     let mut sensor = Sensor::new(followed.infos(), true);
@@ -48,11 +53,11 @@ pub fn agents(
     let until = Until::new(duration, stop);
     loop {
         let progress = follower.step(&mut |came| match came {
-            Came::Host(info) => {
+            Received::Host(info) => {
                 output::note(&format!("{} is here", info.host));
                 sensor.join(info);
             }
-            Came::Piece(piece) => sensor.add(&piece),
+            Received::Piece(piece) => sensor.add(&piece),
         });
         if progress.map_err(anyhow::Error::from_boxed)? == Progress::End {
             break;

@@ -3,8 +3,8 @@
 //! time.
 
 use super::answering::Answering;
-use super::board::Board;
 use super::host::AllowedHosts;
+use super::latest::LatestSnapshot;
 use crate::output;
 use anyhow::Result;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ struct Answers(Mutex<[Option<Written>; Format::ALL.len()]>);
 type Written = (Arc<Sensed>, Bytes);
 
 impl Answers {
-    fn of(&self, board: &Board, format: Format) -> Bytes {
+    fn of(&self, board: &LatestSnapshot, format: Format) -> Bytes {
         let newest = board.newest();
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let [open, text, messages] = &mut *answers;
@@ -63,14 +63,18 @@ impl Answers {
 }
 
 /// Starts to answer. Called after privileges are dropped.
-pub fn answer_http(listener: TcpListener, board: Arc<Board>, hosts: AllowedHosts) -> Result<Answering> {
+pub fn answer_http(
+    listener: TcpListener,
+    board: Arc<LatestSnapshot>,
+    hosts: AllowedHosts,
+) -> Result<Answering> {
     output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
     Answering::start(listener, |listener, ended| serve(listener, board, hosts, ended))
 }
 
 async fn serve(
     listener: tokio::net::TcpListener,
-    board: Arc<Board>,
+    board: Arc<LatestSnapshot>,
     hosts: AllowedHosts,
     mut ended: oneshot::Receiver<()>,
 ) {
@@ -105,7 +109,7 @@ async fn serve(
 
 fn answer(
     request: &Request<Incoming>,
-    board: &Board,
+    board: &LatestSnapshot,
     answers: &Answers,
     hosts: &AllowedHosts,
     local: SocketAddr,

@@ -32,7 +32,7 @@ pub fn answer_lines(listener: TcpListener, nodes: Nodes) -> Result<Answering> {
 
 async fn serve(listener: tokio::net::TcpListener, nodes: Arc<Nodes>, mut ended: oneshot::Receiver<()>) {
     let limiter = ConnectionLimiter::default();
-    nodes.clone().stand();
+    nodes.clone().keep_connected();
     loop {
         let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
         let Ok((stream, from)) = accepted else {

@@ -1,6 +1,6 @@
 //! Nodes of a mon or a supermon: its own host, or queried ones.
 
-use super::board::Board;
+use super::latest::LatestSnapshot;
 use super::proc::Proc;
 use super::upstream::Upstream;
 use futures::future::join_all;
@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Source of nodes.
 pub enum Nodes {
     /// This host, from `/proc` and, with a capture, from its snapshots.
-    Own(Own),
+    Own(LocalHost),
     /// Other hosts, queried on demand.
     Others(Vec<Upstream>),
 }
 
 /// This host.
-pub struct Own {
+pub struct LocalHost {
     name: String,
     files: Mutex<Proc>,
-    board: Option<Arc<Board>>,
+    board: Option<Arc<LatestSnapshot>>,
 }
 
-impl Own {
+impl LocalHost {
     /// A host with this name, and a capture's board if present. Call in the intended network namespace.
-    pub fn new(name: String, board: Option<Arc<Board>>) -> Self {
-        Own { name, files: Mutex::new(Proc::open()), board }
+    pub fn new(name: String, board: Option<Arc<LatestSnapshot>>) -> Self {
+        LocalHost { name, files: Mutex::new(Proc::open()), board }
     }
 
     fn read(&self, mask: &Mask) -> Node {
@@ -44,7 +44,7 @@ impl Own {
 
 impl Nodes {
     /// Starts to maintain connections, if any. Call within a runtime.
-    pub fn stand(self: Arc<Self>) {
+    pub fn keep_connected(self: Arc<Self>) {
         let Self::Others(others) = &*self else { return };
         for at in 0..others.len() {
             let all = self.clone();
@@ -52,7 +52,7 @@ impl Nodes {
                 if let Self::Others(others) = &*all
                     && let Some(upstream) = others.get(at)
                 {
-                    upstream.stand().await;
+                    upstream.keep_connected().await;
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Pushes the newest snapshot to an OpenTelemetry collector periodically, in a separate thread. Sums are
 //! cumulative, so a failed push loses no data.
 
-use super::board::Board;
+use super::latest::LatestSnapshot;
 use crate::failure::Usage;
 use crate::output;
 use anyhow::{Context, Result};
@@ -55,7 +55,7 @@ pub struct Pushing {
 
 impl Pushing {
     /// Starts to push. Called after privileges are dropped.
-    pub fn start(to: &Collector, every: Duration, board: Arc<Board>) -> Result<Self> {
+    pub fn start(to: &Collector, every: Duration, board: Arc<LatestSnapshot>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -82,7 +82,7 @@ impl Drop for Pushing {
 
 struct Pusher {
     to: String,
-    board: Arc<Board>,
+    board: Arc<LatestSnapshot>,
     /// The last reported problem.
     trouble: Option<String>,
 }
@@ -96,7 +96,7 @@ impl Pusher {
         loop {
             let is_over = tokio::select! { _ = ticks.tick() => false, _ = &mut ended => true };
             let pushed = self.push(&mut client).await;
-            self.tell(pushed.err());
+            self.log_status(pushed.err());
             if is_over {
                 return;
             }
@@ -122,7 +122,7 @@ impl Pusher {
     }
 
     /// Reports a problem and its end, once each.
-    fn tell(&mut self, trouble: Option<String>) {
+    fn log_status(&mut self, trouble: Option<String>) {
         let trouble =
             trouble.map(|text| text.chars().filter(|c| !c.is_control()).take(200).collect::<String>());
         if trouble == self.trouble {

@@ -48,7 +48,7 @@ impl Upstream {
     }
 
     /// Reconnects whenever the connection is lost.
-    pub async fn stand(&self) {
+    pub async fn keep_connected(&self) {
         loop {
             if self.line.lock().await.link.is_none() {
                 // Without the lock: concurrent requests see the node as down and do not wait.

@@ -1,9 +1,9 @@
 //! The trigger outside of the screen: its options, pre-trigger memory, and sources without a screen.
 
 mod args;
-mod keeper;
+mod recorder;
 mod watched;
 
 pub use args::TriggerArgs;
-pub use keeper::Keeper;
+pub use recorder::TriggerRecorder;
 pub use watched::Watch;

@@ -1,6 +1,6 @@
 //! A source with a trigger and without a screen.
 
-use super::{Keeper, TriggerArgs};
+use super::{TriggerArgs, TriggerRecorder};
 use crate::output;
 use crate::recording::Directory;
 use anyhow::{Result, anyhow};
@@ -12,7 +12,7 @@ use magscope_scope::{Options, Scope};
 use std::time::Duration;
 
 /// Applies the trigger to batches, if set.
-pub struct Watch(Option<(Box<Scope>, Keeper)>);
+pub struct Watch(Option<(Box<Scope>, TriggerRecorder)>);
 
 /// Applies the trigger to each batch in passing and saves the windows.
 pub struct Watched<S> {
@@ -30,7 +30,7 @@ impl Watch {
         let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
         scope.set_trigger(|settings| args.set(settings));
         scope.can_trigger().map_err(|words| anyhow!("--trigger: {words}"))?;
-        let keeper = Keeper::new(made, info, args.trigger_memory);
+        let keeper = TriggerRecorder::new(made, info, args.trigger_memory);
         Ok(Watch(Some((scope, keeper))))
     }
 

@@ -38,7 +38,7 @@ impl Health {
     }
 
     /// Prints the line.
-    pub fn tell(&mut self, tally: &Tally, shipping: Option<&Status>) {
+    pub fn report(&mut self, tally: &Tally, shipping: Option<&Status>) {
         let beat = self.pulse.beat(tally.records);
         let trouble = shipping.and_then(|status| status.trouble.as_ref());
         let trouble = trouble.map_or_else(String::new, |trouble| format!("; shipping waits: {trouble}"));

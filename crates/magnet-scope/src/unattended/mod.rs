@@ -6,7 +6,7 @@ mod retention;
 mod series;
 mod stream;
 
-pub use series::{Ground, Series};
+pub use series::{OutputDirectory, Series};
 
 use crate::failure::Usage;
 use anyhow::Result;

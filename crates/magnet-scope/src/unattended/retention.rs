@@ -58,7 +58,7 @@ impl Retention {
         let deleted = Arc::new(Deleted::default());
         let running = Arc::new(Mutex::new(vec![first.to_path_buf()]));
         let is_disk_full = Arc::new(AtomicBool::new(false));
-        let mut keeper = Keeper {
+        let mut keeper = Pruner {
             limits,
             deleted: Arc::clone(&deleted),
             running: Arc::clone(&running),
@@ -115,7 +115,7 @@ struct Ended {
     at: SystemTime,
 }
 
-struct Keeper {
+struct Pruner {
     limits: Limits,
     deleted: Arc<Deleted>,
     running: Arc<Mutex<Vec<PathBuf>>>,
@@ -126,7 +126,7 @@ struct Keeper {
     said: Option<String>,
 }
 
-impl Keeper {
+impl Pruner {
     fn look(&mut self) {
         let said = match self.tidy() {
             Ok(()) => None,

@@ -35,18 +35,18 @@ const PAUSE: Duration = Duration::from_mins(1);
 const FINISH: Duration = Duration::from_mins(1);
 
 /// Target directory: prepared with all privileges, used without.
-pub struct Ground {
+pub struct OutputDirectory {
     directory: Directory,
     /// Canonical path, so that the uploader finds the same names.
     dir: PathBuf,
 }
 
-impl Ground {
+impl OutputDirectory {
     /// Makes the directory if it is not there.
     pub fn prepare(path: &Path) -> Result<Self> {
         let directory = Directory::prepare(path)?;
         let dir = fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()))?;
-        Ok(Ground { directory, dir })
+        Ok(OutputDirectory { directory, dir })
     }
 }
 
@@ -86,7 +86,7 @@ impl Links {
 /// A source whose batches are recorded in passing.
 pub struct Series<S> {
     inner: S,
-    ground: Ground,
+    ground: OutputDirectory,
     options: RecordOptions,
     rotate: Option<Duration>,
     next_at: Option<Instant>,
@@ -107,7 +107,12 @@ pub struct Series<S> {
 
 impl<S: Source> Series<S> {
     /// Starts the first recording. Called after privileges are dropped.
-    pub fn begin(inner: S, ground: Ground, mut options: RecordOptions, args: &UnattendedArgs) -> Result<Self> {
+    pub fn begin(
+        inner: S,
+        ground: OutputDirectory,
+        mut options: RecordOptions,
+        args: &UnattendedArgs,
+    ) -> Result<Self> {
         ground.directory.check()?;
         options.on_full_disk = OnFullDisk::Wait;
         let rotates = args.rotate.is_some();
@@ -194,7 +199,7 @@ impl<S: Source> Series<S> {
         match opened {
             Ok(fresh) => {
                 if let Some(old) = self.current.replace(fresh) {
-                    self.close_beside(old);
+                    self.close_in_background(old);
                 }
             }
             // Told with the disk. The recording before goes on until there is room.
@@ -208,7 +213,7 @@ impl<S: Source> Series<S> {
         }
     }
 
-    fn close_beside(&mut self, Current { recorder, dir, .. }: Current) {
+    fn close_in_background(&mut self, Current { recorder, dir, .. }: Current) {
         let (links, watch, name) = (self.links(), recorder.watch(), dir.display().to_string());
         let close = move || {
             let result = recorder.finish_with_room();
@@ -235,7 +240,7 @@ impl<S: Source> Series<S> {
     fn ended(&mut self, name: &str, result: Result<Summary, SessionError>, status: RecorderStatus) {
         add(&mut self.tally, status);
         match result {
-            Ok(summary) => Self::say_closed(name, &summary),
+            Ok(summary) => Self::log_closed(name, &summary),
             Err(error) => {
                 let what = format!("{name} could not be closed, {} records LOST", status.lost);
                 self.fail(anyhow::Error::from(error).context(what));
@@ -248,7 +253,7 @@ impl<S: Source> Series<S> {
         self.failed.get_or_insert(error);
     }
 
-    fn say_closed(name: &str, summary: &Summary) {
+    fn log_closed(name: &str, summary: &Summary) {
         let lost = match summary.losses.total() {
             0 => "nothing lost".to_owned(),
             lost => format!("{lost} LOST (`magnet-scope info` says where)"),
@@ -308,7 +313,7 @@ impl<S: Source> Series<S> {
         self.look_at_disk(is_full);
         if self.health.as_ref().is_some_and(Health::is_due) {
             let (tally, shipping) = (self.tally(), self.shipper.as_ref().map(|shipper| shipper.status()));
-            self.health.iter_mut().for_each(|health| health.tell(&tally, shipping.as_ref()));
+            self.health.iter_mut().for_each(|health| health.report(&tally, shipping.as_ref()));
         }
         Ok(())
     }

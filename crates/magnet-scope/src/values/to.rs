@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 /// One value of `--to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To<F> {
+pub enum FormatOrTime<F> {
     /// The format.
     Format(F),
     /// The end time.
@@ -22,7 +22,7 @@ pub enum To<F> {
 pub struct ToArgs<F: ValueEnum + Send + Sync + 'static> {
     /// Which format; and, given once more with a time, where to end: `--to csv --from 1s --to 2s`
     #[arg(long = "to", value_name = "FORMAT|T", value_parser = Parser::<F>(PhantomData))]
-    to: Vec<To<F>>,
+    to: Vec<FormatOrTime<F>>,
     /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
     #[arg(long, value_name = "T")]
     from: Option<Instant>,
@@ -43,8 +43,8 @@ impl<F: ValueEnum + Send + Sync + 'static> ToArgs<F> {
         let (mut format, mut part) = (None, PartArgs { from: self.from, to: self.until });
         for to in &self.to {
             let twice = match to {
-                To::Format(named) => format.replace(named.clone()).is_some(),
-                To::End(end) => part.to.replace(*end).is_some(),
+                FormatOrTime::Format(named) => format.replace(named.clone()).is_some(),
+                FormatOrTime::End(end) => part.to.replace(*end).is_some(),
             };
             if twice {
                 return Err(Usage("--to was given one format or one time too many".to_owned()));
@@ -63,20 +63,20 @@ impl<F> Clone for Parser<F> {
 }
 
 impl<F: ValueEnum + Send + Sync + 'static> TypedValueParser for Parser<F> {
-    type Value = To<F>;
+    type Value = FormatOrTime<F>;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
-    ) -> Result<To<F>, clap::Error> {
+    ) -> Result<FormatOrTime<F>, clap::Error> {
         let instant = value.to_str().and_then(|text| text.parse().ok());
         match instant {
-            Some(instant) => Ok(To::End(instant)),
-            None => {
-                clap::builder::EnumValueParser::<F>::new().parse_ref(command, argument, value).map(To::Format)
-            }
+            Some(instant) => Ok(FormatOrTime::End(instant)),
+            None => clap::builder::EnumValueParser::<F>::new()
+                .parse_ref(command, argument, value)
+                .map(FormatOrTime::Format),
         }
     }
 

@@ -3,9 +3,9 @@
 use super::trouble;
 use crate::growing::Growing;
 use crate::recordings::Recordings;
-use crate::screen::{self, Feeder, Followed, Hold, Player};
+use crate::screen::{self, Feeder, Followed, Player, ScopeAccess};
 use crate::signals::Stop;
-use crate::trigger::Keeper;
+use crate::trigger::TriggerRecorder;
 use anyhow::Error;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, SourceError};
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The window's scope, locked briefly.
 struct Moments<'s>(&'s Shared);
 
-impl Hold for Moments<'_> {
+impl ScopeAccess for Moments<'_> {
     fn hold(&mut self, with: &mut dyn FnMut(&mut Scope)) {
         self.0.hold(with);
     }
@@ -43,7 +43,7 @@ pub struct ReplayFeed {
 
 impl Feed for ReplayFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
-        let mut player = Player::new(&self.recordings, self.limits).beside();
+        let mut player = Player::new(&self.recordings, self.limits).in_background();
         while !scope.is_ended() {
             player.set_idle(scope.is_idle());
             let busy = player.turn(&mut Moments(scope), SLICE).map_err(failed)?;
@@ -57,7 +57,11 @@ impl Feed for ReplayFeed {
 }
 
 /// Feeds a capture until the window closes or the capture ends. `keeper` saves trigger windows.
-pub fn feed_live(live: &mut impl screen::Feed, keeper: Option<Keeper>, scope: &Shared) -> Result<(), Trouble> {
+pub fn feed_live(
+    live: &mut impl screen::Feed,
+    keeper: Option<TriggerRecorder>,
+    scope: &Shared,
+) -> Result<(), Trouble> {
     let mut feeder = Feeder::new(live, keeper);
     let ended = run(&mut feeder, scope);
     scope.hold(|scope| feeder.end(scope));

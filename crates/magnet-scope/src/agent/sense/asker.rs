@@ -1,9 +1,9 @@
 //! One client of the socket for programs: its requests, watches and notifications.
 
+use super::average_store::AverageStore;
 use super::caller::{Caller, cgroup, refused};
-use super::desk::Desk;
-use super::lines::{Came, Lines, say};
-use super::seats::Seat;
+use super::client_slots::ClientSlot;
+use super::lines::{LineRead, Lines, write_reply};
 use magscope_client::wire::{
     Averages, Begun, Figure, LEAST_PAUSE_S, LONGEST_LINE, LONGEST_WINDOW_S, MOST_RECEIVES, Push, Refusal,
     Reply, Request, Transport, Watching, What, Window,
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE_S: f64 = 86_400.0;
 
 /// A watch of this client.
-struct Own {
+struct ClientWatch {
     /// Its id in the shared state.
     id: u64,
     places: usize,
@@ -43,28 +43,28 @@ struct Own {
 /// A notification of a watch.
 struct Pushed {
     push: Push,
-    told: Option<f64>,
+    reported: Option<f64>,
     due: Instant,
 }
 
 /// A client.
 struct Asker<'a> {
-    desk: &'a Desk,
-    seat: Seat,
-    watches: BTreeMap<u32, Own>,
+    averages: &'a AverageStore,
+    slot: ClientSlot,
+    watches: BTreeMap<u32, ClientWatch>,
     last: u32,
 }
 
 /// Serves a client until its end.
-pub fn serve(stream: &UnixStream, seat: Seat, desk: &Desk) {
-    let mut asker = Asker { desk, seat, watches: BTreeMap::new(), last: 0 };
+pub fn serve(stream: &UnixStream, seat: ClientSlot, desk: &AverageStore) {
+    let mut asker = Asker { averages: desk, slot: seat, watches: BTreeMap::new(), last: 0 };
     // A connection error concerns only its peer.
     let _ = asker.serve(stream);
 }
 
 impl Drop for Asker<'_> {
     fn drop(&mut self) {
-        self.watches.values().for_each(|own| self.desk.end(own.id));
+        self.watches.values().for_each(|own| self.averages.end(own.id));
     }
 }
 
@@ -79,15 +79,15 @@ impl Asker<'_> {
             let silence = if self.watches.is_empty() { BEGIN } else { SILENCE };
             let until = due.unwrap_or(heard + silence).saturating_duration_since(Instant::now());
             match lines.next(until)? {
-                Came::End => return Ok(()),
-                Came::Nothing if due.is_none() => return Ok(()),
-                Came::Nothing => {}
-                Came::Line(line) => {
+                LineRead::End => return Ok(()),
+                LineRead::Nothing if due.is_none() => return Ok(()),
+                LineRead::Nothing => {}
+                LineRead::Line(line) => {
                     heard = Instant::now();
                     let early = answered.map(|answered| PAUSE.saturating_sub(answered.elapsed()));
                     std::thread::sleep(early.unwrap_or_default());
                     let reply = self.answer(&line, &mut lines).unwrap_or_else(Reply::Error);
-                    say(stream, &reply)?;
+                    write_reply(stream, &reply)?;
                     answered = Some(Instant::now());
                 }
             }
@@ -112,8 +112,8 @@ impl Asker<'_> {
             Request::Ask(id) => self.ask(id).map(|averages| Reply::Averages(Box::new(averages))),
             Request::End(id) => {
                 let own = self.watches.remove(&id).ok_or_else(|| no_watch(id))?;
-                self.desk.end(own.id);
-                self.seat.give_back(own.places);
+                self.averages.end(own.id);
+                self.slot.give_back(own.places);
                 Ok(Reply::Ended(id))
             }
         }
@@ -121,7 +121,7 @@ impl Asker<'_> {
 
     fn watch(&mut self, watching: &Watching, lines: &mut Lines<'_>) -> Result<Begun, Refusal> {
         check(watching)?;
-        let subject = subject(&self.seat.caller, &watching.of, lines)?;
+        let subject = subject(&self.slot.caller, &watching.of, lines)?;
         let too_many = |likely: &str| {
             refused(
                 "nothing more can be watched",
@@ -133,27 +133,27 @@ impl Asker<'_> {
             return Err(too_many("this connection has as many watches as one may have"));
         }
         let places = averages::Averages::places_of(watching.window);
-        if !self.seat.places(places) {
+        if !self.slot.places(places) {
             return Err(too_many("the windows of this user's watches are as long, together, as they may be"));
         }
-        let begun = self.desk.watch(subject, watching.window);
+        let begun = self.averages.watch(subject, watching.window);
         let (id, since_ns) = begun.map_err(|error| {
-            self.seat.give_back(places);
+            self.slot.give_back(places);
             too_many(&error.to_string())
         })?;
         self.last += 1;
-        let due = |push| Pushed { push, told: None, due: Instant::now() };
+        let due = |push| Pushed { push, reported: None, due: Instant::now() };
         let itself = watching.of == What::Process;
-        self.watches.insert(self.last, Own { id, places, itself, push: watching.push.map(due) });
+        self.watches.insert(self.last, ClientWatch { id, places, itself, push: watching.push.map(due) });
         Ok(Begun { id: self.last, since_ns })
     }
 
     fn ask(&self, id: u32) -> Result<Averages, Refusal> {
         let own = self.watches.get(&id).ok_or_else(|| no_watch(id))?;
         if own.itself {
-            self.seat.caller.itself()?;
+            self.slot.caller.itself()?;
         }
-        self.desk.of(own.id, id).ok_or_else(|| no_watch(id))
+        self.averages.of(own.id, id).ok_or_else(|| no_watch(id))
     }
 
     /// Sends notifications for changes above the threshold whose interval has passed.
@@ -172,21 +172,21 @@ impl Asker<'_> {
             let Some(pushed) = &mut own.push else { continue };
             match asked {
                 // The reason for the end is sent once.
-                Err(refusal) => say(stream, &Reply::Error(refusal))?,
+                Err(refusal) => write_reply(stream, &Reply::Error(refusal))?,
                 Ok(averages) => {
                     let figure = figure(&averages, pushed.push.of);
-                    if has_changed(pushed.told, figure, pushed.push.change) {
-                        pushed.told = figure;
+                    if has_changed(pushed.reported, figure, pushed.push.change) {
+                        pushed.reported = figure;
                         pushed.due = now + Duration::from_secs_f64(pushed.push.pause_s);
-                        say(stream, &Reply::Changed(Box::new(averages)))?;
+                        write_reply(stream, &Reply::Changed(Box::new(averages)))?;
                     } else {
                         pushed.due = now + Duration::from_secs_f64(LEAST_PAUSE_S);
                     }
                 }
             }
             if refused && let Some(own) = self.watches.remove(&id) {
-                self.desk.end(own.id);
-                self.seat.give_back(own.places);
+                self.averages.end(own.id);
+                self.slot.give_back(own.places);
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ pub struct Lines<'a> {
 }
 
 /// Result of a read.
-pub enum Came {
+pub enum LineRead {
     /// A line without its end.
     Line(Vec<u8>),
     /// Timeout.
@@ -35,25 +35,25 @@ impl<'a> Lines<'a> {
     }
 
     /// The next line, or a timeout.
-    pub fn next(&mut self, within: Duration) -> io::Result<Came> {
+    pub fn next(&mut self, within: Duration) -> io::Result<LineRead> {
         let end = Instant::now() + within;
         loop {
             if let Some(at) = self.beyond.iter().position(|byte| *byte == b'\n') {
                 let rest = self.beyond.split_off(at + 1);
                 let mut line = std::mem::replace(&mut self.beyond, rest);
                 line.truncate(at);
-                return Ok(Came::Line(line));
+                return Ok(LineRead::Line(line));
             }
             if self.beyond.len() >= LONGEST_LINE {
-                return Ok(Came::End);
+                return Ok(LineRead::End);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Came::Nothing);
+                return Ok(LineRead::Nothing);
             }
             self.stream.set_read_timeout(Some(left))?;
             match self.read() {
-                Ok(0) => return Ok(Came::End),
+                Ok(0) => return Ok(LineRead::End),
                 Ok(_) => {}
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
@@ -61,7 +61,7 @@ impl<'a> Lines<'a> {
                 },
             }
             if self.fds.len() > MOST_FDS {
-                return Ok(Came::End);
+                return Ok(LineRead::End);
             }
         }
     }
@@ -93,7 +93,7 @@ impl<'a> Lines<'a> {
 }
 
 /// Sends a reply as a line.
-pub fn say(mut stream: &UnixStream, reply: &Reply) -> io::Result<()> {
+pub fn write_reply(mut stream: &UnixStream, reply: &Reply) -> io::Result<()> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
     stream.write_all(&line)

@@ -5,17 +5,18 @@
 //! client's file system. Clients therefore do not delay each other.
 
 mod asker;
+mod average_store;
 mod caller;
-mod desk;
+mod client_slots;
 mod lines;
-mod seats;
 mod tap;
 
 use super::Socket;
 use crate::output;
 use anyhow::{Context, Result};
+use average_store::AverageStore;
 use clap::Args;
-use desk::Desk;
+use client_slots::ClientSlots;
 use magscope_client::SOCKET;
 use magscope_core::Batch;
 use magscope_core::join::OneClock;
@@ -23,7 +24,6 @@ use magscope_core::journey::Limits;
 use magscope_core::merged_reader::Walker;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::Progress;
-use seats::Seats;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -64,15 +64,15 @@ impl SenseArgs {
             Some(off) if off == Path::new("off") => Ok(None),
             Some(path) => everybodys(path.clone()).map(Some),
             // Without explicit configuration a failure is only reported.
-            None => {
-                Ok(usual().map_err(|error| output::note(&format!("programs are not served: {error}"))).ok())
-            }
+            None => Ok(default_place()
+                .map_err(|error| output::note(&format!("programs are not served: {error}")))
+                .ok()),
         }
     }
 }
 
 /// The default path, in a separate folder, because the other sockets' folder is private to their owner.
-fn usual() -> Result<Place> {
+fn default_place() -> Result<Place> {
     let path = PathBuf::from(SOCKET);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -89,7 +89,7 @@ fn everybodys(path: PathBuf) -> Result<Place> {
 impl Place {
     /// Starts to serve in separate threads. Called after privileges are dropped.
     pub fn serve(self, info: &NodeInfo) -> Result<Sense> {
-        let desk = Arc::new(Desk::new(info));
+        let desk = Arc::new(AverageStore::new(info));
         let (tap, source) = tap(info.clone(), desk.watched().clone());
         let adds = desk.clone();
         let thread = std::thread::Builder::new().name("magnet-sense".to_owned()).spawn(move || {
@@ -110,8 +110,8 @@ impl Place {
 }
 
 /// Accepts clients, with a thread each, until the process ends.
-fn let_in(listener: &UnixListener, desk: &Arc<Desk>) {
-    let seats = Seats::default();
+fn let_in(listener: &UnixListener, desk: &Arc<AverageStore>) {
+    let seats = ClientSlots::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
             // Out of file descriptors, or the client has disconnected: try again later.

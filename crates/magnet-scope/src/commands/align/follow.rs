@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
         let progress = walker.step(&mut |_| {}).map_err(anyhow::Error::from_boxed)?;
         if progress == Progress::End || told.elapsed() >= every {
             told = Instant::now();
-            tell(&online, &infos, args.json)?;
+            print(&online, &infos, args.json)?;
         }
         if progress == Progress::End {
             return Ok(());
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
     }
 }
 
-fn tell(online: &Online, infos: &[NodeInfo], json: bool) -> Result<()> {
+fn print(online: &Online, infos: &[NodeInfo], json: bool) -> Result<()> {
     let utc = Timestamp::now();
     let rows =
         online.look(|all| all.couples().map(|pair| Now::of(online, all, infos, pair, utc)).collect::<Vec<_>>());

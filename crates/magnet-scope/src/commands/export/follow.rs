@@ -1,7 +1,7 @@
 //! `--follow`: exports a running recording continuously.
 
 use super::format::Format;
-use super::{Args, Fed, say, target};
+use super::{Args, ExportFeed, print_written, target};
 use crate::growing::Growing;
 use crate::reporting;
 use crate::signals::Stop;
@@ -19,7 +19,7 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     let line = TimeLine { to_utc_ns: source.to_utc_ns()? };
     let infos = [source.info().clone()];
     let writer = format.writer(&target, &infos, line, chosen, &[], args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?, format);
+    let mut fed = ExportFeed::new(writer.with_context(|| target::cannot(&args.output))?, format);
     let given_up = source.given_up();
     let walked = reporting::walk(&mut source, args.limits.limits(), |piece| {
         fed.piece(&piece);
@@ -33,6 +33,6 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     reporting::note_evicted(&walked);
     let written = fed.finish().with_context(|| target::cannot(&args.output))?;
     let size = target.commit()?;
-    say(&args.output, &written, size, began);
+    print_written(&args.output, &written, size, began);
     Ok(())
 }

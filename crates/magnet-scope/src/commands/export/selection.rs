@@ -1,7 +1,7 @@
 //! Export of a part of recordings selected in the window.
 
 use super::format::Format;
-use super::{Args, Fed, target};
+use super::{Args, ExportFeed, target};
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::failure::Cancelled;
 use crate::recordings::Recordings;
@@ -46,7 +46,7 @@ pub fn write(
     let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
     let (about, line) = (recordings.about(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
     let writer = format.writer(&target, recordings.infos(), line, args.chosen(), &about, &args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(output))?, format);
+    let mut fed = ExportFeed::new(writer.with_context(|| target::cannot(output))?, format);
     let (all, read) = (recordings.events_shown().max(1.0), RefCell::new(0.0));
     let failed = RefCell::new(&mut fed);
     let wanted = RefCell::new(true);

@@ -27,7 +27,7 @@ pub struct Row {
     rx_flow: FlowId,
     /// Both ends.
     #[serde(flatten)]
-    pub way: Way,
+    pub route: Route,
     /// Byte range.
     pub range: Range,
     /// Number of bytes.
@@ -95,7 +95,7 @@ pub struct Passed {
     values: Vec<(String, Option<i64>)>,
     /// The same as text.
     #[serde(skip)]
-    pub told: String,
+    pub text: String,
 }
 
 /// The payload head of a packet.
@@ -118,7 +118,7 @@ pub struct Head {
 
 /// Both ends; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct Route {
     /// Sender's address and port.
     pub from: String,
     /// Receiver's address and port.
@@ -162,7 +162,7 @@ pub struct Passage {
     pub number: u32,
     /// Cause of the transmission, from the kernel.
     pub kind: Resend,
-    told_ns: Option<u64>,
+    retransmit_ns: Option<u64>,
     /// True if the receiver's hops may belong to another copy.
     ambiguous: bool,
     /// True if the hops of the receiver's socket belong to this copy.
@@ -220,7 +220,7 @@ impl Row {
             proto: journey.proto,
             tx_flow: journey.tx_flow,
             rx_flow: journey.rx_flow,
-            way: Way::of(journey, known),
+            route: Route::of(journey, known),
             range: Range { start: journey.range.start, end: journey.range.end },
             bytes: journey.bytes(),
             start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
@@ -270,7 +270,7 @@ impl Passed {
                 time_ns: hit.time_ns,
                 cpu: hit.cpu,
                 values: probe.values.iter().enumerate().map(value).collect(),
-                told: probe.text(&hit),
+                text: probe.text(&hit),
             })
         };
         beside.hits_of(journey).into_iter().filter_map(named).take(MOST_BESIDE).collect()
@@ -303,7 +303,7 @@ impl Passage {
         Passage {
             number: copy.number,
             kind: copy.kind,
-            told_ns: copy.retransmit_ns,
+            retransmit_ns: copy.retransmit_ns,
             ambiguous: copy.ambiguous,
             ended,
             dropped_ns: copy.dropped.map(|drop| drop.time_ns),
@@ -315,7 +315,7 @@ impl Passage {
     }
 }
 
-impl Way {
+impl Route {
     /// Resolves both ends.
     pub fn of(journey: &Journey, known: &dyn Context) -> Self {
         let (tx, rx) = (known.tx_flow(journey), known.rx_flow(journey));
@@ -327,7 +327,7 @@ impl Way {
         let place =
             |node: u16, flow: Option<&Flow>| flow.map(|f| known.place(node, f.netns)).unwrap_or_default();
         let name = |task: Option<&Task>| task.map(|task| task.comm.clone()).unwrap_or_default();
-        Way {
+        Route {
             from,
             to,
             from_node: place(journey.tx_node, tx),

@@ -39,7 +39,7 @@ impl Ord for Entry {
 pub struct Slowest {
     most: usize,
     /// Heap with the fastest on top, which is evicted next.
-    kept: BinaryHeap<Reverse<Entry>>,
+    entries: BinaryHeap<Reverse<Entry>>,
 }
 
 fn key(journey: &Journey) -> Key {
@@ -49,25 +49,25 @@ fn key(journey: &Journey) -> Key {
 impl Slowest {
     /// Stores at most `most` journeys.
     pub fn new(most: usize) -> Self {
-        Slowest { most, kept: BinaryHeap::new() }
+        Slowest { most, entries: BinaryHeap::new() }
     }
 
     /// True if the journey would be stored; avoids unnecessary look-ups.
     pub fn wants(&self, journey: &Journey) -> bool {
-        self.kept.len() < self.most
-            || self.kept.peek().is_some_and(|Reverse(fastest)| key(journey) > fastest.key)
+        self.entries.len() < self.most
+            || self.entries.peek().is_some_and(|Reverse(fastest)| key(journey) > fastest.key)
     }
 
     /// Stores the journey and evicts the fastest above the limit.
     pub fn push(&mut self, journey: &Journey, row: Row) {
-        self.kept.push(Reverse(Entry { key: key(journey), row }));
-        if self.kept.len() > self.most {
-            self.kept.pop();
+        self.entries.push(Reverse(Entry { key: key(journey), row }));
+        if self.entries.len() > self.most {
+            self.entries.pop();
         }
     }
 
     /// The slowest first.
     pub fn into_rows(self) -> Vec<Row> {
-        self.kept.into_sorted_vec().into_iter().map(|Reverse(entry)| entry.row).collect()
+        self.entries.into_sorted_vec().into_iter().map(|Reverse(entry)| entry.row).collect()
     }
 }

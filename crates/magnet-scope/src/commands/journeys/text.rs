@@ -70,7 +70,7 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     );
     // Writing into a String cannot fail.
     let _ = writeln!(text, "{id:>8}  {:<15}  {total:>7}  {largest}", time.trim_end_matches('Z'));
-    let mut parts = vec![row.way.flow(row.proto), row.way.processes(), size(row), row.verdict_text.clone()];
+    let mut parts = vec![row.route.flow(row.proto), row.route.processes(), size(row), row.verdict_text.clone()];
     if row.retransmits > 0 {
         parts.push(format!("sent again {}×{}", row.retransmits, reasons(row)));
     }
@@ -97,7 +97,7 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     };
     for passed in row.probes.iter().take(MOST_BESIDE) {
         let place = passed.after.map_or_else(String::new, |hop| format!(" after {hop}"));
-        let said = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.told);
+        let said = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.text);
         pack(text, &[said.trim_end().to_owned()], width);
     }
     for head in row.heads.iter().take(MOST_BESIDE) {

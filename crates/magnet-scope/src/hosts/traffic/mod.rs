@@ -34,7 +34,7 @@ pub fn run(role: Role, parent: u32) -> Result<()> {
         Role::Client => c"demo-client",
         Role::Server => c"demo-server",
     })?;
-    say("ready")?;
+    write_word("ready")?;
     let mut parent = io::stdin().lock().lines();
     if parent.next().transpose()?.is_none() {
         return Ok(()); // the parent cancelled
@@ -42,7 +42,7 @@ pub fn run(role: Role, parent: u32) -> Result<()> {
     match role {
         Role::Server => {
             server::start()?;
-            say("listening")?;
+            write_word("listening")?;
         }
         Role::Client => client::start()?,
     }
@@ -60,7 +60,7 @@ fn die_with(parent: u32) -> Result<()> {
     }
 }
 
-fn say(word: &str) -> Result<()> {
+fn write_word(word: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{word}")?;
     Ok(stdout.flush()?)

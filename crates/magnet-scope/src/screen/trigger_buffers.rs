@@ -2,7 +2,7 @@
 
 use super::Triggered;
 use crate::recording::Directory;
-use crate::trigger::Keeper;
+use crate::trigger::TriggerRecorder;
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::align::Online;
@@ -17,32 +17,32 @@ use std::time::Duration;
 
 /// One trigger buffer per host; none without a target.
 #[derive(Default)]
-pub struct Keepers {
-    all: Vec<Rc<RefCell<Keeper>>>,
-    into: Option<Into>,
+pub struct TriggerBuffers {
+    all: Vec<Rc<RefCell<TriggerRecorder>>>,
+    into: Option<SaveTarget>,
 }
 
 /// Target directory, removed if nothing was saved; and the total memory, bytes.
-struct Into {
+struct SaveTarget {
     made: Directory,
     memory: u64,
 }
 
 /// A host whose batches are buffered on its own clock.
-struct Kept {
+struct HostBuffer {
     inner: Box<dyn Source>,
-    keeper: Rc<RefCell<Keeper>>,
+    recorder: Rc<RefCell<TriggerRecorder>>,
 }
 
-impl Keepers {
+impl TriggerBuffers {
     /// Buffers for these sources; none without a target directory.
     pub fn of(
         triggered: Triggered<'_>,
         infos: &[NodeInfo],
         sources: &mut Vec<Box<dyn Source>>,
     ) -> Result<Self> {
-        let into = triggered.directory().map(|(made, memory)| Into { made, memory });
-        let mut keepers = Keepers { all: Vec::new(), into };
+        let into = triggered.directory().map(|(made, memory)| SaveTarget { made, memory });
+        let mut keepers = TriggerBuffers { all: Vec::new(), into };
         for (info, inner) in infos.iter().zip(std::mem::take(sources)) {
             sources.push(keepers.hold(info, inner)?);
         }
@@ -51,13 +51,13 @@ impl Keepers {
 
     /// Adds a buffer for another host with a unique name.
     pub fn hold(&mut self, info: &NodeInfo, inner: Box<dyn Source>) -> Result<Box<dyn Source>> {
-        let Some(Into { made, memory }) = &self.into else { return Ok(inner) };
+        let Some(SaveTarget { made, memory }) = &self.into else { return Ok(inner) };
         let own = Directory::prepare(&below(made.path(), &info.host))?;
         let each = memory / (self.all.len() as u64 + 1);
         self.all.iter().for_each(|keeper| keeper.borrow_mut().limit(each));
-        let keeper = Rc::new(RefCell::new(Keeper::new(own, info, each)));
+        let keeper = Rc::new(RefCell::new(TriggerRecorder::new(own, info, each)));
         self.all.push(keeper.clone());
-        Ok(Box::new(Kept { inner, keeper }))
+        Ok(Box::new(HostBuffer { inner, recorder: keeper }))
     }
 
     /// Saves the window of a trigger on every host; returns a message and an error flag.
@@ -101,14 +101,14 @@ pub fn below(dir: &Path, host: &str) -> PathBuf {
     dir.join(if name.trim_matches('.').is_empty() { "host" } else { &name })
 }
 
-impl Source for Kept {
+impl Source for HostBuffer {
     fn info(&self) -> &NodeInfo {
         self.inner.info()
     }
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.inner.next(batch, timeout)?;
-        self.keeper.borrow_mut().hold(batch);
+        self.recorder.borrow_mut().hold(batch);
         Ok(progress)
     }
 }

@@ -9,9 +9,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The newest snapshot. Readers hold the lock only to copy a pointer.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<Arc<Sensed>>);
+pub struct LatestSnapshot(Mutex<Arc<Sensed>>);
 
-impl Board {
+impl LatestSnapshot {
     /// The newest snapshot.
     pub fn newest(&self) -> Arc<Sensed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -27,13 +27,13 @@ impl Board {
 
 /// Puts snapshots there.
 pub struct Publisher<'b> {
-    board: &'b Board,
+    board: &'b LatestSnapshot,
     put: Option<Instant>,
 }
 
 impl<'b> Publisher<'b> {
     /// A publisher for this board.
-    pub const fn new(board: &'b Board) -> Self {
+    pub const fn new(board: &'b LatestSnapshot) -> Self {
         Publisher { board, put: None }
     }
 

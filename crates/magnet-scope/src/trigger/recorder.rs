@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const MOST_NAMES: usize = 1 << 16;
 
 /// Buffers batches and saves the window of a trigger as a session.
-pub struct Keeper {
+pub struct TriggerRecorder {
     dir: PathBuf,
     /// Removes the directory if nothing was saved.
     _made: Directory,
@@ -28,10 +28,10 @@ pub struct Keeper {
     saved: u64,
 }
 
-impl Keeper {
+impl TriggerRecorder {
     /// Saves below a directory and buffers at most `most_bytes`.
     pub fn new(made: Directory, info: &NodeInfo, most_bytes: u64) -> Self {
-        Keeper {
+        TriggerRecorder {
             dir: made.path().to_path_buf(),
             _made: made,
             info: info.clone(),
@@ -148,7 +148,7 @@ mod tests {
     use magscope_session::Session;
     use std::time::Duration;
 
-    fn keeper(most_bytes: u64) -> (tempfile::TempDir, Keeper, Vec<Event>) {
+    fn recorder(most_bytes: u64) -> (tempfile::TempDir, TriggerRecorder, Vec<Event>) {
         let dir = tempfile::tempdir().expect("a directory");
         let mut source = Generator::new(GeneratorOptions {
             events: 50_000,
@@ -156,7 +156,7 @@ mod tests {
             ..GeneratorOptions::default()
         });
         let made = Directory::prepare(&dir.path().join("kept")).expect("it is ours");
-        let mut keeper = Keeper::new(made, source.info(), most_bytes);
+        let mut keeper = TriggerRecorder::new(made, source.info(), most_bytes);
         let (mut batch, mut all) = (Batch::default(), Vec::new());
         let mut more = true;
         while more {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_window_becomes_a_session_with_exactly_its_events() {
-        let (dir, mut keeper, all) = keeper(u64::MAX);
+        let (dir, mut keeper, all) = recorder(u64::MAX);
         let (from, to) = (all[20_000].time_ns, all[29_999].time_ns);
         for n in 0..2 {
             let said = keeper.save(&capture(from, to)).expect("it is saved");
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_missing_is_said() {
-        let (_dir, mut keeper, all) = keeper(1 << 20);
+        let (_dir, mut keeper, all) = recorder(1 << 20);
         assert!(keeper.bytes <= 1 << 20 && keeper.held.len() > 5);
         let said = keeper.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
         assert!(said.contains("forgotten"), "{said}");

@@ -5,7 +5,7 @@ use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::signals::Stop;
 use crate::trigger::Watch;
-use crate::unattended::{Ground, Series};
+use crate::unattended::{OutputDirectory, Series};
 use crate::{capture, namespaces, output};
 use anyhow::Result;
 use magscope_core::journey::Limits;
@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let ground = Ground::prepare(&args.output)?;
+    let ground = OutputDirectory::prepare(&args.output)?;
     let kept = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();

@@ -1,7 +1,7 @@
 //! Limits clients, in total and per user, so that no user blocks others.
 
 use super::caller::Caller;
-use super::lines::say;
+use super::lines::write_reply;
 use magscope_client::wire::{Refusal, Reply};
 use magscope_sensor::averages::MOST_PLACES;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const PLACES_OF_ONE: usize = MOST_PLACES / 4;
 
 /// The connected clients.
 #[derive(Clone, Default)]
-pub struct Seats(Arc<Mutex<BTreeMap<u32, Taken>>>);
+pub struct ClientSlots(Arc<Mutex<BTreeMap<u32, Taken>>>);
 
 /// Resources of a user.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,21 +30,21 @@ struct Taken {
 }
 
 /// A client's permit, returned on drop.
-pub struct Seat {
-    seats: Seats,
+pub struct ClientSlot {
+    slots: ClientSlots,
     /// The client.
     pub caller: Caller,
     places: usize,
 }
 
-impl Seats {
+impl ClientSlots {
     fn taken(&self) -> MutexGuard<'_, BTreeMap<u32, Taken>> {
         // a panic elsewhere leaves the table consistent
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a client, or reports the limit to it.
-    pub fn take(&self, stream: &UnixStream) -> io::Result<Seat> {
+    pub fn take(&self, stream: &UnixStream) -> io::Result<ClientSlot> {
         let caller = Caller::of(stream)?;
         let mut taken = self.taken();
         let all: usize = taken.values().map(|taken| taken.clients).sum();
@@ -54,12 +54,12 @@ impl Seats {
             drop(taken);
             // The message fits the socket's buffer.
             stream.set_nonblocking(true)?;
-            say(stream, &Reply::Error(full(caller.uid)))?;
+            write_reply(stream, &Reply::Error(full(caller.uid)))?;
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         own.clients += 1;
         drop(taken);
-        Ok(Seat { seats: self.clone(), caller, places: 0 })
+        Ok(ClientSlot { slots: self.clone(), caller, places: 0 })
     }
 }
 
@@ -71,10 +71,10 @@ fn full(uid: u32) -> Refusal {
     }
 }
 
-impl Seat {
+impl ClientSlot {
     /// Reserves window capacity; returns false at the user's limit.
     pub fn places(&mut self, places: usize) -> bool {
-        let mut taken = self.seats.taken();
+        let mut taken = self.slots.taken();
         let own = taken.entry(self.caller.uid).or_default();
         let room = own.places + places <= PLACES_OF_ONE || self.caller.is_root();
         if room {
@@ -86,16 +86,16 @@ impl Seat {
 
     /// Releases window capacity.
     pub fn give_back(&mut self, places: usize) {
-        if let Some(own) = self.seats.taken().get_mut(&self.caller.uid) {
+        if let Some(own) = self.slots.taken().get_mut(&self.caller.uid) {
             own.places = own.places.saturating_sub(places);
         }
         self.places = self.places.saturating_sub(places);
     }
 }
 
-impl Drop for Seat {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken();
+        let mut taken = self.slots.taken();
         let Some(own) = taken.get_mut(&self.caller.uid) else { return };
         own.clients = own.clients.saturating_sub(1);
         own.places = own.places.saturating_sub(self.places);

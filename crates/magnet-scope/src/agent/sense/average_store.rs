@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All averages.
-pub struct Desk {
+pub struct AverageStore {
     averages: Mutex<Averages>,
     /// True if any watch exists, so that events are needed.
     watched: Arc<AtomicBool>,
 }
 
-impl Desk {
+impl AverageStore {
     pub fn new(info: &NodeInfo) -> Self {
-        Desk { averages: Mutex::new(Averages::new(info)), watched: Arc::default() }
+        AverageStore { averages: Mutex::new(Averages::new(info)), watched: Arc::default() }
     }
 
     pub fn watched(&self) -> &Arc<AtomicBool> {
