@@ -39,7 +39,7 @@ struct subject {
 };
 
 /* A socket that the socket layer has seen. */
-struct known {
+struct socket_info {
 	struct mag_who who;
 	__u64 addr[4];
 	__u64 learnt_ns;
@@ -57,7 +57,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u64); /* cookie, or flow with the top bit set */
-	__type(value, struct known);
+	__type(value, struct socket_info);
 } known_sockets SEC(".maps");
 
 #define FLOW_KEY(flow) ((flow) | 1ULL << 63)
@@ -109,11 +109,11 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 		key = s->flow ? FLOW_KEY(s->flow) : 0;
 	if (!key)
 		return 0;
-	struct known *old = bpf_map_lookup_elem(&known_sockets, &key);
+	struct socket_info *old = bpf_map_lookup_elem(&known_sockets, &key);
 	if (old && now - old->learnt_ns < FRESH_NS && old->flow == s->flow &&
 	    (!uses || (old->has_who && old->who.tgid == READ(task, tgid))))
 		return 0;
-	struct known fresh = {};
+	struct socket_info fresh = {};
 	if (uses) {
 		who_is(&fresh.who, task);
 		fresh.has_who = 1;
@@ -140,14 +140,14 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 
 /* The stored facts about an event's socket. A received packet has no socket cookie; its flow may
  * lead to one. */
-INLINE struct known *recall(const struct subject *s)
+INLINE struct socket_info *recall(const struct subject *s)
 {
 	__u64 key = s->cookie;
-	struct known *known = key ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
+	struct socket_info *known = key ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
 	if (known && !s->flow)
 		return known;
 	key = FLOW_KEY(s->flow);
-	struct known *by_flow = s->flow ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
+	struct socket_info *by_flow = s->flow ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
 	/* Here alone a datagram and its receiver's socket without a peer are known at once. The
 	 * flow is stored for later hops. */
 	if (known && s->hop == MAG_UDP_RECV && (!by_flow || by_flow->who.tgid != known->who.tgid))

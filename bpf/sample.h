@@ -75,7 +75,7 @@ SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 	if (!s || !state)
 		return KEPT_OUT;
 	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
-	struct known *known = NULL;
+	struct socket_info *known = NULL;
 	if (LEARNS) {
 		known = recall(s);
 		/* A hop of a task knows its socket by cookie alone. */

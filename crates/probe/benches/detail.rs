@@ -19,15 +19,15 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// One outcome, with the nanoseconds of a hit and of reading a record in each round.
-struct Way {
+struct Variant {
     name: &'static str,
     settings: Vec<Setting>,
     rounds: Vec<[f64; 2]>,
 }
 
-fn way(name: &'static str, detail: Detail, filter: Option<&str>) -> Way {
+fn variant(name: &'static str, detail: Detail, filter: Option<&str>) -> Variant {
     let filter = filter.map(|text| CaptureFilter::parse(text).expect("a filter"));
-    Way { name, settings: vec![Setting::Filter(filter), Setting::Detail(detail)], rounds: Vec::new() }
+    Variant { name, settings: vec![Setting::Filter(filter), Setting::Detail(detail)], rounds: Vec::new() }
 }
 
 /// Ids of all loaded programs.
@@ -63,11 +63,11 @@ fn read_ns(capture: &mut Capture, batch: &mut Batch) -> (f64, u64) {
 fn main() {
     let Some((_, socket)) = alone() else { return };
     let mut ways = [
-        way("full", Detail::Full, None),
-        way("compact", Detail::Compact, None),
-        way("histograms", Detail::Histograms, None),
-        way("both", Detail::Both, None),
-        way("left out by the filter", Detail::Full, Some("tcp")),
+        variant("full", Detail::Full, None),
+        variant("compact", Detail::Compact, None),
+        variant("histograms", Detail::Histograms, None),
+        variant("both", Detail::Both, None),
+        variant("left out by the filter", Detail::Full, Some("tcp")),
     ];
     let _account = account();
     // without wake-ups: their programs also run without a hit, and a filter on them makes every hop record
@@ -105,7 +105,7 @@ fn main() {
         }
         stop(capture);
     }
-    let of = |way: &Way, at: usize| -> Vec<f64> { way.rounds.iter().map(|round| round[at]).collect() };
+    let of = |way: &Variant, at: usize| -> Vec<f64> { way.rounds.iter().map(|round| round[at]).collect() };
     let full = of(&ways[0], 0);
     println!("{ROUNDS} rounds of {SENDS} pairs, {hits:.1} hits a pair; medians (quartiles)");
     println!("{:<26}{:>20}{:>22}{:>22}", "", "ns a hit", "of a full record", "reading, ns a record");

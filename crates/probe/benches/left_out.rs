@@ -22,7 +22,7 @@ fn ran(program: &str) -> (u64, u64) {
 }
 
 /// One setting, and the cost of a hit in each round.
-struct Way {
+struct Variant {
     name: &'static str,
     filter: Option<String>,
     sampler: Sampler,
@@ -30,12 +30,12 @@ struct Way {
     costs: Vec<Vec<f64>>,
 }
 
-fn way(name: &'static str, filter: Option<&str>, kept: bool) -> Way {
+fn variant(name: &'static str, filter: Option<&str>, kept: bool) -> Variant {
     let costs = vec![Vec::new(); HOPS.len()];
-    Way { name, filter: filter.map(str::to_owned), sampler: Sampler::default(), kept, costs }
+    Variant { name, filter: filter.map(str::to_owned), sampler: Sampler::default(), kept, costs }
 }
 
-fn measure(socket: &UdpSocket, hop: Hop, way: &Way) -> f64 {
+fn measure(socket: &UdpSocket, hop: Hop, way: &Variant) -> f64 {
     let filter = way.filter.as_ref().map(|text| CaptureFilter::parse(text).expect("a filter"));
     let capture = Capture::start(CaptureOptions {
         hops: [hop].into_iter().collect(),
@@ -67,16 +67,16 @@ fn main() {
     let eight = (1..=8).map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or ");
     let own = std::process::id();
     let mut ways = [
-        way("kept, no filter", None, true),
-        way("kept, one comparison", Some("udp"), true),
-        way("left out, one comparison", Some("tcp"), false),
-        way("left out, eight comparisons", Some(&eight), false),
-        way("left out, by address", Some("host 10.9.9.9"), false),
-        way("left out, one of two sorts", Some("port 1 or host 10.9.9.9"), false),
-        way("left out, by process", Some(&format!("not tgid {own}")), false),
-        Way {
+        variant("kept, no filter", None, true),
+        variant("kept, one comparison", Some("udp"), true),
+        variant("left out, one comparison", Some("tcp"), false),
+        variant("left out, eight comparisons", Some(&eight), false),
+        variant("left out, by address", Some("host 10.9.9.9"), false),
+        variant("left out, one of two sorts", Some("port 1 or host 10.9.9.9"), false),
+        variant("left out, by process", Some(&format!("not tgid {own}")), false),
+        Variant {
             sampler: Sampler { one_in: 1000, ..Sampler::default() },
-            ..way("sampled out, 1/1000", None, false)
+            ..variant("sampled out, 1/1000", None, false)
         },
     ];
     for _ in 0..ROUNDS {

@@ -51,7 +51,7 @@ impl Candidate {
     }
 }
 
-const fn way(program: &'static str, hop: Hop, backend: Backend, point: &'static str) -> Candidate {
+const fn candidate(program: &'static str, hop: Hop, backend: Backend, point: &'static str) -> Candidate {
     Candidate {
         program,
         hop,
@@ -66,11 +66,11 @@ const fn way(program: &'static str, hop: Hop, backend: Backend, point: &'static 
 }
 
 const fn tracepoint(program: &'static str, hop: Hop, point: &'static str, note: &'static str) -> Candidate {
-    Candidate { note, ..way(program, hop, Backend::TpBtf, point) }
+    Candidate { note, ..candidate(program, hop, Backend::TpBtf, point) }
 }
 
 const fn netfilter(program: &'static str, hop: Hop, point: &'static str) -> Candidate {
-    way(program, hop, Backend::Netfilter, point)
+    candidate(program, hop, Backend::Netfilter, point)
 }
 
 const SYSCALLS: &str =
@@ -82,7 +82,7 @@ const fn syscall(
     twins: &'static [Candidate],
     note: &'static str,
 ) -> Candidate {
-    Candidate { note, twins, last_resort: true, ..way(program, Hop::UdpSend, Backend::Tracepoint, point) }
+    Candidate { note, twins, last_resort: true, ..candidate(program, Hop::UdpSend, Backend::Tracepoint, point) }
 }
 
 /// Function entry by fentry, kprobe.multi and kprobe; `and` names the IPv6 function.
@@ -90,20 +90,20 @@ macro_rules! entry {
     ($hop:ident $name:literal at $function:literal $(and $twin:literal at $second:literal)? $(, $note:literal)? $(; copies $copies:literal)?) => {{
         const FENTRY: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[way(concat!("fentry_", $twin), Hop::$hop, Backend::Fentry, $second)],)?
-            ..way(concat!("fentry_", $name), Hop::$hop, Backend::Fentry, $function)
+            $(twins: &[candidate(concat!("fentry_", $twin), Hop::$hop, Backend::Fentry, $second)],)?
+            ..candidate(concat!("fentry_", $name), Hop::$hop, Backend::Fentry, $function)
         };
         const MULTI: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[way(concat!("kprobe_", $twin), Hop::$hop, Backend::KprobeMulti, $second)],)?
+            $(twins: &[candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::KprobeMulti, $second)],)?
             $(copies_do: $copies,)?
-            ..way(concat!("kprobe_", $name), Hop::$hop, Backend::KprobeMulti, $function)
+            ..candidate(concat!("kprobe_", $name), Hop::$hop, Backend::KprobeMulti, $function)
         };
         const KPROBE: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[way(concat!("kprobe_", $twin), Hop::$hop, Backend::Kprobe, $second)],)?
+            $(twins: &[candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::Kprobe, $second)],)?
             $(copies_do: $copies,)?
-            ..way(concat!("kprobe_", $name), Hop::$hop, Backend::Kprobe, $function)
+            ..candidate(concat!("kprobe_", $name), Hop::$hop, Backend::Kprobe, $function)
         };
         &[FENTRY, MULTI, KPROBE]
     }};
@@ -116,20 +116,20 @@ const fn recv_by_breakpoint(backend: Backend, twins: &'static [Candidate]) -> Ca
         at_return: true,
         note: SPLICE,
         twins,
-        ..way("kprobe_app_recv", Hop::AppRecv, backend, "inet_recvmsg")
+        ..candidate("kprobe_app_recv", Hop::AppRecv, backend, "inet_recvmsg")
     }
 }
 
 const fn recv6_return(backend: Backend) -> Candidate {
-    Candidate { at_return: true, ..way("kprobe_app_recv6", Hop::AppRecv, backend, "inet6_recvmsg") }
+    Candidate { at_return: true, ..candidate("kprobe_app_recv6", Hop::AppRecv, backend, "inet6_recvmsg") }
 }
 
 const fn recv_call(backend: Backend) -> Candidate {
-    way("kprobe_app_recv_call", Hop::AppRecv, backend, "inet_recvmsg")
+    candidate("kprobe_app_recv_call", Hop::AppRecv, backend, "inet_recvmsg")
 }
 
 const fn recv6_call(backend: Backend) -> Candidate {
-    way("kprobe_app_recv_call6", Hop::AppRecv, backend, "inet6_recvmsg")
+    candidate("kprobe_app_recv_call6", Hop::AppRecv, backend, "inet6_recvmsg")
 }
 
 const SWITCH_CHOSEN: Candidate = tracepoint("sched_chosen", Hop::SchedSwitched, "sched_switch", "");
@@ -141,7 +141,7 @@ const fn switched_by_breakpoint(backend: Backend) -> Candidate {
         copies_do: true, // the program reads only the current task
         twins: SWITCH_BEGINS,
         note: "the time is from where the scheduler tells RCU that it was entered",
-        ..way("kprobe_sched_switched", Hop::SchedSwitched, backend, "finish_task_switch")
+        ..candidate("kprobe_sched_switched", Hop::SchedSwitched, backend, "finish_task_switch")
     }
 }
 
@@ -184,12 +184,12 @@ pub const CANDIDATES: &[&[Candidate]] = &[
         Candidate {
             copies_do: true,
             note: "after GRO has merged",
-            ..way("kprobe_dev_recv", Hop::DevRecv, Backend::KprobeMulti, "__netif_receive_skb_core")
+            ..candidate("kprobe_dev_recv", Hop::DevRecv, Backend::KprobeMulti, "__netif_receive_skb_core")
         },
         Candidate {
             copies_do: true,
             note: "after GRO has merged",
-            ..way("kprobe_dev_recv", Hop::DevRecv, Backend::Kprobe, "__netif_receive_skb_core")
+            ..candidate("kprobe_dev_recv", Hop::DevRecv, Backend::Kprobe, "__netif_receive_skb_core")
         },
     ],
     entry!(IpPre "ip_pre" at "ip_rcv_core" and "ip_pre6" at "ip6_rcv_core", "before IP has checked the packet"),
@@ -205,7 +205,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     &[
         Candidate {
             note: "sockets below the cgroup v2 root",
-            ..way("udp_recv", Hop::UdpRecv, Backend::CgroupSkb, "cgroup_skb/ingress")
+            ..candidate("udp_recv", Hop::UdpRecv, Backend::CgroupSkb, "cgroup_skb/ingress")
         },
         tracepoint("sock_ready", Hop::SockReady, "sk_data_ready", ""),
     ],
@@ -228,9 +228,9 @@ pub const CANDIDATES: &[&[Candidate]] = &[
             note: SPLICE,
             twins: &[Candidate {
                 at_return: true,
-                ..way("fexit_app_recv6", Hop::AppRecv, Backend::Fexit, "inet6_recvmsg")
+                ..candidate("fexit_app_recv6", Hop::AppRecv, Backend::Fexit, "inet6_recvmsg")
             }],
-            ..way("fexit_app_recv", Hop::AppRecv, Backend::Fexit, "inet_recvmsg")
+            ..candidate("fexit_app_recv", Hop::AppRecv, Backend::Fexit, "inet_recvmsg")
         },
         recv_by_breakpoint(
             Backend::KprobeMulti,
@@ -275,7 +275,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
 ];
 
 /// The candidates of a hop, cheapest first.
-pub fn ways(hop: Hop) -> Vec<Candidate> {
+pub fn candidates_of(hop: Hop) -> Vec<Candidate> {
     let mut ways: Vec<Candidate> =
         CANDIDATES.iter().copied().flatten().filter(|way| way.hop == hop).copied().collect();
     ways.sort_by_key(Candidate::cost_rank);

@@ -165,7 +165,7 @@ impl Capture {
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes);
         info.interfaces = names.interfaces().collect();
-        tell_places(&object, &control, &mut facts);
+        set_kernel_addresses(&object, &control, &mut facts);
         info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
         let mut capture = Capture {
@@ -363,7 +363,7 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
 }
 
 /// Runs the helper programs that read kernel addresses and passes the results to the capture's programs.
-fn tell_places(object: &Object, control: &Control, facts: &mut HostFacts) {
+fn set_kernel_addresses(object: &Object, control: &Control, facts: &mut HostFacts) {
     let mut left_out = |ability: Ability, because: &str| {
         facts.left_out.entry(ability).or_insert_with(|| because.to_owned());
     };

@@ -1,6 +1,6 @@
 //! Chooses the probe of each hop on this host: a pure function over the table of candidates.
 
-use crate::candidates::{Candidate, is_at_function, ways};
+use crate::candidates::{Candidate, candidates_of, is_at_function};
 use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Coverage, HopService, LeftOut, Service};
@@ -128,7 +128,7 @@ fn served(facts: &HostFacts, way: &Candidate) -> Service {
 /// The cheapest candidate without an obstacle, or the obstacle of the best one.
 fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, String> {
     let mut because = None;
-    for way in ways(hop) {
+    for way in candidates_of(hop) {
         if only.is_some_and(|only| !is_kind(way.backend, only)) {
             continue;
         }

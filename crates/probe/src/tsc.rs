@@ -69,7 +69,7 @@ impl Tsc {
             return Err("the kernel has no perf event msr/tsc".to_owned());
         };
         let (mult, shift) = measured_factor().ok_or("its rate cannot be measured")?;
-        let (first_cycle, origin_ns) = together(monotonic_ns);
+        let (first_cycle, origin_ns) = read_pair(monotonic_ns);
         let (mut counters, mut doubt_cycles) = (Vec::new(), 0);
         for cpu in 0..cpus {
             let counter = match open(kind, event, cpu) {
@@ -129,7 +129,7 @@ fn read_tsc() -> u64 {
 }
 
 /// The TSC and another clock at one instant, the closest of eight tries.
-fn together(clock: fn() -> u64) -> (u64, u64) {
+fn read_pair(clock: fn() -> u64) -> (u64, u64) {
     let once = |_| {
         let before = read_tsc();
         let ns = clock();
@@ -169,9 +169,9 @@ fn open(kind: u32, event: u64, cpu: u32) -> io::Result<OwnedFd> {
 /// The factor from cycles to nanoseconds, measured against `CLOCK_MONOTONIC_RAW`. An error of some parts per
 /// million is harmless, because batches carry samples of both clocks.
 fn measured_factor() -> Option<(u32, u32)> {
-    let (first_cycle, first_ns) = together(raw_ns);
+    let (first_cycle, first_ns) = read_pair(raw_ns);
     std::thread::sleep(MEASURING);
-    let (last_cycle, last_ns) = together(raw_ns);
+    let (last_cycle, last_ns) = read_pair(raw_ns);
     factor(last_cycle.checked_sub(first_cycle)?, last_ns.checked_sub(first_ns)?)
 }
 

@@ -91,18 +91,18 @@ fn traffic(net: &Net) -> usize {
 }
 
 /// Fields of a hit that every kind must report equally.
-type Told = (u64, u32, u32, u16, u16, u8, u8);
+type EventFields = (u64, u32, u32, u16, u16, u8, u8);
 
-fn told(event: &Event) -> Told {
+fn fields_of(event: &Event) -> EventFields {
     // A flag distinguishes an offered length from an accepted one for the same bytes.
     let flags = event.flags.0 & !EventFlags::AT_RETURN.0;
     (event.flow.0, event.seq, event.len, event.ip_id, event.segs, event.tcp_flags, flags)
 }
 
 /// Number of equal hits at a hop.
-type Tally = BTreeMap<Told, i64>;
+type Tally = BTreeMap<EventFields, i64>;
 
-fn told_at(recording: &Recording, hop: Hop) -> Tally {
+fn tally_at(recording: &Recording, hop: Hop) -> Tally {
     let mut tally = Tally::new();
     let ours = |event: &&Event| {
         // a socket without a peer has no flow and belongs to this test
@@ -111,7 +111,7 @@ fn told_at(recording: &Recording, hop: Hop) -> Tally {
         flow.is_none_or(|f| [f.local.port(), f.remote.port()].iter().any(|p| (PORT..PORT + 2).contains(p)))
     };
     for event in recording.events.iter().filter(|e| e.hop == hop).filter(ours) {
-        *tally.entry(told(event)).or_default() += 1;
+        *tally.entry(fields_of(event)).or_default() += 1;
     }
     tally
 }
@@ -149,7 +149,7 @@ fn pieces(recording: &Recording, hops: HopSet) -> Pieces {
 }
 
 /// Hops in both recordings with events at the same point: a send recorded at its return is no hop of a journey.
-fn both_told(a: &Recording, b: &Recording) -> HopSet {
+fn hops_of_both(a: &Recording, b: &Recording) -> HopSet {
     let at_return = |recording: &Recording| {
         let mut sends = recording.events.iter().filter(|event| event.hop == Hop::AppSend);
         sends.any(|event| event.flags.contains(EventFlags::AT_RETURN))
@@ -196,12 +196,12 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
         let (_, base) = &done[0];
         let mut compared = BTreeMap::<Hop, Vec<&str>>::new();
         for hop in base.served.iter() {
-            assert!(!told_at(base, hop).is_empty(), "{hop} saw nothing");
+            assert!(!tally_at(base, hop).is_empty(), "{hop} saw nothing");
         }
         for (kind, recording) in done.iter().skip(1) {
             let (mut missing, mut more, mut where_not) = (0, 0, Vec::new());
             for hop in HopSet(base.served.0 & recording.served.0).iter() {
-                let different = differences(&told_at(recording, hop), &told_at(base, hop));
+                let different = differences(&tally_at(recording, hop), &tally_at(base, hop));
                 more += different.values().filter(|times| **times > 0).sum::<i64>();
                 missing -= different.values().filter(|times| **times < 0).sum::<i64>();
                 if !different.is_empty() {
@@ -220,7 +220,7 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
             if !recording.served.contains(Hop::AppRecv) {
                 continue;
             }
-            let hops = both_told(base, recording);
+            let hops = hops_of_both(base, recording);
             let (expected, told) = (pieces(base, hops), pieces(recording, hops));
             assert!(expected.len() > 100, "{} pieces", expected.len());
             assert!(told == expected, "{}: other journeys than the cheapest", name(*kind));
@@ -229,7 +229,7 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
         for (hop, kinds) in &compared {
             println!(
                 "{hop}: {} hits, the same by {}",
-                told_at(base, *hop).values().sum::<i64>(),
+                tally_at(base, *hop).values().sum::<i64>(),
                 kinds.join(", ")
             );
         }

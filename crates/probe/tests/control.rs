@@ -170,12 +170,12 @@ fn a_child_that_starts_does_not_keep_a_hop_from_coming_back() {
 }
 
 /// A process in its own cgroup.
-struct Guest {
+struct CgroupProcess {
     child: Child,
     folder: PathBuf,
 }
 
-impl Guest {
+impl CgroupProcess {
     /// Starts a process that sends datagrams to a port; each input line gives a number of datagrams.
     fn new(root: &Path, name: &str, host: &common::Host, port: u16) -> Self {
         let folder = root.join(format!("magscope-{}-{name}", std::process::id()));
@@ -192,7 +192,7 @@ impl Guest {
                 .spawn()
                 .expect("bash is installed")
         });
-        Guest { child, folder }
+        CgroupProcess { child, folder }
     }
 
     fn send(&mut self, count: usize) {
@@ -203,7 +203,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for CgroupProcess {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
@@ -223,8 +223,8 @@ fn a_container_s_view_shows_its_own_events_and_no_other_s() {
     };
     let net = Net::new();
     let _sink = net.server.run(|| UdpSocket::bind((SERVER, 5700)).expect("bind"));
-    let mut red = Guest::new(&root, "red", &net.client, 5700);
-    let mut blue = Guest::new(&root, "blue", &net.client, 5701);
+    let mut red = CgroupProcess::new(&root, "red", &net.client, 5700);
+    let mut blue = CgroupProcess::new(&root, "blue", &net.client, 5701);
     let at = hops(&[Hop::AppSend, Hop::IpOut, Hop::DevXmit]);
     let name = format!("magscope-{}-red", std::process::id());
     for filter in [format!("container = {name}"), format!("cgroup = /{name}")] {

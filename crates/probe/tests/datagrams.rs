@@ -72,7 +72,7 @@ fn is_whole(journey: &Journey, hops: &[Hop]) {
     assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?} in {journey:?}");
 }
 
-fn way() -> Vec<Hop> {
+fn expected_hops() -> Vec<Hop> {
     [&TX[..], &RX].concat()
 }
 
@@ -88,7 +88,7 @@ fn fragments(from: &str, to: &str, port: u16) {
     let (mine, correlator) = journeys_to(recording, port);
     assert_eq!(mine.iter().map(|j| j.bytes() as usize).collect::<Vec<_>>(), sizes);
     for journey in &mine {
-        is_whole(journey, &way());
+        is_whole(journey, &expected_hops());
         let cut = journey.bytes() > 1452;
         assert_eq!(journey.ip_id != 0, cut || from == CLIENT, "what is cut has an identification: {journey:?}");
     }
@@ -166,7 +166,7 @@ fn super_packet(from: &str, to: &str, port: u16, offload: bool, merged_read: boo
     let sizes: Vec<_> = mine.iter().map(Journey::bytes).collect();
     assert_eq!(sizes, [1000, 1000, 1000, 500].repeat(3));
     for journey in &mine {
-        is_whole(journey, &way());
+        is_whole(journey, &expected_hops());
         assert!(journey.rungs.has(Hop::AppSend) && journey.reader.is_some(), "{journey:?}");
     }
     if from == CLIENT {
@@ -234,7 +234,7 @@ fn datagrams_that_the_receiver_merges() {
         assert_eq!(mine.len(), 80);
         for journey in &mine {
             assert_eq!(journey.bytes(), 1000);
-            is_whole(journey, &way());
+            is_whole(journey, &expected_hops());
         }
     });
 }
@@ -258,7 +258,7 @@ fn each_message_of_a_batch_is_a_journey_of_its_own() {
         mine.sort_by_key(|journey| journey.rungs.time_ns(Hop::IpOut));
         assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [100, 100, 200, 0, 100]);
         for journey in &mine {
-            is_whole(journey, &way());
+            is_whole(journey, &expected_hops());
             assert!(journey.rungs.has(Hop::AppSend), "{journey:?}");
         }
         let reads: Vec<_> = mine.iter().map(|j| j.rungs.time_ns(Hop::AppRecv)).collect();
@@ -375,7 +375,7 @@ fn the_start_of_a_send_is_the_first_rung_where_it_is_asked_for() {
         let (mine, _) = journeys_to(recording, port);
         assert_eq!(mine.len(), 50);
         for journey in &mine {
-            is_whole(journey, &[&[Hop::UdpSend][..], &way()].concat());
+            is_whole(journey, &[&[Hop::UdpSend][..], &expected_hops()].concat());
         }
     });
 }

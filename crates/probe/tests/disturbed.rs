@@ -69,9 +69,9 @@ fn tcp_survives(
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way = books.way(&net, from, to, true);
+    let way = books.one_direction(&net, from, to, true);
     way.balances(up, &client, &server);
-    let back = books.way(&net, from, to, false);
+    let back = books.one_direction(&net, from, to, false);
     back.balances(down, &server, &client);
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
     assert_eq!(counter(&net.server, "Tcp", "RetransSegs"), u64::from(server.total_retrans));
@@ -167,8 +167,8 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
         let recording = finish(recording).0;
         let books = Books::open(&recording);
         let (from, to) = (connection.from(), connection.to());
-        books.way(&net, from, to, true).is_whole(up, &client, &server);
-        books.way(&net, from, to, false).is_whole(down, &server, &client);
+        books.one_direction(&net, from, to, true).is_whole(up, &client, &server);
+        books.one_direction(&net, from, to, false).is_whole(down, &server, &client);
         assert_eq!(books.resent_bytes(), client.bytes_sent - up + server.bytes_sent - down);
         assert!(client.bytes_sent > up || server.bytes_sent > down, "the link was meant to lose some");
     });

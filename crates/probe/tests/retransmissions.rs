@@ -70,7 +70,7 @@ fn timers(net: &Net) -> u64 {
 }
 
 /// The reported causes of retransmission; the number of each must equal the kernel's counter.
-fn told(net: &Net, recording: &Recording) -> Vec<Resend> {
+fn resends_in(net: &Net, recording: &Recording) -> Vec<Resend> {
     let told = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
     let told: Vec<_> = told.map(|e| Resend::from_detail(e.detail)).collect();
     assert_eq!(told.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{told:?}");
@@ -117,7 +117,7 @@ fn a_hole_in_the_middle_is_filled_by_a_fast_retransmission() {
         let (recording, _client) = send(&net, 5131, b"AADBBBBBB");
         let resent = resent(&recording);
         assert!(!resent.is_empty(), "nothing was sent again");
-        let (told, timers) = (told(&net, &recording), timers(&net));
+        let (told, timers) = (resends_in(&net, &recording), timers(&net));
         assert!(told.contains(&Resend::Fast) || timers > 0, "{told:?}");
         for journey in &resent {
             assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
@@ -139,7 +139,7 @@ fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
             return;
         }
         let (recording, _client) = send(&net, 5132, b"AT");
-        let (told, resent) = (told(&net, &recording), resent(&recording));
+        let (told, resent) = (resends_in(&net, &recording), resent(&recording));
         assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
         for journey in &resent {
             assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");

@@ -29,14 +29,14 @@ fn switches() -> (u64, u64) {
 /// Switches that cannot be recorded because some tasks run no BPF programs: some sandbox kernels hide their
 /// init from all tracing.
 #[derive(Debug, Default)]
-struct Untold {
+struct Unobservable {
     /// Switches to the thread from such a task.
     came: u64,
     /// Wake-ups of the thread without a record while such a task ran.
     woken: u64,
 }
 
-impl Untold {
+impl Unobservable {
     fn of(tid: u32, events: &[Event], until_ns: u64) -> Self {
         let ran = |event: &Event| match event.hop {
             Hop::SchedSwitch | Hop::SchedWakeup => event.detail,
@@ -44,7 +44,7 @@ impl Untold {
         };
         let heard: HashSet<u32> =
             events.iter().filter(|event| event.hop != Hop::SchedSwitched).map(ran).collect();
-        let mut untold = Untold::default();
+        let mut untold = Unobservable::default();
         let mut chosen: HashMap<u16, u32> = HashMap::new();
         let (mut woken, mut hidden) = (true, false);
         for event in events.iter().filter(|event| event.time_ns <= until_ns) {
@@ -105,7 +105,7 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     let counted = |event: &&Event| event.hop == Hop::SchedSwitch && event.time_ns <= counted_at;
     let leaves = recording.events.iter().filter(counted).filter(|event| event.detail == tid).count() as u64;
     assert_eq!(leaves, left);
-    let untold = Untold::of(tid, &recording.events, counted_at);
+    let untold = Unobservable::of(tid, &recording.events, counted_at);
     assert_eq!(of(Hop::SchedSwitch).len() as u64 + untold.came, left + 1, "{untold:?}");
     assert!(of(Hop::SchedWakeup).len() as u64 + untold.woken >= SLEEPS, "{untold:?}");
     let made = |e: &&Event| e.hop == Hop::SchedFork && e.detail == tid && e.tgid == std::process::id();

@@ -139,7 +139,7 @@ fn capture(net: &Net, detail: Detail, sums: u32) -> Recording {
     net.capture_with(options)
 }
 
-fn told(recording: &Recording) -> Sums {
+fn sums_of(recording: &Recording) -> Sums {
     Sums::of_kernel(recording.batches.iter().flat_map(|batch| &batch.synthesis))
 }
 
@@ -186,7 +186,7 @@ fn every_cell_and_every_sum_is_that_of_the_events() {
         requests(&net, 5810, 150);
         let (recording, counters) = finish(recording);
         assert_eq!(recording.outside(), 0, "nothing went on before and after");
-        let (kernel, events) = (told(&recording), from_events(&recording));
+        let (kernel, events) = (sums_of(&recording), from_events(&recording));
         assert!(kernel.cells.len() > 8 && kernel.rates.len() >= 8, "{kernel:?}");
         for (pair, cells) in &events.cells {
             assert_eq!(kernel.cells.get(pair), Some(cells), "{} to {}", pair.0, pair.1);
@@ -269,7 +269,7 @@ fn under_load_on_all_cpus_every_hit_is_added_up_once() {
         let mut recording = capture(&net, Detail::Both, 1_000);
         let sent = under_load(&net, 5820, || recording.drain(Duration::from_millis(1_500)));
         let (recording, counters) = finish(recording);
-        let (kernel, events) = (told(&recording), from_events(&recording));
+        let (kernel, events) = (sums_of(&recording), from_events(&recording));
         for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::TcpState) {
             assert_eq!(kernel.hits(*hop), count(&counters, *hop).kept, "{hop}");
         }
@@ -300,7 +300,7 @@ fn no_record_is_written_and_all_hits_are_accounted_for() {
         let (recording, counters) = finish(recording);
         assert_eq!((recording.events.len(), recording.numbered(), counters.hits), (0, 0, 0));
         assert_eq!(recording.batches.iter().map(|batch| batch.tcp.len()).sum::<usize>(), 0);
-        let kernel = told(&recording);
+        let kernel = sums_of(&recording);
         for hop in [Hop::IpOut, Hop::DevQueue, Hop::DevXmit, Hop::DevDone, Hop::DevRecv, Hop::IpPre, Hop::IpIn]
         {
             if recording.served.contains(hop) {
@@ -340,7 +340,7 @@ fn what_finds_no_room_is_the_rest_and_nothing_is_missing() {
             server.recv(&mut [0; 300]).expect("recv");
         }
         let (recording, _) = finish(recording);
-        let (kernel, events) = (told(&recording), from_events(&recording));
+        let (kernel, events) = (sums_of(&recording), from_events(&recording));
         for hop in [Hop::DevXmit, Hop::DevRecv] {
             let all = |sums: &Sums| {
                 let at = sums.rates.iter().filter(|((at, _), _)| *at == hop);
@@ -425,7 +425,7 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
         recording.change(&Setting::Enable(others)).expect("they come on");
         pair.send(30, 300);
         let (recording, counters) = finish(recording);
-        let kernel = told(&recording);
+        let kernel = sums_of(&recording);
         for hop in [Hop::DevXmit, Hop::DevRecv] {
             let flows = kernel.rates.iter().filter(|((at, of), _)| *at == hop && matches!(of, Sum::Flow(_)));
             let sums = flows.fold((0, 0), |all, (_, of)| (all.0 + of.0, all.1 + of.1));

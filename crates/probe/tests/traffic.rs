@@ -36,9 +36,9 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way_up = books.way(&net, from, to, true);
+    let way_up = books.one_direction(&net, from, to, true);
     way_up.balances(up, &client, &server);
-    books.way(&net, from, to, false).balances(down, &server, &client);
+    books.one_direction(&net, from, to, false).balances(down, &server, &client);
     // the client's SYN takes one sequence number and is acknowledged too
     assert_eq!((client.bytes_acked, server.bytes_acked), (up + 1, down));
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
@@ -207,7 +207,7 @@ fn a_window_that_closes_and_opens() {
         let (client, server) = connection.counted();
         let recording = finish(recording).0;
         let books = Books::open(&recording);
-        let way = books.way(&net, connection.from(), connection.to(), true);
+        let way = books.one_direction(&net, connection.from(), connection.to(), true);
         way.balances(sent as u64, &client, &server);
     });
 }
@@ -288,7 +288,7 @@ fn two_hundred_flows_at_once() {
         let recording = finish(recording).0;
         let books = Books::open(&recording);
         for (i, (connection, (client, server))) in connections.iter().zip(&counted).enumerate() {
-            let way = books.way(&net, connection.from(), connection.to(), true);
+            let way = books.one_direction(&net, connection.from(), connection.to(), true);
             way.balances(plan(i).iter().sum::<usize>() as u64, client, server);
             are_cut_at(&way.journeys, &plan(i));
         }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::account::{Books, Way};
+use common::account::{Books, OneDirection};
 use common::connection::Connection;
 use common::wire::{Tcpdump, WirePacket};
 use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish, undisturbed};
@@ -57,7 +57,7 @@ fn times_interleave(packets: &[WirePacket], events: &[Event]) {
 
 /// Each packet is one event, each payload byte belongs to one journey, and each journey is sent with the first
 /// packet that covers it.
-fn wire_is_covered(way: &Way, packets: &[WirePacket]) {
+fn wire_is_covered(way: &OneDirection, packets: &[WirePacket]) {
     let events: Vec<Event> = way.payload_at(Hop::DevXmit).copied().collect();
     let packets = of_events(packets, &events);
 
@@ -107,13 +107,13 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
 
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way_up = books.way(&net, from, to, true);
+    let way_up = books.one_direction(&net, from, to, true);
     way_up.balances(up, &client, &server);
     let on_wire = on_way(&packets, from, to);
     wire_is_covered(&way_up, &on_wire);
     times_interleave(&on_wire, &way_up.payload_at(Hop::DevXmit).copied().collect::<Vec<_>>());
     // received packets pass tcpdump before GRO merges them
-    let way_down = books.way(&net, from, to, false);
+    let way_down = books.one_direction(&net, from, to, false);
     way_down.balances(down, &server, &client);
     wire_is_covered(&way_down, &on_way(&packets, to, from));
     assert_eq!(on_wire.iter().map(|p| u64::from(p.payload_bytes)).sum::<u64>(), client.bytes_sent);

@@ -56,9 +56,9 @@ impl Counters {
 }
 
 /// Counters of one CPU, in the layout of `struct mag_cpu`.
-struct OfCpu<'a>(&'a [u8]);
+struct CpuCounters<'a>(&'a [u8]);
 
-impl OfCpu<'_> {
+impl CpuCounters<'_> {
     /// The 64-bit word at `offset` bytes plus `on` words.
     fn word(&self, offset: usize, on: usize) -> u64 {
         let at = offset + on * 8;
@@ -118,14 +118,14 @@ impl Counters {
             .map_err(|e| failed(format!("{e:#}")))?
             .ok_or_else(|| failed("the kernel has no value of it".to_owned()))?;
         let mut counters = Counters { probes: vec![ProbeCount::default(); probes], ..Counters::default() };
-        for cpu in values.iter().map(|bytes| OfCpu(bytes)) {
+        for cpu in values.iter().map(|bytes| CpuCounters(bytes)) {
             counters.cpus.push(cpu.hits(outermost));
             counters.add(&cpu, time_ns);
         }
         Ok(counters)
     }
 
-    fn add(&mut self, cpu: &OfCpu<'_>, time_ns: u64) {
+    fn add(&mut self, cpu: &CpuCounters<'_>, time_ns: u64) {
         self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
         self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_hop_MAG_HEADS as usize);

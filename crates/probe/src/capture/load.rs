@@ -118,7 +118,7 @@ pub(super) fn load(
     }
     let object = open.load().map_err(refused)?;
     if let Some(tsc) = tsc {
-        tell_counters(&object, tsc)?;
+        set_tsc_origins(&object, tsc)?;
     }
     Ok(object)
 }
@@ -176,7 +176,7 @@ pub(crate) fn bytes_of_config(config: &mag_config) -> &[u8] {
 }
 
 /// Passes each CPU's counter to the programs, with the cycle count at which the counter was 0.
-fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
+fn set_tsc_origins(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
     for (cpu, counter) in (0_u32..).zip(&tsc.counters) {
         let Some((counter, base)) = counter else { continue };
         let counter = counter.as_raw_fd().to_ne_bytes();

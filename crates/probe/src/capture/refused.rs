@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// Refused runs reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    told: u64,
+    reported: u64,
     /// Refused runs of detached programs.
     gone: u64,
     asked: Option<Instant>,
@@ -30,14 +30,14 @@ impl Refused {
         }
         self.asked = Some(Instant::now());
         let refused = self.gone.saturating_add(now());
-        let fresh = refused.saturating_sub(self.told);
-        self.told = self.told.max(refused);
+        let fresh = refused.saturating_sub(self.reported);
+        self.reported = self.reported.max(refused);
         fresh
     }
 
     /// Refused runs reported so far.
     pub fn so_far(&self) -> u64 {
-        self.told
+        self.reported
     }
 
     /// Adds the refused runs of programs that are about to be detached.

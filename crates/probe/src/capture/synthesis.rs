@@ -46,7 +46,7 @@ pub(crate) struct Reader {
     cpus: MapHandle,
     pairs: Vec<Pair>,
     /// By hop: starts, packets and bytes that found no free entry.
-    told: Vec<[u64; 3]>,
+    reported: Vec<[u64; 3]>,
     /// The slot in use by the programs.
     slot: u32,
     from_ns: u64,
@@ -79,7 +79,7 @@ impl Reader {
                 .flat_map(|(rank, to)| ranked[..rank].iter().map(move |from| (from, to)))
                 .map(pair)
                 .collect(),
-            told: vec![[0; 3]; Hop::ALL.len()],
+            reported: vec![[0; 3]; Hop::ALL.len()],
             slot: 0,
             from_ns: now_ns,
             read: Instant::now(),
@@ -151,7 +151,7 @@ impl Reader {
 
     fn counted(&mut self, (from_ns, to_ns): (u64, u64), out: &mut Vec<Synthesis>) -> Result<(), ProbeError> {
         let cpus = per_cpu(&self.cpus, "cpus", 0)?;
-        for (hop, told) in Hop::ALL.iter().zip(&mut self.told) {
+        for (hop, told) in Hop::ALL.iter().zip(&mut self.reported) {
             let now = [
                 offset_of!(mag_cpu, began),
                 offset_of!(mag_cpu, rest_packets),

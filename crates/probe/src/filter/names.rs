@@ -211,9 +211,9 @@ pub(super) mod tests {
     use super::*;
 
     /// Interface `eth0` is 3 in namespace 77; cgroup `/a/b` is 4711 on level 2.
-    pub struct Known;
+    pub struct FixedNames;
 
-    impl Names for Known {
+    impl Names for FixedNames {
         fn uid(&self, name: &str) -> Result<u32, NotFound> {
             if name == "root" { Ok(0) } else { Err(NotFound::User) }
         }

@@ -104,12 +104,12 @@ impl Need {
 mod tests {
     use super::*;
     use crate::filter::Program;
-    use crate::filter::names::tests::Known;
+    use crate::filter::names::tests::FixedNames;
     use magscope_core::CaptureFilter;
     use proptest::prelude::*;
 
     fn need(text: &str) -> mag_need {
-        *Program::compile(&CaptureFilter::parse(text).expect(text), &Known).expect(text).need()
+        *Program::compile(&CaptureFilter::parse(text).expect(text), &FixedNames).expect(text).need()
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
 
         #[test]
         fn nothing_that_the_filter_keeps_is_left_out_at_a_glance(text in any_filter(), ends in any_ends()) {
-            let program = Program::compile(&CaptureFilter::parse(&text).expect("well formed"), &Known).expect("short");
+            let program = Program::compile(&CaptureFilter::parse(&text).expect("well formed"), &FixedNames).expect("short");
             let kept = program.walk(|test| holds(test, &ends));
             prop_assert!(!kept || !needless(program.need(), &ends), "{text} {ends:?} {:?}", program.need());
         }

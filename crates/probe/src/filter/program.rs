@@ -268,11 +268,11 @@ fn addresses(field: u32, prefix: Prefix) -> mag_test {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::names::tests::Known;
+    use crate::filter::names::tests::FixedNames;
     use proptest::prelude::*;
 
     fn program(text: &str) -> Program {
-        Program::compile(&CaptureFilter::parse(text).expect(text), &Known).expect(text)
+        Program::compile(&CaptureFilter::parse(text).expect(text), &FixedNames).expect(text)
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_or_too_long_is_refused() {
-        let compile = |text: &str| Program::compile(&CaptureFilter::parse(text).expect(text), &Known);
+        let compile = |text: &str| Program::compile(&CaptureFilter::parse(text).expect(text), &FixedNames);
         for text in ["iface = nope", "uid = nobody-here", "cgroup = /nope", "comm = sixteen-letters-"] {
             let error = compile(text).map(|p| p.tests).expect_err(text);
             assert!(error.to_string().contains('`'), "{error}");
@@ -351,7 +351,7 @@ mod tests {
             known in proptest::collection::vec(proptest::option::of(any::<bool>()), 10),
         ) {
             let filter = CaptureFilter::parse(&text).expect("made from parts");
-            if let Ok(program) = Program::compile(&filter, &Known) {
+            if let Ok(program) = Program::compile(&filter, &FixedNames) {
                 let kept = program.walk(|test| known[test.value[0] as usize]);
                 prop_assert_eq!(kept, truth(filter.expr(), &known) == Some(true));
             }

@@ -9,7 +9,7 @@ mod steps;
 
 pub use magscope_core::governed::Level;
 pub use scale::{Scale, Weighed};
-pub use steps::{CpuHits, Prices, Reading, Share, Step, Steps};
+pub use steps::{CpuHits, HitCosts, Reading, Share, Step, Steps};
 
 use crate::capture::Capture;
 use crate::error::ProbeError;
@@ -217,7 +217,7 @@ impl Governor {
         Ok(())
     }
 
-    fn go(&mut self, step: Step, capture: &mut Capture, prices: &Prices) -> Result<(), ProbeError> {
+    fn go(&mut self, step: Step, capture: &mut Capture, prices: &HitCosts) -> Result<(), ProbeError> {
         let from_ns = capture.event_clock.now_ns();
         let now = InForce::of(capture);
         // Manual changes meanwhile become the requested settings.

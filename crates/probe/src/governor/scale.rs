@@ -5,7 +5,7 @@
 //! capture covers other namespaces and does not see this traffic. Other traffic pays the call overhead for some
 //! milliseconds; the thread's own time counts as cost of the instrument.
 
-use super::steps::Prices;
+use super::steps::HitCosts;
 use crate::capture::SUMS;
 use crate::capture::{Capture, CaptureOptions};
 use crate::cost::{Traffic, failed};
@@ -44,17 +44,18 @@ pub struct Weighed {
 struct Weighing([Option<f64>; WAYS.len()]);
 
 /// Outcomes of a hit, as settings.
-const WAYS: [Way; 4] = [Way::Full, Way::Compact, Way::Histograms, Way::LeftOut];
+const WAYS: [CaptureMode; 4] =
+    [CaptureMode::Full, CaptureMode::Compact, CaptureMode::Histograms, CaptureMode::LeftOut];
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum CaptureMode {
     Full,
     Compact,
     Histograms,
     LeftOut,
 }
 
-impl Way {
+impl CaptureMode {
     fn settings(self) -> [Setting; 2] {
         let (detail, one_in) = match self {
             Self::Full => (Detail::Full, 1),
@@ -126,7 +127,7 @@ impl Scale {
 
     /// Median cost of hits over recent measurements; unmeasured outcomes get the highest of the others. `None`
     /// if noise hides all of them.
-    pub fn prices(&mut self) -> Option<Prices> {
+    pub fn prices(&mut self) -> Option<HitCosts> {
         while let Ok(weighing) = self.answers.try_recv() {
             self.remember(weighing);
         }
@@ -138,7 +139,7 @@ impl Scale {
         });
         let dearest = medians.into_iter().flatten().max_by(f64::total_cmp)?;
         let [full, compact, histograms, left_out] = medians.map(|ns| ns.unwrap_or(dearest));
-        Some(Prices { full, compact, histograms, left_out })
+        Some(HitCosts { full, compact, histograms, left_out })
     }
 
     fn remember(&mut self, weighing: Weighing) {
@@ -188,7 +189,7 @@ impl Pan {
         Weighing(WAYS.map(|way| self.weigh_so(way).ok().flatten()))
     }
 
-    fn weigh_so(&mut self, way: Way) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
+    fn weigh_so(&mut self, way: CaptureMode) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
         self.capture.change(&Setting::Disable(self.hops))?;
         self.drain()?;
         let bare = self.traffic.round(MESSAGES)?;

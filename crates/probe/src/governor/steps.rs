@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Cost of a hit, nanoseconds, including the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
+pub struct HitCosts {
     /// A hit that becomes a record.
     pub full: f64,
     /// A hit that becomes a compact record.
@@ -20,9 +20,9 @@ pub struct Prices {
     pub left_out: f64,
 }
 
-impl Prices {
+impl HitCosts {
     /// Cost of an accepted hit at a level.
-    fn kept(&self, level: Level) -> f64 {
+    fn of_level(&self, level: Level) -> f64 {
         match level {
             Level::Full => self.full,
             Level::Compact | Level::Flows(_) => self.compact,
@@ -84,10 +84,10 @@ impl Share {
     }
 
     /// The share of a reading at these prices.
-    fn of(reading: &Reading, level: Level, prices: &Prices) -> Self {
+    fn of(reading: &Reading, level: Level, prices: &HitCosts) -> Self {
         let ns = reading.elapsed.as_nanos().max(1) as f64;
         let cost = |cpu: &CpuHits| {
-            cpu.kept as f64 * prices.kept(level) + (cpu.sampled + cpu.filtered) as f64 * prices.left_out
+            cpu.kept as f64 * prices.of_level(level) + (cpu.sampled + cpu.filtered) as f64 * prices.left_out
         };
         let costs = || reading.cpus.iter().map(cost);
         let cpus = reading.cpus.len().max(1) as f64;
@@ -187,7 +187,7 @@ impl Steps {
 
     /// Processes a measurement and returns the resulting step. At rest the measurements are short intervals
     /// with histograms; the result is then no step or a step up.
-    pub fn take(&mut self, reading: &Reading, prices: &Prices) -> Option<Step> {
+    pub fn take(&mut self, reading: &Reading, prices: &HitCosts) -> Option<Step> {
         let reading = &self.smoothed(reading);
         self.share = Share::of(reading, self.level, prices);
         self.learn(reading);
@@ -289,7 +289,7 @@ impl Steps {
     }
 
     /// Expected share of a level for the same traffic, without the fixed cost of the reader.
-    fn expected(&self, reading: &Reading, prices: &Prices, level: Level) -> f64 {
+    fn expected(&self, reading: &Reading, prices: &HitCosts, level: Level) -> f64 {
         if level == Level::Rest {
             return 0.0;
         }
@@ -330,7 +330,7 @@ impl Steps {
 mod tests {
     use super::*;
 
-    const PRICES: Prices = Prices { full: 200.0, compact: 170.0, histograms: 120.0, left_out: 80.0 };
+    const PRICES: HitCosts = HitCosts { full: 200.0, compact: 170.0, histograms: 120.0, left_out: 80.0 };
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Books<'a> {
 }
 
 /// One direction: the bytes from `tx` to `rx`, numbered from the first byte of the connection.
-pub struct Way<'a> {
+pub struct OneDirection<'a> {
     books: &'a Books<'a>,
     tx: FlowId,
     rx: FlowId,
@@ -55,7 +55,13 @@ impl<'a> Books<'a> {
     }
 
     /// The direction client to server if `up`, else server to client.
-    pub fn way(&self, net: &Net, client: SocketAddr, server: SocketAddr, up: bool) -> Way<'_> {
+    pub fn one_direction(
+        &self,
+        net: &Net,
+        client: SocketAddr,
+        server: SocketAddr,
+        up: bool,
+    ) -> OneDirection<'_> {
         let here = self.flow(net.client.target.inode, client, server);
         let there = self.flow(net.server.target.inode, server, client);
         let (tx, rx) = if up { (here, there) } else { (there, here) };
@@ -65,11 +71,11 @@ impl<'a> Books<'a> {
         let strays = self.journeys.get(&rx).into_iter().flatten().filter(|j| j.tx_flow.is_none());
         journeys.extend(strays.cloned());
         journeys.sort_by_key(|j| j.range.start);
-        Way { books: self, tx, rx, first: syn.seq, journeys }
+        OneDirection { books: self, tx, rx, first: syn.seq, journeys }
     }
 }
 
-impl Way<'_> {
+impl OneDirection<'_> {
     /// Stream offset of a sequence number.
     pub fn place(&self, seq: u32) -> u64 {
         u64::from(seq.wrapping_sub(self.first))
