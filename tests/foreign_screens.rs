@@ -80,7 +80,7 @@ fn no_cell_of_the_terminal_holds_what_it_obeys() {
         check_cells(&front, &scope, command.name);
         (0..3).for_each(|_| press(&mut front, &mut scope, KeyCode::Esc));
     }
-    scope.tell(format!("{HOSTILE}a peer's words"), true);
+    scope.show_message(format!("{HOSTILE}a peer's words"), true);
     check_cells(&Front::new(options()), &scope, "a message");
 }
 

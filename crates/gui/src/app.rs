@@ -285,7 +285,7 @@ impl Window {
 
     fn show_message(&mut self, words: String) {
         if let Some(session) = &self.session {
-            session.shared.look(|scope| scope.tell(words, false));
+            session.shared.look(|scope| scope.show_message(words, false));
         }
     }
 

@@ -17,7 +17,7 @@ use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference
 use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
 use magscope_scope::command::keys::KeyMap;
-use magscope_scope::command::{Command, Does, Own};
+use magscope_scope::command::{Command, CommandKind, FrontEndCommand};
 use magscope_scope::look::Room;
 use magscope_scope::{Action, Options, Scope};
 
@@ -301,24 +301,24 @@ impl Front {
         ctx: &Context,
     ) {
         let own = match &command.does {
-            Does::Act(action) => return actions.push(action.clone()),
-            Does::Own(own) => *own,
+            CommandKind::Act(action) => return actions.push(action.clone()),
+            CommandKind::Own(own) => *own,
         };
         match own {
-            Own::Help => self.over = Some(Overlay::Help),
-            Own::Palette => self.over = Some(Overlay::Palette(Typed::default())),
-            Own::Channels => self.over = Some(Overlay::Channels),
-            Own::Ask(question) if rest.is_empty() => {
+            FrontEndCommand::Help => self.over = Some(Overlay::Help),
+            FrontEndCommand::Palette => self.over = Some(Overlay::Palette(Typed::default())),
+            FrontEndCommand::Channels => self.over = Some(Overlay::Channels),
+            FrontEndCommand::Ask(question) if rest.is_empty() => {
                 self.over = Some(Overlay::ask(question, question.now(scope)))
             }
-            Own::Ask(question) => {
+            FrontEndCommand::Ask(question) => {
                 if let Err(wrong) = question.answer(rest, scope) {
-                    scope.tell(wrong, true);
+                    scope.show_message(wrong, true);
                 }
             }
-            Own::Measurements => self.chosen.side = !self.chosen.side,
-            Own::Svg => self.over = Some(Overlay::Pick(Pick::Svg)),
-            Own::Theme => self.chosen.light = other_light(ctx),
+            FrontEndCommand::Measurements => self.chosen.side = !self.chosen.side,
+            FrontEndCommand::Svg => self.over = Some(Overlay::Pick(Pick::Svg)),
+            FrontEndCommand::Theme => self.chosen.light = other_light(ctx),
             own => actions.extend(own.action(scope.frame().view)),
         }
     }
@@ -334,5 +334,10 @@ pub fn other_light(ctx: &Context) -> Light {
 
 /// True for commands that apply to a window; some apply only to terminals.
 pub fn is_for_windows(command: &Command) -> bool {
-    !matches!(command.does, Does::Own(Own::Mouse | Own::Text | Own::Redraw | Own::Suspend))
+    !matches!(
+        command.does,
+        CommandKind::Own(
+            FrontEndCommand::Mouse | FrontEndCommand::Text | FrontEndCommand::Redraw | FrontEndCommand::Suspend
+        )
+    )
 }

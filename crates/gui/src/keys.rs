@@ -1,7 +1,7 @@
 //! Keyboard input as chords of the key map, the same map as in the terminal.
 
 use egui::{Event, Key, Modifiers};
-use magscope_scope::command::keys::{Chord, Code, Held};
+use magscope_scope::command::keys::{Chord, Code, HeldModifiers};
 
 /// The pressed chords, in order. Characters come from text events, so that the keyboard layout applies.
 pub fn chords(events: &[Event]) -> Vec<Chord> {
@@ -11,7 +11,7 @@ pub fn chords(events: &[Event]) -> Vec<Chord> {
             Event::Text(text) => {
                 let mut chars = text.chars();
                 let first = chars.next().filter(|_| chars.next().is_none())?;
-                Some(Chord::of(Code::Char(first), Held::default()))
+                Some(Chord::of(Code::Char(first), HeldModifiers::default()))
             }
             Event::Key { key, pressed: true, modifiers, .. } => {
                 Some(Chord::of(code(*key, *modifiers)?, held(*modifiers)))
@@ -23,8 +23,8 @@ pub fn chords(events: &[Event]) -> Vec<Chord> {
 
 /// True for chords of the window's controls: Tab, and keys of the focused control.
 pub fn is_for_controls(chord: Chord, focused: bool) -> bool {
-    let plain = |code| chord == Chord::of(code, Held::default());
-    let shift_tab = Chord::of(Code::BackTab, Held::default());
+    let plain = |code| chord == Chord::of(code, HeldModifiers::default());
+    let shift_tab = Chord::of(Code::BackTab, HeldModifiers::default());
     plain(Code::Tab)
         || chord == shift_tab
         || (focused
@@ -33,8 +33,8 @@ pub fn is_for_controls(chord: Chord, focused: bool) -> bool {
                 .any(plain))
 }
 
-fn held(modifiers: Modifiers) -> Held {
-    Held { ctrl: modifiers.ctrl, alt: modifiers.alt, shift: modifiers.shift }
+fn held(modifiers: Modifiers) -> HeldModifiers {
+    HeldModifiers { ctrl: modifiers.ctrl, alt: modifiers.alt, shift: modifiers.shift }
 }
 
 fn code(key: Key, modifiers: Modifiers) -> Option<Code> {

@@ -11,7 +11,7 @@ use magscope_scope::format::{
     SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span};
-use magscope_scope::{Action, Frame, Inspector, Over};
+use magscope_scope::{Action, Frame, Inspector, MeasureSpan};
 use std::fmt::Write as _;
 
 /// Width of a measurement row without its name: four times, a count, and gaps.
@@ -128,7 +128,7 @@ fn own(ui: &mut Ui, pass: &PassRow, cx: &UiContext) {
     ui.label(number(format!("{sign}{}", duration(pass.since_start_ns.unsigned_abs())), cx.c.dim));
     ui.label(number(format!("{:>7}", "·"), cx.c.dim));
     ui.label(number(format!("{:>3}", pass.hit.cpu), cx.c.dim));
-    ui.label(RichText::new(&pass.told).color(colour).small());
+    ui.label(RichText::new(&pass.text).color(colour).small());
     ui.end_row();
 }
 
@@ -179,7 +179,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     ui.horizontal(|ui| {
         heading(ui, "MEASUREMENTS", cx);
         let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
-        for (over, words) in [(Over::View, "picture"), (Over::Cursors, "between cursors")] {
+        for (over, words) in [(MeasureSpan::View, "picture"), (MeasureSpan::Cursors, "between cursors")] {
             if ui.selectable_label(m.over == over, words).clicked() {
                 cx.act(Action::MeasureOver(over));
             }

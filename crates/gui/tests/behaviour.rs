@@ -14,7 +14,7 @@ use magscope_core::journey::Limits;
 use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tab, Tint};
 use magscope_scope::look::Room;
 use magscope_scope::trigger::{HoldOff, Mode};
-use magscope_scope::{Action, Over, Recording};
+use magscope_scope::{Action, MeasureSpan, Recording};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 
@@ -152,7 +152,7 @@ fn a_drag_selects_and_is_measured_and_a_double_click_fits() {
     let frame = harness.state().scope.frame();
     let cursors = frame.cursors.expect("cursors stand at the ends");
     assert!(cursors.a < cursors.b && cursors.b - cursors.a < 0.6, "{cursors:?}");
-    assert_eq!(frame.view.over, Over::Cursors);
+    assert_eq!(frame.view.over, MeasureSpan::Cursors);
     drop(frame);
     for _ in 0..2 {
         button(&mut harness, at, PointerButton::Primary, true);

@@ -7,7 +7,7 @@ use crate::common;
 use common::{busy, chosen, picture, probed, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
 use magscope_gui::{Axes, Chosen, Light, Tab, Tint};
-use magscope_scope::{Action, Channel, Over, Persistence};
+use magscope_scope::{Action, Channel, MeasureSpan, Persistence};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 const BOTH: [(Light, &str); 2] = [(Light::Dark, "dark"), (Light::Light, "light")];
@@ -97,7 +97,7 @@ fn the_instrument_with_everything() {
             Action::ToggleChannel(Channel::Srtt),
             Action::MathText("srtt - rttvar".to_owned()),
             Action::ToggleCursors,
-            Action::MeasureOver(Over::Cursors),
+            Action::MeasureOver(MeasureSpan::Cursors),
         ]);
         let mut harness = window(scope, chosen(light), [1440.0, 900.0]);
         picture(&mut harness, &format!("everything_{name}"), &mut results);

@@ -160,8 +160,8 @@ impl<'a, F: Feed> Feeder<'a, F> {
         self.ticked = now;
         for capture in scope.take_captures() {
             match self.trigger_recorder.as_mut().map(|keeper| keeper.save(&capture)) {
-                Some(Ok(said)) => scope.tell(format!("saved {said}"), false),
-                Some(Err(error)) => scope.tell(format!("not saved: {error:#}"), true),
+                Some(Ok(said)) => scope.show_message(format!("saved {said}"), false),
+                Some(Err(error)) => scope.show_message(format!("not saved: {error:#}"), true),
                 None => {}
             }
         }

@@ -4,7 +4,7 @@ use crate::channel::Channel;
 use crate::cursor::CursorId;
 use crate::look::{FlowOrder, Room};
 use crate::math::Math;
-use crate::measure::Over;
+use crate::measure::MeasureSpan;
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
@@ -130,7 +130,7 @@ pub enum Action {
 
     // Measurements, math, XY, persistence.
     /// Measures over the picture, or between the cursors.
-    MeasureOver(Over),
+    MeasureOver(MeasureSpan),
     /// Draws a computed channel; `None` removes it.
     SetMath(Option<Math>),
     /// The same as text: `srtt - rttvar`, `rate(retransmits)`, `ratio(cwnd, packets_out)`, `average(srtt, 16)`.

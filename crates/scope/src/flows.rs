@@ -2,7 +2,7 @@
 
 use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, FlowRow, FlowTable, Percentiles, SummedFlow};
-use crate::names::{Names, Seat};
+use crate::names::{Names, NetnsKey};
 use crate::pyramid::Tile;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
@@ -56,7 +56,7 @@ struct Summed {
     proto: Proto,
     /// Sender and receiver.
     ends: Option<(Endpoint, Endpoint)>,
-    seat: String,
+    netns_name: String,
     packets: u64,
     bytes: u64,
     lately: Interval,
@@ -133,7 +133,7 @@ impl Flows {
         let page = self.pages.entry(flow);
         if page.journeys == 0 {
             (page.proto, page.ends) = (journey.proto, line.ends);
-            page.route = format!("{} → {}", names.seat(line.from), names.seat(line.to));
+            page.route = format!("{} → {}", names.netns_name(line.from), names.netns_name(line.to));
         }
         let comm = |node, who: Option<magscope_core::journey::ThreadRef>| names.comm(node, who?.tid);
         for (place, known) in [
@@ -189,7 +189,7 @@ impl Flows {
         {
             page.proto = known.proto;
             page.ends = Some(if sends { (known.local, known.remote) } else { (known.remote, known.local) });
-            page.seat = names.seat(Some(Seat { node, netns: known.netns }));
+            page.netns_name = names.netns_name(Some(NetnsKey { node, netns: known.netns }));
         }
     }
 
@@ -290,7 +290,7 @@ impl Flows {
                 flow,
                 proto: known.proto,
                 ends: known.ends,
-                route: known.seat,
+                route: known.netns_name,
                 processes: <(String, String)>::default(),
                 journeys: 0,
                 bad: 0,

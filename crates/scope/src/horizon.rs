@@ -13,13 +13,13 @@ const MOST_BACK: usize = 32;
 /// Which stretch of the time line the picture shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
-    at: Standing,
-    back: Vec<Standing>,
+    at: Placement,
+    back: Vec<Placement>,
 }
 
 /// An instant at a place, and a scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Standing {
+struct Placement {
     anchor_ns: u64,
     /// Position of the anchor: 0 the left edge, [`WHOLE`] the right edge.
     place: u64,
@@ -28,7 +28,7 @@ struct Standing {
     steps: i32,
 }
 
-impl Standing {
+impl Placement {
     fn timebase(self) -> Timebase {
         self.chosen.stepped(self.steps)
     }
@@ -97,13 +97,13 @@ impl Horizon {
     /// Sets the scale around the middle.
     pub fn scale(&mut self, timebase: Timebase) {
         let middle_ns = self.time_at(0.5);
-        self.at = Standing { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0 };
+        self.at = Placement { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0 };
     }
 
     /// Places an instant at a part of the screen, 0 the left edge.
-    pub fn stand(&mut self, time_ns: u64, x: f64, timebase: Timebase) {
+    pub fn place_at(&mut self, time_ns: u64, x: f64, timebase: Timebase) {
         let place = (x.clamp(0.0, 1.0) * WHOLE as f64) as u64;
-        self.at = Standing { anchor_ns: time_ns, place, chosen: timebase, steps: 0 };
+        self.at = Placement { anchor_ns: time_ns, place, chosen: timebase, steps: 0 };
     }
 
     /// Moves an instant to a part of the screen and keeps the scale.
@@ -124,7 +124,7 @@ impl Horizon {
     /// Shows a stretch, plus the rounding of a division to nanoseconds.
     pub fn show(&mut self, from_ns: u64, to_ns: u64) {
         let (from_ns, to_ns) = (from_ns.min(to_ns), from_ns.max(to_ns));
-        self.stand(from_ns, 0.0, Timebase::of_span(to_ns - from_ns));
+        self.place_at(from_ns, 0.0, Timebase::of_span(to_ns - from_ns));
     }
 
     /// Saves this stretch to return to it.

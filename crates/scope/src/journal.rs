@@ -41,7 +41,7 @@ impl Mark {
     }
 
     /// The losses and changes of a batch.
-    pub fn beside(batch: &Batch) -> impl Iterator<Item = Self> + '_ {
+    pub fn losses_and_changes(batch: &Batch) -> impl Iterator<Item = Self> + '_ {
         let losses = batch.losses.iter().map(|loss| (loss.to_ns, PointKind::EventLoss(loss.count)));
         let changes = batch.changes.iter().map(|change| (change.to_ns, PointKind::Change));
         losses.chain(changes).map(|(time_ns, kind)| Mark { time_ns, kind, hop: None })

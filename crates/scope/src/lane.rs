@@ -63,7 +63,7 @@ pub fn places(probes: &Probes) -> impl Iterator<Item = Place> + '_ {
     let hops = move |hops: &'static [Hop]| {
         hops.iter().rev().flat_map(move |hop| probes.behind(*hop).rev().map(place).chain([Place::Hop(*hop)]))
     };
-    hops(rx).chain([Place::Wire]).chain(hops(tx)).chain(probes.beside().map(place))
+    hops(rx).chain([Place::Wire]).chain(hops(tx)).chain(probes.unplaced().map(place))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A lifeline: a journey with the names of its ends, for the scope's memory and its pictures.
 
-use crate::names::Seat;
+use crate::names::NetnsKey;
 use magscope_core::journey::{Across, Journey, Latency, Rung};
 use magscope_core::{Endpoint, Hop};
 
@@ -39,9 +39,9 @@ pub struct Lifeline {
     /// Sender and receiver, if one of its flows is known.
     pub ends: Option<(Endpoint, Endpoint)>,
     /// Node of the sender, if seen.
-    pub from: Option<Seat>,
+    pub from: Option<NetnsKey>,
     /// Node of the receiver, if seen.
-    pub to: Option<Seat>,
+    pub to: Option<NetnsKey>,
 }
 
 impl Lifeline {
@@ -166,7 +166,7 @@ pub(crate) mod tests {
         journey.id = id;
         journey.verdict = Verdict::Complete;
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
-        let seat = |netns| Some(Seat { node: 0, netns });
+        let seat = |netns| Some(NetnsKey { node: 0, netns });
         Lifeline { journey, ends, from: seat(1), to: seat(2) }
     }
 

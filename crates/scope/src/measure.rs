@@ -9,7 +9,7 @@ use magscope_core::hop::PATH_HOPS;
 
 /// The stretch of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Over {
+pub enum MeasureSpan {
     /// The picture.
     #[default]
     View,

@@ -11,7 +11,7 @@ const MOST: usize = 1 << 16;
 
 /// A node: a network namespace of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Seat {
+pub struct NetnsKey {
     /// Index of the recording, from 0.
     pub node: u16,
     /// Network namespace, its inode number.
@@ -84,7 +84,7 @@ impl Names {
     }
 
     /// Display name of a node; `outside` for one without probes.
-    pub fn seat(&self, seat: Option<Seat>) -> String {
+    pub fn netns_name(&self, seat: Option<NetnsKey>) -> String {
         let Some(seat) = seat else { return "outside".to_owned() };
         let context: &dyn Context = self;
         context.place(seat.node, seat.netns)

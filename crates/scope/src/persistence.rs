@@ -40,7 +40,7 @@ impl Persistence {
 /// New lines get more weight instead of old ones less: one exponential per line, independent of older lines.
 #[derive(Debug)]
 pub struct Overlay {
-    how: Persistence,
+    mode: Persistence,
     span_ns: u64,
     rows: Vec<[f32; COLUMNS]>,
     /// Instant at which a line weighs 1.
@@ -51,14 +51,14 @@ pub struct Overlay {
 
 impl Overlay {
     /// An empty overlay; the right edge is `span_ns` after the start of each line.
-    pub fn new(how: Persistence, span_ns: u64) -> Self {
+    pub fn new(mode: Persistence, span_ns: u64) -> Self {
         let rows = vec![[0.0; COLUMNS]; PATH_HOPS];
-        Overlay { how, span_ns: span_ns.max(1), rows, zero_ns: 0, newest_ns: 0, lines: 0 }
+        Overlay { mode, span_ns: span_ns.max(1), rows, zero_ns: 0, newest_ns: 0, lines: 0 }
     }
 
     /// Decay, and width of the picture.
     pub const fn is_for(&self) -> (Persistence, u64) {
-        (self.how, self.span_ns)
+        (self.mode, self.span_ns)
     }
 
     /// Lines drawn.
@@ -74,7 +74,7 @@ impl Overlay {
         }
         self.lines += 1;
         self.newest_ns = self.newest_ns.max(at_ns);
-        let weight = match self.how {
+        let weight = match self.mode {
             Persistence::Off => return,
             Persistence::Endless => 1.0,
             Persistence::Fade(ns) => {
@@ -106,7 +106,7 @@ impl Overlay {
     pub fn row(&self, hop: Hop, columns: usize, now_ns: u64) -> Vec<f32> {
         let mut out = vec![0.0; columns];
         let Some(row) = hop.path_index().and_then(|index| self.rows.get(index)) else { return out };
-        let scale = match self.how {
+        let scale = match self.mode {
             Persistence::Fade(ns) => {
                 let since = i128::from(now_ns.max(self.newest_ns)) - i128::from(self.zero_ns);
                 (-(since as f64) / ns.max(1) as f64).exp() as f32

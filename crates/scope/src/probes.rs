@@ -188,7 +188,7 @@ impl Probes {
     }
 
     /// The probes with a lane and without a place.
-    pub fn beside(&self) -> impl Iterator<Item = &Probe> {
+    pub fn unplaced(&self) -> impl Iterator<Item = &Probe> {
         self.all.iter().filter(|probe| probe.asked.after.is_none() && probe.has_lane())
     }
 
@@ -253,7 +253,7 @@ pub(crate) mod tests {
         assert_eq!((refill.hits, refill.unread, refill.last_ns), (2, [1, 0, 0, 0], Some(7)));
         assert_eq!(probes.strangers(), 2);
         assert!(probes.behind(Hop::IpIn).map(|probe| probe.name.as_str()).eq(["seen@b"]));
-        assert!(probes.beside().map(|probe| probe.name.as_str()).eq(["seen"]), "loadlines have no lane");
+        assert!(probes.unplaced().map(|probe| probe.name.as_str()).eq(["seen"]), "loadlines have no lane");
     }
 
     #[test]

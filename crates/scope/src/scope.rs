@@ -30,6 +30,7 @@ use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::{Overhead, Recording};
 use crate::persistence::Overlay;
+use crate::probe_matches::ProbeMatches;
 use crate::probes::Probes;
 use crate::pyramid::Keep;
 use crate::recorded::{Recorded, Window};
@@ -37,8 +38,7 @@ use crate::signals::Signals;
 use crate::stats::{HopStats, Sides, Stats};
 use crate::sums::Sums;
 use crate::sweep::{MAX_LIFELINES, Sweep};
-use crate::ties::Ties;
-use crate::totals::{Lately, Totals};
+use crate::totals::{Totals, WindowTotals};
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
 
@@ -113,7 +113,7 @@ pub struct Scope {
     // Counts.
     stats: Stats,
     totals: Totals,
-    lately: Lately,
+    lately: WindowTotals,
     memory: Memory,
     counts: Counts,
     /// Live, while less is looked at than there is.
@@ -152,7 +152,7 @@ pub struct Scope {
     lanes: Vec<Lane>,
     sweep: Sweep,
     /// The hits of custom probes that saw the bytes of its lifelines.
-    ties: Ties,
+    ties: ProbeMatches,
     listed: Vec<Lifeline>,
     selected: Option<Lifeline>,
     /// The number of the shown captured window.
@@ -199,7 +199,7 @@ impl Scope {
             journeys: Vec::new(),
             stats: Stats::default(),
             totals: Totals::default(),
-            lately: Lately::default(),
+            lately: WindowTotals::default(),
             memory: Memory::default(),
             signals: Signals::new(keep),
             journal: Journal::default(),
@@ -227,7 +227,7 @@ impl Scope {
             revision: 0,
             lanes: Vec::new(),
             sweep: Sweep::default(),
-            ties: Ties::default(),
+            ties: ProbeMatches::default(),
             listed: Vec::new(),
             selected: None,
             shown: None,
@@ -248,7 +248,7 @@ impl Scope {
         self.places.push(Places::default());
         self.heard.push(None);
         self.weights.join(&info);
-        self.tell(format!("{} is here", info.host), false);
+        self.show_message(format!("{} is here", info.host), false);
         self.names.join(info);
     }
 
@@ -281,7 +281,7 @@ impl Scope {
             let stats = match (served, self.is_recorded()) {
                 (false, _) => None,
                 (true, false) => {
-                    self.stats.read(hop, sides).map(|stats| stats.standing_for(self.weights.lately(hop)))
+                    self.stats.read(hop, sides).map(|stats| stats.scaled(self.weights.lately(hop)))
                 }
                 (true, true) => self.lately_recorded(hop),
             };
@@ -335,7 +335,7 @@ impl Scope {
 
     /// Tells the user that something they asked for did not work, or that it did.
     /// Words of a peer or a file's name can be in it, so it is cleaned.
-    pub fn tell(&mut self, text: String, is_error: bool) {
+    pub fn show_message(&mut self, text: String, is_error: bool) {
         let cleaned = if let Cow::Owned(cleaned) = clean(&text) { Some(cleaned) } else { None };
         let text = cleaned.unwrap_or(text);
         self.view.message = Some(crate::view::Message { text, is_error });

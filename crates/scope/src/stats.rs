@@ -6,7 +6,7 @@
 use crate::family::Family;
 use crate::format;
 use crate::lifeline::Lifeline;
-use crate::names::Seat;
+use crate::names::NetnsKey;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
 use magscope_core::{Direction, Event, Hop};
@@ -17,7 +17,7 @@ pub const MAX_NODES: usize = 16;
 const ELSEWHERE: u8 = 0;
 
 struct Node {
-    seat: Option<Seat>,
+    netns: Option<NetnsKey>,
     hops: [HopWindow; PATH_HOPS],
     /// Times to each hop, by family of protocols: their steps begin at different hops.
     times: [[HopWindow; PATH_HOPS]; Family::COUNT],
@@ -30,9 +30,9 @@ impl Node {
 }
 
 impl Node {
-    fn new(seat: Option<Seat>) -> Self {
+    fn new(netns: Option<NetnsKey>) -> Self {
         let row = || std::array::from_fn(|_| HopWindow::default());
-        Node { seat, hops: row(), times: std::array::from_fn(|_| row()) }
+        Node { netns, hops: row(), times: std::array::from_fn(|_| row()) }
     }
 }
 
@@ -60,7 +60,7 @@ pub struct HopStats {
 impl HopStats {
     /// Scales the rates by `weight`, the number of events per recorded event.
     #[must_use]
-    pub fn standing_for(self, weight: f64) -> Self {
+    pub fn scaled(self, weight: f64) -> Self {
         HopStats {
             events_per_s: self.events_per_s * weight,
             bytes_per_s: self.bytes_per_s.map(|bytes| bytes * weight),
@@ -80,7 +80,7 @@ impl HopStats {
 }
 
 /// The nodes whose windows are read, per side of the journey. `None` for all nodes.
-pub type Sides = Option<(Option<Seat>, Option<Seat>)>;
+pub type Sides = Option<(Option<NetnsKey>, Option<NetnsKey>)>;
 
 /// The windows of all nodes.
 pub struct Stats {
@@ -100,8 +100,8 @@ impl Default for Stats {
 
 impl Stats {
     /// The nodes seen, in order of appearance.
-    pub fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
-        self.nodes.iter().filter_map(|node| node.seat)
+    pub fn netns_keys(&self) -> impl Iterator<Item = NetnsKey> + '_ {
+        self.nodes.iter().filter_map(|node| node.netns)
     }
 
     /// Advances the window to `time_ns`. Returns the number of bucket edges crossed. Time never decreases: a
@@ -139,15 +139,15 @@ impl Stats {
     }
 
     /// Counts an event of a node.
-    pub fn event(&mut self, event: &Event, seat: Option<Seat>) {
+    pub fn event(&mut self, event: &Event, seat: Option<NetnsKey>) {
         let Some(index) = event.hop.path_index() else { return };
         let node = seat.map_or(ELSEWHERE, |seat| self.node(seat));
         let at = self.filling();
         self.nodes[usize::from(node)].hops[index].event(at, payload(event));
     }
 
-    fn node(&mut self, seat: Seat) -> u8 {
-        if let Some(at) = self.nodes.iter().position(|node| node.seat == Some(seat)) {
+    fn node(&mut self, seat: NetnsKey) -> u8 {
+        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(seat)) {
             return at as u8;
         }
         if self.nodes.len() > MAX_NODES {
@@ -182,14 +182,14 @@ impl Stats {
             Some((from, to)) => Some(if hop.direction() == Direction::Tx { from? } else { to? }),
         };
         let (mut events, mut bytes) = (0, 0);
-        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
+        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
             events += node.hops[index].events();
             bytes += node.hops[index].bytes();
         }
         let (nodes, merged) = (&self.nodes, &mut self.merged);
         let latency = Latency::of_most(Family::ALL.into_iter().filter_map(|family| {
             merged.clear();
-            for node in nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
+            for node in nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
                 node.times[family as usize][index].add_latency(merged);
             }
             Some((family, merged.latency()?))
@@ -218,8 +218,8 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps)] // window queries take an `Option`
-    fn seat(netns: u32) -> Option<Seat> {
-        Some(Seat { node: 0, netns })
+    fn netns_key(netns: u32) -> Option<NetnsKey> {
+        Some(NetnsKey { node: 0, netns })
     }
 
     #[test]
@@ -228,21 +228,21 @@ mod tests {
         for i in 0..400 {
             let time = i * S / 100;
             stats.advance(time);
-            stats.event(&event(Hop::DevXmit, time, 1000), seat(10));
+            stats.event(&event(Hop::DevXmit, time, 1000), netns_key(10));
             if i % 2 == 0 {
-                stats.event(&event(Hop::DevXmit, time, 10), seat(20));
+                stats.event(&event(Hop::DevXmit, time, 10), netns_key(20));
             }
             stats.event(&event(Hop::DevXmit, time, 1), None);
         }
         stats.advance(4 * S);
-        let client = stats.read(Hop::DevXmit, Some((seat(10), None))).unwrap();
+        let client = stats.read(Hop::DevXmit, Some((netns_key(10), None))).unwrap();
         assert_eq!((client.events_per_s as u64, client.bytes_per_s.map(|b| b as u64)), (100, Some(100_000)));
-        let server = stats.read(Hop::DevXmit, Some((seat(20), None))).unwrap();
+        let server = stats.read(Hop::DevXmit, Some((netns_key(20), None))).unwrap();
         assert_eq!(server.events_per_s as u64, 50);
         assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 250);
-        let meant = stats.read(Hop::DevXmit, None).unwrap().standing_for(4.0);
+        let meant = stats.read(Hop::DevXmit, None).unwrap().scaled(4.0);
         assert_eq!((meant.events_per_s as u64, meant.estimated), (1_000, true));
-        assert_eq!(stats.read(Hop::DevRecv, Some((seat(10), None))), None, "the receiver is outside");
+        assert_eq!(stats.read(Hop::DevRecv, Some((netns_key(10), None))), None, "the receiver is outside");
         // Silence empties the window, however long it is.
         stats.advance(4000 * S);
         assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 0);
@@ -253,14 +253,14 @@ mod tests {
         let mut stats = Stats::default();
         stats.advance(0);
         let mut line = lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]);
-        (line.from, line.to) = (seat(10), seat(20));
+        (line.from, line.to) = (netns_key(10), netns_key(20));
         stats.journey(&line);
         stats.advance(S);
-        let xmit = stats.read(Hop::DevXmit, Some((seat(10), seat(20)))).unwrap().latency.unwrap();
+        let xmit = stats.read(Hop::DevXmit, Some((netns_key(10), netns_key(20)))).unwrap().latency.unwrap();
         assert_eq!((xmit.from, xmit.n), (Hop::DevQueue, 1));
-        let recv = stats.read(Hop::DevRecv, Some((seat(10), seat(20)))).unwrap().latency.unwrap();
+        let recv = stats.read(Hop::DevRecv, Some((netns_key(10), netns_key(20)))).unwrap().latency.unwrap();
         assert_eq!((recv.from, recv.n), (Hop::DevXmit, 1));
-        assert_eq!(stats.read(Hop::DevRecv, Some((seat(20), seat(10)))).unwrap().latency, None);
+        assert_eq!(stats.read(Hop::DevRecv, Some((netns_key(20), netns_key(10)))).unwrap().latency, None);
     }
 
     #[test]
@@ -268,9 +268,9 @@ mod tests {
         let mut stats = Stats::default();
         stats.advance(0);
         for netns in 1..1000 {
-            stats.event(&event(Hop::IpOut, 0, 1), seat(netns));
+            stats.event(&event(Hop::IpOut, 0, 1), netns_key(netns));
         }
-        assert_eq!(stats.seats().count(), MAX_NODES);
+        assert_eq!(stats.netns_keys().count(), MAX_NODES);
         stats.advance(S / 2);
         assert_eq!(stats.read(Hop::IpOut, None).unwrap().events_per_s as u64, 1998);
     }

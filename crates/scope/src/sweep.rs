@@ -88,13 +88,13 @@ impl Sweep {
 }
 
 /// Places the horizon around a journey; without a fixed timebase, also selects a suitable one.
-pub fn stand(horizon: &mut Horizon, fixed: bool, align: Align, anchor: &Lifeline) {
+pub fn place_around(horizon: &mut Horizon, fixed: bool, align: Align, anchor: &Lifeline) {
     let total = anchor.total_ns();
     let now = horizon.timebase();
     let timebase = if fixed { now } else { auto_timebase(now, total, align) };
     let span = timebase.span_ns();
     let ahead = (span.saturating_sub(total) / 2).max(span / 10);
-    horizon.stand(anchor.start_ns().saturating_sub(ahead), 0.0, timebase);
+    horizon.place_at(anchor.start_ns().saturating_sub(ahead), 0.0, timebase);
 }
 
 /// A timebase at which `total_ns` fills a good part of the screen. The current one stays while it is suitable,
@@ -131,7 +131,7 @@ mod tests {
     fn the_journey_is_in_the_middle_with_its_neighbours() {
         let (lines, mut horizon) = (lines(50), Horizon::default());
         let anchor = &lines[24];
-        stand(&mut horizon, false, Align::Time, anchor);
+        place_around(&mut horizon, false, Align::Time, anchor);
         let mut sweep = Sweep { anchor: Some(anchor.key()), ..Sweep::default() };
         sweep.fill(&horizon, Align::Time, MAX_LIFELINES, lines.iter().chain(&lines), |_| true);
         assert_eq!(sweep.timebase.per_division_ns(), MS);

@@ -80,11 +80,11 @@ impl Totals {
 
 /// Counts within the window: the totals at each of its bucket edges.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lately {
+pub(crate) struct WindowTotals {
     edges: std::collections::VecDeque<Totals>,
 }
 
-impl Lately {
+impl WindowTotals {
     /// A bucket edge was crossed with these totals.
     pub(crate) fn edge(&mut self, totals: Totals, edges: u64) {
         for _ in 0..edges.min(BUCKETS as u64 + 1) {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn losses_are_counted_by_cause_and_forgotten_by_the_window() {
         let mut totals = Totals::default();
-        let mut lately = Lately::default();
+        let mut lately = WindowTotals::default();
         lately.edge(totals, 1);
         let loss = |cause, count| Loss { cpu: 0, from_ns: 0, to_ns: 1, count, cause };
         let losses = vec![loss(LossCause::RingFull, 7), loss(LossCause::Gap, 2)];
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn journeys_a_second_are_over_whole_buckets() {
         let mut totals = Totals::default();
-        let mut lately = Lately::default();
+        let mut lately = WindowTotals::default();
         let journey = lifeline(1, &[(Hop::AppSend, 1), (Hop::AppRecv, 2)]).journey;
         assert_eq!(lately.journeys_per_s(), None);
         for _ in 0..4 {

@@ -5,8 +5,8 @@ use crate::cursor::Cursors;
 use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, Room};
 use crate::math::Math;
-use crate::measure::Over;
-use crate::names::{Names, Seat};
+use crate::measure::MeasureSpan;
+use crate::names::{Names, NetnsKey};
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
@@ -16,9 +16,9 @@ use magscope_core::{Filter, Hop, Proto};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Node of the sender.
-    pub from: Option<Seat>,
+    pub from: Option<NetnsKey>,
     /// Node of the receiver.
-    pub to: Option<Seat>,
+    pub to: Option<NetnsKey>,
 }
 
 /// The kind of journeys in the table.
@@ -108,7 +108,7 @@ pub struct View {
     /// Cursors, if they are shown.
     pub cursors: Option<Cursors>,
     /// The stretch of measurements.
-    pub over: Over,
+    pub over: MeasureSpan,
     /// The computed channel.
     pub math: Option<Math>,
     /// XY display: one signal against another.
@@ -137,7 +137,7 @@ impl View {
     /// True if filters and picks accept a journey.
     pub fn accepts(&self, line: &Lifeline, names: &Names) -> bool {
         // For a journey without a seen end the other side may only be missing.
-        let side = |wanted: Option<Seat>, seen: Option<Seat>| {
+        let side = |wanted: Option<NetnsKey>, seen: Option<NetnsKey>| {
             wanted == seen || (seen.is_none() && !line.journey.verdict.is_whole())
         };
         self.proto.is_none_or(|proto| proto == line.journey.proto)

@@ -138,7 +138,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     /// In thousandths.
-    fn told(weight: f64) -> u64 {
+    fn thousandths(weight: f64) -> u64 {
         (weight * 1e3).round() as u64
     }
 
@@ -158,18 +158,21 @@ mod tests {
     #[test]
     fn hosts_that_sample_differently_are_added() {
         let mut weights = Weights::new(&[NodeInfo::default(), NodeInfo::default()]);
-        assert_eq!(told(weights.lately(Hop::DevXmit)), 1_000);
+        assert_eq!(thousandths(weights.lately(Hop::DevXmit)), 1_000);
         for s in 0..3 {
             weights.batch(0, &batch(s, s * 100, 0));
             weights.batch(1, &batch(s, s * 10, s * 290));
         }
         // 110 recorded of 400
-        assert_eq!(told(weights.lately(Hop::DevXmit)), 3_636);
-        assert_eq!((told(weights.lately(Hop::DevRecv)), weights.of_journeys().map(told)), (1_000, Some(1_000)));
+        assert_eq!(thousandths(weights.lately(Hop::DevXmit)), 3_636);
+        assert_eq!(
+            (thousandths(weights.lately(Hop::DevRecv)), weights.of_journeys().map(thousandths)),
+            (1_000, Some(1_000))
+        );
         let sampling = NodeInfo { settings: vec!["sample flows 1/4".to_owned()], ..NodeInfo::default() };
         weights.join(&sampling);
         assert!(weights.of_journeys().is_none(), "it is not the same of all");
-        assert_eq!(Weights::new(&[sampling]).of_journeys().map(told), Some(4_000));
+        assert_eq!(Weights::new(&[sampling]).of_journeys().map(thousandths), Some(4_000));
     }
 
     #[test]
@@ -183,8 +186,9 @@ mod tests {
             sampled += if quarter { 75 } else { 0 };
             weights.batch(0, &batch(s, kept, sampled));
         }
-        let between =
-            |weights: &Weights, from: u64, to: u64| told(weights.between(Hop::DevXmit, from * S, to * S));
+        let between = |weights: &Weights, from: u64, to: u64| {
+            thousandths(weights.between(Hop::DevXmit, from * S, to * S))
+        };
         let all = [(10, 40), (62, 68), (80, 9_000), (20_000, 30_000)];
         assert_eq!(all.map(|(from, to)| between(&weights, from, to)), [1_000, 4_000, 1_000, 1_000]);
         assert_eq!(between(&weights, 59, 69), 4_000);
@@ -200,6 +204,6 @@ mod tests {
             weights.batch(0, &batch(s, s * 10, s * 30));
         }
         assert!(weights.nodes[0].readings.len() <= MOST_READINGS + 1);
-        assert_eq!(told(weights.between(Hop::DevXmit, 0, 40_000 * S)), 4_000);
+        assert_eq!(thousandths(weights.between(Hop::DevXmit, 0, 40_000 * S)), 4_000);
     }
 }

@@ -15,7 +15,7 @@ use crossterm::event::{
 };
 use magscope_core::Hop;
 use magscope_scope::command::keys::KeyMap;
-use magscope_scope::command::{Command, Does, Own, Question};
+use magscope_scope::command::{Command, CommandKind, FrontEndCommand, Question};
 use magscope_scope::{Action, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -243,26 +243,31 @@ impl Front {
 
     fn run(&mut self, command: &Command, rest: &str, scope: &mut Scope) -> Option<Wish> {
         match &command.does {
-            Does::Act(action) => {
+            CommandKind::Act(action) => {
                 scope.apply(action.clone());
                 None
             }
-            Does::Own(own) => self.own(*own, rest, scope),
+            CommandKind::Own(own) => self.own(*own, rest, scope),
         }
     }
 
-    fn own(&mut self, own: Own, rest: &str, scope: &mut Scope) -> Option<Wish> {
+    fn own(&mut self, own: FrontEndCommand, rest: &str, scope: &mut Scope) -> Option<Wish> {
         match own {
-            Own::Palette => self.over = Some(Over::Palette(Palette::default())),
-            Own::Help => self.over = Some(Over::Help(0)),
-            Own::Channels => self.over = Some(Over::Channels(0)),
-            Own::Measurements => self.measurements = !self.measurements,
-            Own::Ask(question) => self.ask(question, rest, scope),
-            Own::Mouse | Own::Svg | Own::Text | Own::Theme | Own::Redraw | Own::Suspend => {
+            FrontEndCommand::Palette => self.over = Some(Over::Palette(Palette::default())),
+            FrontEndCommand::Help => self.over = Some(Over::Help(0)),
+            FrontEndCommand::Channels => self.over = Some(Over::Channels(0)),
+            FrontEndCommand::Measurements => self.measurements = !self.measurements,
+            FrontEndCommand::Ask(question) => self.ask(question, rest, scope),
+            FrontEndCommand::Mouse
+            | FrontEndCommand::Svg
+            | FrontEndCommand::Text
+            | FrontEndCommand::Theme
+            | FrontEndCommand::Redraw
+            | FrontEndCommand::Suspend => {
                 return self.wish(own);
             }
             // The journey inspector is in front of the lanes.
-            Own::Page(by) if scope.frame().inspector.is_some() => {
+            FrontEndCommand::Page(by) if scope.frame().inspector.is_some() => {
                 let by = isize::from(by) * LADDER_PAGE;
                 let most = scope.frame().inspector.as_ref().map_or(0, draw::ladder_lines);
                 self.ladder_from = self.ladder_from.saturating_add_signed(by).min(most);
@@ -283,25 +288,25 @@ impl Front {
         }
     }
 
-    fn wish(&mut self, own: Own) -> Option<Wish> {
+    fn wish(&mut self, own: FrontEndCommand) -> Option<Wish> {
         match own {
-            Own::Mouse => {
+            FrontEndCommand::Mouse => {
                 self.options.mouse = !self.options.mouse;
                 let owner = if self.options.mouse { "the scope's" } else { "the terminal's" };
                 self.notice(format!("the mouse is {owner}"));
                 Some(Wish::Mouse)
             }
-            Own::Svg => Some(Wish::Shot(Format::Svg)),
-            Own::Text => Some(Wish::Shot(Format::Text)),
-            Own::Theme => {
+            FrontEndCommand::Svg => Some(Wish::Shot(Format::Svg)),
+            FrontEndCommand::Text => Some(Wish::Shot(Format::Text)),
+            FrontEndCommand::Theme => {
                 let at = BUILT_IN.iter().position(|(name, _)| *name == self.options.theme.name);
                 let next = at.map_or(0, |at| (at + 1) % BUILT_IN.len());
                 self.options.theme = Theme::built_in(BUILT_IN[next].0, self.options.depth);
                 self.notice(format!("colours: {}", self.options.theme.name));
                 Some(Wish::Redraw)
             }
-            Own::Redraw => Some(Wish::Redraw),
-            Own::Suspend => Some(Wish::Suspend),
+            FrontEndCommand::Redraw => Some(Wish::Redraw),
+            FrontEndCommand::Suspend => Some(Wish::Suspend),
             _ => None,
         }
     }
@@ -331,7 +336,7 @@ impl Front {
             (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: 1, at },
             (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown, Some(_)) => {
                 let by = if mouse.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
-                act_by_what_is_shown(Own::Move(by), scope);
+                act_by_what_is_shown(FrontEndCommand::Move(by), scope);
                 return true;
             }
             _ => return false,
@@ -358,7 +363,7 @@ impl Front {
     }
 }
 
-fn act_by_what_is_shown(own: Own, scope: &mut Scope) {
+fn act_by_what_is_shown(own: FrontEndCommand, scope: &mut Scope) {
     let action = own.action(scope.frame().view);
     if let Some(action) = action {
         scope.apply(action);

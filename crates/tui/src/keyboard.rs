@@ -5,7 +5,7 @@
 
 use crate::error::TuiError;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use magscope_scope::command::keys::{Chord, Code, Held};
+use magscope_scope::command::keys::{Chord, Code, HeldModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -55,7 +55,7 @@ impl Keyboard {
 /// The chord of a key press.
 pub fn chord(key: KeyEvent) -> Chord {
     let held = |modifier| key.modifiers.contains(modifier);
-    let held = Held {
+    let held = HeldModifiers {
         ctrl: held(KeyModifiers::CONTROL),
         alt: held(KeyModifiers::ALT),
         shift: held(KeyModifiers::SHIFT),

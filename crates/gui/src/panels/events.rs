@@ -108,7 +108,7 @@ fn one(
     row.put(if skb != 0 { format!("{skb:x}") } else { String::new() }, c.dim);
     row.put(
         match (event.map(|event| event.detail), freed) {
-            (None, _) => shown.told(),
+            (None, _) => shown.values_text(),
             (Some(0), _) => String::new(),
             (Some(reason), true) => frame.drop_reason(shown.node, reason),
             (Some(detail), false) => detail.to_string(),

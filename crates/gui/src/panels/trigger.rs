@@ -8,7 +8,7 @@ use egui::{RichText, Ui};
 use magscope_scope::command::Question;
 use magscope_scope::format::{count, duration, short_duration};
 use magscope_scope::look::TriggerStatus;
-use magscope_scope::trigger::{HoldOff, Mode, Standing};
+use magscope_scope::trigger::{HoldOff, Mode, TriggerState};
 use magscope_scope::{Action, Frame};
 
 const COLUMNS: &[Col] = &[
@@ -76,11 +76,11 @@ fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut UiContext) {
             cx.act(Action::Force);
         }
         let (words, colour) = match trigger.standing {
-            Standing::Off => ("off", cx.c.dim),
-            Standing::Armed => ("armed", cx.c.good),
-            Standing::Filling => ("fired, keeping what follows", cx.c.accent),
-            Standing::HeldOff => ("held off", cx.c.slow),
-            Standing::Stopped => ("stopped after one", cx.c.accent),
+            TriggerState::Off => ("off", cx.c.dim),
+            TriggerState::Armed => ("armed", cx.c.good),
+            TriggerState::Filling => ("fired, keeping what follows", cx.c.accent),
+            TriggerState::HeldOff => ("held off", cx.c.slow),
+            TriggerState::Stopped => ("stopped after one", cx.c.accent),
         };
         ui.label(RichText::new(words).color(colour).strong());
         let counts = format!("held {}×, fired {}×", count(trigger.matches), count(trigger.fired));

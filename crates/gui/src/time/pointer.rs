@@ -3,7 +3,7 @@
 use super::plot::Plot;
 use crate::ui_context::UiContext;
 use egui::{Modifiers, PointerButton, Response, Ui};
-use magscope_scope::{Action, CursorId, Frame, Over};
+use magscope_scope::{Action, CursorId, Frame, MeasureSpan};
 
 /// Wheel movement per timebase step, points.
 const STEP: f32 = 50.0;
@@ -87,7 +87,7 @@ impl Pointer {
             };
             cx.act(Action::PlaceCursor(CursorId::A, instant(from.min(to))));
             cx.act(Action::PlaceCursor(CursorId::B, instant(from.max(to))));
-            cx.act(Action::MeasureOver(Over::Cursors));
+            cx.act(Action::MeasureOver(MeasureSpan::Cursors));
         }
     }
 }

@@ -166,7 +166,7 @@ impl Follower<'_> {
         scope.hold(&mut |scope| captures.extend(scope.take_captures()));
         for capture in captures {
             let (words, bad) = self.keepers.save(&capture, self.online);
-            scope.hold(&mut |scope| scope.tell(words.clone(), bad));
+            scope.hold(&mut |scope| scope.show_message(words.clone(), bad));
         }
         if self.clocks_shown_at.is_none_or(|told| told.elapsed() >= CLOCKS) {
             self.show_clocks(scope);
@@ -180,7 +180,7 @@ impl Follower<'_> {
         let pairs = self.clocks();
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
         for news in self.ticker().map(Ticker::news).unwrap_or_default() {
-            scope.hold(&mut |scope| scope.tell(news.text.clone(), news.bad));
+            scope.hold(&mut |scope| scope.show_message(news.text.clone(), news.bad));
         }
     }
 

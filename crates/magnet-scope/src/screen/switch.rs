@@ -28,7 +28,7 @@ impl Switch {
             (Some(_), false) => self.end(scope),
             (Some((name, recorder)), true) => {
                 if let Err(error) = recorder.append(batch) {
-                    scope.tell(format!("the recording {name} ended: {error}"), true);
+                    scope.show_message(format!("the recording {name} ended: {error}"), true);
                     scope.stop_recording();
                     self.recorder = None;
                 }
@@ -66,11 +66,14 @@ impl Switch {
             .and_then(|mut recorder| recorder.append(&names).map(|()| recorder));
         match began {
             Ok(recorder) => {
-                scope.tell(format!("recording into {name}"), false);
+                scope.show_message(format!("recording into {name}"), false);
                 self.recorder = Some((name, recorder));
             }
             Err(error) => {
-                scope.tell(format!("cannot record here: {error}; start in a directory of your own"), true);
+                scope.show_message(
+                    format!("cannot record here: {error}; start in a directory of your own"),
+                    true,
+                );
                 scope.stop_recording();
             }
         }
@@ -82,9 +85,9 @@ impl Switch {
         match recorder.close() {
             Ok(summary) => {
                 let lost = summary.losses.total();
-                scope.tell(format!("{name}: {} events, {lost} lost", summary.events), lost > 0);
+                scope.show_message(format!("{name}: {} events, {lost} lost", summary.events), lost > 0);
             }
-            Err(error) => scope.tell(format!("{name} was not ended well: {error}"), true),
+            Err(error) => scope.show_message(format!("{name} was not ended well: {error}"), true),
         }
         scope.set_recording(None);
     }

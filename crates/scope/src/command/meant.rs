@@ -1,13 +1,13 @@
 //! Actions that depend on the current view: up and down, open, next.
 
-use super::Own;
+use super::FrontEndCommand;
 use crate::look::FlowOrder;
-use crate::{Action, CursorId, Over, Roll, Room, View};
+use crate::{Action, CursorId, MeasureSpan, Roll, Room, View};
 
 /// Rows of a page.
 const PAGE: i32 = 10;
 
-impl Own {
+impl FrontEndCommand {
     /// The action of a command that depends on the view; `None` if only a front end can act.
     pub fn action(self, view: &View) -> Option<Action> {
         let picture = view.room == Room::Scope;
@@ -30,8 +30,8 @@ impl Own {
                 Roll::Off => Roll::Auto,
             }),
             Self::Over => Action::MeasureOver(match view.over {
-                Over::View => Over::Cursors,
-                Over::Cursors => Over::View,
+                MeasureSpan::View => MeasureSpan::Cursors,
+                MeasureSpan::Cursors => MeasureSpan::View,
             }),
             Self::OtherCursor => Action::ChooseCursor(match view.cursors.map(|cursors| cursors.chosen) {
                 Some(CursorId::A) => CursorId::B,

@@ -22,23 +22,23 @@ pub struct Command {
     /// same word share it.
     pub short: &'static str,
     /// Effect of the command.
-    pub does: Does,
+    pub does: CommandKind,
     /// True if the command needs no key.
     pub palette_only: bool,
 }
 
 /// The effect of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Does {
+pub enum CommandKind {
     /// Something the scope does.
     Act(Action),
     /// Something the screen does.
-    Own(Own),
+    Own(FrontEndCommand),
 }
 
 /// A command for the front end, or one whose action depends on the view: see [`Own::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum FrontEndCommand {
     /// Shows the keys.
     Help,
     /// Lists the commands, to choose by typing.
@@ -78,22 +78,22 @@ pub enum Own {
 }
 
 const fn act(name: &'static str, short: &'static str, action: Action, words: &'static str) -> Command {
-    Command { name, words, short, does: Does::Act(action), palette_only: false }
+    Command { name, words, short, does: CommandKind::Act(action), palette_only: false }
 }
 
-const fn own(name: &'static str, short: &'static str, own: Own, words: &'static str) -> Command {
-    Command { name, words, short, does: Does::Own(own), palette_only: false }
+const fn own(name: &'static str, short: &'static str, own: FrontEndCommand, words: &'static str) -> Command {
+    Command { name, words, short, does: CommandKind::Own(own), palette_only: false }
 }
 
 /// A command without a key, for the palette.
-const fn typed(name: &'static str, own: Own, words: &'static str) -> Command {
-    Command { name, words, short: "", does: Does::Own(own), palette_only: true }
+const fn typed(name: &'static str, own: FrontEndCommand, words: &'static str) -> Command {
+    Command { name, words, short: "", does: CommandKind::Own(own), palette_only: true }
 }
 
 /// All commands.
 pub static COMMANDS: &[Command] = &[
-    own("help", "help", Own::Help, "this help"),
-    own("palette", "commands", Own::Palette, "every command, by typing some of its name"),
+    own("help", "help", FrontEndCommand::Help, "this help"),
+    own("palette", "commands", FrontEndCommand::Palette, "every command, by typing some of its name"),
     act("quit", "end", Action::Quit, "end"),
     act("record", "", Action::ToggleRecording, "begin a recording of what comes from now on, or end it"),
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
@@ -114,36 +114,36 @@ pub static COMMANDS: &[Command] = &[
     act("autoset", "", Action::Autoset, "find the busiest flow, and scales that suit it"),
     act("fit", "", Action::Fit, "show all there is"),
     act("zoom-back", "", Action::ZoomBack, "the stretch shown before"),
-    own("roll", "", Own::Roll, "roll like paper: by itself, always, never"),
-    own("up", "select", Own::Move(-1), "the row above: journey, flow, pair, event"),
-    own("down", "select", Own::Move(1), "the row below"),
-    own("open", "hop by hop", Own::Open, "open it: a journey hop by hop, a flow's journeys"),
-    own("page-up", "hop", Own::Page(-1), "hop above; in a table, a page up"),
-    own("page-down", "hop", Own::Page(1), "hop below; in a table, a page down"),
+    own("roll", "", FrontEndCommand::Roll, "roll like paper: by itself, always, never"),
+    own("up", "select", FrontEndCommand::Move(-1), "the row above: journey, flow, pair, event"),
+    own("down", "select", FrontEndCommand::Move(1), "the row below"),
+    own("open", "hop by hop", FrontEndCommand::Open, "open it: a journey hop by hop, a flow's journeys"),
+    own("page-up", "hop", FrontEndCommand::Page(-1), "hop above; in a table, a page up"),
+    own("page-down", "hop", FrontEndCommand::Page(1), "hop below; in a table, a page down"),
     act("list", "list", Action::NextList, "slowest, most recent, or bad: dropped and lost"),
-    own("filter", "filter", Own::Ask(Question::Filter), "only journeys for which something holds"),
+    own("filter", "filter", FrontEndCommand::Ask(Question::Filter), "only journeys for which something holds"),
     act("route", "", Action::NextRoute, "next route between nodes, or all"),
     act("protocol", "", Action::NextProto, "tcp, udp, or all"),
     act("everything", "", Action::Pick(Pick::Nothing), "undo what was picked"),
-    own("order", "", Own::Order, "flows by time, p99, bytes, journeys, what went wrong"),
-    own("trigger", "trigger", Own::Ask(Question::Trigger), "what to wait for"),
+    own("order", "", FrontEndCommand::Order, "flows by time, p99, bytes, journeys, what went wrong"),
+    own("trigger", "trigger", FrontEndCommand::Ask(Question::Trigger), "what to wait for"),
     act("trigger-mode", "", Action::NextTriggerMode, "auto, normal, single"),
     act("arm", "", Action::Arm, "wait again"),
     act("force", "", Action::Force, "fire now"),
     act("next-capture", "", Action::NextCapture(1), "what the next trigger kept"),
     act("previous-capture", "", Action::NextCapture(-1), "what the trigger before kept"),
-    typed("hold-off", Own::Ask(Question::HoldOff), "what is left out after it fired"),
-    typed("pre-trigger", Own::Ask(Question::PreTrigger), "how much is kept of before it fired"),
-    typed("trigger-window", Own::Ask(Question::Window), "how much is kept at all"),
+    typed("hold-off", FrontEndCommand::Ask(Question::HoldOff), "what is left out after it fired"),
+    typed("pre-trigger", FrontEndCommand::Ask(Question::PreTrigger), "how much is kept of before it fired"),
+    typed("trigger-window", FrontEndCommand::Ask(Question::Window), "how much is kept at all"),
     act("cursors", "cursors", Action::ToggleCursors, "two cursors, or none"),
-    own("other-cursor", "", Own::OtherCursor, "move the other cursor from now on"),
+    own("other-cursor", "", FrontEndCommand::OtherCursor, "move the other cursor from now on"),
     act("cursor-left", "", Action::MoveCursor(-1), "move it to the left"),
     act("cursor-right", "", Action::MoveCursor(1), "move it to the right"),
     act("cursor-back", "", Action::SnapCursor(-1), "move it to the event before"),
     act("cursor-on", "", Action::SnapCursor(1), "move it to the next event"),
-    own("measure", "", Own::Measurements, "measurements (wide screens have them always)"),
-    own("measure-over", "", Own::Over, "measure the picture, or between the cursors"),
-    own("channels", "", Own::Channels, "choose loadlines: cwnd, srtt, rates, queues, cpu, cost"),
+    own("measure", "", FrontEndCommand::Measurements, "measurements (wide screens have them always)"),
+    own("measure-over", "", FrontEndCommand::Over, "measure the picture, or between the cursors"),
+    own("channels", "", FrontEndCommand::Channels, "choose loadlines: cwnd, srtt, rates, queues, cpu, cost"),
     act("next-channel", "", Action::NextChannel(1), "choose the next loadline"),
     act("scale-up", "", Action::VerticalScale(1), "more per division"),
     act("scale-down", "", Action::VerticalScale(-1), "less per division"),
@@ -151,24 +151,24 @@ pub static COMMANDS: &[Command] = &[
     act("offset-down", "", Action::VerticalOffset(-1), "move it down"),
     act("scale-auto", "", Action::VerticalAuto, "let the scope choose its scale"),
     act("log", "", Action::ToggleLog, "logarithmic, or linear"),
-    own("math", "", Own::Ask(Question::Math), "compute a signal from others"),
-    own("xy", "", Own::Ask(Question::Xy), "draw one signal against another"),
+    own("math", "", FrontEndCommand::Ask(Question::Math), "compute a signal from others"),
+    own("xy", "", FrontEndCommand::Ask(Question::Xy), "draw one signal against another"),
     act("overlay", "overlay", Action::ToggleAlign, "all journeys from the left edge"),
     act("persistence", "", Action::NextPersistence, "what was drawn stays: not, 1 s, 10 s, for ever"),
     act("step-back", "", Action::Step(-1), "the journey before"),
     act("step", "", Action::Step(1), "the next journey"),
     act("slower", "", Action::Slower, "play slower"),
     act("faster", "", Action::Faster, "play faster"),
-    typed("speed", Own::Ask(Question::Speed), "play at a speed"),
+    typed("speed", FrontEndCommand::Ask(Question::Speed), "play at a speed"),
     act("beginning", "", Action::SeekStart, "go to the beginning"),
     act("follow", "", Action::Follow, "go to the end, and stay there"),
-    own("seek", "", Own::Ask(Question::Seek), "go to a part of it"),
-    own("mouse", "", Own::Mouse, "the mouse: the scope's, or the terminal's"),
-    own("screenshot", "", Own::Svg, "write the screen to a file (SVG)"),
-    typed("screenshot-text", Own::Text, "write the screen to a file (text)"),
-    own("theme", "", Own::Theme, "next colours"),
-    own("redraw", "", Own::Redraw, "draw everything afresh"),
-    typed("suspend", Own::Suspend, "back to the shell until `fg` (Ctrl-Z)"),
+    own("seek", "", FrontEndCommand::Ask(Question::Seek), "go to a part of it"),
+    own("mouse", "", FrontEndCommand::Mouse, "the mouse: the scope's, or the terminal's"),
+    own("screenshot", "", FrontEndCommand::Svg, "write the screen to a file (SVG)"),
+    typed("screenshot-text", FrontEndCommand::Text, "write the screen to a file (text)"),
+    own("theme", "", FrontEndCommand::Theme, "next colours"),
+    own("redraw", "", FrontEndCommand::Redraw, "draw everything afresh"),
+    typed("suspend", FrontEndCommand::Suspend, "back to the shell until `fg` (Ctrl-Z)"),
     act("clear", "", Action::Clear, "forget journeys and counts"),
     act("back", "", Action::Back, "close, or undo the selection"),
 ];

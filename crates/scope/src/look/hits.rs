@@ -73,7 +73,7 @@ pub struct PassRow<'a> {
     /// Since the journey's first event, nanoseconds.
     pub since_start_ns: i64,
     /// Its values with their names.
-    pub told: String,
+    pub text: String,
 }
 
 impl PassRow<'_> {

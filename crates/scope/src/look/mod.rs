@@ -17,7 +17,9 @@ pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,
 };
-pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, SummedFlow, What};
+pub use tables::{
+    EventRow, EventRowKind, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, SummedFlow,
+};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
 /// Maximum number of points of a frame.

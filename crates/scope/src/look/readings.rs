@@ -3,8 +3,8 @@
 use super::hits::ChannelReading;
 use crate::cursor::CursorId;
 use crate::family::Family;
-use crate::measure::Over;
-use crate::trigger::{Capture, Settings, Standing};
+use crate::measure::MeasureSpan;
+use crate::trigger::{Capture, Settings, TriggerState};
 use magscope_core::blame::Part;
 use magscope_core::{Hop, Layer};
 
@@ -122,7 +122,7 @@ pub struct LayerRate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurements {
     /// The chosen stretch.
-    pub over: Over,
+    pub over: MeasureSpan,
     /// First instant.
     pub from_ns: u64,
     /// Last instant.
@@ -180,7 +180,7 @@ pub struct TriggerStatus<'a> {
     /// The condition as text, empty without one; parsing it gives the same condition.
     pub text: String,
     /// Its phase.
-    pub standing: Standing,
+    pub standing: TriggerState,
     /// Number of matches of the condition.
     pub matches: u64,
     /// Number of times it fired.

@@ -151,7 +151,7 @@ pub struct JourneyTable<'a> {
 
 /// The kind of a row of the event table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What<'a> {
+pub enum EventRowKind<'a> {
     /// An event of a hop.
     Event(&'a Event),
     /// A hit of a custom probe.
@@ -162,7 +162,7 @@ pub enum What<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventRow<'a> {
     /// The event or hit.
-    pub what: What<'a>,
+    pub what: EventRowKind<'a>,
     /// Index of the recording, 0 if there is one only.
     pub node: u16,
     /// Name of the thread; empty if the hop has none.
@@ -179,32 +179,32 @@ impl<'a> EventRow<'a> {
     /// Instant.
     pub const fn time_ns(&self) -> u64 {
         match self.what {
-            What::Event(event) => event.time_ns,
-            What::Hit(hit, _) => hit.time_ns,
+            EventRowKind::Event(event) => event.time_ns,
+            EventRowKind::Hit(hit, _) => hit.time_ns,
         }
     }
 
     /// The hop or the custom probe.
     pub fn name(&self) -> &'a str {
         match self.what {
-            What::Event(event) => event.hop.name(),
-            What::Hit(_, probe) => &probe.name,
+            EventRowKind::Event(event) => event.hop.name(),
+            EventRowKind::Hit(_, probe) => &probe.name,
         }
     }
 
     /// The CPU.
     pub const fn cpu(&self) -> u16 {
         match self.what {
-            What::Event(event) => event.cpu,
-            What::Hit(hit, _) => hit.cpu,
+            EventRowKind::Event(event) => event.cpu,
+            EventRowKind::Hit(hit, _) => hit.cpu,
         }
     }
 
     /// Thread id; 0 if unknown.
     pub const fn tid(&self) -> u32 {
         match self.what {
-            What::Event(event) => event.tid,
-            What::Hit(hit, probe) => {
+            EventRowKind::Event(event) => event.tid,
+            EventRowKind::Hit(hit, probe) => {
                 if probe.knows_process() {
                     hit.tid
                 } else {
@@ -217,16 +217,16 @@ impl<'a> EventRow<'a> {
     /// Protocol; 0 for a probe without packet and socket.
     pub const fn proto(&self) -> Proto {
         match self.what {
-            What::Event(event) => event.proto,
-            What::Hit(hit, _) => hit.proto,
+            EventRowKind::Event(event) => event.proto,
+            EventRowKind::Hit(hit, _) => hit.proto,
         }
     }
 
     /// Payload bytes.
     pub const fn len(&self) -> u32 {
         match self.what {
-            What::Event(event) => event.len,
-            What::Hit(hit, _) => hit.len,
+            EventRowKind::Event(event) => event.len,
+            EventRowKind::Hit(hit, _) => hit.len,
         }
     }
 
@@ -238,24 +238,24 @@ impl<'a> EventRow<'a> {
     /// First byte of its range, as [`Event::seq`].
     pub const fn seq(&self) -> u32 {
         match self.what {
-            What::Event(event) => event.seq,
-            What::Hit(hit, _) => hit.seq,
+            EventRowKind::Event(event) => event.seq,
+            EventRowKind::Hit(hit, _) => hit.seq,
         }
     }
 
     /// The event, if it is one.
     pub const fn event(&self) -> Option<&'a Event> {
         match self.what {
-            What::Event(event) => Some(event),
-            What::Hit(..) => None,
+            EventRowKind::Event(event) => Some(event),
+            EventRowKind::Hit(..) => None,
         }
     }
 
     /// The values of a hit with their names, `len=1448 free=?`; empty for an event.
-    pub fn told(&self) -> String {
+    pub fn values_text(&self) -> String {
         match self.what {
-            What::Event(_) => String::new(),
-            What::Hit(hit, probe) => probe.asked.text(hit),
+            EventRowKind::Event(_) => String::new(),
+            EventRowKind::Hit(hit, probe) => probe.asked.text(hit),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Scope {
         let left = self.in_time(action).and_then(|action| self.on_axes(action));
         let left = left.and_then(|action| self.with_instruments(action));
         if let Some(action) = left.and_then(|action| self.with_selection(action)) {
-            self.beside(&action);
+            self.apply_other(&action);
         }
     }
 
@@ -59,7 +59,7 @@ impl Scope {
                     self.pause();
                     self.moved();
                 } else {
-                    self.tell("nothing to go back to".to_owned(), false);
+                    self.show_message("nothing to go back to".to_owned(), false);
                 }
             }
             Action::Fit => {
@@ -106,7 +106,7 @@ impl Scope {
         match action {
             Action::TriggerText(text) => match Condition::parse(&text) {
                 Ok(condition) => self.trigger_on(condition),
-                Err(error) => self.tell(format!("trigger: {error}"), true),
+                Err(error) => self.show_message(format!("trigger: {error}"), true),
             },
             Action::SetTrigger(condition) => self.trigger_on(condition),
             Action::TriggerMode(mode) => self.watch.set(|settings| settings.mode = mode),
@@ -156,10 +156,10 @@ impl Scope {
             Action::SetMath(math) => self.compute(math),
             Action::MathText(text) => match Math::parse(&text) {
                 Ok(math) => self.compute(math),
-                Err(error) => self.tell(format!("math: {error}"), true),
+                Err(error) => self.show_message(format!("math: {error}"), true),
             },
             Action::SetXy(xy) => {
-                if xy.is_none_or(|(x, y)| self.knows(&[x, y])) {
+                if xy.is_none_or(|(x, y)| self.are_defined(&[x, y])) {
                     self.view.xy = xy;
                 }
             }
@@ -225,13 +225,13 @@ impl Scope {
     }
 
     /// Applies the remaining actions.
-    fn beside(&mut self, action: &Action) {
+    fn apply_other(&mut self, action: &Action) {
         match action {
             Action::Show(room) => self.show(*room),
             Action::NextRoom(by) => self.show(self.view.room.step(*by)),
             Action::ToggleRecording => {
                 if self.is_recorded() {
-                    self.tell("this is a recording already".to_owned(), true);
+                    self.show_message("this is a recording already".to_owned(), true);
                 } else {
                     self.view.recording = !self.view.recording;
                 }

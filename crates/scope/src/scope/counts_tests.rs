@@ -106,7 +106,7 @@ fn a_picture_too_narrow_for_a_rate_has_none() {
     assert!(!wide.is_empty() && wide.iter().all(|has| *has), "{wide:?}");
     scope.apply(Action::PlaceCursor(crate::CursorId::A, 900 * MS));
     scope.apply(Action::PlaceCursor(crate::CursorId::B, 900 * MS + 50_000));
-    scope.apply(Action::MeasureOver(crate::Over::Cursors));
+    scope.apply(Action::MeasureOver(crate::MeasureSpan::Cursors));
     let narrow = rates(&scope);
     assert!(!narrow.is_empty() && narrow.iter().all(|has| !has), "{narrow:?}");
 }

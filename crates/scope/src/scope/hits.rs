@@ -3,12 +3,12 @@
 use super::Scope;
 use crate::journal::{Entry, NodeHit};
 use crate::look::{HitHeat, HitPoint, HitRow, Hits, MOST_POINTS};
-use crate::names::Seat;
+use crate::names::NetnsKey;
 use crate::pick::Pick;
+use crate::probe_matches;
 use crate::probes::ProbeId;
 use crate::pyramid::Lane;
 use crate::stats::HopStats;
-use crate::ties;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
@@ -62,7 +62,7 @@ impl Scope {
         let flow = self.names.flow(hit.node, hit.hit.flow);
         let proto = self.view.proto.is_none_or(|proto| hit.hit.flow == FlowId::NONE || hit.hit.proto == proto);
         let route = self.view.route.zip(flow).is_none_or(|(route, flow)| {
-            let seat = Some(Seat { node: hit.node, netns: flow.netns });
+            let seat = Some(NetnsKey { node: hit.node, netns: flow.netns });
             match probe.direction() {
                 Some(Direction::Tx) => route.from == seat,
                 Some(Direction::Rx) => route.to == seat,
@@ -124,7 +124,7 @@ impl Scope {
                 {
                     *cell += 1;
                 }
-                let journey = journeys.get(&ties::name(hit.node, &hit.hit)).copied();
+                let journey = journeys.get(&probe_matches::name(hit.node, &hit.hit)).copied();
                 out.points.push(HitPoint { probe: hit.probe, node: hit.node, hit: hit.hit, x, journey });
             }
         } else {

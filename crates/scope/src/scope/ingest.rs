@@ -5,7 +5,7 @@ use crate::frame::State;
 use crate::journal::Mark;
 use crate::lifeline::Lifeline;
 use crate::look::PointKind;
-use crate::names::Seat;
+use crate::names::NetnsKey;
 use crate::pyramid::Lane;
 use crate::view::Route;
 use crate::window::BUCKET_NS;
@@ -89,16 +89,16 @@ impl Scope {
                 below => self.governed.insert(node, below),
             };
         }
-        Mark::beside(batch).for_each(|mark| self.journal.mark(mark));
+        Mark::losses_and_changes(batch).for_each(|mark| self.journal.mark(mark));
         edges
     }
 
     /// Where an event was, if that is known.
-    pub(super) fn seat_of(&mut self, node: u16, event: &Event) -> Option<Seat> {
+    pub(super) fn seat_of(&mut self, node: u16, event: &Event) -> Option<NetnsKey> {
         let names = &self.names;
         let places = self.places.get_mut(usize::from(node))?;
         let netns = places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns))?;
-        Some(Seat { node, netns })
+        Some(NetnsKey { node, netns })
     }
 
     fn take_event(&mut self, node: u16, event: &Event) {
@@ -158,7 +158,7 @@ impl Scope {
     }
 
     /// Whether the filters let an event through, as far as they ask for what an event knows.
-    pub(super) fn looks_at(&self, event: &Event, seat: Option<Seat>) -> bool {
+    pub(super) fn looks_at(&self, event: &Event, seat: Option<NetnsKey>) -> bool {
         let receiving = event.hop.direction() == Direction::Rx;
         self.view.route.is_none_or(|route| seat == if receiving { route.to } else { route.from })
             && self.view.proto.is_none_or(|proto| event.proto == proto)
@@ -213,8 +213,8 @@ impl Scope {
         let (tx, rx) = (context.tx_flow(&journey), context.rx_flow(&journey));
         let ends =
             tx.map(|flow| (flow.local, flow.remote)).or_else(|| rx.map(|flow| (flow.remote, flow.local)));
-        let from = tx.map(|flow| Seat { node: journey.tx_node, netns: flow.netns });
-        let to = rx.map(|flow| Seat { node: journey.rx_node, netns: flow.netns });
+        let from = tx.map(|flow| NetnsKey { node: journey.tx_node, netns: flow.netns });
+        let to = rx.map(|flow| NetnsKey { node: journey.rx_node, netns: flow.netns });
         Lifeline { journey, ends, from, to }
     }
 

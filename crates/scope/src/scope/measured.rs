@@ -4,7 +4,7 @@ use super::Scope;
 use crate::channel::Channel;
 use crate::family::Family;
 use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
-use crate::measure::{Over, estimated, exact, rate};
+use crate::measure::{MeasureSpan, estimated, exact, rate};
 use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
 use crate::view::Align;
@@ -18,7 +18,7 @@ impl Scope {
     /// The stretch of the measurement.
     fn measured_stretch(&self) -> (u64, u64) {
         match (self.view.over, &self.view.cursors) {
-            (Over::Cursors, Some(cursors)) => cursors.span(),
+            (MeasureSpan::Cursors, Some(cursors)) => cursors.span(),
             _ => (self.horizon.begin_ns(), self.horizon.end_ns()),
         }
     }
@@ -148,7 +148,7 @@ impl Scope {
             summed: false,
             latency,
         };
-        Some(stats.standing_for(self.weights.between(hop, from_ns, to_ns)))
+        Some(stats.scaled(self.weights.between(hop, from_ns, to_ns)))
     }
 
     /// A signal of everything over a stretch.

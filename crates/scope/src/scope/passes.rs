@@ -6,8 +6,8 @@ use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::look::{Pass, PassReading, PassRow, Payload, Stop};
 use crate::measure::{percentiles, rate};
+use crate::probe_matches::{self, ProbeMatches, is_tied};
 use crate::probes::ProbeId;
-use crate::ties::{self, Ties, is_tied};
 use magscope_core::Hop;
 use magscope_core::custom::Mark;
 use std::collections::BTreeMap;
@@ -31,13 +31,13 @@ impl Scope {
         let anchor = lines.iter().position(|line| Some(line.key()) == self.sweep.anchor);
         let alone = anchor.and_then(|at| lines.get(at..=at)).unwrap_or_default();
         let only = alone.first().map_or((0, 0), |line| (line.start_ns(), line.end_ns()));
-        let few = |(from_ns, to_ns)| self.journal.hits(from_ns, to_ns).len() <= ties::MOST_HITS;
+        let few = |(from_ns, to_ns)| self.journal.hits(from_ns, to_ns).len() <= probe_matches::MOST_HITS;
         let (lines, (from_ns, to_ns)) = [(lines.as_slice(), all), (lines, self.stretch())]
             .into_iter()
             .find(|(_, range)| few(*range))
             .unwrap_or((alone, only));
-        let hits = self.journal.hits(from_ns, to_ns).take(ties::MOST_HITS);
-        self.ties = Ties::find(lines, hits, &self.probes);
+        let hits = self.journal.hits(from_ns, to_ns).take(probe_matches::MOST_HITS);
+        self.ties = ProbeMatches::find(lines, hits, &self.probes);
     }
 
     /// The places that a lifeline passes, in path order, with those of custom probes that saw its bytes.
@@ -105,7 +105,7 @@ impl Scope {
             let probe = self.probes.get(pass.probe)?;
             let since = i128::from(pass.hit.time_ns) - i128::from(line.start_ns());
             let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
-            Some(PassRow { probe, hit: pass.hit, since_start_ns, told: probe.asked.text(&pass.hit) })
+            Some(PassRow { probe, hit: pass.hit, since_start_ns, text: probe.asked.text(&pass.hit) })
         };
         passes.into_iter().filter_map(row).collect()
     }

@@ -5,7 +5,7 @@ use crate::frame::Detail;
 use crate::lifeline::Lifeline;
 use crate::persistence::{Overlay, Persistence};
 use crate::pyramid::Lane;
-use crate::sweep::stand;
+use crate::sweep::place_around;
 use crate::view::{Align, List};
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ impl Scope {
         let line = key.and_then(|key| self.find(key));
         self.sweep.anchor = line.as_ref().map(Lifeline::key);
         if let Some(line) = line.filter(|_| !self.view.timebase_fixed) {
-            stand(&mut self.horizon, false, self.view.align, &line);
+            place_around(&mut self.horizon, false, self.view.align, &line);
         }
         let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
         self.horizon.go(at_ns, x.clamp(0.02, 0.98));
@@ -78,7 +78,7 @@ impl Scope {
 
     /// Takes the picture for a journey.
     pub(super) fn take_for(&mut self, line: &Lifeline) {
-        stand(&mut self.horizon, self.view.timebase_fixed, self.view.align, line);
+        place_around(&mut self.horizon, self.view.timebase_fixed, self.view.align, line);
         self.sweep.anchor = Some(line.key());
         self.redraw();
     }

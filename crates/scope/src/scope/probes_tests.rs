@@ -3,7 +3,7 @@
 use super::tests::{feed, flows, info, message, recorded_options};
 use super::*;
 use crate::action::Action;
-use crate::look::{Payload, What};
+use crate::look::{EventRowKind, Payload};
 use crate::{Channel, Room};
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
@@ -30,7 +30,7 @@ fn hit(probe: u8, time_ns: u64, values: [i64; 2]) -> ProbeHit {
 }
 
 /// A hit of `into` with the packet bytes of message `n`, 4 µs after its driver event.
-fn into(n: u32, at: u64) -> ProbeHit {
+fn hit_before_ip(n: u32, at: u64) -> ProbeHit {
     let (flow, seq) = (FlowId(2), 1000 + n * 100);
     ProbeHit { flow, seq, len: 100, proto: Proto::TCP, ..hit(0, at + 17_000, [1_448, 0]) }
 }
@@ -38,7 +38,7 @@ fn into(n: u32, at: u64) -> ProbeHit {
 /// The hits around message `n`: one of `into`; a refill of the ring, emptier each time; and `seen` hits of
 /// the third probe.
 fn hits(n: u32, at: u64, seen: u64) -> Vec<ProbeHit> {
-    let mut hits = vec![into(n, at), hit(1, at + 2 * MS, [256 - i64::from(n), -i64::from(n)])];
+    let mut hits = vec![hit_before_ip(n, at), hit(1, at + 2 * MS, [256 - i64::from(n), -i64::from(n)])];
     hits.extend((0..seen).map(|k| hit(2, at + 3 * MS + k * 1_000, [0, 0])));
     hits.sort_by_key(|hit| hit.time_ns);
     hits
@@ -147,7 +147,7 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
             // the flow without bytes, as from a probe with a socket: the hit may belong to a neighbour
             85 => (batch.hits[0].seq, batch.hits[0].len) = (0, 0),
             // passed twice: the first is the stop
-            84 => batch.hits.push(ProbeHit { time_ns: at + 19_000, ..into(n, at) }),
+            84 => batch.hits.push(ProbeHit { time_ns: at + 19_000, ..hit_before_ip(n, at) }),
             _ => {}
         }
         scope.ingest(&batch);
@@ -305,7 +305,7 @@ fn the_events_have_the_hits_among_them() {
     let at = names.iter().position(|name| *name == "into").unwrap_or_else(|| panic!("{names:?}"));
     assert_eq!(names[at - 1], "sock.ready");
     let row = &rows[at];
-    assert!(matches!(row.what, What::Hit(..)) && row.told() == "len=1448" && row.len() == 100);
+    assert!(matches!(row.what, EventRowKind::Hit(..)) && row.values_text() == "len=1448" && row.len() == 100);
     assert_eq!(
         (row.ends.map(|(from, _)| from.port()), row.tid()),
         (Some(1000), 0),
@@ -326,7 +326,7 @@ fn a_journey_is_opened_with_its_hits_and_its_payload() {
     let passed: Vec<_> = inspector
         .passes
         .iter()
-        .map(|row| (row.probe.name.as_str(), row.since_start_ns, row.told.as_str()))
+        .map(|row| (row.probe.name.as_str(), row.since_start_ns, row.text.as_str()))
         .collect();
     assert_eq!(passed, [("into", 17_000, "len=1448")]);
     let n = inspector.line.start_ns() / 10 / MS;

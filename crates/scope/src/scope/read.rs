@@ -5,7 +5,7 @@ use crate::blame::blame_words;
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 use crate::lifeline::{Lifeline, Step};
-use crate::names::Seat;
+use crate::names::NetnsKey;
 use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
@@ -39,12 +39,12 @@ impl Scope {
     }
 
     fn header(&self) -> Header {
-        let named = |seat: Option<Seat>| self.names.seat(seat);
+        let named = |seat: Option<NetnsKey>| self.names.netns_name(seat);
         let (nodes, sender, receiver) = if let Some(route) = self.view.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
         } else {
-            let all: Vec<_> = self.seats().into_iter().map(|seat| named(Some(seat))).collect();
+            let all: Vec<_> = self.netns_keys().into_iter().map(|seat| named(Some(seat))).collect();
             match all.as_slice() {
                 [] => (self.info().host.clone(), String::new(), String::new()),
                 [one] => (one.clone(), one.clone(), one.clone()),
@@ -117,8 +117,8 @@ impl Scope {
     }
 
     /// The nodes that journeys began or ended at, in order of appearance.
-    fn seats(&self) -> Vec<Seat> {
-        let mut seats: Vec<Seat> = self.stats.seats().collect();
+    fn netns_keys(&self) -> Vec<NetnsKey> {
+        let mut seats: Vec<NetnsKey> = self.stats.netns_keys().collect();
         for seat in self.routes.iter().flat_map(|route| [route.from, route.to]).flatten() {
             if !seats.contains(&seat) {
                 seats.push(seat);
@@ -151,7 +151,7 @@ impl Scope {
     }
 
     fn route_words(&self, route: Route) -> String {
-        format!("{} → {}", self.names.seat(route.from), self.names.seat(route.to))
+        format!("{} → {}", self.names.netns_name(route.from), self.names.netns_name(route.to))
     }
 
     fn inspector(&self) -> Option<Inspector<'_>> {

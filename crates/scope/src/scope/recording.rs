@@ -4,14 +4,14 @@ use super::Scope;
 use crate::counts::Counts;
 use crate::journal::{Entry, Journal, NodeHit};
 use crate::memory::Memory;
+use crate::probe_matches::ProbeMatches;
 use crate::pyramid::{Keep, Lane};
 use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use crate::scan::Scan;
 use crate::signals::Signals;
 use crate::stats::Stats;
 use crate::sums::Sums;
-use crate::ties::Ties;
-use crate::totals::{Lately, Totals};
+use crate::totals::{Totals, WindowTotals};
 use crate::view::Align;
 use magscope_core::Event;
 use magscope_core::custom::ProbeHit;
@@ -146,7 +146,7 @@ impl Scope {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
         self.stats = Stats::default();
         self.totals = Totals::default();
-        self.lately = Lately::default();
+        self.lately = WindowTotals::default();
         self.signals = Signals::new(keep);
         if self.is_recorded() {
             self.clocks.clear();
@@ -157,7 +157,7 @@ impl Scope {
         self.heard.fill(None);
         self.drops.clear();
         self.probes.clear();
-        self.ties = Ties::default();
+        self.ties = ProbeMatches::default();
         if self.is_recorded() {
             // The data of a stretch stay valid.
             self.journal.clear_marks();

@@ -3,8 +3,10 @@
 use super::Scope;
 use crate::journal::{Entry, NodeHit};
 use crate::lifeline::Lifeline;
-use crate::look::{Clock, EventRow, EventTable, FlowTable, JourneyTable, LossPanel, Room, Served, What, Wire};
-use crate::ties::is_tied;
+use crate::look::{
+    Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, Room, Served, Wire,
+};
+use crate::probe_matches::is_tied;
 use magscope_core::context::Context;
 use magscope_core::journey::Across;
 use magscope_core::node::Service;
@@ -60,14 +62,14 @@ impl Scope {
     fn event_row<'a>(&'a self, node: u16, entry: &'a Entry, selected: bool) -> Option<EventRow<'a>> {
         let (what, flow, direction, of_journey) = match entry {
             Entry::Event(event) => {
-                (What::Event(event), event.flow, event.hop.direction(), self.is_of_selected(event))
+                (EventRowKind::Event(event), event.flow, event.hop.direction(), self.is_of_selected(event))
             }
             Entry::Hit(probe, hit) => {
                 let of = self.probes.get(*probe)?;
                 let whole = NodeHit { node, probe: *probe, hit: *hit };
                 let tied = |line: &Lifeline| is_tied(&whole, of.direction(), &line.journey);
                 let of_journey = self.selected.as_ref().is_some_and(tied);
-                (What::Hit(hit, of), hit.flow, of.direction().unwrap_or(Direction::Off), of_journey)
+                (EventRowKind::Hit(hit, of), hit.flow, of.direction().unwrap_or(Direction::Off), of_journey)
             }
         };
         let flow = self.names.flow(node, flow);

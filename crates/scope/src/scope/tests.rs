@@ -431,7 +431,7 @@ fn cursors_measure_between_them_and_snap_to_events() {
     assert_eq!((read.a_ns, read.b_ns), (900 * MS, 920 * MS + 17_000));
     assert_eq!(read.delta_ns, 20 * MS as i64 + 17_000);
     assert!(read.a > 0.16 && read.a < 0.17 && read.half_width_ns == 0);
-    scope.apply(Action::MeasureOver(crate::Over::Cursors));
+    scope.apply(Action::MeasureOver(crate::MeasureSpan::Cursors));
     let measured = scope.frame().measurements();
     assert_eq!((measured.from_ns, measured.to_ns), (900 * MS, 920 * MS + 17_000));
     let whole = &measured.pairs[0];

@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::lifeline::Lifeline;
 use crate::look::TriggerStatus;
 use crate::overhead::Overhead;
-use crate::trigger::{Capture, Condition, Kept, Mode};
+use crate::trigger::{Capture, CaptureWindow, Condition, Mode};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
 use magscope_core::node::Service;
@@ -85,7 +85,7 @@ impl Scope {
         self.watch.set(change);
         self.revision += 1;
         if let Err(words) = self.can_trigger() {
-            self.tell(words, true);
+            self.show_message(words, true);
         }
     }
 
@@ -110,12 +110,12 @@ impl Scope {
                     _ => format!("there is no custom probe `{name}`: there are {}", names.join(", ")),
                 })
             }
-            _ => condition.hops().iter().try_for_each(|hop| self.is_told(hop)),
+            _ => condition.hops().iter().try_for_each(|hop| self.has_hop(hop)),
         }
     }
 
     /// Checks that a node serves a hop. The error is the reason why none does.
-    fn is_told(&self, hop: Hop) -> Result<(), String> {
+    fn has_hop(&self, hop: Hop) -> Result<(), String> {
         match self.service(hop) {
             // a hop that was enabled later, or whose nodes are unknown yet
             _ if self.seen.contains(hop) || self.names.infos().is_empty() => Ok(()),
@@ -127,25 +127,25 @@ impl Scope {
 
     /// The journeys of the window that is shown.
     pub(super) fn shown_lines(&self) -> impl Iterator<Item = &Lifeline> {
-        let shown = self.watch.kept().find(|kept| Some(kept.capture.number) == self.shown);
+        let shown = self.watch.windows().find(|kept| Some(kept.capture.number) == self.shown);
         shown.into_iter().flat_map(|kept| &kept.lines)
     }
 
     /// Shows the captured window at this distance.
     pub(super) fn next_capture(&mut self, by: i8) {
-        let kept: Vec<&Kept> = self.watch.kept().collect();
+        let kept: Vec<&CaptureWindow> = self.watch.windows().collect();
         let now = kept.iter().position(|kept| Some(kept.capture.number) == self.shown);
         let at = super::apply::step(now.or(kept.len().checked_sub(1).filter(|_| by < 0)), by, kept.len());
         let next = if now.is_none() { kept.len().checked_sub(1) } else { at };
         let Some(capture) = next.and_then(|at| kept.get(at)).map(|kept| kept.capture.clone()) else {
-            return self.tell("the trigger has kept nothing yet".to_owned(), false);
+            return self.show_message("the trigger has kept nothing yet".to_owned(), false);
         };
         self.show_capture(&capture);
     }
 
     /// Shows the window with this number, if it is still in memory.
     pub(super) fn show_capture_of(&mut self, number: u64) {
-        let kept = self.watch.kept().find(|kept| kept.capture.number == number);
+        let kept = self.watch.windows().find(|kept| kept.capture.number == number);
         if let Some(capture) = kept.map(|kept| kept.capture.clone()) {
             self.show_capture(&capture);
         }
@@ -187,13 +187,13 @@ impl Scope {
     /// State of the trigger.
     pub(super) fn trigger_status(&self) -> TriggerStatus<'_> {
         let settings = self.watch.settings();
-        let captures: Vec<&Capture> = self.watch.kept().map(|kept| &kept.capture).collect();
+        let captures: Vec<&Capture> = self.watch.windows().map(|kept| &kept.capture).collect();
         let shown = captures.iter().position(|capture| Some(capture.number) == self.shown);
         let at_ns = shown.and_then(|at| captures.get(at)).map(|capture| capture.at_ns).or(self.watch.last_ns());
         TriggerStatus {
             settings,
             text: settings.condition.as_ref().map(ToString::to_string).unwrap_or_default(),
-            standing: self.watch.standing(self.now_ns),
+            standing: self.watch.state(self.now_ns),
             matches: self.watch.matches(),
             fired: self.watch.fired(),
             captures,

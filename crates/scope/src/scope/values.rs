@@ -89,11 +89,11 @@ impl Scope {
     }
 
     /// True if all these signals exist; otherwise shows a message with the missing one.
-    pub(super) fn knows(&mut self, channels: &[Channel]) -> bool {
+    pub(super) fn are_defined(&mut self, channels: &[Channel]) -> bool {
         let unknown = channels.iter().find(|channel| self.unknown(**channel)).copied();
         if let Some(unknown) = unknown {
             let words = self.unknown_words(unknown);
-            self.tell(words, true);
+            self.show_message(words, true);
         }
         unknown.is_none()
     }

@@ -6,7 +6,7 @@ mod watch;
 
 pub use text::TriggerError;
 pub use watch::MOST_CAPTURES;
-pub(crate) use watch::{Kept, Watch};
+pub(crate) use watch::{CaptureWindow, Watch};
 
 use crate::channel::Channel;
 use magscope_core::{Filter, Hop, HopSet};
@@ -112,7 +112,7 @@ impl Default for Settings {
 
 /// Phase of the trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum TriggerState {
     /// No condition.
     #[default]
     Off,

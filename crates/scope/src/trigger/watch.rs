@@ -4,7 +4,7 @@
 //! Journeys are checked when they end, later than they happened; the scope's memory compensates for that. Input
 //! may be in any order of time.
 
-use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, Standing};
+use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, TriggerState};
 use crate::channel::Channel;
 use crate::format::short_duration;
 use crate::lifeline::Lifeline;
@@ -21,7 +21,7 @@ const MOST_FLOWS: usize = 1 << 14;
 
 /// A window and the journeys in it.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct CaptureWindow {
     /// The window.
     pub capture: Capture,
     /// The journeys that overlap it.
@@ -40,7 +40,7 @@ pub struct Watch {
     skip: u64,
     stopped: bool,
     open: Vec<Capture>,
-    kept: VecDeque<Kept>,
+    windows: VecDeque<CaptureWindow>,
 }
 
 impl Watch {
@@ -89,23 +89,23 @@ impl Watch {
     }
 
     /// The captured windows, oldest first.
-    pub fn kept(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
-        self.kept.iter()
+    pub fn windows(&self) -> impl DoubleEndedIterator<Item = &CaptureWindow> + ExactSizeIterator {
+        self.windows.iter()
     }
 
     /// Its phase.
-    pub fn standing(&self, now_ns: u64) -> Standing {
+    pub fn state(&self, now_ns: u64) -> TriggerState {
         let held = match self.settings.hold_off {
             HoldOff::Nothing => false,
             HoldOff::Time(ns) => self.last_ns.is_some_and(|last| now_ns < last.saturating_add(ns)),
             HoldOff::Matches(_) => self.skip > 0,
         };
         match (&self.settings.condition, self.stopped, self.open.is_empty()) {
-            (_, true, true) => Standing::Stopped,
-            (_, _, false) => Standing::Filling,
-            (None, false, true) => Standing::Off,
-            _ if held => Standing::HeldOff,
-            _ => Standing::Armed,
+            (_, true, true) => TriggerState::Stopped,
+            (_, _, false) => TriggerState::Filling,
+            (None, false, true) => TriggerState::Off,
+            _ if held => TriggerState::HeldOff,
+            _ => TriggerState::Armed,
         }
     }
 
@@ -243,10 +243,10 @@ impl Watch {
     pub fn close(&mut self, now_ns: u64, mut lines: impl FnMut(&Capture) -> Vec<Lifeline>) -> Vec<Capture> {
         let ended: Vec<Capture> = self.open.extract_if(.., |capture| capture.to_ns <= now_ns).collect();
         for capture in &ended {
-            if self.kept.len() >= MOST_CAPTURES {
-                self.kept.pop_front();
+            if self.windows.len() >= MOST_CAPTURES {
+                self.windows.pop_front();
             }
-            self.kept.push_back(Kept { lines: lines(capture), capture: capture.clone() });
+            self.windows.push_back(CaptureWindow { lines: lines(capture), capture: capture.clone() });
         }
         ended
     }
@@ -305,13 +305,13 @@ mod tests {
         for (pre, window) in [(25, (9_750, 10_750)), (0, (10_000, 11_000)), (100, (9_000, 10_000))] {
             let mut watch = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing);
             watch.set(|settings| settings.pre_per_cent = pre);
-            assert_eq!(watch.standing(0), Standing::Armed);
+            assert_eq!(watch.state(0), TriggerState::Armed);
             assert!(watch.journey(&slow(1, 10_000, 60), &Names::default()));
-            assert_eq!(watch.standing(10_000), Standing::Filling);
+            assert_eq!(watch.state(10_000), TriggerState::Filling);
             assert_eq!(watch.close(window.1 - 1, |_| Vec::new()), []);
             let closed = watch.close(window.1, |_| vec![slow(7, 10_000, 60)]);
             assert_eq!((closed[0].from_ns, closed[0].to_ns, closed[0].at_ns), (window.0, window.1, 10_000));
-            assert_eq!(watch.kept().next().map(|kept| kept.lines.len()), Some(1));
+            assert_eq!(watch.windows().next().map(|kept| kept.lines.len()), Some(1));
             assert_eq!(closed[0].because, "hop(dev.recv,app.recv) = 60 ns");
         }
     }
@@ -322,13 +322,13 @@ mod tests {
         watch.set(|settings| settings.mode = Mode::Single);
         assert!(watch.journey(&slow(1, 10_000, 60), &names) && !watch.journey(&slow(2, 20_000, 60), &names));
         watch.close(u64::MAX, |_| Vec::new());
-        assert_eq!((watch.standing(30_000), watch.matches(), watch.fired()), (Standing::Stopped, 2, 1));
+        assert_eq!((watch.state(30_000), watch.matches(), watch.fired()), (TriggerState::Stopped, 2, 1));
         watch.arm();
         assert!(watch.journey(&slow(3, 30_000, 60), &names));
         watch.force(40_000);
         assert_eq!(watch.fired(), 3);
         let mut idle = Watch::default();
-        assert_eq!(idle.standing(0), Standing::Off);
+        assert_eq!(idle.state(0), TriggerState::Off);
         idle.force(5);
         assert_eq!(idle.close(u64::MAX, |_| Vec::new())[0].because, "forced");
     }
@@ -365,7 +365,7 @@ mod tests {
                 watch.close(1_000 + n * 10, |_| Vec::new());
             }
         }
-        assert!(watch.open.len() <= MOST_OPEN && watch.kept().len() <= MOST_CAPTURES);
+        assert!(watch.open.len() <= MOST_OPEN && watch.windows().len() <= MOST_CAPTURES);
         assert_eq!(watch.fired(), 10_000);
     }
 }

@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, width};
 use magscope_scope::Frame;
 use magscope_scope::Room;
-use magscope_scope::trigger::Standing;
+use magscope_scope::trigger::TriggerState;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -52,11 +52,11 @@ fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
     let theme = canvas.theme;
     let trigger = &frame.trigger;
     let (standing, style) = match trigger.standing {
-        Standing::Off => return vec![("no trigger".to_owned(), theme.grid)],
-        Standing::Armed => ("● armed", theme.plain),
-        Standing::Filling => ("◆ fired", theme.accent),
-        Standing::HeldOff => ("◇ held off", theme.dim),
-        Standing::Stopped => ("■ taken", theme.accent),
+        TriggerState::Off => return vec![("no trigger".to_owned(), theme.grid)],
+        TriggerState::Armed => ("● armed", theme.plain),
+        TriggerState::Filling => ("◆ fired", theme.accent),
+        TriggerState::HeldOff => ("◇ held off", theme.dim),
+        TriggerState::Stopped => ("■ taken", theme.accent),
     };
     let stands = [(standing.to_owned(), style), (format!(" {}×", trigger.fired), theme.dim)];
     let mode = format!("  {}  ", trigger.settings.mode);

@@ -32,7 +32,7 @@ pub enum Code {
 
 /// The modifiers of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct HeldModifiers {
     /// Control.
     pub ctrl: bool,
     /// Alt.
@@ -45,7 +45,7 @@ pub struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chord {
     code: Code,
-    held: Held,
+    held: HeldModifiers,
 }
 
 /// Keys with a name: as written in a key map, as shown.
@@ -69,9 +69,9 @@ const NAMED: &[(&str, &str, Code)] = &[
 ];
 
 /// A modifier: name in a key map, name in the help, getter, setter.
-type Hold = (&'static str, &'static str, fn(&Held) -> bool, fn(&mut Held));
+type HeldModifier = (&'static str, &'static str, fn(&HeldModifiers) -> bool, fn(&mut HeldModifiers));
 
-const HELD: &[Hold] = &[
+const HELD: &[HeldModifier] = &[
     ("ctrl-", "Ctrl-", |held| held.ctrl, |held| held.ctrl = true),
     ("alt-", "Alt-", |held| held.alt, |held| held.alt = true),
     ("shift-", "Shift-", |held| held.shift, |held| held.shift = true),
@@ -79,7 +79,7 @@ const HELD: &[Hold] = &[
 
 impl Chord {
     /// The chord of a key press. Shift is part of a character and no modifier of it.
-    pub fn of(mut code: Code, mut held: Held) -> Self {
+    pub fn of(mut code: Code, mut held: HeldModifiers) -> Self {
         if let Code::Char(c) = code {
             if held.ctrl {
                 code = Code::Char(c.to_ascii_lowercase());
@@ -94,7 +94,7 @@ impl Chord {
 
     /// Reads a chord as written in a key map: `q`, `G`, `ctrl-l`, `shift-left`, `f1`, `space`.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut held = Held::default();
+        let mut held = HeldModifiers::default();
         let mut rest = text;
         while let Some((name, .., hold)) = HELD.iter().find(|(name, ..)| starts_with(rest, name)) {
             hold(&mut held);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_terminals_send_is_what_maps_say() {
-        let held = |ctrl, shift| Held { ctrl, shift, alt: false };
+        let held = |ctrl, shift| HeldModifiers { ctrl, shift, alt: false };
         let press = Chord::of;
         assert_eq!(Some(press(Code::Char('?'), held(false, true))), Chord::parse("?"));
         assert_eq!(Some(press(Code::Char('L'), held(true, false))), Chord::parse("ctrl-l"));

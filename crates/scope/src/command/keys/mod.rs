@@ -3,5 +3,5 @@
 mod chord;
 mod map;
 
-pub use chord::{Chord, Code, Held};
+pub use chord::{Chord, Code, HeldModifiers};
 pub use map::{KeyMap, KeyMapError};

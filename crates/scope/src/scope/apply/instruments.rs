@@ -12,7 +12,7 @@ use crate::view::{MOST_SHOWN, Shown};
 
 impl Scope {
     pub(super) fn toggle_channel(&mut self, channel: Channel) {
-        if !self.knows(&[channel]) {
+        if !self.are_defined(&[channel]) {
             return;
         }
         let at = self.view.channels.iter().position(|shown| shown.channel == channel);
@@ -29,7 +29,7 @@ impl Scope {
     pub(super) fn vertical(&mut self, change: impl FnOnce(&mut Vertical, f64)) {
         let line = self.loadlines(64).into_iter().nth(self.view.channel);
         let Some(line) = line else {
-            return self.tell("no loadline is shown".to_owned(), true);
+            return self.show_message("no loadline is shown".to_owned(), true);
         };
         let per_division = (line.top - line.foot) / DIVISIONS as f64;
         if let Some(shown) = self.view.channels.get_mut(self.view.channel) {
@@ -47,14 +47,14 @@ impl Scope {
     }
 
     pub(super) fn compute(&mut self, math: Option<Math>) {
-        if math.is_none_or(|math| self.knows(&math.channels())) {
+        if math.is_none_or(|math| self.are_defined(&math.channels())) {
             self.view.math = math;
         }
     }
 
     pub(super) fn trigger_on(&mut self, condition: Option<Condition>) {
         if let Some(Err(words)) = condition.as_ref().map(|condition| self.can_wait_for(condition)) {
-            return self.tell(words, true);
+            return self.show_message(words, true);
         }
         self.watch.set(|settings| settings.condition = condition);
         self.fired = None;
@@ -100,7 +100,7 @@ impl Scope {
             if by >= 0 { all.filter(|at| *at > now_ns).min() } else { all.filter(|at| *at < now_ns).max() };
         match next {
             Some(at_ns) => self.cursors(|cursors| cursors.place(cursors.chosen, at_ns)),
-            None => self.tell("no event further on in the picture".to_owned(), false),
+            None => self.show_message("no event further on in the picture".to_owned(), false),
         }
     }
 }

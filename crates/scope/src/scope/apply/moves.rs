@@ -111,6 +111,6 @@ impl Scope {
         }
         self.view.timebase_fixed = false;
         self.overlay_again();
-        self.tell(words.to_owned(), false);
+        self.show_message(words.to_owned(), false);
     }
 }

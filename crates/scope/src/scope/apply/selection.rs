@@ -20,7 +20,7 @@ impl Scope {
                 self.view.filter = Some(filter);
                 self.refilter();
             }
-            Err(error) => self.tell(format!("filter: {error}"), true),
+            Err(error) => self.show_message(format!("filter: {error}"), true),
         }
     }
 
@@ -100,10 +100,10 @@ impl Scope {
                 let timebase = Timebase::holding(exemplar.total_ns.saturating_mul(5) / 3);
                 let span = timebase.span_ns();
                 let ahead = (span.saturating_sub(exemplar.total_ns) / 2).max(span / 10);
-                self.horizon.stand(exemplar.start_ns.saturating_sub(ahead), 0.0, timebase);
+                self.horizon.place_at(exemplar.start_ns.saturating_sub(ahead), 0.0, timebase);
                 self.moved();
             }
-            None => self.tell("this journey is not kept any more".to_owned(), true),
+            None => self.show_message("this journey is not kept any more".to_owned(), true),
         }
     }
 

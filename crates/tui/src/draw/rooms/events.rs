@@ -83,7 +83,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     };
     grid.put(canvas, 4, y, &who, style);
     let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
-    let instead = event.is_none() && grid.place(9).is_none() && !row.told().is_empty();
+    let instead = event.is_none() && grid.place(9).is_none() && !row.values_text().is_empty();
     if !instead {
         grid.put(canvas, 5, y, &ends, style);
     }
@@ -93,7 +93,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     }
     let Some(event) = event else {
         // Without a details column, its values replace the flow.
-        grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.told(), style);
+        grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.values_text(), style);
         return;
     };
     if event.skb != 0 {

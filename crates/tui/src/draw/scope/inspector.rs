@@ -143,7 +143,7 @@ fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
             let taken = at.chars().count() as u16;
             canvas.put_cut(inner, 1, y, 31_u16.saturating_sub(taken), &pass.probe.name, theme.plain);
             canvas.put_right(inner, 41, y, &format!("cpu {:>3}", pass.hit.cpu), theme.dim);
-            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), &pass.told, theme.plain);
+            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), &pass.text, theme.plain);
         }
     }
 }

@@ -7,7 +7,7 @@ use magscope_scope::format::{
     SUMMED, amount, bit_rate, count, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{PairReading, Span};
-use magscope_scope::{Frame, Over};
+use magscope_scope::{Frame, MeasureSpan};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -64,8 +64,8 @@ fn lines(frame: &Frame) -> Vec<Line> {
     let m = frame.measurements();
     let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false };
     let where_to = match m.over {
-        Over::View => "picture",
-        Over::Cursors => "cursors",
+        MeasureSpan::View => "picture",
+        MeasureSpan::Cursors => "cursors",
     };
     let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
     let titles = ["p50", "p99", "max", "jitter", "a second"];

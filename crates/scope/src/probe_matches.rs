@@ -19,7 +19,7 @@ const MOST_PAIRS: usize = 1 << 19;
 
 /// The hits of each lifeline, by its key.
 #[derive(Debug, Default)]
-pub struct Ties {
+pub struct ProbeMatches {
     passes: HashMap<u64, Vec<Pass>>,
     /// True if the search reached its limit.
     pub left_out: bool,
@@ -35,7 +35,7 @@ pub fn is_tied(hit: &NodeHit, direction: Option<Direction>, journey: &Journey) -
     flow.is_none_or(|flow| flow == hit.hit.flow) && hit.hit.tie(hit.node, journey) == Some(MatchedBy::Bytes)
 }
 
-impl Ties {
+impl ProbeMatches {
     /// Matches hits, in order of time, with lifelines, the most important first.
     pub fn find<'a>(lines: &[Lifeline], hits: impl Iterator<Item = &'a NodeHit>, probes: &Probes) -> Self {
         let mut of_flow: HashMap<(u16, FlowId), Vec<&Lifeline>> = HashMap::new();
@@ -47,7 +47,7 @@ impl Ties {
                 .filter(|(_, flow)| !flow.is_none())
                 .for_each(|end| of_flow.entry(*end).or_default().push(line));
         }
-        let (mut ties, mut pairs) = (Ties::default(), 0);
+        let (mut ties, mut pairs) = (ProbeMatches::default(), 0);
         for hit in hits {
             let Some(probe) = probes.get(hit.probe).filter(|probe| probe.asked.mark == Mark::Hop) else {
                 continue;
