@@ -13,7 +13,7 @@ use magscope_scope::look::{Point, PointKind};
 use magscope_scope::{Action, Options, Scope};
 use magscope_sensor::health::{Softirq, Thresholds};
 use magscope_sensor::openmetrics::{Dialect, write};
-use magscope_sensor::{Own, Sensor};
+use magscope_sensor::{SelfUsage, Sensor};
 use magscope_session::{RecordOptions, Recorder, Session};
 use serde_json::Value;
 use std::path::Path;
@@ -122,7 +122,7 @@ fn every_surface_has_the_same_number_of_drops() {
     let mut source = session.replay(None, None);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    let sensed = sensor.sensed(Own::default());
+    let sensed = sensor.sensed(SelfUsage::default());
     let metrics = write(&sensed, Dialect::OpenMetrics);
     let sum = |family: &str| -> u64 {
         let lines = metrics.lines().filter(|line| line.starts_with(family));

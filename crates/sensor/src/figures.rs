@@ -40,7 +40,7 @@ pub trait Figures {
 }
 
 /// Emits all metrics.
-pub fn tell(out: &mut impl Figures, sensed: &Sensed) {
+pub fn write_all(out: &mut impl Figures, sensed: &Sensed) {
     own(out, sensed);
     of_hosts(out, sensed);
 }

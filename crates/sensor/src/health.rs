@@ -139,13 +139,13 @@ fn queue_of(host: &HostSensed) -> &Times {
     measured.filter(|_| host.window.queue.n == 0).map_or(&host.window.queue, |pair| &pair.times)
 }
 
-fn known(name: &'static str, unit: &'static str, value: f64, threshold: f64, of: Option<u64>) -> Check {
+fn measured(name: &'static str, unit: &'static str, value: f64, threshold: f64, of: Option<u64>) -> Check {
     // No value exceeds a threshold that is NaN.
     let state = if value <= threshold { State::Ok } else { State::NotOk };
     Check { name, unit, value: Some(value), threshold, state, of, because: String::new() }
 }
 
-fn unknown(name: &'static str, unit: &'static str, threshold: f64, because: impl Into<String>) -> Check {
+fn not_measured(name: &'static str, unit: &'static str, threshold: f64, because: impl Into<String>) -> Check {
     Check { name, unit, value: None, threshold, state: State::Unknown, of: None, because: because.into() }
 }
 
@@ -158,40 +158,40 @@ fn blind(host: &HostSensed, hops: &[Hop]) -> Option<String> {
 }
 
 /// Events or bytes of a hop, scaled by its sampler.
-fn meant(host: &HostSensed, hop: Hop, came: u64) -> f64 {
+fn estimated(host: &HostSensed, hop: Hop, came: u64) -> f64 {
     came as f64 * host.state(hop).map_or(1.0, |state| state.weight)
 }
 
 fn retransmit(host: &HostSensed, threshold: f64) -> Check {
     let (name, unit) = ("retransmit_ratio", "ratio");
     if let Some(because) = blind(host, &[Hop::TcpSend, Hop::TcpRetransmit]) {
-        return unknown(name, unit, threshold, because);
+        return not_measured(name, unit, threshold, because);
     }
     let bytes = |hop| host.window.hop(hop).bytes;
     let (sent, again) = (bytes(Hop::TcpSend), bytes(Hop::TcpRetransmit));
     let (all, again) = (
-        meant(host, Hop::TcpSend, sent) + meant(host, Hop::TcpRetransmit, again),
-        meant(host, Hop::TcpRetransmit, again),
+        estimated(host, Hop::TcpSend, sent) + estimated(host, Hop::TcpRetransmit, again),
+        estimated(host, Hop::TcpRetransmit, again),
     );
     if all <= 0.0 {
         let added_up = host.window.kernel.hops.iter().any(|hop| hop.hop == Hop::TcpSend);
         let because =
             if added_up { "the kernel adds up, and not this" } else { "TCP sent nothing in this time" };
-        return unknown(name, unit, threshold, because);
+        return not_measured(name, unit, threshold, because);
     }
-    known(name, unit, again / all, threshold, Some(all.round() as u64))
+    measured(name, unit, again / all, threshold, Some(all.round() as u64))
 }
 
 fn drops(host: &HostSensed, threshold: f64) -> Check {
     let (name, unit) = ("drops_per_second", "per_second");
     if let Some(because) = blind(host, &[Hop::SkbDrop]) {
-        return unknown(name, unit, threshold, because);
+        return not_measured(name, unit, threshold, because);
     }
     // samplers do not affect sums of the kernel
     let sum = |drops: &[DropCount]| drops.iter().fold(0_u64, |all, drop| all.saturating_add(drop.n));
     let (dropped, added_up) = (sum(&host.window.drops), sum(&host.window.kernel.drops));
-    let a_second = (meant(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
-    let mut check = known(name, unit, a_second, threshold, Some(dropped.saturating_add(added_up)));
+    let a_second = (estimated(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
+    let mut check = measured(name, unit, a_second, threshold, Some(dropped.saturating_add(added_up)));
     check.because = reasons(&host.window);
     check
 }
@@ -207,9 +207,9 @@ fn reasons(tally: &Tally) -> String {
 fn softirq_check(softirq: &Result<Softirq, String>, threshold: f64) -> Check {
     let (name, unit) = ("softirq_share", "ratio");
     match softirq {
-        Err(because) => unknown(name, unit, threshold, because),
+        Err(because) => not_measured(name, unit, threshold, because),
         Ok(softirq) => {
-            let mut check = known(name, unit, softirq.share, threshold, None);
+            let mut check = measured(name, unit, softirq.share, threshold, None);
             check.because = format!("CPU {}, over {:.1} s", softirq.cpu, softirq.over_s);
             check
         }
@@ -218,23 +218,23 @@ fn softirq_check(softirq: &Result<Softirq, String>, threshold: f64) -> Check {
 
 fn times(name: &'static str, host: &HostSensed, hops: &[Hop], times: &Times, ns: u64, threshold: f64) -> Check {
     if let Some(because) = blind(host, hops) {
-        return unknown(name, "seconds", threshold, because);
+        return not_measured(name, "seconds", threshold, because);
     }
     if times.n == 0 {
-        return unknown(name, "seconds", threshold, "nothing passed there in this time");
+        return not_measured(name, "seconds", threshold, "nothing passed there in this time");
     }
-    known(name, "seconds", ns as f64 / 1e9, threshold, Some(times.n))
+    measured(name, "seconds", ns as f64 / 1e9, threshold, Some(times.n))
 }
 
 fn lost(host: &HostSensed, threshold: f64) -> Check {
     let (name, unit) = ("lost_ratio", "ratio");
     if let Some(because) = blind(host, &[]) {
-        return unknown(name, unit, threshold, because);
+        return not_measured(name, unit, threshold, because);
     }
     let lost = host.window.lost();
     let all = host.window.hops.iter().fold(lost, |all, hop| all.saturating_add(hop.events));
     let share = if all == 0 { 0.0 } else { lost as f64 / all as f64 };
-    let mut check = known(name, unit, share, threshold, Some(all));
+    let mut check = measured(name, unit, share, threshold, Some(all));
     if lost > 0 {
         let causes = host.window.losses.iter().filter(|cause| cause.records > 0);
         let told: Vec<_> = causes.map(|cause| format!("{} {}", cause.records, cause.cause)).collect();

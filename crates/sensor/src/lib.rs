@@ -34,7 +34,7 @@ pub mod supermon;
 pub use histogram::{LE_NS, Times};
 pub use sensed::{
     Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
-    LeftOut, Own, PairTimes, Sensed, Tally, cause_name,
+    LeftOut, PairTimes, SelfUsage, Sensed, Tally, cause_name,
 };
 pub use sensor::Sensor;
 pub use sexp::{BadSexp, Sexp};

@@ -4,7 +4,7 @@
 //! Distributions are classic histograms, in seconds. Native histograms exist in the [protobuf
 //! format](crate::protobuf) only.
 
-use crate::figures::{Figures, Kind, Pairs, began_utc_ns, tell};
+use crate::figures::{Figures, Kind, Pairs, began_utc_ns, write_all};
 use crate::histogram::{LE_NS, Times};
 use crate::sensed::{HostSensed, Sensed};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ pub enum Dialect {
 /// The snapshot as text.
 pub fn write(sensed: &Sensed, dialect: Dialect) -> String {
     let mut out = Writer { out: String::new(), dialect, name: "", kind: Kind::Gauge };
-    tell(&mut out, sensed);
+    write_all(&mut out, sensed);
     if dialect == Dialect::OpenMetrics {
         out.out.push_str("# EOF\n");
     }

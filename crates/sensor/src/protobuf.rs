@@ -2,7 +2,7 @@
 //! [text](crate::openmetrics). Every distribution is a native histogram in addition to the classic one, with
 //! eight buckets per octave.
 
-use crate::figures::{Figures, Kind, Pairs, began_utc_ns, tell};
+use crate::figures::{Figures, Kind, Pairs, began_utc_ns, write_all};
 use crate::histogram::{LE_NS, NATIVE_SCHEMA, Times};
 use crate::sensed::{HostSensed, Sensed};
 use messages::{
@@ -18,7 +18,7 @@ const ZERO_THRESHOLD: f64 = 1e-10;
 /// The snapshot as messages.
 pub fn write(sensed: &Sensed) -> Vec<u8> {
     let mut out = Families { all: Vec::new(), kind: Kind::Gauge };
-    tell(&mut out, sensed);
+    write_all(&mut out, sensed);
     let families = out.all.iter().filter(|family| !family.metric.is_empty());
     families.flat_map(Message::encode_length_delimited_to_vec).collect()
 }

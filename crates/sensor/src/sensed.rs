@@ -10,14 +10,14 @@ pub struct Sensed {
     /// True if each metric needs a host label.
     pub named: bool,
     /// The instrument's own cost.
-    pub own: Own,
+    pub own: SelfUsage,
     /// A host each.
     pub hosts: Vec<HostSensed>,
 }
 
 /// The instrument's own cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Own {
+pub struct SelfUsage {
     /// Program version.
     pub version: String,
     /// Processor time of this process, nanoseconds.

@@ -1,7 +1,7 @@
 //! The sensor: receives a walk over live sources and produces snapshots.
 
 use crate::ring::Ring;
-use crate::sensed::{Began, HopState, HostSensed, LeftOut, Own, Sensed};
+use crate::sensed::{Began, HopState, HostSensed, LeftOut, SelfUsage, Sensed};
 use crate::sums::{Sums, clean};
 use magscope_core::merged_reader::Piece;
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
@@ -155,7 +155,7 @@ impl Sensor {
     }
 
     /// A snapshot.
-    pub fn sensed(&self, own: Own) -> Sensed {
+    pub fn sensed(&self, own: SelfUsage) -> Sensed {
         // All times use the time line of the first host.
         let to_utc_ns = self.hosts.first().and_then(|host| host.to_utc_ns);
         let hosts = self.hosts.iter().map(|host| host.sensed(to_utc_ns)).collect();

@@ -8,7 +8,7 @@
 //! (descriptors (node "web-1" (cpuinfo (nr 2) (user nice)) (netinfo (nr 2) (name rxbytes))) (node "web-2" …))
 //! ```
 
-use crate::sensed::{HostSensed, Own, PairTimes};
+use crate::sensed::{HostSensed, PairTimes, SelfUsage};
 use crate::sexp::{BadSexp, Sexp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -245,7 +245,7 @@ fn node(sexp: &Sexp) -> Result<Node, BadSample> {
 }
 
 /// Makes node names unique by appending numbers to repeated ones.
-pub fn tell_apart(nodes: &mut [Node]) {
+pub fn make_names_unique(nodes: &mut [Node]) {
     let mut taken: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
         let mut name = node.name.clone();
@@ -259,7 +259,7 @@ pub fn tell_apart(nodes: &mut [Node]) {
 }
 
 /// Categories of a capture: hops, drops and losses since its start, latencies of the last minute, and its cost.
-pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
+pub fn sensed(host: &HostSensed, own: &SelfUsage) -> Vec<Category> {
     let hops = host.hops.iter().filter(|state| state.unserved.is_none()).map(|state| state.hop);
     let hops: Vec<_> = hops.map(|hop| host.total.hop(hop)).collect();
     // A sampler's weight in thousandths, because the expressions have only integers.
@@ -382,7 +382,7 @@ mod tests {
     fn each_node_has_a_name_of_its_own() {
         let named = |name: &str| Node { name: name.to_owned(), categories: Vec::new() };
         let mut all = ["a", "a", "b", "a", "a-2"].map(named);
-        tell_apart(&mut all);
+        make_names_unique(&mut all);
         assert_eq!(all.map(|node| node.name), ["a", "a-2", "b", "a-3", "a-2-2"]);
     }
 

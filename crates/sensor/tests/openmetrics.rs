@@ -11,7 +11,7 @@ use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
     Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
-    LeftOut, Own, PairTimes, Sensed, Sensor, Tally, Times,
+    LeftOut, PairTimes, SelfUsage, Sensed, Sensor, Tally, Times,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -82,7 +82,7 @@ fn sensed() -> Sensed {
     let mut source = Troubled(generator, info, false);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    sensor.sensed(Own { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
+    sensor.sensed(SelfUsage { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn any_sensed() -> impl Strategy<Value = Sensed> {
     let hosts = proptest::collection::btree_map(name(), host, 0..4);
     (hosts, name(), any::<u64>()).prop_map(|(hosts, version, cpu_ns)| Sensed {
         named: true,
-        own: Own { version, cpu_ns },
+        own: SelfUsage { version, cpu_ns },
         hosts: hosts
             .into_iter()
             .map(|(host, (total, kernel, began, hops, fed_ns))| HostSensed {

@@ -1,6 +1,6 @@
 //! The newest snapshot of a sensor. The capturing thread updates it periodically and never waits for readers.
 
-use magscope_sensor::{Own, Sensed, Sensor};
+use magscope_sensor::{SelfUsage, Sensed, Sensor};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl<'b> Publisher<'b> {
 }
 
 /// This program and its processor time.
-pub fn own() -> Own {
+pub fn own() -> SelfUsage {
     let cpu_ns = u64::try_from(crate::screen::cpu_time().as_nanos()).unwrap_or(u64::MAX);
-    Own { version: env!("CARGO_PKG_VERSION").to_owned(), cpu_ns }
+    SelfUsage { version: env!("CARGO_PKG_VERSION").to_owned(), cpu_ns }
 }

@@ -4,7 +4,7 @@ use super::latest::LatestSnapshot;
 use super::proc::Proc;
 use super::upstream::Upstream;
 use futures::future::join_all;
-use magscope_sensor::supermon::{Mask, Node, sensed, tell_apart};
+use magscope_sensor::supermon::{Mask, Node, make_names_unique, sensed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Source of nodes.
@@ -65,7 +65,7 @@ impl Nodes {
             Self::Others(others) => {
                 let all = join_all(others.iter().map(|upstream| upstream.read(mask))).await;
                 let mut all: Vec<Node> = all.into_iter().flatten().collect();
-                tell_apart(&mut all);
+                make_names_unique(&mut all);
                 all
             }
         }
