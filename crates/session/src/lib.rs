@@ -25,7 +25,7 @@ mod utc;
 
 pub use error::SessionError;
 pub use layout::{META, Table, segments};
-pub use meta::{Closed, Dropped, Elsewhere, FORMAT, LossTotals, Meta, Retention};
+pub use meta::{Closed, Dropped, FORMAT, LossTotals, Meta, Retention, ShippedSegments};
 pub use packet::{BadPacket, Packer, Place, unpack};
 pub use read::{Damage, Replay, Session, reseal};
 pub use record::{

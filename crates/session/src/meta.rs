@@ -46,7 +46,7 @@ pub struct Meta {
     pub dropped: Option<Dropped>,
     /// Segments that were deleted after an upload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shipped: Option<Elsewhere>,
+    pub shipped: Option<ShippedSegments>,
     /// Written at the clean end of a recording: without it the session is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,
@@ -122,7 +122,7 @@ impl Dropped {
 
 /// Segments deleted after an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Elsewhere {
+pub struct ShippedSegments {
     /// Segments below this number, except those in `dropped`.
     pub below: u32,
     /// Number of segments.
@@ -144,7 +144,7 @@ pub struct Elsewhere {
     pub losses: LossTotals,
 }
 
-impl Elsewhere {
+impl ShippedSegments {
     pub(crate) fn add(&mut self, segment: &SegmentTotals) {
         self.below = segment.number + 1;
         self.segments += 1;

@@ -4,7 +4,7 @@
 //! as the Arrow message of a recording. One stream therefore carries all tables in order, any Arrow library can
 //! read it, and data from the network passes the same checks as files.
 
-use crate::frame::{self, Bad, Codec, Encoder};
+use crate::frame::{self, Codec, Encoder, FrameError};
 use crate::layout::Table;
 use crate::table::{self, Announced, EventColumns, Row};
 use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, UInt64Array};
@@ -43,8 +43,8 @@ pub struct Place {
 #[error("{0}")]
 pub struct BadPacket(String);
 
-impl From<Bad> for BadPacket {
-    fn from(bad: Bad) -> Self {
+impl From<FrameError> for BadPacket {
+    fn from(bad: FrameError) -> Self {
         BadPacket(bad.to_string())
     }
 }

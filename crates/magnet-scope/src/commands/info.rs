@@ -203,7 +203,7 @@ fn text(info: &Info<'_>) -> String {
 
 fn deleted(meta: &Meta) -> Vec<String> {
     let dropped = meta.dropped.as_ref().map(magscope_session::Dropped::describe);
-    dropped.into_iter().chain(meta.shipped.as_ref().map(magscope_session::Elsewhere::describe)).collect()
+    dropped.into_iter().chain(meta.shipped.as_ref().map(magscope_session::ShippedSegments::describe)).collect()
 }
 
 fn losses(losses: &LossTotals) -> String {

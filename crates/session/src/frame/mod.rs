@@ -9,7 +9,7 @@ mod check;
 mod read;
 mod write;
 
-pub(crate) use read::{Bad, Kind, Reader, decode, decode_parts};
+pub(crate) use read::{FrameError, Kind, Reader, decode, decode_parts};
 pub(crate) use write::{Codec, Encoder};
 
 /// First bytes of every message.
@@ -66,7 +66,7 @@ mod tests {
             assert!(decoded == events, "{codec:?}");
             // The same bytes are no batch of another table.
             let other = Reader::new(File::open(&path).unwrap(), Table::Flows).unwrap();
-            assert!(matches!(other.head(0), Err(Bad::Refused(_))));
+            assert!(matches!(other.head(0), Err(FrameError::Refused(_))));
             sizes.push(bytes.len());
         }
         assert!(sizes.is_sorted(), "{sizes:?}");

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Reason for an invalid message.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Bad {
+pub(crate) enum FrameError {
     /// The message is longer than the rest of the file; `rows` is set if the metadata is intact.
     #[error("the batch is cut off")]
     CutOff { rows: Option<u64> },
@@ -84,10 +84,10 @@ impl Reader {
     }
 
     /// Reads the head of the message at `at` without its body.
-    pub(crate) fn head(&self, at: u64) -> Result<Head, Bad> {
+    pub(crate) fn head(&self, at: u64) -> Result<Head, FrameError> {
         let left = self.length.saturating_sub(at);
         if left < PREFIX {
-            return Err(Bad::CutOff { rows: None });
+            return Err(FrameError::CutOff { rows: None });
         }
         let mut prefix = [0; PREFIX as usize];
         self.read_at(&mut prefix, at)?;
@@ -96,7 +96,7 @@ impl Reader {
             return Ok(Head { kind: Kind::End, length: PREFIX });
         }
         if metadata_length > left - PREFIX {
-            return Err(Bad::CutOff { rows: None });
+            return Err(FrameError::CutOff { rows: None });
         }
         let mut metadata = vec![0; metadata_length as usize];
         self.read_at(&mut metadata, at + PREFIX)?;
@@ -104,10 +104,10 @@ impl Reader {
         let body = body_length(&message)?;
         let batch = message.header_as_record_batch();
         let checked = batch.map(|b| check::metadata(&b, &schema_for(&b, self.table)));
-        let rows = checked.transpose().map_err(Bad::Refused)?;
+        let rows = checked.transpose().map_err(FrameError::Refused)?;
         let length = PREFIX + metadata_length + body;
         if length > left {
-            return Err(Bad::CutOff { rows });
+            return Err(FrameError::CutOff { rows });
         }
         let kind = match (message.header_type(), rows) {
             (MessageHeader::Schema, _) => Kind::Schema(metadata),
@@ -124,25 +124,28 @@ impl Reader {
         length: u64,
         crc: Option<u32>,
         only: Projection<'_>,
-    ) -> Result<RecordBatch, Bad> {
-        let end = at.checked_add(length).filter(|end| *end <= self.length).ok_or(Bad::CutOff { rows: None })?;
+    ) -> Result<RecordBatch, FrameError> {
+        let end = at
+            .checked_add(length)
+            .filter(|end| *end <= self.length)
+            .ok_or(FrameError::CutOff { rows: None })?;
         if !(PREFIX..=PREFIX + MAX_METADATA + MAX_BODY).contains(&length) || end % 8 != at % 8 {
-            return Err(Bad::NoMessage);
+            return Err(FrameError::NoMessage);
         }
         let mut bytes = MutableBuffer::from_len_zeroed(length as usize);
         self.read_at(&mut bytes, at)?;
         if crc.is_some_and(|crc| crc != crc32fast::hash(&bytes)) {
-            return Err(Bad::Checksum);
+            return Err(FrameError::Checksum);
         }
         decode(&bytes.into(), self.table, only)
     }
 }
 
 /// Decodes one whole message.
-pub(crate) fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch, Bad> {
-    let prefix = bytes.first_chunk::<8>().ok_or(Bad::NoMessage)?;
+pub(crate) fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch, FrameError> {
+    let prefix = bytes.first_chunk::<8>().ok_or(FrameError::NoMessage)?;
     let metadata_end = (PREFIX + metadata_length(*prefix)?) as usize;
-    let metadata = bytes.get(PREFIX as usize..metadata_end).ok_or(Bad::NoMessage)?;
+    let metadata = bytes.get(PREFIX as usize..metadata_end).ok_or(FrameError::NoMessage)?;
     decode_parts(metadata, &bytes.slice(metadata_end), |batch| schema_for(batch, of), only)
 }
 
@@ -152,21 +155,21 @@ pub(crate) fn decode_parts(
     body: &Buffer,
     schema: impl FnOnce(&arrow::ipc::RecordBatch<'_>) -> SchemaRef,
     only: Projection<'_>,
-) -> Result<RecordBatch, Bad> {
+) -> Result<RecordBatch, FrameError> {
     if metadata.len() as u64 > MAX_METADATA {
-        return Err(Bad::NoMessage);
+        return Err(FrameError::NoMessage);
     }
     let message = parse(metadata)?;
-    let batch = message.header_as_record_batch().ok_or(Bad::Refused("it is not a record batch"))?;
+    let batch = message.header_as_record_batch().ok_or(FrameError::Refused("it is not a record batch"))?;
     if body_length(&message)? != body.len() as u64 {
-        return Err(Bad::Refused("its length differs from what it says"));
+        return Err(FrameError::Refused("its length differs from what it says"));
     }
     // Network buffers may be misaligned.
     let moved = (!(body.as_ptr() as usize).is_multiple_of(8)).then(|| Buffer::from(body.as_slice()));
     let body = moved.as_ref().unwrap_or(body);
     let schema = schema(&batch);
-    let rows = check::metadata(&batch, &schema).map_err(Bad::Refused)?;
-    check::body(&batch, &schema, rows, body).map_err(Bad::Refused)?;
+    let rows = check::metadata(&batch, &schema).map_err(FrameError::Refused)?;
+    check::body(&batch, &schema, rows, body).map_err(FrameError::Refused)?;
     // The checks above rule out every known panic of the decoder. As a last defence, a new one must cost a
     // batch, not the program.
     let decoded = catch_unwind(AssertUnwindSafe(|| {
@@ -174,8 +177,8 @@ pub(crate) fn decode_parts(
     }));
     match decoded {
         Ok(Ok(batch)) => Ok(batch),
-        Ok(Err(e)) => Err(Bad::Decode(e.to_string().chars().take(120).collect())),
-        Err(_) => Err(Bad::Decode("the decoder gave up".into())),
+        Ok(Err(e)) => Err(FrameError::Decode(e.to_string().chars().take(120).collect())),
+        Err(_) => Err(FrameError::Decode("the decoder gave up".into())),
     }
 }
 
@@ -184,24 +187,24 @@ fn schema_for(batch: &arrow::ipc::RecordBatch<'_>, table: Table) -> SchemaRef {
     table::schema_of(table, batch.nodes().map_or(0, |nodes| nodes.len()))
 }
 
-fn metadata_length(prefix: [u8; 8]) -> Result<u64, Bad> {
+fn metadata_length(prefix: [u8; 8]) -> Result<u64, FrameError> {
     let [a, b, c, d, length @ ..] = prefix;
-    let length = u64::try_from(i32::from_le_bytes(length)).map_err(|_| Bad::NoMessage)?;
+    let length = u64::try_from(i32::from_le_bytes(length)).map_err(|_| FrameError::NoMessage)?;
     if [a, b, c, d] != CONTINUATION || length > MAX_METADATA || length % 8 != 0 {
-        return Err(Bad::NoMessage);
+        return Err(FrameError::NoMessage);
     }
     Ok(length)
 }
 
-fn parse(metadata: &[u8]) -> Result<Message<'_>, Bad> {
-    let message = root_as_message(metadata).map_err(|_| Bad::NoMessage)?;
+fn parse(metadata: &[u8]) -> Result<Message<'_>, FrameError> {
+    let message = root_as_message(metadata).map_err(|_| FrameError::NoMessage)?;
     if message.version() != MetadataVersion::V5 {
-        return Err(Bad::Refused("it has another version of Arrow's metadata"));
+        return Err(FrameError::Refused("it has another version of Arrow's metadata"));
     }
     Ok(message)
 }
 
-fn body_length(message: &Message<'_>) -> Result<u64, Bad> {
+fn body_length(message: &Message<'_>) -> Result<u64, FrameError> {
     let length = u64::try_from(message.bodyLength()).ok().filter(|n| *n <= MAX_BODY && n % 8 == 0);
-    length.ok_or(Bad::Refused("its length is absurd"))
+    length.ok_or(FrameError::Refused("its length is absurd"))
 }

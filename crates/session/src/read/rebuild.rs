@@ -3,7 +3,7 @@
 use super::segment::SegmentMap;
 use super::session::Session;
 use crate::error::SessionError;
-use crate::frame::{Bad, Codec, END_OF_STREAM, Encoder};
+use crate::frame::{Codec, END_OF_STREAM, Encoder, FrameError};
 use crate::layout::Table;
 use crate::table::{IndexRow, Row, file_schema, schema};
 use arrow::array::RecordBatch;
@@ -48,7 +48,7 @@ fn rows(segment: &SegmentMap) -> Vec<IndexRow> {
                 Some(crc) => Ok(crc),
                 None => reader
                     .batch(entry.offset, entry.length, None, None)
-                    .and_then(|_| Ok::<_, Bad>(reader.checksum(entry.offset, entry.length)?)),
+                    .and_then(|_| Ok::<_, FrameError>(reader.checksum(entry.offset, entry.length)?)),
             };
             // Undecodable batches are left out: the next reader finds and reports them.
             if let Ok(crc) = crc {

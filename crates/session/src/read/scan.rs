@@ -5,7 +5,7 @@
 //! only the times and hops of batches without an index entry.
 
 use super::damage::Damage;
-use crate::frame::{Bad, CONTINUATION, Kind, PREFIX, Reader};
+use crate::frame::{CONTINUATION, FrameError, Kind, PREFIX, Reader};
 use crate::layout::Table;
 use crate::table::{IndexRow, event};
 use arrow::array::AsArray;
@@ -105,7 +105,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Processes the message at `at` and returns the next offset.
-    fn piece_at(&mut self, at: u64) -> Result<u64, Bad> {
+    fn piece_at(&mut self, at: u64) -> Result<u64, FrameError> {
         if let Some(row) = self.indexed(at).filter(|row| self.is_plausible(row)) {
             // Checked by its checksum when read.
             self.pieces.push(Piece::Batch(Entry::of(&row)));
@@ -143,9 +143,9 @@ impl<'a> Scan<'a> {
     }
 
     /// A batch without an index entry: decode its times and hops.
-    fn unindexed(&mut self, offset: u64, length: u64, rows: u64) -> Result<Entry, Bad> {
+    fn unindexed(&mut self, offset: u64, length: u64, rows: u64) -> Result<Entry, FrameError> {
         if self.budget == 0 {
-            return Err(Bad::Refused("too much of the file is damaged to go on searching"));
+            return Err(FrameError::Refused("too much of the file is damaged to go on searching"));
         }
         let mut entry = Entry { offset, length, rows: rows as u32, min_ns: 0, max_ns: 0, hops: 0, crc: None };
         let columns: &[usize] = match self.table {
@@ -169,17 +169,17 @@ impl<'a> Scan<'a> {
     }
 
     /// Skips damage at `at` up to the next batch.
-    fn skip(&mut self, at: u64, bad: &Bad) -> u64 {
+    fn skip(&mut self, at: u64, bad: &FrameError) -> u64 {
         let end = self.reader.length();
         let known = self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
         let next = self.search(at + 8, known);
         let rows = match bad {
             // Too short for a batch: a damaged end marker.
-            Bad::NoMessage if end - at <= PREFIX => 0,
+            FrameError::NoMessage if end - at <= PREFIX => 0,
             // This also applies to a partial head at the regular end: a truncated batch would be in the index
             // or the totals.
-            Bad::CutOff { rows: None } if end - at <= PREFIX && !self.unfinished => 0,
-            Bad::CutOff { rows: Some(rows) } if next == end => *rows,
+            FrameError::CutOff { rows: None } if end - at <= PREFIX && !self.unfinished => 0,
+            FrameError::CutOff { rows: Some(rows) } if next == end => *rows,
             _ => self.estimate(next - at),
         };
         // `missing_tail` reports indexed batches up to the end of the file.
@@ -236,10 +236,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn gap(&mut self, at: u64, bytes: u64, gap: Gap, bad: &Bad) {
+    fn gap(&mut self, at: u64, bytes: u64, gap: Gap, bad: &FrameError) {
         let (name, rows) = (self.name, gap.rows);
         let at_end = at + bytes == self.reader.length();
-        let is_partial = at_end && matches!(bad, Bad::CutOff { .. });
+        let is_partial = at_end && matches!(bad, FrameError::CutOff { .. });
         let what = if is_partial {
             let unfinished = if self.unfinished { "unfinished: " } else { "" };
             format!(

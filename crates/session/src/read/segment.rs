@@ -2,7 +2,7 @@
 
 use super::damage::Damage;
 use super::scan::{Entry, Gap, Piece, Scan};
-use crate::frame::{Bad, Kind, Reader};
+use crate::frame::{FrameError, Kind, Reader};
 use crate::layout::Table;
 use crate::seal::{Ending, Seal};
 use crate::table::{IndexRow, Row};
@@ -120,9 +120,9 @@ impl TableFile {
 }
 
 /// Appends the rows of a batch and returns the number of invalid ones.
-pub(crate) fn rows<R: Row>(reader: &Reader, entry: &Entry, out: &mut Vec<R>) -> Result<u64, Bad> {
+pub(crate) fn rows<R: Row>(reader: &Reader, entry: &Entry, out: &mut Vec<R>) -> Result<u64, FrameError> {
     let batch = reader.batch(entry.offset, entry.length, entry.crc, None)?;
-    R::decode(&batch, out).ok_or(Bad::Refused("it has other columns than its table"))
+    R::decode(&batch, out).ok_or(FrameError::Refused("it has other columns than its table"))
 }
 
 fn open(path: &Path, table: Table) -> io::Result<Reader> {

@@ -5,7 +5,7 @@
 //! faster on this disk. When full, batches are dropped and counted, and the loss is recorded at its time. The
 //! caller never waits for the disk.
 
-mod known;
+mod announced;
 mod options;
 mod overflow;
 mod pace;
@@ -14,7 +14,7 @@ mod segment;
 mod shipped;
 mod writer;
 
-pub use known::Announcer;
+pub use announced::Announcer;
 pub use options::{MAX_BATCH_ROWS, OnFullDisk, RecordOptions};
 pub use recorder::{Recorder, RecorderStatus, RecorderWatch, is_being_recorded};
 pub(crate) use segment::SegmentTotals;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// Measured costs, nanoseconds, smoothed over some batches.
 pub(super) struct Pace {
-    zstd: Way,
-    plain: Way,
+    zstd: EncodeCost,
+    plain: EncodeCost,
     write_ns_per_byte: f64,
 }
 
-struct Way {
+struct EncodeCost {
     encode_ns_per_row: f64,
     bytes_per_row: f64,
 }
@@ -22,15 +22,15 @@ impl Pace {
     /// Initial values of a current machine and disk.
     pub(super) fn new() -> Self {
         Pace {
-            zstd: Way { encode_ns_per_row: 120.0, bytes_per_row: 15.0 },
-            plain: Way { encode_ns_per_row: 25.0, bytes_per_row: 68.0 },
+            zstd: EncodeCost { encode_ns_per_row: 120.0, bytes_per_row: 15.0 },
+            plain: EncodeCost { encode_ns_per_row: 25.0, bytes_per_row: 68.0 },
             write_ns_per_byte: 0.5,
         }
     }
 
     /// The encoding of the next batch.
     pub(super) fn codec(&self, behind: bool) -> Codec {
-        let cost = |way: &Way| way.encode_ns_per_row + way.bytes_per_row * self.write_ns_per_byte;
+        let cost = |way: &EncodeCost| way.encode_ns_per_row + way.bytes_per_row * self.write_ns_per_byte;
         if behind && cost(&self.plain) < cost(&self.zstd) { Codec::Plain } else { Codec::Zstd }
     }
 

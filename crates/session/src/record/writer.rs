@@ -1,6 +1,6 @@
 //! The recorder's thread: from the queue to the files.
 
-use super::known::Known;
+use super::announced::AnnouncedIds;
 use super::pace::Pace;
 use super::recorder::{Shared, synthesis_bytes};
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
@@ -8,7 +8,7 @@ use super::{OnFullDisk, RecordOptions};
 use crate::error::SessionError;
 use crate::frame::{Codec, Encoder};
 use crate::layout::Table;
-use crate::meta::{Closed, Dropped, Elsewhere, LARGEST, LossTotals, Meta};
+use crate::meta::{Closed, Dropped, LARGEST, LossTotals, Meta, ShippedSegments};
 use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -27,7 +27,7 @@ const SIDE_ROWS: usize = 16 << 10;
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A complete segment.
-struct Older {
+struct ClosedSegment {
     totals: SegmentTotals,
     /// End time by the event clock.
     ended_ns: u64,
@@ -42,12 +42,12 @@ pub(super) struct Writer {
     encoder: Encoder,
     segment: Segment,
     /// Complete segments, oldest first.
-    older: VecDeque<Older>,
+    older: VecDeque<ClosedSegment>,
     /// Records in deleted segments.
     deleted_records: u64,
     /// Time of the segment's first event by the event clock.
     began_ns: Option<u64>,
-    known: Known,
+    announced: AnnouncedIds,
     pace: Pace,
     events: EventColumns,
     tcp: Vec<TcpSample>,
@@ -84,7 +84,7 @@ impl Writer {
             older: VecDeque::new(),
             deleted_records: 0,
             began_ns: None,
-            known: Known::new(),
+            announced: AnnouncedIds::new(),
             pace: Pace::new(),
             events: EventColumns::default(),
             tcp: Vec::new(),
@@ -133,9 +133,9 @@ impl Writer {
 
     fn take(&mut self, batch: &Batch) -> Result<(), SessionError> {
         let from_ns = batch.events.first().map_or(self.now_ns, |e| e.time_ns);
-        self.known.announce(&batch.flows, &batch.tasks, from_ns);
-        self.known.used_by_tcp(&batch.tcp);
-        self.known.used_by_custom(&batch.hits, &batch.heads);
+        self.announced.announce(&batch.flows, &batch.tasks, from_ns);
+        self.announced.used_by_tcp(&batch.tcp);
+        self.announced.used_by_custom(&batch.hits, &batch.heads);
         self.tcp.extend_from_slice(&batch.tcp);
         self.hits.extend_from_slice(&batch.hits);
         self.heads.extend_from_slice(&batch.heads);
@@ -143,7 +143,7 @@ impl Writer {
         self.clock.extend_from_slice(&batch.clock);
         self.changes.extend_from_slice(&batch.changes);
         self.counts.extend_from_slice(&batch.counts);
-        self.known.used_by_synthesis(&batch.synthesis);
+        self.announced.used_by_synthesis(&batch.synthesis);
         self.synthesis.extend_from_slice(&batch.synthesis);
         if self.due.is_none() {
             self.due = Some(Instant::now() + self.options.flush_interval);
@@ -152,7 +152,7 @@ impl Writer {
         let mut events = &batch.events[..];
         while !events.is_empty() {
             let (now, later) = events.split_at(events.len().min(most - self.events.rows()));
-            self.known.used_by(now);
+            self.announced.used_by(now);
             self.events.extend(now);
             if self.events.rows() >= most {
                 self.flush()?;
@@ -163,7 +163,7 @@ impl Writer {
         let newest =
             batch.events.last().map(|event| event.time_ns).max(batch.clock.last().map(ClockSample::event_ns));
         self.now_ns = self.now_ns.max(newest.unwrap_or(0));
-        let side_bytes = self.known.fresh_bytes()
+        let side_bytes = self.announced.fresh_bytes()
             + size_of_val(&self.tcp[..])
             + size_of_val(&self.hits[..])
             + size_of_val(&self.heads[..])
@@ -185,8 +185,8 @@ impl Writer {
         let encode = |e| encode_error(&self.dir)(e);
         // Announcements are written before events that refer to them, so that truncation never separates them.
         let (encoder, out) = (&mut self.encoder, &mut messages);
-        side(encoder, out, &self.known.fresh_flows()).map_err(encode)?;
-        side(encoder, out, &self.known.fresh_tasks()).map_err(encode)?;
+        side(encoder, out, &self.announced.fresh_flows()).map_err(encode)?;
+        side(encoder, out, &self.announced.fresh_tasks()).map_err(encode)?;
         side(encoder, out, &self.tcp).map_err(encode)?;
         side(encoder, out, &self.hits).map_err(encode)?;
         side(encoder, out, &self.heads).map_err(encode)?;
@@ -282,9 +282,9 @@ impl Writer {
         let number = self.segment.totals.number + 1;
         let next = Segment::new(&self.dir, &self.meta.session, number);
         let totals = std::mem::replace(&mut self.segment, next).totals;
-        self.older.push_back(Older { totals, ended_ns: self.now_ns });
+        self.older.push_back(ClosedSegment { totals, ended_ns: self.now_ns });
         self.began_ns = None;
-        self.known.begin_segment(number);
+        self.announced.begin_segment(number);
         // Readers of the number find complete files below it.
         self.shared.segment.store(number, Release);
         Ok(())
@@ -310,7 +310,8 @@ impl Writer {
     /// Deletes segments above the maximum age.
     fn drop_aged(&mut self) -> Result<(), SessionError> {
         let Some(keep_for) = self.options.keep_for else { return Ok(()) };
-        let aged = |older: &Older| Duration::from_nanos(self.now_ns.saturating_sub(older.ended_ns)) > keep_for;
+        let aged =
+            |older: &ClosedSegment| Duration::from_nanos(self.now_ns.saturating_sub(older.ended_ns)) > keep_for;
         let count =
             self.older.iter().take_while(|older| aged(older) && self.may_go(older.totals.number)).count();
         (0..count).try_for_each(|_| self.drop_oldest("keep-for"))
@@ -332,12 +333,12 @@ impl Writer {
     /// Deletes the oldest complete segment. The deletion is recorded first: after a crash in between, the
     /// reader finds an extra file and never an unexplained gap.
     fn drop_oldest(&mut self, by: &str) -> Result<(), SessionError> {
-        let Some(Older { totals: oldest, .. }) = self.older.pop_front() else {
+        let Some(ClosedSegment { totals: oldest, .. }) = self.older.pop_front() else {
             return Ok(());
         };
         let to_be_shipped = self.options.shipped.is_some();
         if to_be_shipped && self.may_go(oldest.number) {
-            self.meta.shipped.get_or_insert_with(Elsewhere::default).add(&oldest);
+            self.meta.shipped.get_or_insert_with(ShippedSegments::default).add(&oldest);
         } else {
             self.drop_for_good(&oldest, by, to_be_shipped);
         }

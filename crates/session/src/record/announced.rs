@@ -20,9 +20,9 @@ const GENERATION: usize = (1 << 15) / 8 * 7;
 /// Flow ids are hashes already, and a peer cannot choose thread ids. One multiplication is a sufficient hash,
 /// and nearly every event needs a look-up.
 #[derive(Default)]
-pub(super) struct Spread(u64);
+pub(super) struct IdHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -45,7 +45,7 @@ struct Entry<T> {
     segment: u32,
 }
 
-type Entries<T> = HashMap<u64, Entry<T>, BuildHasherDefault<Spread>>;
+type Entries<T> = HashMap<u64, Entry<T>, BuildHasherDefault<IdHasher>>;
 
 struct Map<T> {
     younger: Entries<T>,
@@ -104,15 +104,15 @@ impl<T: Clone + PartialEq> Map<T> {
     }
 }
 
-pub(super) struct Known {
+pub(super) struct AnnouncedIds {
     segment: u32,
     flows: Map<Flow>,
     tasks: Map<Task>,
 }
 
-impl Known {
+impl AnnouncedIds {
     pub(super) fn new() -> Self {
-        Known { segment: 0, flows: Map::new(), tasks: Map::new() }
+        AnnouncedIds { segment: 0, flows: Map::new(), tasks: Map::new() }
     }
 
     /// Starts a new segment.
@@ -179,13 +179,13 @@ impl Known {
 
 /// Makes segments of a stream self-contained: each announces every flow and task in it.
 pub struct Announcer {
-    known: Known,
+    announced: AnnouncedIds,
     segment: u32,
 }
 
 impl Default for Announcer {
     fn default() -> Self {
-        Announcer { known: Known::new(), segment: 0 }
+        Announcer { announced: AnnouncedIds::new(), segment: 0 }
     }
 }
 
@@ -193,21 +193,21 @@ impl Announcer {
     /// Starts a segment without announcements.
     pub fn begin(&mut self) {
         self.segment = self.segment.wrapping_add(1);
-        self.known.begin_segment(self.segment);
+        self.announced.begin_segment(self.segment);
     }
 
     /// Removes flows and tasks from a batch that this segment has announced already, and adds those that only
     /// earlier segments have.
     pub fn complete(&mut self, batch: &mut Batch) {
-        self.known.announce(&batch.flows, &batch.tasks, 0);
-        self.known.used_by(&batch.events);
-        self.known.used_by_tcp(&batch.tcp);
-        self.known.used_by_custom(&batch.hits, &batch.heads);
-        self.known.used_by_synthesis(&batch.synthesis);
+        self.announced.announce(&batch.flows, &batch.tasks, 0);
+        self.announced.used_by(&batch.events);
+        self.announced.used_by_tcp(&batch.tcp);
+        self.announced.used_by_custom(&batch.hits, &batch.heads);
+        self.announced.used_by_synthesis(&batch.synthesis);
         batch.flows.clear();
-        batch.flows.extend(self.known.fresh_flows().into_iter().map(|flow| flow.what));
+        batch.flows.extend(self.announced.fresh_flows().into_iter().map(|flow| flow.what));
         batch.tasks.clear();
-        batch.tasks.extend(self.known.fresh_tasks().into_iter().map(|task| task.what));
+        batch.tasks.extend(self.announced.fresh_tasks().into_iter().map(|task| task.what));
     }
 }
 
@@ -235,20 +235,20 @@ mod tests {
         Event { flow: FlowId(flow), ..Event::at(Hop::TcpSend, 7) }
     }
 
-    fn announced(known: &mut Known) -> Vec<u64> {
+    fn announced(known: &mut AnnouncedIds) -> Vec<u64> {
         known.fresh_flows().into_iter().map(|announced| announced.what.id.0).collect()
     }
 
     /// Entries that there is memory for.
-    fn places(known: &Known) -> usize {
-        let Known { flows, tasks, .. } = known;
+    fn places(known: &AnnouncedIds) -> usize {
+        let AnnouncedIds { flows, tasks, .. } = known;
         let of_flows = flows.younger.capacity() + flows.older.capacity();
         of_flows + tasks.younger.capacity() + tasks.older.capacity()
     }
 
     #[test]
     fn memory_is_the_same_after_a_million_flows_and_tasks_as_after_a_hundred_thousand() {
-        let mut known = Known::new();
+        let mut known = AnnouncedIds::new();
         let mut announce = |range: std::ops::Range<u64>| {
             for n in range {
                 known.announce(&[flow(n)], &[task(n)], n);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_flow_in_use_is_remembered_among_a_million_others() {
-        let mut known = Known::new();
+        let mut known = AnnouncedIds::new();
         known.announce(&[flow(1)], &[], 1);
         for n in 2..1_000_000 {
             known.announce(&[flow(n)], &[], n);
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_flow_is_written_as_soon_as_it_is_announced_again() {
-        let mut known = Known::new();
+        let mut known = AnnouncedIds::new();
         known.announce(&[flow(1)], &[], 1);
         for n in 2..100_000 {
             known.announce(&[flow(n)], &[], n);
