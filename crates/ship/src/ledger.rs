@@ -20,7 +20,7 @@ const LONGEST: u64 = 64 << 20;
 pub struct Ledger {
     path: PathBuf,
     place: String,
-    known: HashMap<String, (u64, u32)>,
+    entries: HashMap<String, (u64, u32)>,
     /// Opened with the first new line.
     file: Option<File>,
     /// End of the last complete line, if a torn line follows. The torn line is truncated before the next write;
@@ -51,17 +51,17 @@ impl Ledger {
         for (crc, size, name) in text.lines().filter_map(|line| entry(line, place)) {
             known.insert(name.to_owned(), (size, crc));
         }
-        Ok(Ledger { path, place: place.to_owned(), known, file: None, torn_at })
+        Ok(Ledger { path, place: place.to_owned(), entries: known, file: None, torn_at })
     }
 
     /// Size and checksum of an uploaded file.
     pub fn arrived(&self, name: &str) -> Option<(u64, u32)> {
-        self.known.get(name).copied()
+        self.entries.get(name).copied()
     }
 
     /// True if no file was uploaded.
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.entries.is_empty()
     }
 
     /// Adds an uploaded file durably.
@@ -92,7 +92,7 @@ impl Ledger {
             file.sync_data()
         };
         write().map_err(ShipError::local("write", &self.path))?;
-        self.known.insert(name.to_owned(), (bytes, crc));
+        self.entries.insert(name.to_owned(), (bytes, crc));
         Ok(())
     }
 
@@ -127,11 +127,11 @@ mod tests {
             fs::write(&path, &whole[..cut]).unwrap();
             let mut ledger = Ledger::read(dir.path(), "/srv/a b").unwrap();
             let lines = String::from_utf8_lossy(&whole[..cut]).matches('\n').count();
-            assert_eq!(ledger.known.len(), lines, "cut at {cut}");
+            assert_eq!(ledger.entries.len(), lines, "cut at {cut}");
             ledger.add("flows-0001.arrows", 30, 9).unwrap();
             let again = Ledger::read(dir.path(), "/srv/a b").unwrap();
             assert_eq!(again.arrived("flows-0001.arrows"), Some((30, 9)), "cut at {cut}");
-            assert_eq!(again.known.len(), lines + 1, "cut at {cut}");
+            assert_eq!(again.entries.len(), lines + 1, "cut at {cut}");
             assert!(Ledger::read(dir.path(), "/srv/a").unwrap().is_empty(), "another place has another ledger");
         }
     }
@@ -141,6 +141,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(LEDGER), b"\xff\xfe\n\n1 2\nxyz 1 a p\n1 -1 a p\n0 1 a p\n").unwrap();
         let ledger = Ledger::read(dir.path(), "p").unwrap();
-        assert_eq!((ledger.known.len(), ledger.arrived("a")), (1, Some((1, 0))));
+        assert_eq!((ledger.entries.len(), ledger.arrived("a")), (1, Some((1, 0))));
     }
 }

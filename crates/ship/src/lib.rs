@@ -9,17 +9,17 @@
 //! - `store/`: one file per kind of destination. `ledger`: uploaded files. `shelf`: local recordings.
 //!   `carrier`: one pass over them. `shipper`: the thread that repeats the pass.
 
-mod carrier;
 mod destination;
 mod error;
 mod ledger;
-mod shelf;
+mod local_store;
 mod shipper;
 mod store;
+mod uploader;
 
 pub use destination::Destination;
 pub use error::ShipError;
 pub use ledger::{LEDGER, Ledger};
-pub use shelf::{Lot, Shelf, unshipped};
+pub use local_store::{LocalStore, Recording, unshipped};
 pub use shipper::{Shipper, Status, ship};
-pub use store::{Content, Parcel, Stat, Store};
+pub use store::{Content, Stat, Store, Upload};

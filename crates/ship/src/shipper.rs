@@ -1,9 +1,9 @@
 //! The thread that uploads next to a recorder.
 
-use crate::carrier::{Carrier, Counts, Running};
 use crate::destination::Destination;
 use crate::error::ShipError;
-use crate::shelf::Shelf;
+use crate::local_store::LocalStore;
+use crate::uploader::{Counts, Running, Uploader};
 use magscope_session::Shipped;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -82,13 +82,13 @@ impl Shipper {
     /// An invalid destination; an unreachable one is no error.
     pub fn start(
         destination: &Destination,
-        shelf: Shelf,
+        shelf: LocalStore,
         tell: impl Fn(&str) + Send + 'static,
     ) -> Result<Self, ShipError> {
-        let carrier = Carrier::new(destination.open()?, destination.to_string(), shelf);
+        let carrier = Uploader::new(destination.open()?, destination.to_string(), shelf);
         let shared = Arc::new(Shared::default());
         let (ended, end) = channel();
-        let work = Work { carrier, shared: shared.clone(), tell: Box::new(tell), _ended: ended };
+        let work = Work { uploader: carrier, shared: shared.clone(), tell: Box::new(tell), _ended: ended };
         let started = std::thread::Builder::new().name("magscope-ship".into()).spawn(move || work.run());
         started
             .map_err(ShipError::local("start the thread that ships to", Path::new(&destination.to_string())))?;
@@ -148,7 +148,7 @@ impl Drop for Shipper {
 }
 
 struct Work {
-    carrier: Carrier,
+    uploader: Uploader,
     shared: Arc<Shared>,
     tell: Box<dyn Fn(&str) + Send>,
     _ended: Sender<()>,
@@ -164,7 +164,7 @@ impl Work {
             let running = || shared.state().running.clone();
             let may_go_on = || !shared.state().ending;
             let finishing = self.shared.state().finishing;
-            match self.carrier.walk(&running, &self.shared.counts, &may_go_on) {
+            match self.uploader.walk(&running, &self.shared.counts, &may_go_on) {
                 Ok(()) => {
                     pause = PAUSES.0;
                     if self.shared.state().trouble.take().is_some() {
@@ -208,7 +208,7 @@ impl Work {
     fn count(&mut self) {
         let running = self.shared.state().running.clone();
         // The pass reports an unreadable shelf.
-        let _ = self.carrier.count(&running, &self.shared.counts);
+        let _ = self.uploader.count(&running, &self.shared.counts);
     }
 
     fn wait(&self, at_most: Duration, is_over: impl Fn(&State) -> bool) {
@@ -222,8 +222,8 @@ impl Work {
 ///
 /// # Errors
 /// The first persistent error.
-pub fn ship(destination: &Destination, shelf: Shelf, tell: impl Fn(&str)) -> Result<Status, ShipError> {
-    let mut carrier = Carrier::new(destination.open()?, destination.to_string(), shelf);
+pub fn ship(destination: &Destination, shelf: LocalStore, tell: impl Fn(&str)) -> Result<Status, ShipError> {
+    let mut carrier = Uploader::new(destination.open()?, destination.to_string(), shelf);
     let counts = Counts::default();
     let (mut pause, mut tries) = (PAUSES.0, 0);
     let mut refused = None;

@@ -4,7 +4,7 @@ use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Hop};
 use magscope_session::{META, RecordOptions, Recorder, Session, Shipped};
-use magscope_ship::{Destination, LEDGER, Shelf, ShipError, Shipper, ship, unshipped};
+use magscope_ship::{Destination, LEDGER, LocalStore, ShipError, Shipper, ship, unshipped};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -106,7 +106,7 @@ fn a_copy_is_the_recording_and_nothing_is_shipped_twice() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = here.path().join("slow");
     let events = recorded(&dir, 20);
-    let status = ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
+    let status = ship(&folder(there.path()), LocalStore::One(dir.clone()), quiet).unwrap();
     let copy = there.path().join("web_1/slow");
     assert_same(&dir, &copy);
     let session = Session::open(&copy).unwrap();
@@ -115,20 +115,20 @@ fn a_copy_is_the_recording_and_nothing_is_shipped_twice() {
     assert_eq!(events_of(&session), events_of(&Session::open(&dir).unwrap()));
 
     let before = files(&copy);
-    assert_eq!(ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap().segments, 0);
+    assert_eq!(ship(&folder(there.path()), LocalStore::One(dir.clone()), quiet).unwrap().segments, 0);
     assert_eq!(files(&copy), before, "not one file was written anew");
     // Without the ledger, as after a kill before every line, the stored files are recognised.
     fs::remove_file(dir.join(LEDGER)).unwrap();
-    ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
+    ship(&folder(there.path()), LocalStore::One(dir.clone()), quiet).unwrap();
     assert_eq!(files(&copy), before, "not one file was written anew");
     // A damaged stored file is not recognised as equal.
     fs::remove_file(dir.join(LEDGER)).unwrap();
     fs::write(copy.join("events-0001.arrows"), vec![0; before["events-0001.arrows"].0.len()]).unwrap();
-    ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
+    ship(&folder(there.path()), LocalStore::One(dir.clone()), quiet).unwrap();
     assert_same(&dir, &copy);
     // Another destination has no files yet.
     let other = tempfile::tempdir().unwrap();
-    ship(&folder(other.path()), Shelf::One(dir.clone()), quiet).unwrap();
+    ship(&folder(other.path()), LocalStore::One(dir.clone()), quiet).unwrap();
     assert_same(&dir, &other.path().join("web_1/slow"));
 }
 
@@ -136,7 +136,7 @@ fn a_copy_is_the_recording_and_nothing_is_shipped_twice() {
 fn closed_segments_arrive_while_it_records_and_make_a_recording() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = here.path().join("now");
-    let shipper = Shipper::start(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
+    let shipper = Shipper::start(&folder(there.path()), LocalStore::One(dir.clone()), quiet).unwrap();
     let shipped = Shipped::default();
     shipper.began(&dir, shipped.clone());
     let mut recording =
@@ -170,7 +170,7 @@ fn a_store_that_is_away_is_waited_for_and_meanwhile_nothing_is_deleted_for_its_n
     let news = Arc::new(Mutex::new(Vec::new()));
     let told = news.clone();
     let tell = move |line: &str| told.lock().unwrap().push(line.to_owned());
-    let shipper = Shipper::start(&folder(&root), Shelf::One(dir.clone()), tell).unwrap();
+    let shipper = Shipper::start(&folder(&root), LocalStore::One(dir.clone()), tell).unwrap();
     let shipped = Shipped::default();
     shipper.began(&dir, shipped.clone());
     let options =
@@ -229,7 +229,7 @@ fn the_size_limit_deletes_what_was_not_shipped_and_says_so_here_and_there() {
     assert_eq!(unshipped(&dir, &root.display().to_string()).unwrap(), u64::from(summary.segments));
 
     fs::create_dir(&root).unwrap();
-    ship(&folder(&root), Shelf::One(dir.clone()), quiet).unwrap();
+    ship(&folder(&root), LocalStore::One(dir.clone()), quiet).unwrap();
     assert_eq!(unshipped(&dir, &root.display().to_string()).unwrap(), 0);
     let copy = Session::open(&root.join("web_1/forced")).unwrap();
     assert_eq!((copy.damage(), copy.summary().events), (&[][..], summary.events));
@@ -242,7 +242,7 @@ fn another_recording_of_the_same_name_is_not_written_over() {
     for (place, expected) in [("a", true), ("b", false)] {
         let dir = here.path().join(place).join("same");
         recorded(&dir, 20);
-        let result = ship(&folder(there.path()), Shelf::One(dir.clone()), quiet);
+        let result = ship(&folder(there.path()), LocalStore::One(dir.clone()), quiet);
         assert_eq!(result.is_ok(), expected, "{result:?}");
         if let Err(error) = result {
             assert!(matches!(error, ShipError::Taken { .. }), "{error}");
@@ -262,7 +262,7 @@ fn recordings_below_a_directory_go_in_their_order_and_nothing_else_does() {
     std::os::unix::fs::symlink("1", here.path().join("link")).unwrap();
     // The recording is running, but this process does not have it registered.
     let running = Recording::begin(&here.path().join("0"), RecordOptions::default());
-    let shelf = Shelf::Below { dir: here.path().to_path_buf(), ours: |_| true };
+    let shelf = LocalStore::Below { dir: here.path().to_path_buf(), ours: |_| true };
     let error = ship(&folder(there.path()), shelf.clone(), quiet).unwrap_err();
     assert!(error.to_string().contains("being recorded"), "{error}");
     let copies: Vec<_> = files_below(&there.path().join("web_1"));

@@ -5,7 +5,7 @@ use crate::joint::counted;
 use crate::output;
 use crate::unattended::destination;
 use anyhow::{Context, Result};
-use magscope_ship::{Destination, Shelf, ship};
+use magscope_ship::{Destination, LocalStore, ship};
 use std::path::PathBuf;
 
 /// Arguments of `ship`.
@@ -21,11 +21,11 @@ pub struct Args {
 /// Uploads the files that have not been uploaded.
 pub fn run(args: &Args) -> Result<()> {
     let shelf = if args.dir.join(magscope_session::META).is_file() {
-        Shelf::One(args.dir.clone())
+        LocalStore::One(args.dir.clone())
     } else {
-        Shelf::Below { dir: args.dir.clone(), ours: |_| true }
+        LocalStore::Below { dir: args.dir.clone(), ours: |_| true }
     };
-    let lots = shelf.lots()?;
+    let lots = shelf.recordings()?;
     if lots.is_empty() {
         return Err(Hint::error(
             format!("there is no recording in {}", args.dir.display()),

@@ -6,7 +6,7 @@ use crate::joint::counted;
 use crate::output;
 use anyhow::{Context, Result};
 use magscope_session::{META, Table, is_being_recorded};
-use magscope_ship::{LEDGER, Lot, Shelf, unshipped};
+use magscope_ship::{LEDGER, LocalStore, Recording, unshipped};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -139,8 +139,8 @@ impl Pruner {
     }
 
     fn tidy(&mut self) -> Result<()> {
-        let shelf = Shelf::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
-        let lots = shelf.lots()?;
+        let shelf = LocalStore::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
+        let lots = shelf.recordings()?;
         // Read after the listing starts: earlier recordings are included, and later ones are not in the list.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.ended.retain(|dir, _| lots.iter().any(|lot| lot.dir == *dir));
@@ -183,7 +183,7 @@ impl Pruner {
         Ok(())
     }
 
-    fn delete(&mut self, lot: &Lot, unshipped: u64, by: &str) -> Result<()> {
+    fn delete(&mut self, lot: &Recording, unshipped: u64, by: &str) -> Result<()> {
         let segments = lot.segments()?;
         let remove = |name: &str| match fs::remove_file(lot.dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -17,7 +17,7 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_session::{
     OnFullDisk, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
 };
-use magscope_ship::{Shelf, Shipper, Status};
+use magscope_ship::{LocalStore, Shipper, Status};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,8 @@ impl<S: Source> Series<S> {
         }
         let shipper = args.ship.as_ref().map(|destination| {
             let dir = ground.dir.clone();
-            let shelf = if rotates { Shelf::Below { dir, ours: names::is_ours } } else { Shelf::One(dir) };
+            let shelf =
+                if rotates { LocalStore::Below { dir, ours: names::is_ours } } else { LocalStore::One(dir) };
             Shipper::start(destination, shelf, |news: &str| output::note(news)).map(Arc::new)
         });
         let mut series = Series {

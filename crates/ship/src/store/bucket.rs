@@ -4,7 +4,7 @@
 //! `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` …). The store verifies the SHA-256 in each signed
 //! request. The uploader then reads back the size and the checksum attribute of the object.
 
-use super::{Parcel, Stat, Store};
+use super::{Stat, Store, Upload};
 use crate::error::ShipError;
 use bytes::Bytes;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -97,7 +97,7 @@ impl Bucket {
     fn put_in_parts(
         &self,
         key: &str,
-        parcel: &Parcel<'_>,
+        parcel: &Upload<'_>,
         attributes: Attributes,
         from: &mut dyn Read,
     ) -> Result<(), ShipError> {
@@ -115,7 +115,7 @@ impl Bucket {
     fn put_parts(
         &self,
         key: &str,
-        parcel: &Parcel<'_>,
+        parcel: &Upload<'_>,
         upload: &mut dyn MultipartUpload,
         from: &mut dyn Read,
     ) -> Result<(), ShipError> {
@@ -137,7 +137,7 @@ fn read(from: &mut dyn Read, bytes: u64) -> io::Result<Bytes> {
 }
 
 impl Store for Bucket {
-    fn put(&self, key: &str, parcel: &Parcel<'_>) -> Result<(), ShipError> {
+    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
         let mut from = parcel.reader().map_err(|error| self.failed("read for", key, &error))?;
         let mut attributes = Attributes::new();
         attributes.insert(CRC, format!("{:08x}", parcel.crc).into());

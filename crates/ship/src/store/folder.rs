@@ -3,7 +3,7 @@
 //! It has to be there already: one that is not may be the place where a file system is mounted sometimes, and what was put there
 //! then would be on the wrong disk. Below it nothing is written through a symbolic link: others may write there too.
 
-use super::{BLOCK, Parcel, Stat, Store, checksum};
+use super::{BLOCK, Stat, Store, Upload, checksum};
 use crate::error::ShipError;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ impl Folder {
         Folder { root: root.to_path_buf() }
     }
 
-    fn put_at(&self, path: &Path, parcel: &Parcel<'_>) -> io::Result<()> {
+    fn put_at(&self, path: &Path, parcel: &Upload<'_>) -> io::Result<()> {
         if !fs::metadata(&self.root)?.is_dir() {
             return Err(io::Error::from(io::ErrorKind::NotADirectory));
         }
@@ -59,7 +59,7 @@ impl Folder {
 }
 
 /// Writes a new file and verifies it by reading.
-fn write(path: &Path, parcel: &Parcel<'_>) -> io::Result<()> {
+fn write(path: &Path, parcel: &Upload<'_>) -> io::Result<()> {
     // Of a try before, or a link that somebody prepared.
     found(fs::remove_file(path))?;
     let mut file = File::create_new(path)?;
@@ -96,7 +96,7 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 impl Store for Folder {
-    fn put(&self, key: &str, parcel: &Parcel<'_>) -> Result<(), ShipError> {
+    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
         let path = self.root.join(key);
         self.put_at(&path, parcel).map_err(|error| {
             if self.root.is_dir() {
@@ -136,7 +136,7 @@ mod tests {
         let folder = Folder::new(dir.path());
         assert_eq!(folder.stat("h/r/a").unwrap(), None);
         for bytes in [&b"first"[..], b"", b"another"] {
-            folder.put("h/r/a", &Parcel::bytes(bytes)).unwrap();
+            folder.put("h/r/a", &Upload::bytes(bytes)).unwrap();
             assert_eq!(folder.get("h/r/a", 3).unwrap().unwrap(), bytes[..bytes.len().min(3)]);
             let crc = Some(crc32fast::hash(bytes));
             assert_eq!(folder.stat("h/r/a").unwrap(), Some(Stat { bytes: bytes.len() as u64, crc }));
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path().join("h/r")).unwrap().count(), 1, "nothing unfinished is left");
 
         let away = Folder::new(&dir.path().join("away"));
-        let error = away.put("h/r/a", &Parcel::bytes(b"x")).unwrap_err();
+        let error = away.put("h/r/a", &Upload::bytes(b"x")).unwrap_err();
         assert!(error.to_string().contains("not mounted"), "{error}");
         assert!(!dir.path().join("away").exists());
     }
@@ -155,7 +155,7 @@ mod tests {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = Folder::new(dir.path());
         symlink(other.path(), dir.path().join("h")).unwrap();
-        let error = folder.put("h/r/a", &Parcel::bytes(b"x")).unwrap_err();
+        let error = folder.put("h/r/a", &Upload::bytes(b"x")).unwrap_err();
         assert!(error.to_string().contains("symbolic link"), "{error}");
         let precious = other.path().join("precious");
         fs::write(&precious, "mine").unwrap();
@@ -163,7 +163,7 @@ mod tests {
         for name in [".a.part", "a"] {
             symlink(&precious, dir.path().join("i").join(name)).unwrap();
         }
-        folder.put("i/a", &Parcel::bytes(b"x")).unwrap();
+        folder.put("i/a", &Upload::bytes(b"x")).unwrap();
         assert_eq!(fs::read(&precious).unwrap(), b"mine");
         assert_eq!(folder.get("i/a", 9).unwrap().unwrap(), b"x");
         assert!(!dir.path().join("i/a").is_symlink());
@@ -174,7 +174,7 @@ mod tests {
     fn a_parcel_that_is_not_what_it_says_does_not_arrive() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path());
-        let parcel = Parcel { crc: 1, ..Parcel::bytes(b"bytes") };
+        let parcel = Upload { crc: 1, ..Upload::bytes(b"bytes") };
         assert!(folder.put("h/a", &parcel).unwrap_err().to_string().contains("not what was sent"));
         assert_eq!(fs::read_dir(dir.path().join("h")).unwrap().count(), 0);
     }

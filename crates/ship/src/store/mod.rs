@@ -16,7 +16,7 @@ use std::io::{self, Read, Seek};
 const BLOCK: usize = 1 << 20;
 
 /// A file to upload.
-pub struct Parcel<'a> {
+pub struct Upload<'a> {
     /// Its content.
     pub content: Content<'a>,
     /// Size in bytes.
@@ -34,16 +34,16 @@ pub enum Content<'a> {
     Bytes(&'a [u8]),
 }
 
-impl<'a> Parcel<'a> {
+impl<'a> Upload<'a> {
     /// A complete file, which does not grow.
     pub fn file(file: &'a File) -> io::Result<Self> {
         let (bytes, crc) = checksum(&mut rewound(file)?)?;
-        Ok(Parcel { content: Content::File(file), bytes, crc })
+        Ok(Upload { content: Content::File(file), bytes, crc })
     }
 
     /// A buffer.
     pub fn bytes(bytes: &'a [u8]) -> Self {
-        Parcel { content: Content::Bytes(bytes), bytes: bytes.len() as u64, crc: crc32fast::hash(bytes) }
+        Upload { content: Content::Bytes(bytes), bytes: bytes.len() as u64, crc: crc32fast::hash(bytes) }
     }
 
     /// A reader from the start of the content.
@@ -90,7 +90,7 @@ pub struct Stat {
 /// A store of files by key, `host/recording/file`. Readers see an object completely or not at all.
 pub trait Store: Send {
     /// Stores an object, replaces an earlier one, and verifies that it is complete.
-    fn put(&self, key: &str, parcel: &Parcel<'_>) -> Result<(), ShipError>;
+    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError>;
 
     /// Information about an object; `None` if it does not exist.
     fn stat(&self, key: &str) -> Result<Option<Stat>, ShipError>;

@@ -2,8 +2,8 @@
 
 use crate::error::ShipError;
 use crate::ledger::Ledger;
-use crate::shelf::{Lot, Shelf, has_arrived};
-use crate::store::{Parcel, Store};
+use crate::local_store::{LocalStore, Recording, has_arrived};
+use crate::store::{Store, Upload};
 use magscope_session::{META, Meta, Shipped, Table, is_being_recorded};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -38,13 +38,13 @@ pub(crate) struct Counts {
 struct Parted {
     ledger: Ledger,
     /// `None` until the first answer of the store.
-    greeted: Option<Greeted>,
+    greeted: Option<RemoteState>,
     /// Modification time and size of `meta.toml` at the last comparison with the stored copy.
     meta_of: Option<(SystemTime, u64)>,
 }
 
 /// The store's state of a recording.
-struct Greeted {
+struct RemoteState {
     /// `host/recording`
     key: String,
     /// An unrecorded stored file may be our own: the process may have been killed before the ledger entry.
@@ -52,10 +52,10 @@ struct Greeted {
 }
 
 /// Uploads to one store.
-pub(crate) struct Carrier {
+pub(crate) struct Uploader {
     store: Box<dyn Store>,
     place: String,
-    shelf: Shelf,
+    local: LocalStore,
     parted: HashMap<PathBuf, Parted>,
     /// Completely uploaded recordings.
     done: HashSet<PathBuf>,
@@ -63,10 +63,10 @@ pub(crate) struct Carrier {
     refused: HashSet<PathBuf>,
 }
 
-impl Carrier {
-    pub(crate) fn new(store: Box<dyn Store>, place: String, shelf: Shelf) -> Self {
+impl Uploader {
+    pub(crate) fn new(store: Box<dyn Store>, place: String, local: LocalStore) -> Self {
         let (parted, done, refused) = Default::default();
-        Carrier { store, place, shelf, parted, done, refused }
+        Uploader { store, place, local, parted, done, refused }
     }
 
     /// Uploads all closed segments. The first error ends the pass; the next pass resumes there. `may_go_on` is
@@ -77,10 +77,10 @@ impl Carrier {
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<(), ShipError> {
-        for lot in self.open_lots()? {
+        for lot in self.open_recordings()? {
             // Queried for each recording, because it may have been closed meanwhile.
             let its = running().into_iter().find(|running| running.dir == lot.dir);
-            match self.lot(&lot, its.as_ref(), counts, may_go_on) {
+            match self.upload_recording(&lot, its.as_ref(), counts, may_go_on) {
                 Ok(()) => {}
                 Err(error) if error.is_gone() && !lot.dir.join(META).exists() => {
                     self.parted.remove(&lot.dir);
@@ -102,7 +102,7 @@ impl Carrier {
     /// Counts the closed segments that have not arrived.
     pub(crate) fn count(&mut self, running: &[Running], counts: &Counts) -> Result<(), ShipError> {
         let mut waiting = 0;
-        for lot in self.open_lots()? {
+        for lot in self.open_recordings()? {
             let its = running.iter().find(|running| running.dir == lot.dir);
             // The pass reports unreadable recordings.
             let (Ok(segments), Ok(parted)) = (lot.segments(), self.parted(&lot)) else { continue };
@@ -115,8 +115,8 @@ impl Carrier {
     }
 
     /// Recordings that are not completely uploaded. State of deleted recordings is removed.
-    fn open_lots(&mut self) -> Result<Vec<Lot>, ShipError> {
-        let mut lots = self.shelf.lots()?;
+    fn open_recordings(&mut self) -> Result<Vec<Recording>, ShipError> {
+        let mut lots = self.local.recordings()?;
         let there: HashSet<&PathBuf> = lots.iter().map(|lot| &lot.dir).collect();
         self.done.retain(|dir| there.contains(dir));
         self.refused.retain(|dir| there.contains(dir));
@@ -125,7 +125,7 @@ impl Carrier {
         Ok(lots)
     }
 
-    fn parted(&mut self, lot: &Lot) -> Result<&mut Parted, ShipError> {
+    fn parted(&mut self, lot: &Recording) -> Result<&mut Parted, ShipError> {
         Ok(match self.parted.entry(lot.dir.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
@@ -136,9 +136,9 @@ impl Carrier {
     }
 
     /// Uploads the closed part of one recording.
-    fn lot(
+    fn upload_recording(
         &mut self,
-        lot: &Lot,
+        lot: &Recording,
         running: Option<&Running>,
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
@@ -160,7 +160,7 @@ impl Carrier {
 
     fn whole(
         &self,
-        lot: &Lot,
+        lot: &Recording,
         parted: &mut Parted,
         running: Option<&Running>,
         counts: &Counts,
@@ -173,7 +173,7 @@ impl Carrier {
     }
 
     /// Compares a recording with the store for the first time.
-    fn greet(&self, lot: &Lot) -> Result<Greeted, ShipError> {
+    fn greet(&self, lot: &Recording) -> Result<RemoteState, ShipError> {
         let meta = meta_of(lot)?;
         let key = format!("{}/{}", plain(&meta.node.host), plain(&lot.name));
         let there = self.store.get(&format!("{key}/{META}"), LONGEST_META)?;
@@ -184,13 +184,13 @@ impl Carrier {
                 return Err(ShipError::Taken { place, dir: lot.dir.clone() });
             }
         }
-        Ok(Greeted { may_be_there: there.is_some(), key })
+        Ok(RemoteState { may_be_there: there.is_some(), key })
     }
 
     /// Uploads the rest; returns true if complete.
     fn rest(
         &self,
-        lot: &Lot,
+        lot: &Recording,
         parted: &mut Parted,
         running: Option<&Running>,
         counts: &Counts,
@@ -231,7 +231,7 @@ impl Carrier {
     /// Uploads one segment; returns true if complete.
     fn segment(
         &self,
-        lot: &Lot,
+        lot: &Recording,
         parted: &mut Parted,
         (number, tables): (u32, &[Table]),
         counts: &Counts,
@@ -247,7 +247,7 @@ impl Carrier {
             }
             let path = lot.dir.join(&name);
             let file = File::open(&path).map_err(ShipError::local("open", &path))?;
-            let parcel = Parcel::file(&file).map_err(ShipError::local("read", &path))?;
+            let parcel = Upload::file(&file).map_err(ShipError::local("read", &path))?;
             self.carry(parted, &name, &parcel)?;
             counts.bytes.fetch_add(parcel.bytes, Relaxed);
         }
@@ -255,7 +255,7 @@ impl Carrier {
     }
 
     /// Uploads `meta.toml` if it differs from the stored copy.
-    fn meta(&self, lot: &Lot, parted: &mut Parted) -> Result<(), ShipError> {
+    fn meta(&self, lot: &Recording, parted: &mut Parted) -> Result<(), ShipError> {
         let path = lot.dir.join(META);
         let found = fs::metadata(&path).map_err(ShipError::local("look at", &path))?;
         // The file is replaced atomically, so time and size identify it.
@@ -264,7 +264,7 @@ impl Carrier {
             return Ok(());
         }
         let text = meta_of(lot)?.of_copy().map_err(|error| refused(lot, error.to_string()))?;
-        let parcel = Parcel::bytes(text.as_bytes());
+        let parcel = Upload::bytes(text.as_bytes());
         if parted.ledger.arrived(META) != Some((parcel.bytes, parcel.crc)) {
             self.carry(parted, META, &parcel)?;
         }
@@ -272,8 +272,8 @@ impl Carrier {
         Ok(())
     }
 
-    fn carry(&self, parted: &mut Parted, name: &str, parcel: &Parcel<'_>) -> Result<(), ShipError> {
-        let Some(Greeted { key, may_be_there }) = &parted.greeted else { return Ok(()) };
+    fn carry(&self, parted: &mut Parted, name: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
+        let Some(RemoteState { key, may_be_there }) = &parted.greeted else { return Ok(()) };
         let key = format!("{key}/{name}");
         let is_there = *may_be_there
             && self
@@ -288,7 +288,7 @@ impl Carrier {
 }
 
 /// Metadata of a recording.
-fn meta_of(lot: &Lot) -> Result<Meta, ShipError> {
+fn meta_of(lot: &Recording) -> Result<Meta, ShipError> {
     match Meta::load(&lot.dir) {
         Ok(Some(meta)) => Ok(meta),
         Ok(None) | Err(_) if !lot.dir.join(META).exists() => {
@@ -300,7 +300,7 @@ fn meta_of(lot: &Lot) -> Result<Meta, ShipError> {
     }
 }
 
-fn refused(lot: &Lot, because: String) -> ShipError {
+fn refused(lot: &Recording, because: String) -> ShipError {
     ShipError::NoRecording { dir: lot.dir.clone(), because }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Location of recordings.
 #[derive(Clone, Debug)]
-pub enum Shelf {
+pub enum LocalStore {
     /// A single recording in this directory.
     One(PathBuf),
     /// All recordings directly below a directory whose names match.
@@ -23,16 +23,16 @@ pub enum Shelf {
 
 /// A recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lot {
+pub struct Recording {
     /// Directory.
     pub dir: PathBuf,
     /// Name: the last path component.
     pub name: String,
 }
 
-impl Shelf {
+impl LocalStore {
     /// The recordings, oldest first. Links and directories without `meta.toml` are ignored.
-    pub fn lots(&self) -> Result<Vec<Lot>, ShipError> {
+    pub fn recordings(&self) -> Result<Vec<Recording>, ShipError> {
         let (dir, ours) = match self {
             Self::One(dir) => {
                 // Canonical path. A recording that has not started is skipped.
@@ -46,7 +46,7 @@ impl Shelf {
                 let name = dir.file_name().map_or_else(|| "recording".into(), |name| name.to_string_lossy());
                 let name = name.into_owned();
                 let is_recording = dir.join(META).is_file();
-                return Ok(is_recording.then_some(Lot { dir, name }).into_iter().collect());
+                return Ok(is_recording.then_some(Recording { dir, name }).into_iter().collect());
             }
             Self::Below { dir, ours } => (dir, ours),
         };
@@ -57,7 +57,7 @@ impl Shelf {
             let is_recording =
                 || entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.path().join(META).is_file();
             if ours(&name) && is_recording() {
-                lots.push(Lot { dir: entry.path(), name });
+                lots.push(Recording { dir: entry.path(), name });
             }
         }
         lots.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -65,7 +65,7 @@ impl Shelf {
     }
 }
 
-impl Lot {
+impl Recording {
     /// Its segments with their tables, in upload order. The index is last, so that its targets are present.
     pub fn segments(&self) -> Result<BTreeMap<u32, Vec<Table>>, ShipError> {
         let mut segments = BTreeMap::<u32, Vec<Table>>::new();
@@ -90,7 +90,7 @@ pub(crate) fn has_arrived(ledger: &Ledger, segment: u32, tables: &[Table]) -> bo
 
 /// Number of segments of a recording that are not yet uploaded to `place`.
 pub fn unshipped(dir: &Path, place: &str) -> Result<u64, ShipError> {
-    let lot = Lot { dir: dir.to_path_buf(), name: String::new() };
+    let lot = Recording { dir: dir.to_path_buf(), name: String::new() };
     let ledger = Ledger::read(dir, place)?;
     Ok(lot.segments()?.iter().filter(|(number, tables)| !has_arrived(&ledger, **number, tables)).count() as u64)
 }
