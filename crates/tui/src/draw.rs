@@ -18,7 +18,7 @@ mod values;
 pub(crate) use hit::{Hit, hit};
 pub(crate) use scope::ladder_lines;
 
-use crate::front::Over;
+use crate::front::Overlay;
 use crate::theme::Theme;
 use canvas::Canvas;
 use magscope_scope::command::keys::KeyMap;
@@ -33,7 +33,7 @@ pub struct Extras<'a> {
     /// The key map, for the help and the bottom line.
     pub keys: &'a KeyMap,
     /// The overlay.
-    pub(crate) over: Option<&'a Over>,
+    pub(crate) over: Option<&'a Overlay>,
     /// A message until the next key.
     pub notice: Option<&'a str>,
     /// Bytes of the last frame.
@@ -67,10 +67,10 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     }
     footer::draw(canvas, shell.footer, shell.keys, frame, extras);
     match extras.over {
-        Some(Over::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),
-        Some(Over::Prompt(prompt)) => palette::prompt(canvas, area, prompt),
-        Some(Over::Channels(at)) => palette::channels(canvas, area, *at, frame),
-        Some(Over::Help(from)) => help::draw(canvas, area, extras.keys, *from),
+        Some(Overlay::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),
+        Some(Overlay::Prompt(prompt)) => palette::prompt(canvas, area, prompt),
+        Some(Overlay::Channels(at)) => palette::channels(canvas, area, *at, frame),
+        Some(Overlay::Help(from)) => help::draw(canvas, area, extras.keys, *from),
         None => {}
     }
 }

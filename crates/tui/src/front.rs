@@ -51,7 +51,7 @@ impl Default for Options {
 
 /// Requests to the owner of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum HostRequest {
     /// Redraw everything.
     Redraw,
     /// Suspend the program, as Ctrl-Z does.
@@ -64,7 +64,7 @@ pub enum Wish {
 
 /// Overlays outside the scope.
 #[derive(Debug)]
-pub(crate) enum Over {
+pub(crate) enum Overlay {
     /// The command palette.
     Palette(Palette),
     /// The signals, with the selected one.
@@ -79,7 +79,7 @@ pub(crate) enum Over {
 #[derive(Debug)]
 pub struct Front {
     options: Options,
-    over: Option<Over>,
+    over: Option<Overlay>,
     notice: Option<String>,
     frame_bytes: u64,
     measurements: bool,
@@ -130,7 +130,7 @@ impl Front {
     }
 
     /// Handles an event of a terminal of this size. Returns true if the screen may have changed, and a request.
-    pub fn event(&mut self, event: &Event, scope: &mut Scope, area: Rect) -> (bool, Option<Wish>) {
+    pub fn event(&mut self, event: &Event, scope: &mut Scope, area: Rect) -> (bool, Option<HostRequest>) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, scope),
             Event::Mouse(mouse) if self.options.mouse => (self.pointer(*mouse, scope, area), None),
@@ -139,7 +139,7 @@ impl Front {
         }
     }
 
-    fn key(&mut self, key: KeyEvent, scope: &mut Scope) -> (bool, Option<Wish>) {
+    fn key(&mut self, key: KeyEvent, scope: &mut Scope) -> (bool, Option<HostRequest>) {
         let noticed = self.notice.take().is_some();
         // Raw mode delivers keys that otherwise raise signals. The key map does not include them.
         if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -148,26 +148,26 @@ impl Front {
                     scope.apply(Action::Quit);
                     return (true, None);
                 }
-                KeyCode::Char('z' | 'Z') => return (true, Some(Wish::Suspend)),
+                KeyCode::Char('z' | 'Z') => return (true, Some(HostRequest::Suspend)),
                 _ => {}
             }
         }
         match self.over.take() {
-            Some(Over::Palette(palette)) => (true, self.palette_key(palette, key, scope)),
-            Some(Over::Prompt(prompt)) => {
+            Some(Overlay::Palette(palette)) => (true, self.palette_key(palette, key, scope)),
+            Some(Overlay::Prompt(prompt)) => {
                 self.prompt_key(prompt, key, scope);
                 (true, None)
             }
-            Some(Over::Channels(at)) => {
+            Some(Overlay::Channels(at)) => {
                 self.channels_key(at, key, scope);
                 (true, None)
             }
-            Some(Over::Help(from)) => {
+            Some(Overlay::Help(from)) => {
                 self.over = match key.code {
-                    KeyCode::Down | KeyCode::Char('j') => Some(Over::Help(from.saturating_add(1))),
-                    KeyCode::Up | KeyCode::Char('k') => Some(Over::Help(from.saturating_sub(1))),
-                    KeyCode::PageDown | KeyCode::Char(' ') => Some(Over::Help(from.saturating_add(10))),
-                    KeyCode::PageUp => Some(Over::Help(from.saturating_sub(10))),
+                    KeyCode::Down | KeyCode::Char('j') => Some(Overlay::Help(from.saturating_add(1))),
+                    KeyCode::Up | KeyCode::Char('k') => Some(Overlay::Help(from.saturating_sub(1))),
+                    KeyCode::PageDown | KeyCode::Char(' ') => Some(Overlay::Help(from.saturating_add(10))),
+                    KeyCode::PageUp => Some(Overlay::Help(from.saturating_sub(10))),
                     _ => None, // any other key closes it
                 };
                 (true, None)
@@ -201,7 +201,7 @@ impl Front {
                 prompt.input.handle_event(&Event::Key(key));
             }
         }
-        self.over = Some(Over::Prompt(prompt));
+        self.over = Some(Overlay::Prompt(prompt));
     }
 
     fn channels_key(&mut self, at: usize, key: KeyEvent, scope: &mut Scope) {
@@ -218,10 +218,10 @@ impl Front {
             }
             _ => return, // any other key closes it
         };
-        self.over = Some(Over::Channels(next));
+        self.over = Some(Overlay::Channels(next));
     }
 
-    fn palette_key(&mut self, mut palette: Palette, key: KeyEvent, scope: &mut Scope) -> Option<Wish> {
+    fn palette_key(&mut self, mut palette: Palette, key: KeyEvent, scope: &mut Scope) -> Option<HostRequest> {
         match key.code {
             KeyCode::Esc => return None,
             KeyCode::Enter => {
@@ -237,11 +237,11 @@ impl Front {
                 palette.search();
             }
         }
-        self.over = Some(Over::Palette(palette));
+        self.over = Some(Overlay::Palette(palette));
         None
     }
 
-    fn run(&mut self, command: &Command, rest: &str, scope: &mut Scope) -> Option<Wish> {
+    fn run(&mut self, command: &Command, rest: &str, scope: &mut Scope) -> Option<HostRequest> {
         match &command.does {
             CommandKind::Act(action) => {
                 scope.apply(action.clone());
@@ -251,11 +251,11 @@ impl Front {
         }
     }
 
-    fn own(&mut self, own: FrontEndCommand, rest: &str, scope: &mut Scope) -> Option<Wish> {
+    fn own(&mut self, own: FrontEndCommand, rest: &str, scope: &mut Scope) -> Option<HostRequest> {
         match own {
-            FrontEndCommand::Palette => self.over = Some(Over::Palette(Palette::default())),
-            FrontEndCommand::Help => self.over = Some(Over::Help(0)),
-            FrontEndCommand::Channels => self.over = Some(Over::Channels(0)),
+            FrontEndCommand::Palette => self.over = Some(Overlay::Palette(Palette::default())),
+            FrontEndCommand::Help => self.over = Some(Overlay::Help(0)),
+            FrontEndCommand::Channels => self.over = Some(Overlay::Channels(0)),
             FrontEndCommand::Measurements => self.measurements = !self.measurements,
             FrontEndCommand::Ask(question) => self.ask(question, rest, scope),
             FrontEndCommand::Mouse
@@ -264,7 +264,7 @@ impl Front {
             | FrontEndCommand::Theme
             | FrontEndCommand::Redraw
             | FrontEndCommand::Suspend => {
-                return self.wish(own);
+                return self.request(own);
             }
             // The journey inspector is in front of the lanes.
             FrontEndCommand::Page(by) if scope.frame().inspector.is_some() => {
@@ -282,31 +282,31 @@ impl Front {
         let now = if rest.is_empty() { question.now(scope) } else { rest.to_owned() };
         let prompt = Prompt::new(question, now);
         if rest.is_empty() {
-            self.over = Some(Over::Prompt(prompt));
+            self.over = Some(Overlay::Prompt(prompt));
         } else {
             self.prompt_key(prompt, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), scope);
         }
     }
 
-    fn wish(&mut self, own: FrontEndCommand) -> Option<Wish> {
+    fn request(&mut self, own: FrontEndCommand) -> Option<HostRequest> {
         match own {
             FrontEndCommand::Mouse => {
                 self.options.mouse = !self.options.mouse;
                 let owner = if self.options.mouse { "the scope's" } else { "the terminal's" };
                 self.notice(format!("the mouse is {owner}"));
-                Some(Wish::Mouse)
+                Some(HostRequest::Mouse)
             }
-            FrontEndCommand::Svg => Some(Wish::Shot(Format::Svg)),
-            FrontEndCommand::Text => Some(Wish::Shot(Format::Text)),
+            FrontEndCommand::Svg => Some(HostRequest::Shot(Format::Svg)),
+            FrontEndCommand::Text => Some(HostRequest::Shot(Format::Text)),
             FrontEndCommand::Theme => {
                 let at = BUILT_IN.iter().position(|(name, _)| *name == self.options.theme.name);
                 let next = at.map_or(0, |at| (at + 1) % BUILT_IN.len());
                 self.options.theme = Theme::built_in(BUILT_IN[next].0, self.options.depth);
                 self.notice(format!("colours: {}", self.options.theme.name));
-                Some(Wish::Redraw)
+                Some(HostRequest::Redraw)
             }
-            FrontEndCommand::Redraw => Some(Wish::Redraw),
-            FrontEndCommand::Suspend => Some(Wish::Suspend),
+            FrontEndCommand::Redraw => Some(HostRequest::Redraw),
+            FrontEndCommand::Suspend => Some(HostRequest::Suspend),
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ mod theme;
 
 pub use ascii::is_utf8;
 pub use error::TuiError;
-pub use front::{Front, Options, Wish};
+pub use front::{Front, HostRequest, Options};
 pub use magscope_scope::command::keys;
 pub use run::{Exit, Pump, run};
 pub use theme::{Depth, Theme, ThemeError, parse as parse_theme};

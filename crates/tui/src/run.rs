@@ -1,7 +1,7 @@
 //! The event loop: pump the source, handle keys, draw changes.
 
 use crate::error::TuiError;
-use crate::front::{Front, Options, Wish};
+use crate::front::{Front, HostRequest, Options};
 use crate::keyboard::{Keyboard, Presence};
 use crate::pace::Pace;
 use crate::shot::Format;
@@ -80,10 +80,10 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
             let event = event::read().map_err(TuiError::at("read from"))?;
             let (changed, wish) = front.event(&event, scope, screen.area());
             match wish {
-                Some(Wish::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
-                Some(Wish::Redraw) => screen.forget()?,
-                Some(Wish::Mouse) => screen.set_mouse(front.mouse())?,
-                Some(Wish::Shot(format)) => shoot(format, &mut front, scope, screen.area(), pump),
+                Some(HostRequest::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
+                Some(HostRequest::Redraw) => screen.forget()?,
+                Some(HostRequest::Mouse) => screen.set_mouse(front.mouse())?,
+                Some(HostRequest::Shot(format)) => shoot(format, &mut front, scope, screen.area(), pump),
                 None => {}
             }
             if changed {

@@ -12,7 +12,7 @@ type Added = (u64, u64, BTreeMap<u16, u32>);
 const SECOND: u64 = 1_000_000_000;
 
 /// Direction and connection of an event: its socket at the sender. There is one packet at a time.
-fn way(event: &Event) -> u64 {
+fn direction(event: &Event) -> u64 {
     match (event.hop.direction(), event.socket % 10) {
         (Direction::Rx, 1) => event.socket + 1,
         (Direction::Rx, _) => event.socket - 1,
@@ -34,7 +34,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
                 *cells.entry(cell).or_default() += 1;
             }
         };
-        let known = before.get(&way(event)).copied();
+        let known = before.get(&direction(event)).copied();
         match known.filter(|(hop, _)| {
             hop.path_index().is_some() && hop.path_index() < event.hop.path_index().or(Some(usize::MAX))
         }) {
@@ -45,7 +45,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
         }
         // A send recorded at its return starts no time.
         if !event.flags.contains(EventFlags::AT_RETURN) {
-            before.insert(way(event), (event.hop, event.time_ns));
+            before.insert(direction(event), (event.hop, event.time_ns));
         }
         match event.hop {
             Hop::DevXmit | Hop::DevRecv => add(Sum::Flow(event.flow), u64::from(event.len), None),

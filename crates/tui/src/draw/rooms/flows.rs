@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Columns with the kernel's sums in addition to journeys: at the end, with priority right after the flow.
-fn beside() -> Vec<Column> {
+fn kernel_columns() -> Vec<Column> {
     let later = |column: &Column| Column { need: if column.need > 0 { column.need + 2 } else { 0 }, ..*column };
     COLUMNS.iter().map(later).chain([number("Σ packets", 9, 2), number("Σ bytes", 7, 1)]).collect()
 }
@@ -48,7 +48,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
     let columns = match (table.summed, alone) {
         (false, _) => COLUMNS.to_vec(),
-        (_, false) => beside(),
+        (_, false) => kernel_columns(),
         _ => ALONE.to_vec(),
     };
     let grid = Grid::new(&columns, area);
