@@ -8,7 +8,7 @@ mod strangers;
 
 use common::eventually;
 use magscope_client::wire::{FourTuple, Transport};
-use magscope_client::{Averages, Error, Known, Rate, Watch, Window};
+use magscope_client::{Averages, Error, FigureOrReason, Rate, Watch, Window};
 use scene::{Scene, pair};
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -35,7 +35,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
     let mut sends = watch(&near, Window::Seconds(600.0));
     let nothing = reads.ask().expect("an answer");
     assert!(
-        matches!(&nothing.received, Known::Unknown { unknown } if unknown.contains("nothing of it")),
+        matches!(&nothing.received, FigureOrReason::Unknown { unknown } if unknown.contains("nothing of it")),
         "{nothing:?}"
     );
     let (mut bytes, mut calls, mut last) = (0, 0, Vec::new());
@@ -175,7 +175,7 @@ fn a_hop_that_is_not_served_is_unknown_and_why() {
         .get()
         .is_some_and(|rate| rate.overall.bytes == 1000)));
     let told = watched.ask().expect("an answer");
-    let Known::Unknown { unknown } = &told.received else { panic!("{told:?}") };
+    let FigureOrReason::Unknown { unknown } = &told.received else { panic!("{told:?}") };
     assert!(unknown.contains("app.recv is not captured"), "{unknown}");
     assert!(told.latency.get().is_none());
     drop(far);
@@ -190,9 +190,15 @@ fn where_the_kernel_only_adds_up_there_is_nothing_to_tell() {
     far.read_exact(&mut [0; 1000]).expect("read");
     let told = watched.ask().expect("an answer");
     for known in [&told.received, &told.sent] {
-        assert!(matches!(known, Known::Unknown { unknown } if unknown.contains("no records")), "{told:?}");
+        assert!(
+            matches!(known, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
+            "{told:?}"
+        );
     }
-    assert!(matches!(&told.latency, Known::Unknown { unknown } if unknown.contains("no records")), "{told:?}");
+    assert!(
+        matches!(&told.latency, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::watch::{Watch, Watched};
-use crate::wire::{Averages, Figure, Known, Push, Rate, Span, Window};
+use crate::wire::{Averages, Figure, FigureOrReason, Push, Rate, Span, Window};
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -70,7 +70,7 @@ impl From<Span> for CSpan {
 
 impl From<&Averages> for CAverages {
     fn from(told: &Averages) -> Self {
-        let spans = |rate: &Known<Rate>| {
+        let spans = |rate: &FigureOrReason<Rate>| {
             rate.get().map_or_else(
                 || (CSpan::from(Span::default()), CSpan::from(Span::default())),
                 |rate| (rate.window.into(), rate.overall.into()),
@@ -277,9 +277,9 @@ pub unsafe extern "C" fn ms_because(watch: *const CWatch, figure: c_int, text: *
     // SAFETY: guaranteed by the caller.
     let last = unsafe { watch.as_ref() }.and_then(|watch| watch.last.as_ref());
     let because = match (last, figure) {
-        (Some(Averages { received: Known::Unknown { unknown }, .. }), 0)
-        | (Some(Averages { sent: Known::Unknown { unknown }, .. }), 1)
-        | (Some(Averages { latency: Known::Unknown { unknown }, .. }), 2) => unknown,
+        (Some(Averages { received: FigureOrReason::Unknown { unknown }, .. }), 0)
+        | (Some(Averages { sent: FigureOrReason::Unknown { unknown }, .. }), 1)
+        | (Some(Averages { latency: FigureOrReason::Unknown { unknown }, .. }), 2) => unknown,
         (None, _) => "it was not asked for yet",
         _ => "",
     };

@@ -34,4 +34,4 @@ pub mod wire;
 
 pub use error::Error;
 pub use watch::{SOCKET, Watch, Watched};
-pub use wire::{Averages, Figure, Known, Latency, Rate, Span, Window};
+pub use wire::{Averages, Figure, FigureOrReason, Latency, Rate, Span, Window};

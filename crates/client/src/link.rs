@@ -29,7 +29,7 @@ impl Link {
     }
 
     /// Sends a request, with an optional file descriptor.
-    pub fn say(&mut self, request: &Request, with: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+    pub fn send(&mut self, request: &Request, with: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

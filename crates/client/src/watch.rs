@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::link::Link;
 use crate::wire::{
-    Averages, Figure, FourTuple, LEAST_PAUSE_S, Push, Refusal, Reply, Request, Watching, What, Window,
+    Averages, Figure, FourTuple, LEAST_PAUSE_S, Push, Refusal, Reply, Request, WatchSubject, Watching, Window,
 };
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +19,7 @@ const MOST_UNREAD: usize = 64;
 /// Parameters of a watch. [`Watch::open`] starts it.
 #[derive(Clone, Debug)]
 pub struct Watch<'fd> {
-    of: What,
+    of: WatchSubject,
     socket: Option<BorrowedFd<'fd>>,
     window: Window,
     push: Option<Push>,
@@ -29,26 +29,26 @@ pub struct Watch<'fd> {
 impl<'fd> Watch<'fd> {
     /// A socket of this program. The watch lasts until its drop, even if the socket closes.
     pub fn socket<S: AsFd + ?Sized>(socket: &'fd S) -> Self {
-        Watch { socket: Some(socket.as_fd()), ..Self::of(What::Socket) }
+        Watch { socket: Some(socket.as_fd()), ..Self::of(WatchSubject::Socket) }
     }
 
     /// All sockets of this process: counts calls of this process alone.
     pub fn process() -> Self {
-        Self::of(What::Process)
+        Self::of(WatchSubject::Process)
     }
 
     /// All processes in this one's cgroup; requires root.
     pub fn container() -> Self {
-        Self::of(What::Container)
+        Self::of(WatchSubject::Container)
     }
 
     /// A flow by its addresses; requires root.
     pub fn flow(flow: FourTuple) -> Self {
-        Self::of(What::Flow(flow))
+        Self::of(WatchSubject::Flow(flow))
     }
 
     /// Any subject.
-    pub fn of(of: What) -> Self {
+    pub fn of(of: WatchSubject) -> Self {
         Watch { of, socket: None, window: Window::Receives(1_000), push: None, at: None }
     }
 
@@ -87,7 +87,7 @@ impl<'fd> Watch<'fd> {
         let path = self.at.clone().or(named);
         let mut link = Link::connect(path.as_deref().unwrap_or(Path::new(SOCKET)))?;
         let watching = Watching { of: self.of.clone(), window: self.window, push: self.push };
-        link.say(&Request::Watch(watching), self.socket)?;
+        link.send(&Request::Watch(watching), self.socket)?;
         match link.answer()? {
             Reply::Watching(begun) => {
                 Ok(Watched { link, id: begun.id, since_ns: begun.since_ns, unread: VecDeque::new() })
@@ -117,7 +117,7 @@ impl Watched {
     /// # Errors
     /// [`Error::Ended`] after the agent's end, and connection errors.
     pub fn ask(&mut self) -> Result<Averages, Error> {
-        self.link.say(&Request::Ask(self.id), None)?;
+        self.link.send(&Request::Ask(self.id), None)?;
         loop {
             match self.link.answer()? {
                 Reply::Averages(averages) => return Ok(*averages),

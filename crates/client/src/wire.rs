@@ -31,7 +31,7 @@ pub enum Request {
 #[serde(deny_unknown_fields)]
 pub struct Watching {
     /// The subject.
-    pub of: What,
+    pub of: WatchSubject,
     /// The window.
     pub window: Window,
     /// Notification, if wanted.
@@ -42,7 +42,7 @@ pub struct Watching {
 /// Subject of a watch. Root may watch all of them, others only the first two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum What {
+pub enum WatchSubject {
     /// The socket whose file descriptor accompanies the line (`SCM_RIGHTS`): possession grants access.
     Socket,
     /// The process that connected.
@@ -130,7 +130,7 @@ pub enum Figure {
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
     /// The watch has started.
-    Watching(Begun),
+    Watching(WatchStarted),
     /// Averages in answer to a query.
     Averages(Box<Averages>),
     /// Averages in a notification.
@@ -143,7 +143,7 @@ pub enum Reply {
 
 /// A watch that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct WatchStarted {
     /// Its number on this connection.
     pub id: u32,
     /// Start time, events' clock: everything after this line is counted.
@@ -174,11 +174,11 @@ pub struct Averages {
     /// Age of that time at the moment of writing.
     pub age_ns: u64,
     /// Received data.
-    pub received: Known<Rate>,
+    pub received: FigureOrReason<Rate>,
     /// Sent data.
-    pub sent: Known<Rate>,
+    pub sent: FigureOrReason<Rate>,
     /// Latency to this host's reader.
-    pub latency: Known<Latency>,
+    pub latency: FigureOrReason<Latency>,
     /// Lost records of the capture, of any socket, since the start of the earliest window: figures may be too
     /// low.
     pub lost: u64,
@@ -195,7 +195,7 @@ pub struct Averages {
 /// A figure, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Known<T> {
+pub enum FigureOrReason<T> {
     /// No figure.
     Unknown {
         /// The reason.
@@ -205,12 +205,12 @@ pub enum Known<T> {
     Is(T),
 }
 
-impl<T> Known<T> {
+impl<T> FigureOrReason<T> {
     /// The figure, if there is one.
     pub const fn get(&self) -> Option<&T> {
         match self {
-            Known::Is(figure) => Some(figure),
-            Known::Unknown { .. } => None,
+            FigureOrReason::Is(figure) => Some(figure),
+            FigureOrReason::Unknown { .. } => None,
         }
     }
 }
@@ -280,22 +280,25 @@ mod tests {
         for (line, request) in [
             (
                 r#"{"watch":{"of":"socket","window":{"receives":1000}}}"#,
-                watching(What::Socket, Window::Receives(1_000), None),
+                watching(WatchSubject::Socket, Window::Receives(1_000), None),
             ),
             (r#"{"ask":1}"#, Request::Ask(1)),
             (r#"{"end":1}"#, Request::End(1)),
             (
                 r#"{"watch":{"of":"process","window":{"seconds":0.5},"push":{"of":"received","change":0.1,"pause_s":0.1}}}"#,
-                watching(What::Process, Window::Seconds(0.5), Some(push)),
+                watching(WatchSubject::Process, Window::Seconds(0.5), Some(push)),
             ),
-            (r#"{"watch":{"of":{"pid":1},"window":{"seconds":1.0}}}"#, watching(What::Pid(1), a_second, None)),
+            (
+                r#"{"watch":{"of":{"pid":1},"window":{"seconds":1.0}}}"#,
+                watching(WatchSubject::Pid(1), a_second, None),
+            ),
             (
                 r#"{"watch":{"of":{"cgroup":"/a/b"},"window":{"seconds":1.0}}}"#,
-                watching(What::Cgroup("/a/b".to_owned()), a_second, None),
+                watching(WatchSubject::Cgroup("/a/b".to_owned()), a_second, None),
             ),
             (
                 r#"{"watch":{"of":{"flow":{"proto":"tcp","local":"10.0.0.1:80","remote":"10.0.0.2:5000"}},"window":{"seconds":1.0}}}"#,
-                watching(What::Flow(flow), a_second, None),
+                watching(WatchSubject::Flow(flow), a_second, None),
             ),
         ] {
             assert_eq!(serde_json::to_string(&request).expect("it is written"), line);
@@ -312,13 +315,14 @@ mod tests {
 
     #[test]
     fn a_figure_is_known_or_says_why_not() {
-        let unknown: Known<Rate> = serde_json::from_str(r#"{"unknown":"it is off"}"#).expect("it is read");
+        let unknown: FigureOrReason<Rate> =
+            serde_json::from_str(r#"{"unknown":"it is off"}"#).expect("it is read");
         assert_eq!(
             (unknown.get(), serde_json::to_string(&unknown).ok()),
             (None, Some(r#"{"unknown":"it is off"}"#.to_owned()))
         );
-        let known = Known::Is(Rate { window: Span::default(), overall: Span::default(), weight: 1.0 });
+        let known = FigureOrReason::Is(Rate { window: Span::default(), overall: Span::default(), weight: 1.0 });
         let line = serde_json::to_string(&known).expect("it is written");
-        assert_eq!(serde_json::from_str::<Known<Rate>>(&line).expect("it is read"), known);
+        assert_eq!(serde_json::from_str::<FigureOrReason<Rate>>(&line).expect("it is read"), known);
     }
 }

@@ -17,7 +17,7 @@ mod times;
 mod watch;
 
 use losses::Losses;
-use magscope_client::wire::{self, Known, Window};
+use magscope_client::wire::{self, FigureOrReason, Window};
 use magscope_core::flow::{Endpoint, Proto};
 use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
@@ -270,24 +270,28 @@ impl Averages {
         let as_of_ns = self.fed_ns.max(watch.since_ns);
         let unseen = || watch.calls() == 0;
         let rate = |hop: Result<Hop, &str>, calls: &calls::Calls| match hop {
-            Err(because) => Known::Unknown { unknown: because.to_owned() },
-            Ok(_) if unseen() => Known::Unknown { unknown: self.served.silence() },
-            Ok(hop) => {
-                Known::Is(calls.rate(as_of_ns, self.sampled.weight_lately(hop), self.sampled.weight(hop)))
-            }
+            Err(because) => FigureOrReason::Unknown { unknown: because.to_owned() },
+            Ok(_) if unseen() => FigureOrReason::Unknown { unknown: self.served.silence() },
+            Ok(hop) => FigureOrReason::Is(calls.rate(
+                as_of_ns,
+                self.sampled.weight_lately(hop),
+                self.sampled.weight(hop),
+            )),
         };
         let received = rate(self.served.why_no_receives(), &watch.received);
         let sent = rate(self.served.why_no_sends(), &watch.sent);
         let latency = match self.served.why_no_receives() {
-            Err(because) => Known::Unknown { unknown: because.to_owned() },
-            Ok(_) => watch
-                .latencies
-                .latency(as_of_ns)
-                .map_or_else(|| Known::Unknown { unknown: served::NO_JOURNEY.to_owned() }, Known::Is),
+            Err(because) => FigureOrReason::Unknown { unknown: because.to_owned() },
+            Ok(_) => watch.latencies.latency(as_of_ns).map_or_else(
+                || FigureOrReason::Unknown { unknown: served::NO_JOURNEY.to_owned() },
+                FigureOrReason::Is,
+            ),
         };
         // A direction without data has no window.
-        let begins =
-            [&received, &sent].into_iter().filter_map(Known::get).filter(|rate| rate.overall.calls > 0);
+        let begins = [&received, &sent]
+            .into_iter()
+            .filter_map(FigureOrReason::get)
+            .filter(|rate| rate.overall.calls > 0);
         let begins = begins.map(|rate| rate.window.from_ns).chain(latency.get().map(|latency| latency.from_ns));
         let begins = begins.min().unwrap_or(watch.since_ns);
         Some(wire::Averages {

@@ -58,7 +58,7 @@ fn span(from_ns: u64, to_ns: u64, calls: u64, bytes: u64, bytes_per_s: Option<f6
 fn a_window_of_receives_is_from_the_one_before_its_first_to_its_last() {
     let mut fed = Fed::new();
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    assert!(matches!(fed.of(id).received, Known::Unknown { .. }), "nothing has been seen");
+    assert!(matches!(fed.of(id).received, FigureOrReason::Unknown { .. }), "nothing has been seen");
     fed.events(&[recv(S - 1, 999), recv(2 * S, 100)]);
     let rate = received(&fed.of(id));
     assert_eq!(rate.window, span(2 * S, 2 * S, 0, 0, None), "one receive is no rate");
@@ -147,7 +147,7 @@ fn losses_are_told_and_so_is_what_is_left_out() {
     let settings = vec!["filter port = 443".to_owned(), "watermark latency".to_owned()];
     let mut fed = Fed(Averages::new(&NodeInfo { settings, ..info() }));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    let Known::Unknown { unknown } = fed.of(id).received else { panic!("nothing has been seen") };
+    let FigureOrReason::Unknown { unknown } = fed.of(id).received else { panic!("nothing has been seen") };
     assert!(unknown.contains("filter port = 443"), "{unknown}");
     let lost = |s: u64, count| Loss { cpu: 0, from_ns: 0, to_ns: s * S, count, cause: LossCause::RingFull };
     let batch = |losses, events: Vec<Event>| Batch {
@@ -183,7 +183,9 @@ fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     assert_eq!(received(&fed.of(id)).overall.calls, 2, "nothing rests on that");
     fed.batch(&change(5, "disable app.recv,app.copy"));
     let told = fed.of(id);
-    let (Known::Unknown { unknown }, None) = (&told.received, told.latency.get()) else { panic!("{told:?}") };
+    let (FigureOrReason::Unknown { unknown }, None) = (&told.received, told.latency.get()) else {
+        panic!("{told:?}")
+    };
     assert!(unknown.starts_with("app.recv is not captured"), "{unknown}");
     fed.batch(&change(6, "enable app.recv"));
     fed.events(&[recv(7 * S, 10), recv(8 * S, 20)]);
@@ -211,7 +213,7 @@ fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     let mut fed = Fed(Averages::new(&old));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
     let unknown = "app.recv is not captured: it is old".to_owned();
-    assert_eq!(fed.of(id).received, Known::Unknown { unknown });
+    assert_eq!(fed.of(id).received, FigureOrReason::Unknown { unknown });
 }
 
 #[test]
@@ -221,8 +223,8 @@ fn where_no_records_are_made_nothing_is_known() {
     fed.events(&[recv(2 * S, 100), recv(3 * S, 100)]);
     assert!(fed.of(id).received.get().is_some());
     let why = |fed: &Fed| match fed.of(id).received {
-        Known::Unknown { unknown } => unknown,
-        Known::Is(rate) => panic!("{rate:?}"),
+        FigureOrReason::Unknown { unknown } => unknown,
+        FigureOrReason::Is(rate) => panic!("{rate:?}"),
     };
     fed.batch(&change(4, "detail histograms"));
     assert!(why(&fed).contains("`detail histograms`"), "{}", why(&fed));
@@ -238,7 +240,9 @@ fn where_no_records_are_made_nothing_is_known() {
     let begun = NodeInfo { settings: vec!["detail histograms".to_owned()], ..info() };
     let mut fed = Fed(Averages::new(&begun));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    assert!(matches!(fed.of(id).received, Known::Unknown { unknown } if unknown.contains("no records")));
+    assert!(
+        matches!(fed.of(id).received, FigureOrReason::Unknown { unknown } if unknown.contains("no records"))
+    );
 }
 
 #[test]
@@ -350,5 +354,5 @@ fn a_latency_is_that_of_journeys_that_were_read_by_the_watched_socket() {
     assert_eq!(told.latency.get().map(|latency| (latency.journeys, latency.mean_ns)), Some((100, 50_500.0)));
     let told = walked(events, vec![flow], &Subject::Socket(3));
     let unknown = served::NO_JOURNEY.to_owned();
-    assert_eq!(told.latency, Known::Unknown { unknown });
+    assert_eq!(told.latency, FigureOrReason::Unknown { unknown });
 }

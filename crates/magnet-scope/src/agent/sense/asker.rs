@@ -5,8 +5,8 @@ use super::caller::{Caller, cgroup, refused};
 use super::client_slots::ClientSlot;
 use super::lines::{LineRead, Lines, write_reply};
 use magscope_client::wire::{
-    Averages, Begun, Figure, LEAST_PAUSE_S, LONGEST_LINE, LONGEST_WINDOW_S, MOST_RECEIVES, Push, Refusal,
-    Reply, Request, Transport, Watching, What, Window,
+    Averages, Figure, LEAST_PAUSE_S, LONGEST_LINE, LONGEST_WINDOW_S, MOST_RECEIVES, Push, Refusal, Reply,
+    Request, Transport, WatchStarted, WatchSubject, Watching, Window,
 };
 use magscope_core::flow::Proto;
 use magscope_sensor::averages::{self, Subject};
@@ -119,7 +119,7 @@ impl Asker<'_> {
         }
     }
 
-    fn watch(&mut self, watching: &Watching, lines: &mut Lines<'_>) -> Result<Begun, Refusal> {
+    fn watch(&mut self, watching: &Watching, lines: &mut Lines<'_>) -> Result<WatchStarted, Refusal> {
         check(watching)?;
         let subject = subject(&self.slot.caller, &watching.of, lines)?;
         let too_many = |likely: &str| {
@@ -143,9 +143,9 @@ impl Asker<'_> {
         })?;
         self.last += 1;
         let due = |push| Pushed { push, reported: None, due: Instant::now() };
-        let itself = watching.of == What::Process;
+        let itself = watching.of == WatchSubject::Process;
         self.watches.insert(self.last, ClientWatch { id, places, itself, push: watching.push.map(due) });
-        Ok(Begun { id: self.last, since_ns })
+        Ok(WatchStarted { id: self.last, since_ns })
     }
 
     fn ask(&self, id: u32) -> Result<Averages, Refusal> {
@@ -225,29 +225,29 @@ fn check(watching: &Watching) -> Result<(), Refusal> {
 }
 
 /// The subject, if the client may watch it.
-fn subject(caller: &Caller, what: &What, lines: &mut Lines<'_>) -> Result<Subject, Refusal> {
+fn subject(caller: &Caller, what: &WatchSubject, lines: &mut Lines<'_>) -> Result<Subject, Refusal> {
     match what {
-        What::Socket => socket(lines),
-        What::Process => caller.itself().map(Subject::Process),
-        What::Container => {
+        WatchSubject::Socket => socket(lines),
+        WatchSubject::Process => caller.itself().map(Subject::Process),
+        WatchSubject::Container => {
             // A cgroup can contain other users' processes, such as those of a `sudo`, or all processes without
             // cgroup management.
             caller.must_be_root("a container")?;
             caller.cgroup().map(Subject::Cgroup)
         }
-        What::Cookie(cookie) => {
+        WatchSubject::Cookie(cookie) => {
             caller.must_be_root("a socket by its cookie")?;
             Ok(Subject::Socket(*cookie))
         }
-        What::Pid(pid) => {
+        WatchSubject::Pid(pid) => {
             caller.must_be_root("a process by its number")?;
             Ok(Subject::Process(*pid))
         }
-        What::Cgroup(path) => {
+        WatchSubject::Cgroup(path) => {
             caller.must_be_root("a container")?;
             cgroup(path).map(Subject::Cgroup)
         }
-        What::Flow(flow) => {
+        WatchSubject::Flow(flow) => {
             caller.must_be_root("a flow by its addresses")?;
             let proto = match flow.proto {
                 Transport::Tcp => Proto::TCP,
