@@ -34,7 +34,7 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     let far = dir.path().join("far");
     let far_name = far.display().to_string();
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
-    assert!(client.says("me reads") && server.says("me reads"));
+    assert!(client.printed("me reads") && server.printed("me reads"));
     traffic(&hosts, Duration::from_millis(3));
     // Until the last journeys are complete.
     std::thread::sleep(Duration::from_millis(500));
@@ -51,7 +51,7 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     assert_eq!(far.values().sum::<usize>(), DATAGRAMS * 2, "{far:#?}");
     assert!(far.keys().all(|what| what.contains("\"complete\"")), "{far:#?}");
     assert_eq!(without_wake_ups(&near), without_wake_ups(&far));
-    assert!(server.says("health: ") && server.says(" 0 lost, "), "it says how it stands");
+    assert!(server.printed("health: ") && server.printed(" 0 lost, "), "it says how it stands");
     client.end();
     server.end();
 }
@@ -72,7 +72,7 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
     let arguments: Vec<&str> = arguments.iter().chain(&trigger).chain(&save).copied().collect();
     let mut terminal = in_namespace(&hosts.names[1], || Terminal::start(&arguments, dir.path(), 120, 40));
     terminal.shows("armed");
-    assert!(client.says("me reads") && server.says("me reads"));
+    assert!(client.printed("me reads") && server.printed("me reads"));
     traffic(&hosts, Duration::from_millis(60));
     terminal.keys("4");
     terminal.shows(&format!("{SERVER}:7001"));
@@ -119,7 +119,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     let far = dir.path().join("far");
     let far_name = far.display().to_string();
     let viewer = on(&hosts.names[1], &["record", "--connect", SERVER, "--tls", &tls, "-o", &far_name]);
-    assert!(server.says("me reads"));
+    assert!(server.printed("me reads"));
     traffic(&hosts, Duration::from_millis(1));
     let recording = || recordings(&far).first().cloned().unwrap_or_default();
     assert!(eventually(|| events(&recording()) > 0));
@@ -135,7 +135,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     // The agent is killed and replaced.
     server.kill();
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
-    assert!(server.says("me reads"));
+    assert!(server.printed("me reads"));
     locally(&hosts, 100);
     assert!(eventually(|| came(100) == DATAGRAMS), "{} of {DATAGRAMS}", came(100));
     let ended = viewer.end();
@@ -162,7 +162,10 @@ fn a_relay_is_an_agent_to_its_viewers() {
     let socket = dir.path().join("relay.sock").display().to_string();
     let arguments = ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "relay-hub", "--socket", &socket];
     let relay = on(&hosts.names[1], &arguments);
-    assert!(client.says("hub reads") && server.says("hub reads"), "a relay's certificate is a permission");
+    assert!(
+        client.printed("hub reads") && server.printed("hub reads"),
+        "a relay's certificate is a permission"
+    );
     assert!(eventually(|| Path::new(&socket).exists()));
     // A local viewer needs no network.
     let far = dir.path().join("far");
@@ -206,10 +209,10 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
     let mut terminal = Terminal::start(&["--connect", &address], dir.path(), 120, 40);
     assert!(eventually(|| recordings(&far).len() == 1));
-    assert!(client.says("hub reads") && client.says("me reads"));
+    assert!(client.printed("hub reads") && client.printed("me reads"));
 
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
-    assert!(server.says("hub reads") && server.says("me reads"));
+    assert!(server.printed("hub reads") && server.printed("me reads"));
     assert!(eventually(|| recordings(&far).len() == 2));
     terminal.shows(" is here");
     traffic(&hosts, Duration::from_millis(3));
@@ -304,7 +307,7 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     for words in ["evoked", "likely cause: your certificate", "next step:"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert!(server.says("is not let in: "), "the agent says so too");
+    assert!(server.printed("is not let in: "), "the agent says so too");
 
     // A closed port.
     let silent = run_on(&hosts.names[1], &["agent", "about", CLIENT, "--tls", &tls]);

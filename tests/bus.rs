@@ -103,7 +103,11 @@ fn agent(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> A
     let publish = ["--via", BUS[usize::from(server)], "--via-name", name, "--health", "200ms"];
     let arguments: Vec<&str> = publish.iter().chain(more).copied().collect();
     let agent = AgentChild::start(hosts, server, tls, dir, &arguments);
-    assert!(agent.says(&format!("publishing as {name} at {}", BUS[usize::from(server)])), "{:?}", agent.said());
+    assert!(
+        agent.printed(&format!("publishing as {name} at {}", BUS[usize::from(server)])),
+        "{:?}",
+        agent.said()
+    );
     agent
 }
 
@@ -211,7 +215,7 @@ fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
     let counts = [&far, &one, &two].map(|far| packets(&both(far), &far.join("hops.jsonl")));
     let [all, low, high] = counts;
     assert_eq!(summed([low, high]), all);
-    assert!(client.says("; bus: ") && server.says(" 0 missed"), "they say how the bus stands");
+    assert!(client.printed("; bus: ") && server.printed(" 0 missed"), "they say how the bus stands");
     // No other agent can use that host name meanwhile.
     let socket = dir.path().join("twin.sock").display().to_string();
     let twin = [
@@ -251,7 +255,7 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     assert!(eventually(|| events(&recording) > 0));
     // The bus is killed; the agent stores events meanwhile.
     bus.kill();
-    assert!(server.says("the bus is away"));
+    assert!(server.printed("the bus is away"));
     locally(&hosts, 200);
     bus.start_anew();
     let came = |bytes| came(&recording, bytes);

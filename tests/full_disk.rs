@@ -1,7 +1,7 @@
 //! A recorder whose disk is full or whose directory is deleted: what is not written is lost and counted, and the exit code says so.
 
 use crate::common::{eventually, is_root, skipped};
-use crate::unattended::scene::{Place, Standing, info, recordings};
+use crate::unattended::scene::{Place, UnattendedRecorder, info, recordings};
 use std::cell::Cell;
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn a_full_disk_costs_records_that_are_counted_and_the_exit_code_says_so() {
     }
     let (Some(disk), Some(place)) = (Disk::new("a full disk", "200k"), Place::new("full")) else { return };
     let dir = disk.path().join("all");
-    let recorder = Standing::start(&place, &dir, &["--health", "1s"], &[]);
+    let recorder = UnattendedRecorder::start(&place, &dir, &["--health", "1s"], &[]);
     assert!(eventually(|| {
         place.exchange(500);
         recorder.said().contains("the disk is full")
@@ -68,7 +68,7 @@ fn a_full_disk_gets_room_from_the_oldest_recordings_within_the_limit() {
     }
     let (Some(disk), Some(place)) = (Disk::new("room", "1m"), Place::new("room")) else { return };
     let options = ["--rotate", "1s", "--total-limit", "64M", "--health", "1s"];
-    let recorder = Standing::start(&place, disk.path(), &options, &[]);
+    let recorder = UnattendedRecorder::start(&place, disk.path(), &options, &[]);
     let sent = Cell::new(0);
     let records_until = |holds: &dyn Fn(&str) -> bool| {
         eventually(|| {
@@ -103,7 +103,7 @@ fn a_disk_that_one_recording_fills_gets_room_from_its_oldest_segments() {
     }
     let (Some(disk), Some(place)) = (Disk::new("a small disk", "600k"), Place::new("small")) else { return };
     let options = ["--rotate", "1h", "--total-limit", "64M", "--health", "1s"];
-    let recorder = Standing::start(&place, disk.path(), &options, &[]);
+    let recorder = UnattendedRecorder::start(&place, disk.path(), &options, &[]);
     let mut sent = 0;
     assert!(eventually(|| {
         sent += place.exchange(2_000);
@@ -124,7 +124,7 @@ fn records_of_a_deleted_directory_are_lost() {
     for options in [&["--health", "1s"][..], &["--rotate", "1h", "--health", "1s"]] {
         let parent = TempDir::new().expect("a directory");
         let dir = parent.path().join("all");
-        let recorder = Standing::start(&place, &dir, options, &[]);
+        let recorder = UnattendedRecorder::start(&place, &dir, options, &[]);
         place.exchange(100);
         fs::remove_dir_all(&dir).expect("it is deleted");
         place.exchange(100);

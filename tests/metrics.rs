@@ -397,7 +397,7 @@ fn agents_hosts_have_their_names() {
     let router = &hosts.names[1];
     let both = format!("{CLIENT},{SERVER}");
     let sensor: Running = on(router, &["metrics", "--connect", &both, "--tls", &tls]);
-    assert!(client.says("me reads") && server.says("me reads"));
+    assert!(client.printed("me reads") && server.printed("me reads"));
     let sender = in_namespace(&hosts.names[0], || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
     let receiver = in_namespace(&hosts.names[2], || UdpSocket::bind((SERVER, 7001)).expect("a port"));
     receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");

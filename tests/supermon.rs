@@ -346,7 +346,7 @@ fn a_capture_s_figures_come_with_it() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     for (arguments, expected) in [
         (vec!["mon", "--no-capture", "--listen", "0.0.0.0:0"], "--unprotected"),
         (vec!["supermon", "web-1"], "`web-1:2709`"),

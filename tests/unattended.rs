@@ -7,7 +7,7 @@ pub mod scene;
 mod service;
 
 use common::{eventually, is_root, run, skipped, stderr, stdout};
-use scene::{Place, Standing, assert_copy, copy_golden, events_below, files, info, recordings};
+use scene::{Place, UnattendedRecorder, assert_copy, copy_golden, events_below, files, info, recordings};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn no_event_is_lost_between_two_recordings_and_all_are_shipped() {
     let (here, there) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
     let ship = there.path().display().to_string();
     let options = ["--rotate", "1s", "--segment-time", "200ms", "--ship", &ship, "--health", "1s"];
-    let recorder = Standing::start(&place, here.path(), &options, &[]);
+    let recorder = UnattendedRecorder::start(&place, here.path(), &options, &[]);
     let mut sent = 0;
     assert!(eventually(|| {
         sent += place.exchange(20);
@@ -66,7 +66,7 @@ fn who_was_killed_goes_on_where_it_was() {
     let options = ["--rotate", "1h", "--segment-time", "100ms", "--ship", &ship];
     let mut arrived = files(there.path());
     for round in 1..=3 {
-        let recorder = Standing::start(&place, here.path(), &options, &[]);
+        let recorder = UnattendedRecorder::start(&place, here.path(), &options, &[]);
         let before = arrived.len();
         assert!(eventually(|| {
             place.exchange(5);
@@ -81,7 +81,7 @@ fn who_was_killed_goes_on_where_it_was() {
         }
         arrived = now;
     }
-    let recorder = Standing::start(&place, here.path(), &options, &[]);
+    let recorder = UnattendedRecorder::start(&place, here.path(), &options, &[]);
     recorder.end();
     let names = recordings(here.path());
     assert_eq!(names.len(), 4);
@@ -127,10 +127,10 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     // The three are below the size limit; none is deleted for its age, because nothing was uploaded.
     let roomy =
         ["--rotate", "1h", "--total-limit", &limit, "--keep-for", "1s", "--ship", &away, "--health", "1s"];
-    let recorder = Standing::start(&place, here.path(), &roomy, &[]);
+    let recorder = UnattendedRecorder::start(&place, here.path(), &roomy, &[]);
     // By the fourth of these lines they are above the age limit and were checked.
     assert!(eventually(|| recorder.said().matches("health: ").count() >= 4), "{}", recorder.said());
-    assert!(recorder.says("shipping waits"), "{}", recorder.said());
+    assert!(recorder.printed("shipping waits"), "{}", recorder.said());
     recorder.kill();
     assert!(OLD.iter().all(|(name, _)| here.path().join(name).join("meta.toml").exists()));
 
@@ -148,7 +148,7 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     }
     let before = recordings(here.path());
     let tight = ["--rotate", "1h", "--total-limit", "1MiB", "--ship", &away, "--health", "1s"];
-    let recorder = Standing::start(&place, here.path(), &tight, &[]);
+    let recorder = UnattendedRecorder::start(&place, here.path(), &tight, &[]);
     let total =
         || recordings(here.path()).iter().map(|name| scene::bytes(&here.path().join(name))).sum::<u64>();
     let gone = || {
@@ -180,7 +180,7 @@ fn what_has_been_shipped_may_go_when_it_is_old() {
     }
     let ship = there.path().display().to_string();
     let options = ["--rotate", "1h", "--keep-for", "1s", "--ship", &ship, "--health", "1s"];
-    let recorder = Standing::start(&place, here.path(), &options, &[]);
+    let recorder = UnattendedRecorder::start(&place, here.path(), &options, &[]);
     assert!(eventually(|| OLD.iter().all(|(name, _)| !here.path().join(name).exists())), "{}", recorder.said());
     let said = recorder.end();
     assert!(said.contains("by --keep-for") && said.contains("(0 unshipped)"), "{said}");
@@ -269,9 +269,9 @@ fn a_bucket_that_is_away_at_first_gets_all_and_gives_it_back() {
     let here = TempDir::new().expect("a directory");
     let options =
         ["--rotate", "1h", "--segment-time", "200ms", "--ship", "s3://captures/magnet", "--health", "1s"];
-    let recorder = Standing::start(&place, here.path(), &options, &store.environment());
+    let recorder = UnattendedRecorder::start(&place, here.path(), &options, &store.environment());
     let mut sent = place.exchange(20);
-    assert!(recorder.says("shipping waits"), "{}", recorder.said());
+    assert!(recorder.printed("shipping waits"), "{}", recorder.said());
     let server = store.serve();
     store.client("make", &[]);
     assert!(common::within(PATIENCE, || {

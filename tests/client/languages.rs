@@ -26,7 +26,7 @@ fn library() -> Option<PathBuf> {
 }
 
 /// Runs a program as nobody, who may query its own traffic.
-fn tells(scene: &Scene, command: &mut Command) -> String {
+fn answer_of(scene: &Scene, command: &mut Command) -> String {
     command.env("MAGNET_SCOPE_SENSE", scene.socket()).stdin(Stdio::null());
     let output = scene.inside(|| command.uid(NOBODY).gid(NOBODY).output().expect("it starts"));
     assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
@@ -56,7 +56,7 @@ fn a_program_in_c_is_told_what_it_counted() {
         .output()
         .expect("it starts");
     assert!(built.status.success(), "{}", stderr(&built));
-    let said = tells(&scene, &mut Command::new(program));
+    let said = answer_of(&scene, &mut Command::new(program));
     assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
     assert!(said.contains("nobody is at /nowhere: cannot connect to /nowhere"), "{said}");
 }
@@ -73,6 +73,6 @@ fn a_program_in_python_is_told_what_it_counted() {
         std::fs::copy(Path::new(CLIENT).join(folder).join(file), scene.dir().path().join(file))
             .expect("a copy");
     }
-    let said = tells(&scene, Command::new("python3").arg("-B").arg(scene.dir().path().join("counts.py")));
+    let said = answer_of(&scene, Command::new("python3").arg("-B").arg(scene.dir().path().join("counts.py")));
     assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
 }

@@ -24,7 +24,7 @@ impl Raw {
         Raw(BufReader::new(stream))
     }
 
-    fn say(&self, line: &str, fd: Option<BorrowedFd<'_>>) {
+    fn send(&self, line: &str, fd: Option<BorrowedFd<'_>>) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds: Vec<_> = fd.into_iter().collect();
@@ -37,7 +37,7 @@ impl Raw {
     }
 
     fn ask(&mut self, line: &str, fd: Option<BorrowedFd<'_>>) -> Value {
-        self.say(line, fd);
+        self.send(line, fd);
         self.hear().expect("an answer")
     }
 
@@ -250,7 +250,7 @@ fn nonsense_is_answered_and_does_no_harm() {
     let _ = endless.0.get_ref().write_all(&vec![b'x'; 1 << 16]);
     let mut hoard = Raw::connect(&scene.socket());
     for _ in 0..6 {
-        hoard.say(r#"{"ask":1}"#, Some(file.as_fd()));
+        hoard.send(r#"{"ask":1}"#, Some(file.as_fd()));
     }
     while hoard.hear().is_some() {}
     assert!(scene.is_well());

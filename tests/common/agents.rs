@@ -108,12 +108,12 @@ impl AgentChild {
             }
         });
         let agent = AgentChild { child, said };
-        assert!(agent.says(&format!("listening at unix:{socket}")), "{:?}", agent.said);
+        assert!(agent.printed(&format!("listening at unix:{socket}")), "{:?}", agent.said);
         agent
     }
 
     /// Waits for a message with this text; returns false on timeout.
-    pub fn says(&self, words: &str) -> bool {
+    pub fn printed(&self, words: &str) -> bool {
         eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
 
@@ -131,7 +131,7 @@ impl AgentChild {
     pub fn end(mut self) -> Vec<String> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
         assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said);
-        assert!(self.says("ended: "), "{:?}", self.said);
+        assert!(self.printed("ended: "), "{:?}", self.said);
         self.said()
     }
 

@@ -135,5 +135,5 @@ fn nothing_of_a_foreign_container_comes_from_an_agent_or_a_relay() {
         let came = read(&target, address, "viewer-nosuch", until_ns);
         assert_eq!((came.payload, came.rows, came.sums), ([0, 0], [0, 0], 0), "{address}: {came:?} of {all:?}");
     }
-    assert!(eventually(|| target.agent.says("reads")));
+    assert!(eventually(|| target.agent.printed("reads")));
 }

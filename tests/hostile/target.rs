@@ -36,7 +36,7 @@ impl Target {
         let relay = on(&hosts.names[1], &arguments);
         let target = Target { hosts, dir, tls, agent, _relay: relay };
         assert!(eventually(|| target.about(RELAY, "viewer-me").status.success()), "the relay serves");
-        assert!(target.agent.says("front reads"), "the relay reads");
+        assert!(target.agent.printed("front reads"), "the relay reads");
         Some(target)
     }
 

@@ -59,13 +59,13 @@ impl Drop for Place {
 }
 
 /// A recorder at a hop that every datagram passes once.
-pub struct Standing {
+pub struct UnattendedRecorder {
     child: Child,
     said: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Standing {
+impl UnattendedRecorder {
     /// Starts the recorder and waits for its start.
     pub fn start(place: &Place, dir: &Path, options: &[&str], environment: &[(&str, String)]) -> Self {
         let dir_name = dir.display().to_string();
@@ -84,8 +84,8 @@ impl Standing {
                 heard.push('\n');
             }
         });
-        let standing = Standing { child, said, reader: Some(reader) };
-        assert!(standing.says("recording into"), "{}", standing.said());
+        let standing = UnattendedRecorder { child, said, reader: Some(reader) };
+        assert!(standing.printed("recording into"), "{}", standing.said());
         standing
     }
 
@@ -94,7 +94,7 @@ impl Standing {
     }
 
     /// Waits for a message; returns false on timeout.
-    pub fn says(&self, words: &str) -> bool {
+    pub fn printed(&self, words: &str) -> bool {
         eventually(|| self.said().contains(words))
     }
 
@@ -124,7 +124,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for UnattendedRecorder {
     fn drop(&mut self) {
         // A failed test leaves no process.
         let _ = self.child.kill();
