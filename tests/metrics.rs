@@ -180,7 +180,7 @@ fn prometheus_stores_what_was_sent() {
     assert!(eventually(
         || asked(&alone, bucket).is_some_and(|n| n.parse().is_ok_and(|n: usize| n >= DATAGRAMS))
     ));
-    let since = asked(&alone, "time() - magnet_scope_started_timestamp_seconds").expect("a time");
+    let since = asked(&alone, "time() - magnet_scope_start_time_seconds").expect("a time");
     assert!((0.0..600.0).contains(&since.parse::<f64>().expect("a number")), "{since}");
     // All dashboard expressions are valid, and those on datagrams return data.
     for expression in expressions() {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use url::Url;
 
 /// Both halves of what crossed, found by the wire key.
-pub const JOIN: &str = "SELECT count(*) AS packets, min(b.ts_ns - a.ts_ns) AS least_ns, max(b.ts_ns - a.ts_ns) AS most_ns, sum(b.bytes) AS bytes \
+pub const JOIN: &str = "SELECT count(*) AS packets, min(b.ts_ns - a.ts_ns) AS min_ns, max(b.ts_ns - a.ts_ns) AS max_ns, sum(b.bytes) AS bytes \
      FROM a JOIN b ON a.wire_key = b.wire_key WHERE a.hop = 'dev.xmit' AND b.hop = 'dev.recv'";
 
 /// Files of a table: 64 buckets, and one of rows that have no key.

@@ -170,10 +170,8 @@ fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, 
         assert!(!text(of(host, "cgroup")[0], "cgroup").is_empty());
         assert_eq!(text(of(host, "since")[0], "from_hop"), "dev.queue");
         let mine: Vec<&Value> = cells.iter().filter(|row| row["host"] == host).collect();
-        let spans: Vec<(u64, u64, u64)> = mine
-            .iter()
-            .map(|row| (number(row, "least_ns"), number(row, "most_ns"), number(row, "n")))
-            .collect();
+        let spans: Vec<(u64, u64, u64)> =
+            mine.iter().map(|row| (number(row, "min_ns"), number(row, "max_ns"), number(row, "n"))).collect();
         // An exported bound ends a bucket: 2,400 is below 2,500, and 2,501 is not.
         let whole = [(896, 927, 90), (2_304, 2_431, 8), (2_501, 2_559, 1), (69_632, 73_727, 1)]
             .map(|(a, b, n)| (a, b, times * n));

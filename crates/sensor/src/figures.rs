@@ -73,7 +73,7 @@ fn about(out: &mut impl Figures, sensed: &Sensed) {
         out.number(&labels.with(&[("kernel", &host.kernel)]), 1);
     }
     out.family(
-        "magnet_scope_started_timestamp_seconds",
+        "magnet_scope_start_time_seconds",
         Kind::Gauge,
         "seconds",
         "When a host began to be watched, UTC; absent until its clocks have been read.",

@@ -57,13 +57,13 @@ macro_rules! tables {
 tables! {
     /// A hit of a hop.
     Events "events" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
+        ts_ns: Int, ts: Instant, host: Name, netns_name: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
         socket: MaybeId, seq: Int, len: Int, segs: SmallInts, ip_id: SmallInts, tcp_flags: SmallInts, ttl: SmallInts, tos: SmallInts, flags: SmallInts,
         tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: SmallInts, skb: Int, detail: Int, record: Int,
     }
     /// A hop that a journey passed.
     Hops "hops" {
-        ts_ns: Int, ts: Instant, journey: Id, host: Name, place: Name, hop: Name, step: SmallInts, direction: Name,
+        ts_ns: Int, ts: Instant, journey: Id, host: Name, netns_name: Name, hop: Name, step: SmallInts, direction: Name,
         cpu: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
         at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, copy: MaybeSmall,
         waited_ns: MaybeInt, copy_dropped: Name, verdict: Name, whole: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
@@ -74,14 +74,14 @@ tables! {
         proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, drop_name: Name,
         bytes: Int,
         range_start: Int, range_end: Int, ip_id: SmallInts, src_addr: Address, src_port: MaybeSmall, dst_addr: Address,
-        dst_port: MaybeSmall, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, tx_flow: MaybeId,
+        dst_port: MaybeSmall, tx_host: Name, tx_netns_name: Name, rx_host: Name, rx_netns_name: Name, tx_flow: MaybeId,
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: SmallInts,
         retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
     /// A flow id and its flow.
     Flows "flows" {
-        ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Address,
+        ts_ns: Int, ts: Instant, flow: Id, host: Name, netns_name: Name, netns: Int, proto: Name, local_addr: Address,
         local_port: SmallInts, remote_addr: Address, remote_port: SmallInts,
     }
     /// A sample of a TCP connection's state.
@@ -102,14 +102,14 @@ tables! {
     }
     /// A hit of a custom probe, with its values.
     Hits "hits" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, probe: Name, point: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
+        ts_ns: Int, ts: Instant, host: Name, netns_name: Name, probe: Name, point: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
         socket: MaybeId, seq: Int, len: Int, ip_id: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
         name0: Name, value0: MaybeInt, name1: Name, value1: MaybeInt, name2: Name, value2: MaybeInt, name3: Name,
         value3: MaybeInt, record: Int,
     }
     /// The first bytes of a packet's payload.
     Heads "heads" {
-        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId, seq: Int,
+        ts_ns: Int, ts: Instant, host: Name, netns_name: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId, seq: Int,
         ip_id: SmallInts, of_bytes: Int, event: Int, hex: Text,
     }
     /// The kernel's counters of a hop, with the numbers rejected by sampler and filter.
@@ -119,13 +119,13 @@ tables! {
     }
     /// Sums of the kernel over an interval.
     Sums "sums" {
-        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, hop: Name, sum_of: Name, from_hop: Name, place: Name, proto: Name,
+        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, hop: Name, sum_of: Name, from_hop: Name, netns_name: Name, proto: Name,
         flow: MaybeId, local_addr: Address, local_port: MaybeSmall, remote_addr: Address, remote_port: MaybeSmall,
         cgroup: Name, drop_reason: MaybeSmall, drop_name: Name, n: Int, sum_ns: MaybeInt, bytes: MaybeInt,
     }
     /// Buckets of the kernel's histograms of times between hops.
     Cells "cells" {
-        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, from_hop: Name, hop: Name, least_ns: MaybeInt, most_ns: MaybeInt, n: Int,
+        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, from_hop: Name, hop: Name, min_ns: MaybeInt, max_ns: MaybeInt, n: Int,
     }
     /// Aggregates per period, hop and group: the synthesis of the 2007 paper.
     Periods "periods" {
@@ -136,7 +136,7 @@ tables! {
     /// Each journey's time between two hops, for queries.
     Pairs "hop_pair" {
         ts_ns: Int, ts: Instant, journey: Id, ns: Int, half_width_ns: Int, proto: Name, bytes: Int, verdict: Name,
-        whole: Flag, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, sender: Name, reader: Name,
+        whole: Flag, tx_host: Name, tx_netns_name: Name, rx_host: Name, rx_netns_name: Name, sender: Name, reader: Name,
         wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
 }

@@ -68,9 +68,11 @@ impl Pairs {
         rows.verdict.push(journey.verdict.name());
         rows.whole.push(journey.verdict.is_whole());
         rows.tx_host.push(&tx.map(|flow| self.names.host_of(journey.tx_node, flow.netns)).unwrap_or_default());
-        rows.tx_place.push(&tx.map(|flow| self.names.place(journey.tx_node, flow.netns)).unwrap_or_default());
+        rows.tx_netns_name
+            .push(&tx.map(|flow| self.names.place(journey.tx_node, flow.netns)).unwrap_or_default());
         rows.rx_host.push(&rx.map(|flow| self.names.host_of(journey.rx_node, flow.netns)).unwrap_or_default());
-        rows.rx_place.push(&rx.map(|flow| self.names.place(journey.rx_node, flow.netns)).unwrap_or_default());
+        rows.rx_netns_name
+            .push(&rx.map(|flow| self.names.place(journey.rx_node, flow.netns)).unwrap_or_default());
         rows.sender.push(context.sender(journey).map_or("", |task| task.comm.as_str()));
         rows.reader.push(context.reader(journey).map_or("", |task| task.comm.as_str()));
         rows.wire_key.push(key);

@@ -21,8 +21,9 @@ pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names,
         (Keys::default(), Keys::default(), Keys::default(), Keys::default());
     for event in events {
         let netns = names.netns(node, event);
-        let place = netns.and_then(|netns| places.get(netns, || rows.place.key(&names.place(node, netns))));
-        rows.place.push_key(place);
+        let place =
+            netns.and_then(|netns| places.get(netns, || rows.netns_name.key(&names.place(node, netns))));
+        rows.netns_name.push_key(place);
         if several {
             let host = netns.map_or_else(|| names.host(node), |netns| names.host_of(node, netns));
             rows.host.push(&host);

@@ -43,7 +43,7 @@ impl<'j> End<'j> {
         End {
             task,
             host: rows.host.key(&flow.map_or_else(|| names.host(node), |flow| names.host_of(node, flow.netns))),
-            place: flow.and_then(|flow| rows.place.key(&names.place(node, flow.netns))),
+            place: flow.and_then(|flow| rows.netns_name.key(&names.place(node, flow.netns))),
             direction: rows.direction.key(direction),
             proto: rows.proto.key(&proto(journey.proto)),
             verdict: rows.verdict.key(journey.verdict.name()),
@@ -81,7 +81,7 @@ pub fn hop_rows(
         rows.ts.push(line.utc_ns(rung.time_ns));
         rows.journey.push(journey.id);
         rows.host.push_key(end.host);
-        rows.place.push_key(end.place);
+        rows.netns_name.push_key(end.place);
         let hop = common.hops.get(rung.hop as u8, || rows.hop.key(rung.hop.name()));
         rows.hop.push_key(hop);
         rows.step.push(rung.hop as u8);

@@ -61,8 +61,8 @@ impl Ends {
                 rows.dst_addr.key(ends.map(|(_, to)| to.ip())),
             ],
             port: [ends.map(|(from, _)| from.port()), ends.map(|(_, to)| to.port())],
-            tx: [rows.tx_host.key(&tx_names.0), rows.tx_place.key(&tx_names.1)],
-            rx: [rows.rx_host.key(&rx_names.0), rows.rx_place.key(&rx_names.1)],
+            tx: [rows.tx_host.key(&tx_names.0), rows.tx_netns_name.key(&tx_names.1)],
+            rx: [rows.rx_host.key(&rx_names.0), rows.rx_netns_name.key(&rx_names.1)],
             wire: ends.map(|ends| wire::Ends::of(journey.proto, ends)),
         };
         (ends, lasting)
@@ -155,9 +155,9 @@ pub fn journey_row(
     rows.dst_addr.push_key(ends.addr[1]);
     rows.dst_port.push(ends.port[1]);
     rows.tx_host.push_key(ends.tx[0]);
-    rows.tx_place.push_key(ends.tx[1]);
+    rows.tx_netns_name.push_key(ends.tx[1]);
     rows.rx_host.push_key(ends.rx[0]);
-    rows.rx_place.push_key(ends.rx[1]);
+    rows.rx_netns_name.push_key(ends.rx[1]);
     rows.tx_flow.push(some_id(journey.tx_flow));
     rows.rx_flow.push(some_id(journey.rx_flow));
     let path = |node: u16, task: &Task| {

@@ -26,7 +26,7 @@ pub fn flow_row(
     rows.ts.push(line.utc_ns(at_ns));
     rows.flow.push(flow.id.0);
     rows.host.push(&names.host_of(node, flow.netns));
-    rows.place.push(&names.place(node, flow.netns));
+    rows.netns_name.push(&names.place(node, flow.netns));
     rows.netns.push(u64::from(flow.netns));
     rows.proto.push(proto(flow.proto).as_ref());
     rows.local_addr.push(Some(flow.local.ip()));
@@ -93,7 +93,7 @@ pub fn hit_row(rows: &mut columns::Hits, line: TimeLine, names: &mut Names, node
     rows.ts_ns.push_signed(line.ns(hit.time_ns));
     rows.ts.push(line.utc_ns(hit.time_ns));
     rows.host.push(&names.host_of_flow(node, hit.flow));
-    rows.place.push(&names.place_of(node, hit.flow));
+    rows.netns_name.push(&names.place_of(node, hit.flow));
     let probe = names.probe(node, hit.probe);
     rows.probe.push(probe.map_or("", |probe| &probe.name));
     rows.point.push(&probe.map(CustomProbe::place).unwrap_or_default());
@@ -124,7 +124,7 @@ pub fn head_row(rows: &mut columns::Heads, line: TimeLine, names: &mut Names, no
     rows.ts_ns.push_signed(line.ns(head.time_ns));
     rows.ts.push(line.utc_ns(head.time_ns));
     rows.host.push(&names.host_of_flow(node, head.flow));
-    rows.place.push(&names.place_of(node, head.flow));
+    rows.netns_name.push(&names.place_of(node, head.flow));
     rows.hop.push(head.hop.name());
     rows.cpu.push(head.cpu);
     rows.proto.push(&proto(head.proto));

@@ -39,7 +39,7 @@ pub fn sum_row(rows: &mut columns::Sums, line: TimeLine, names: &mut Names, node
     });
     rows.from_hop.push(from.map_or("", |hop| hop.name()));
     let flow = id.and_then(|id| names.flow(node, id)).copied();
-    rows.place.push(&flow.map(|flow| names.place(node, flow.netns)).unwrap_or_default());
+    rows.netns_name.push(&flow.map(|flow| names.place(node, flow.netns)).unwrap_or_default());
     rows.proto.push(&flow.map(|flow| proto(flow.proto)).unwrap_or_default());
     rows.flow.push(id.and_then(some_id));
     rows.local_addr.push(flow.map(|flow| flow.local.ip()));
@@ -71,8 +71,8 @@ pub fn cell_rows(rows: &mut columns::Cells, line: TimeLine, host: &str, sum: &Sy
         rows.to_ns.push_signed(line.ns(sum.to_ns));
         let number = Some(usize::from(*number)).filter(|number| *number <= cell(LONGEST_NS));
         let range = number.and_then(range_of_cell);
-        rows.least_ns.push(range.map(|(least, _)| least));
-        rows.most_ns.push(range.map(|(_, most)| most.min(LONGEST_NS)));
+        rows.min_ns.push(range.map(|(least, _)| least));
+        rows.max_ns.push(range.map(|(_, most)| most.min(LONGEST_NS)));
         rows.n.push(u64::from(*n));
     }
 }
