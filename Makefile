@@ -45,6 +45,7 @@ lint:
 	$(CARGO) fmt --check
 	scripts/check-format
 	scripts/check-docs
+	scripts/check-words
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps --workspace $(FEATURES)
 	scripts/check-deny.sh

@@ -11,14 +11,14 @@
 //!   by wire key.
 //! - `align/`, `clock/`: one time line of several clocks, with a bound; `align::online` does it while packets
 //!   arrive.
-//! - `together`: reads several recordings, closed or growing, through all of that (`Walker`).
+//! - `merged_reader`: reads several recordings, closed or growing, through all of that (`Walker`).
 //! - `blame`: the part that causes a step's time. `stats`, `report/`: sums and percentiles in bounded memory.
 //!   `compare`: differences of recordings.
 //! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
 //!   conditions of triggers.
-//! - `custom`: custom probes and their hits. `head`: first bytes of payload. `beside`: buffers both until their
+//! - `custom`: custom probes and their hits. `head`: first bytes of payload. `annotations`: buffers both until their
 //!   journeys have ended.
-//! - `switches`: context switches. `places`: the namespace of events without a flow. `steps`: bounds of the
+//! - `switches`: context switches. `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the
 //!   kernel's histograms.
 
 pub mod align;

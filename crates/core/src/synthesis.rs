@@ -25,7 +25,7 @@ pub struct Synthesis {
     pub n: u64,
     /// Total: nanoseconds of passes, payload bytes of packets.
     pub sum: u64,
-    /// Counts of passes in each cell (see [`crate::steps`]), in order, without empty cells.
+    /// Counts of passes in each cell (see [`crate::histogram`]), in order, without empty cells.
     pub cells: Vec<(u16, u32)>,
 }
 

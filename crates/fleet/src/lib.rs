@@ -1,7 +1,7 @@
 //! Agents and viewers: live captures of several hosts over the network.
 //!
 //! An agent stores the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow
-//! Flight. `server` answers calls, `feed` is one client's stream, `derived` one of journeys or sums. `sieve`
+//! Flight. `server` answers calls, `feed` is one client's stream, `derived` one of journeys or sums. `client_filter`
 //! applies the client's filters, `rows` its grants ([`Grants`]), and `owners` maps sockets and flows to
 //! processes.
 //!
@@ -11,9 +11,9 @@
 //!
 //! # Modules
 //!
-//! - Agent: `memory` stores packets; `feed` is one client's stream; `sieve` applies the client's request
+//! - Agent: `memory` stores packets; `feed` is one client's stream; `client_filter` applies the client's request
 //!   (`request`) and grants (`grants`); `server` answers Flight calls; `link` authenticates clients.
-//! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `lobby` discovers hosts at the
+//! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `discovery` discovers hosts at the
 //!   start and later; `address`.
 //! - `pki`: makes and reads certificates.
 //! - `bus/`: `publish` reads the memory as a viewer does; `split` divides the stream by connection into 64

@@ -1,13 +1,13 @@
 //! Draws a scope in a window.
 //!
 //! [`Front`] is the window's logic without a window: it draws a scope as egui shapes and returns requests as
-//! [`magscope_scope::Action`]s and [`Wish`]es. [`run`] connects it to a real window and to the [`World`], which
+//! [`magscope_scope::Action`]s and [`HostRequest`]es. [`run`] connects it to a real window and to the [`World`], which
 //! opens files and feeds scopes. Each [`Feed`] has its own thread and shares the scope by [`Shared`].
 //!
 //! # Modules
 //!
-//! - `front`: the logic without a window. `time/`: the time line. `below/`, `side`, `minimap`, `loadlines`,
-//!   `over/`: panels around it.
+//! - `front`: the logic without a window. `time/`: the time line. `panels/`, `side`, `minimap`, `loadlines`,
+//!   `overlays/`: panels around it.
 //! - `cache`: textures and meshes until their content changes. `app`: the open session. `jobs`: long work.
 //!   `shared`: the scope between the window's thread and its feed's; the feed yields.
 //! - The drawing thread has no privilege: the capture attaches first and stays in the first thread.

@@ -38,7 +38,7 @@
 //! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
 //! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
-//! - `probes`, `ties`: custom probes, and which of their hits saw which lifeline's bytes.
+//! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
 //! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
 mod action;

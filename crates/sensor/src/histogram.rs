@@ -81,7 +81,7 @@ impl Histogram {
         }
     }
 
-    /// Adds times given as bucket counts (see [`magscope_core::steps`]) and a sum. The maximum is then exact to
+    /// Adds times given as bucket counts (see [`magscope_core::histogram`]) and a sum. The maximum is then exact to
     /// its bucket, and native buckets use the upper bound.
     pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
         for (cell, n) in cells {

@@ -6,8 +6,8 @@
 //!
 //! # Modules
 //!
-//! - `store/`: one file per kind of destination. `ledger`: uploaded files. `shelf`: local recordings.
-//!   `carrier`: one pass over them. `shipper`: the thread that repeats the pass.
+//! - `store/`: one file per kind of destination. `ledger`: uploaded files. `local_store`: local recordings.
+//!   `uploader`: one pass over them. `shipper`: the thread that repeats the pass.
 
 mod destination;
 mod error;

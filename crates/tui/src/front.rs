@@ -1,6 +1,6 @@
 //! Connects terminal events with the scope: key map, palette, prompts, mouse, theme.
 //!
-//! The module is pure: events in, actions on the scope and [`Wish`]es out, cells on demand. Tests can therefore
+//! The module is pure: events in, actions on the scope and [`HostRequest`]es out, cells on demand. Tests can therefore
 //! press a hundred thousand keys.
 
 use crate::ascii;

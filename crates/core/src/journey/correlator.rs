@@ -240,20 +240,20 @@ impl Correlator {
             return self.tcp_drop(event);
         }
         let Some(slot) = self.stream_of(event) else { return };
-        let (desk, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
+        let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
         let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
         let mark = Self::mark(event);
         match hop {
             Hop::SockReady => {
                 if let Some(to) = stream.position_of(seq) {
-                    stream.announce_ready(to, &mark, desk, done);
+                    stream.announce_ready(to, &mark, state, done);
                 }
                 return stream.tidy();
             }
             Hop::TcpRetransmit => {
                 if let Some(from) = stream.position_of(seq) {
                     let kind = Resend::from_detail(event.detail);
-                    stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, desk);
+                    stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, state);
                 }
                 return;
             }
@@ -266,35 +266,35 @@ impl Correlator {
             _ => {}
         }
         if event.tcp_flags & 2 != 0 && hop >= Hop::TcpXmit && hop <= Hop::IpIn {
-            stream.open_connection(seq, desk, done);
+            stream.open_connection(seq, state, done);
         }
         if len == 0 {
-            if let Some(count) = hop.path_index().and_then(|i| desk.counters.empty_segments.get_mut(i)) {
+            if let Some(count) = hop.path_index().and_then(|i| state.counters.empty_segments.get_mut(i)) {
                 *count += 1;
             }
             return;
         }
-        let from = stream.move_to(seq, desk, done);
+        let from = stream.move_to(seq, state, done);
         let to = from.saturating_add(len);
         let reader = match hop {
             Hop::AppCopy | Hop::AppRecv => self.readers.of(&Asked::by(event)),
             _ => None,
         };
         if hop == Hop::AppRecv {
-            stream.pass_below(from, event.time_ns, desk);
+            stream.pass_below(from, event.time_ns, state);
         }
-        let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), desk, done);
+        let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), state, done);
         let has_ended = ended_bytes > 0;
-        if hop == desk.rules.of(Proto::TCP).counted_at {
-            desk.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.go_out_first(from, to));
+        if hop == state.rules.of(Proto::TCP).counted_at {
+            state.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.go_out_first(from, to));
         }
         // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.
         let keeps_alive = len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv;
-        desk.counters.keep_alives += u64::from(has_ended && keeps_alive);
-        desk.counters.after_end += u64::from(has_ended && !keeps_alive);
+        state.counters.keep_alives += u64::from(has_ended && keeps_alive);
+        state.counters.after_end += u64::from(has_ended && !keeps_alive);
         match hop {
-            Hop::AppSend if mark.at_return => stream.take_back_promise(to, &mark, desk),
+            Hop::AppSend if mark.at_return => stream.take_back_promise(to, &mark, state),
             Hop::AppRecv => stream.floor = stream.floor.max(to),
             _ => {}
         }
@@ -372,13 +372,13 @@ impl Correlator {
             let mut idle: Vec<u64> = in_use.collect();
             let nth = (idle.len() / share).min(idle.len().saturating_sub(1));
             let horizon = if idle.is_empty() { 0 } else { *idle.select_nth_unstable(nth).1 };
-            let (streams, desk) = (&mut self.streams, &mut self.state);
+            let (streams, state) = (&mut self.streams, &mut self.state);
             let forgotten = self.directory.retain(fresh, |slot| {
                 let Some(stream) = streams.get_mut(slot) else { return false };
                 if stream.last_ns > horizon {
                     return true;
                 }
-                stream.reset(CloseReason::Evicted, desk, done);
+                stream.reset(CloseReason::Evicted, state, done);
                 stream.last_ns = FREE_NS;
                 false
             });

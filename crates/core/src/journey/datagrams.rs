@@ -125,14 +125,14 @@ impl Correlator {
         }
         let Some(((me, start), marks, total)) = self.fragments.passed(event, &flow) else { return };
         let Some(stream) = stream_at(&mut self.streams, me) else { return };
-        let desk = &mut self.state;
+        let state = &mut self.state;
         let Some(index) = stream.pieces.starting_at(start) else {
-            desk.counters.after_end += marks.len() as u64;
+            state.counters.after_end += marks.len() as u64;
             return;
         };
         for mark in marks {
             let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else {
-                desk.counters.after_end += 1;
+                state.counters.after_end += 1;
                 continue;
             };
             if piece.has(mark.hop) && bit(mark.hop) & RX != 0 {
@@ -142,7 +142,7 @@ impl Correlator {
                     piece.end = piece.start + u64::from(fragments::payload(total));
                 }
             }
-            stream.record_hop(index, &mark, desk, done);
+            stream.record_hop(index, &mark, state, done);
         }
         stream.tidy();
     }

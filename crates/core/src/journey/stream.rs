@@ -75,8 +75,8 @@ impl Stream {
     }
 
     /// Accepts or rejects an event at `hop` of `flow`, and updates the true end's flow.
-    pub fn admit(&mut self, flow: FlowId, hop: Hop, desk: &CorrelatorState) -> Admitted {
-        let way = desk.rules.of(self.ends.proto);
+    pub fn admit(&mut self, flow: FlowId, hop: Hop, state: &CorrelatorState) -> Admitted {
+        let way = state.rules.of(self.ends.proto);
         let (half, end_only, side) = match hop.direction() {
             Direction::Rx => (&mut self.ends.rx, way.rx_end_only, super::piece::RX),
             _ => (&mut self.ends.tx, way.tx_end_only, super::piece::TX),
@@ -102,10 +102,10 @@ impl Stream {
     }
 
     /// Schedules a visit unless an earlier one is due.
-    pub fn want_visit(&mut self, at_ns: u64, desk: &mut CorrelatorState) {
+    pub fn want_visit(&mut self, at_ns: u64, state: &mut CorrelatorState) {
         if at_ns < self.visit_at {
             self.visit_at = at_ns;
-            desk.visit_at(at_ns, self.me);
+            state.visit_at(at_ns, self.me);
         }
     }
 
@@ -114,17 +114,17 @@ impl Stream {
         &mut self,
         index: usize,
         mark: &Mark,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
-        let counted_at = desk.rules.of(self.ends.proto).counted_at;
+        let counted_at = state.rules.of(self.ends.proto).counted_at;
         let Some(piece) = self.pieces.get_mut(index) else { return };
         piece.set_hop_time(mark, counted_at);
-        let at = desk.settle(&self.ends, piece, mark.hop, mark.time_ns, done);
+        let at = state.settle(&self.ends, piece, mark.hop, mark.time_ns, done);
         if piece.is_gone() {
             self.pieces.count_gone();
         } else {
-            self.want_visit(at, desk);
+            self.want_visit(at, state);
         }
     }
 
@@ -134,23 +134,23 @@ impl Stream {
         start: u64,
         mark: &Mark,
         fits: impl Fn(&Piece) -> bool,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
         if let Some(index) = self.pieces.starting_at(start)
             && self.pieces.get(index).is_some_and(|p| !p.is_gone() && fits(p))
         {
-            self.record_hop(index, mark, desk, done);
+            self.record_hop(index, mark, state, done);
         }
     }
 
     /// Inserts a new piece at `index`.
-    pub fn add(&mut self, index: usize, piece: Piece, desk: &mut CorrelatorState) {
-        let due = piece.first_ns.saturating_add(desk.limits.max_age_ns);
+    pub fn add(&mut self, index: usize, piece: Piece, state: &mut CorrelatorState) {
+        let due = piece.first_ns.saturating_add(state.limits.max_age_ns);
         self.age_at = self.age_at.min(due);
         self.pieces.insert(index, piece);
-        desk.open += 1;
-        self.want_visit(due, desk);
+        state.open += 1;
+        self.want_visit(due, state);
     }
 
     /// Removes closed pieces from the front; bytes below them have ended.
@@ -164,12 +164,12 @@ impl Stream {
     }
 
     /// Closes all due pieces: those at the end of their lingering time, and those that are too old.
-    pub fn visit(&mut self, at_ns: u64, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
+    pub fn visit(&mut self, at_ns: u64, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
         if at_ns != self.visit_at {
             return; // an earlier request, replaced by a sooner one
         }
         self.visit_at = u64::MAX;
-        let (now_ns, max_age_ns) = (desk.now_ns, desk.limits.max_age_ns);
+        let (now_ns, max_age_ns) = (state.now_ns, state.limits.max_age_ns);
         let ages = now_ns >= self.age_at;
         let (mut next, mut oldest) = (u64::MAX, u64::MAX);
         for index in 0..self.pieces.len() {
@@ -177,7 +177,7 @@ impl Stream {
             match piece.state {
                 State::Gone => continue,
                 State::Lingering { until_ns } if until_ns <= now_ns => {
-                    desk.expire(&self.ends, piece, self.floor, done);
+                    state.expire(&self.ends, piece, self.floor, done);
                 }
                 // Later pieces end later, or hardly earlier.
                 State::Lingering { until_ns } => {
@@ -190,7 +190,7 @@ impl Stream {
             }
             let due = piece.first_ns.saturating_add(max_age_ns);
             if ages && piece.state == State::Open && due <= now_ns {
-                desk.close(&self.ends, piece, CloseReason::Aged, done);
+                state.close(&self.ends, piece, CloseReason::Aged, done);
             }
             if piece.is_gone() {
                 self.pieces.count_gone();
@@ -204,7 +204,7 @@ impl Stream {
         self.tidy();
         let next = next.min(self.age_at);
         if next != u64::MAX && !self.pieces.is_empty() {
-            self.want_visit(next.max(desk.not_before()), desk);
+            self.want_visit(next.max(state.not_before()), state);
         }
     }
 
@@ -213,7 +213,7 @@ impl Stream {
         &mut self,
         which: impl Fn(&Piece) -> bool,
         why: CloseReason,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
         for index in 0..self.pieces.len() {
@@ -224,7 +224,7 @@ impl Stream {
             let why = match piece.state {
                 // It has its last event; only late events are missing.
                 State::Lingering { .. } => {
-                    desk.expire(&self.ends, piece, self.floor, done);
+                    state.expire(&self.ends, piece, self.floor, done);
                     why
                 }
                 _ => why,
@@ -234,7 +234,7 @@ impl Stream {
                     if self.unsent.is_empty() { piece.start } else { self.unsent.start.min(piece.start) };
                 self.unsent = from..self.unsent.end.max(piece.end);
             }
-            desk.close(&self.ends, piece, why, done);
+            state.close(&self.ends, piece, why, done);
             self.pieces.count_gone();
         }
         self.tidy();
@@ -249,8 +249,8 @@ impl Stream {
     }
 
     /// Closes all pieces and resets the position of the stream.
-    pub fn reset(&mut self, why: CloseReason, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
-        self.close_where(|_| true, why, desk, done);
+    pub fn reset(&mut self, why: CloseReason, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
+        self.close_where(|_| true, why, state, done);
         self.pieces.clear();
         self.position = None;
         self.floor = 0;
@@ -263,7 +263,7 @@ impl Stream {
 
     /// Lets pieces below the reader's position linger a moment: the `recv` of another thread may still be
     /// reported.
-    pub fn pass_below(&mut self, at: u64, time_ns: u64, desk: &mut CorrelatorState) {
+    pub fn pass_below(&mut self, at: u64, time_ns: u64, state: &mut CorrelatorState) {
         if at <= self.floor {
             return;
         }
@@ -280,7 +280,7 @@ impl Stream {
         }
         self.floor = at;
         if any {
-            self.want_visit(until_ns, desk);
+            self.want_visit(until_ns, state);
         }
     }
 }

@@ -44,7 +44,7 @@ impl Stream {
     }
 
     /// Unwraps a number and moves the stream there; a jump restarts it.
-    pub fn move_to(&mut self, seq: u32, desk: &mut CorrelatorState, done: &mut Vec<Journey>) -> u64 {
+    pub fn move_to(&mut self, seq: u32, state: &mut CorrelatorState, done: &mut Vec<Journey>) -> u64 {
         // Room below the first number, for bytes in flight at the beginning of the capture.
         let fresh = (1_u64 << 32) + u64::from(seq);
         match self.place(seq) {
@@ -57,8 +57,8 @@ impl Stream {
                 fresh
             }
             Place::TooFar => {
-                desk.counters.resets += 1;
-                self.reset(CloseReason::Reset, desk, done);
+                state.counters.resets += 1;
+                self.reset(CloseReason::Reset, state, done);
                 self.position = Some(fresh);
                 fresh
             }
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     /// A SYN at a packet hop; `seq` is the first byte of the connection.
-    pub fn open_connection(&mut self, seq: u32, desk: &mut CorrelatorState, done: &mut Vec<Journey>) {
+    pub fn open_connection(&mut self, seq: u32, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
         if self.first_seq == Some(seq) {
             return; // the same SYN at another hop, or a retransmission
         }
@@ -78,8 +78,8 @@ impl Stream {
             return;
         }
         if self.position.is_some() {
-            desk.counters.resets += 1;
-            self.reset(CloseReason::Reset, desk, done);
+            state.counters.resets += 1;
+            self.reset(CloseReason::Reset, state, done);
         }
         self.first_seq = Some(seq);
         self.position = Some((1 << 32) + u64::from(seq));
@@ -93,11 +93,11 @@ impl Stream {
         to: u64,
         mark: &Mark,
         reader: Option<&Reader>,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) -> u64 {
         let mut index = self.pieces.first_ending_after(from);
-        index += usize::from(self.cut(index, from, desk));
+        index += usize::from(self.cut(index, from, state));
         let (mut at, mut ended_bytes) = (from, 0);
         while at < to {
             match self.pieces.get(index) {
@@ -107,9 +107,9 @@ impl Stream {
                     if piece.is_gone() {
                         ended_bytes += at - start;
                     } else {
-                        self.cut(index, to, desk);
+                        self.cut(index, to, state);
                         self.meet_reader(index, mark, reader);
-                        self.record_hop(index, mark, desk, done);
+                        self.record_hop(index, mark, state, done);
                     }
                     index += 1;
                 }
@@ -119,8 +119,8 @@ impl Stream {
                     ended_bytes += start.min(end) - at;
                     at = end;
                     if start < end {
-                        self.add(index, Piece::new(start, end, mark.time_ns), desk);
-                        self.record_hop(index, mark, desk, done);
+                        self.add(index, Piece::new(start, end, mark.time_ns), state);
+                        self.record_hop(index, mark, state, done);
                         index += 1;
                     }
                 }
@@ -130,12 +130,12 @@ impl Stream {
     }
 
     /// Cuts the piece at `index` at `at` if that is inside it.
-    fn cut(&mut self, index: usize, at: u64, desk: &mut CorrelatorState) -> bool {
+    fn cut(&mut self, index: usize, at: u64, state: &mut CorrelatorState) -> bool {
         let Some(piece) = self.pieces.get(index) else { return false };
         if at <= piece.start || at >= piece.end {
             return false;
         }
-        desk.open += usize::from(!piece.is_gone());
+        state.open += usize::from(!piece.is_gone());
         self.pieces.split(index, at);
         true
     }
@@ -155,7 +155,7 @@ impl Stream {
         &mut self,
         to: u64,
         mark: &Mark,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
     ) {
         let from = self.ready.max(self.floor);
@@ -164,13 +164,13 @@ impl Stream {
         }
         self.ready = to;
         let mut index = self.pieces.first_ending_after(from);
-        index += usize::from(self.cut(index, from, desk));
+        index += usize::from(self.cut(index, from, state));
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
             if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
-                self.cut(index, to, desk);
-                self.record_hop(index, mark, desk, done);
+                self.cut(index, to, state);
+                self.record_hop(index, mark, state, done);
             }
             index += 1;
         }
@@ -190,9 +190,9 @@ impl Stream {
     }
 
     /// A `send` has returned, and `to` is the end of the accepted bytes: those declared beyond will not follow.
-    pub fn take_back_promise(&mut self, to: u64, mark: &Mark, desk: &mut CorrelatorState) {
+    pub fn take_back_promise(&mut self, to: u64, mark: &Mark, state: &mut CorrelatorState) {
         let from = self.pieces.first_ending_after(to);
-        let mut at = from + usize::from(self.cut(from, to, desk));
+        let mut at = from + usize::from(self.cut(from, to, state));
         // Usually there is nothing to do; check before any move.
         at = at.min(self.pieces.len());
         if at == self.pieces.len() {
@@ -204,19 +204,19 @@ impl Stream {
                 && piece.sender.tid == mark.who.tid
                 && piece.last_ns <= mark.time_ns
         });
-        desk.open = desk.open.saturating_sub(count);
-        desk.counters.never_sent_bytes += bytes;
+        state.open = state.open.saturating_sub(count);
+        state.counters.never_sent_bytes += bytes;
     }
 
     /// `tcp.retransmit`: the kernel sent `[from, to)` again.
-    pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, desk: &mut CorrelatorState) {
+    pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, state: &mut CorrelatorState) {
         let mut index = self.pieces.first_ending_after(from);
-        index += usize::from(self.cut(index, from, desk));
+        index += usize::from(self.cut(index, from, state));
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
             if !piece.is_gone() {
-                self.cut(index, to, desk);
+                self.cut(index, to, state);
                 if let Some(piece) = self.pieces.get_mut(index) {
                     piece.mark_retransmitted(kind, time_ns);
                 }
@@ -242,18 +242,18 @@ impl Stream {
         at_sender: bool,
         drop: CopyDrop,
         ids: Ids,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
     ) {
         let Range { start: from, end: to } = range;
         let mut index = self.pieces.first_ending_after(from);
-        index += usize::from(self.cut(index, from, desk));
+        index += usize::from(self.cut(index, from, state));
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
             let arrived = at_sender && piece.any(RX);
             let several = piece.passes.is_some();
             if !piece.is_gone() && !piece.has(Hop::AppRecv) && (several || !arrived) {
-                self.cut(index, to, desk);
+                self.cut(index, to, state);
                 if let Some(piece) = self.pieces.get_mut(index) {
                     piece.mark_dropped(drop, ids, at_sender, arrived);
                 }

@@ -82,34 +82,34 @@ impl Stream {
         &mut self,
         event: &Event,
         mark: &Mark,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
         starts: &mut Vec<u64>,
     ) {
         for one in segments(event) {
-            let Some(index) = self.find_or_make(&one, desk) else { continue };
+            let Some(index) = self.find_or_make(&one, state) else { continue };
             starts.extend(self.pieces.get(index).map(|p| p.start));
-            self.record_hop(index, mark, desk, done);
+            self.record_hop(index, mark, state, done);
         }
     }
 
     /// The datagram of a packet, a new one if necessary; `None` if the packet only passes a hop a second time.
-    pub fn find_or_make(&mut self, event: &Event, desk: &mut CorrelatorState) -> Option<usize> {
+    pub fn find_or_make(&mut self, event: &Event, state: &mut CorrelatorState) -> Option<usize> {
         let receives = event.hop.direction() == Direction::Rx;
         if receives && event.flags.contains(EventFlags::GROUP) {
-            return Some(self.its_copy(event, desk));
+            return Some(self.its_copy(event, state));
         }
-        let (index, in_doubt) = match self.find_seen(event, desk) {
+        let (index, in_doubt) = match self.find_seen(event, state) {
             Some(found) => found,
             None if self.is_second_pass(event) => return None,
             None => match self.next_in_order(event) {
                 Some(found) => found,
-                None => (self.new_datagram(event, desk), false),
+                None => (self.new_datagram(event, state), false),
             },
         };
         if in_doubt && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
             piece.ambiguous = true;
-            desk.counters.ambiguous_datagrams += 1;
+            state.counters.ambiguous_datagrams += 1;
         }
         self.learn(index, event);
         Some(index)
@@ -176,9 +176,9 @@ impl Stream {
 
     /// The datagram of this identification or buffer, and whether another is possible as well. Identifications
     /// repeat, those of super-packets at once, because a socket counts one per send and not one per segment.
-    fn find_seen(&self, event: &Event, desk: &CorrelatorState) -> Option<(usize, bool)> {
+    fn find_seen(&self, event: &Event, state: &CorrelatorState) -> Option<(usize, bool)> {
         let fits = |piece: &Piece| {
-            let fresh = event.time_ns.saturating_sub(piece.last_ns) < desk.limits.max_age_ns;
+            let fresh = event.time_ns.saturating_sub(piece.last_ns) < state.limits.max_age_ns;
             fresh && Self::can_take(piece, event)
         };
         let newest = self.by_id_or_buffer(event, fits);
@@ -261,7 +261,7 @@ impl Stream {
         Some((found, true))
     }
 
-    fn new_datagram(&mut self, event: &Event, desk: &mut CorrelatorState) -> usize {
+    fn new_datagram(&mut self, event: &Event, state: &mut CorrelatorState) -> usize {
         let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
         piece.skb = event.skb;
         piece.ip_id = event.ip_id;
@@ -269,7 +269,7 @@ impl Stream {
         piece.cut = event.segs > 1;
         piece.ifindex = event.ifindex;
         let keys = [id_key(event), skb_key(event)];
-        self.append(piece, keys.into_iter().flatten(), desk)
+        self.append(piece, keys.into_iter().flatten(), state)
     }
 
     /// Appends a datagram under a new number.
@@ -277,7 +277,7 @@ impl Stream {
         &mut self,
         mut piece: Piece,
         keys: impl Iterator<Item = Key>,
-        desk: &mut CorrelatorState,
+        state: &mut CorrelatorState,
     ) -> usize {
         self.udp.next += 1;
         piece.end = (self.udp.next << 32) + (piece.end - piece.start);
@@ -290,7 +290,7 @@ impl Stream {
             }
         }
         let index = self.pieces.len();
-        self.add(index, piece, desk);
+        self.add(index, piece, state);
         if self.udp.by_key.len() > 4 * self.pieces.open() + 64 {
             let pieces = &self.pieces;
             self.udp.by_key.retain(|_, start| pieces.starting_at(*start).is_some());
@@ -300,7 +300,7 @@ impl Stream {
     }
 
     /// The journey of this receiver of a datagram to a group.
-    fn its_copy(&mut self, event: &Event, desk: &mut CorrelatorState) -> usize {
+    fn its_copy(&mut self, event: &Event, state: &mut CorrelatorState) -> usize {
         let is_mine = |p: &Piece| {
             let named = p.ip_id == event.ip_id && (p.ip_id != 0 || p.skb == event.skb);
             p.rx_flow == event.flow && named && Self::has_length(p, event)
@@ -310,14 +310,14 @@ impl Stream {
         if let Some(head) = head {
             let Some(piece) = self.pieces.get(head) else { return 0 };
             if Self::can_take(piece, event) {
-                self.received(head, event, desk);
+                self.received(head, event, state);
                 return head;
             }
             // Below the sockets all receivers of this host share one packet; each socket gets a clone.
             if event.hop == Hop::UdpRecv && piece.socket != event.socket {
                 let (origin, below) = (piece.origin, bits(Hop::AppSend, Hop::IpIn));
-                let index = self.fork(head, below, event, desk);
-                self.received(index, event, desk);
+                let index = self.fork(head, below, event, state);
+                self.received(index, event, state);
                 let start = self.start_of(index);
                 if origin != 0 {
                     self.udp.copies.entry(origin).or_default().push((start, event.flow));
@@ -328,28 +328,28 @@ impl Stream {
         // A second one of the same is the network's copy: it has no sender's half of its own. Without an identification only the buffer
         // is the same, and the next datagram comes in a buffer that the one before has left.
         let is_again = head.is_some() && event.ip_id != 0;
-        let origin = if is_again { None } else { self.origin_of(event, desk) };
+        let origin = if is_again { None } else { self.origin_of(event, state) };
         let index = if let Some((origin, by_order)) = origin {
-            let index = self.fork(origin, TX, event, desk);
+            let index = self.fork(origin, TX, event, state);
             let (from, copy) = (self.start_of(origin), self.start_of(index));
             if let Some(piece) = self.pieces.get_mut(index) {
                 piece.origin = from;
                 piece.ambiguous |= by_order;
-                desk.counters.ambiguous_datagrams += u64::from(by_order);
+                state.counters.ambiguous_datagrams += u64::from(by_order);
             }
             self.udp.copies.entry(from).or_default().push((copy, event.flow));
             index
         } else {
             let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
             piece.rx_flow = event.flow;
-            self.append(piece, std::iter::empty(), desk)
+            self.append(piece, std::iter::empty(), state)
         };
         let start = self.start_of(index);
         if let Some(piece) = self.pieces.get_mut(index) {
             (piece.skb, piece.ip_id, piece.ifindex) = (event.skb, event.ip_id, event.ifindex);
         }
         self.udp.by_key.extend(its_keys(event).map(|key| (key, start)));
-        self.received(index, event, desk);
+        self.received(index, event, state);
         index
     }
 
@@ -366,7 +366,7 @@ impl Stream {
     }
 
     /// Stores the last keys of one receiver's journey.
-    fn received(&mut self, index: usize, event: &Event, desk: &mut CorrelatorState) {
+    fn received(&mut self, index: usize, event: &Event, state: &mut CorrelatorState) {
         let Some(piece) = self.pieces.get_mut(index) else { return };
         if event.hop == Hop::UdpRecv {
             piece.socket = event.socket;
@@ -380,24 +380,24 @@ impl Stream {
             return;
         }
         let origin = piece.origin;
-        self.share(origin, event.time_ns, desk);
+        self.share(origin, event.time_ns, state);
     }
 
     /// Reduces the sent datagram to the sender's half: one of its receivers has a journey of its own.
-    pub fn share(&mut self, origin: u64, time_ns: u64, desk: &mut CorrelatorState) {
+    pub fn share(&mut self, origin: u64, time_ns: u64, state: &mut CorrelatorState) {
         let Some(origin) = self.pieces.starting_at(origin) else { return };
         if let Some(piece) = self.pieces.get_mut(origin).filter(|p| !p.shared && !p.is_gone()) {
             piece.shared = true;
             let until_ns = time_ns.saturating_add(GROUP_NS);
             piece.state = State::Lingering { until_ns };
-            self.want_visit(until_ns, desk);
+            self.want_visit(until_ns, state);
         }
     }
 
     /// The sent datagram of this arrival, and whether only its order shows that. One place accepts one copy of
     /// one datagram; without an identification, only soon after its departure.
-    fn origin_of(&self, event: &Event, desk: &CorrelatorState) -> Option<(usize, bool)> {
-        let soon_ns = if event.ip_id == 0 { NAMELESS_NS } else { desk.limits.max_age_ns };
+    fn origin_of(&self, event: &Event, state: &CorrelatorState) -> Option<(usize, bool)> {
+        let soon_ns = if event.ip_id == 0 { NAMELESS_NS } else { state.limits.max_age_ns };
         let has_come = |p: &Piece| {
             let mut copies = self.udp.copies.get(&p.start).into_iter().flatten();
             copies.any(|(_, flow)| *flow == event.flow)
@@ -425,7 +425,7 @@ impl Stream {
     }
 
     /// A journey of its own for one more receiver, which shares the events `below`.
-    fn fork(&mut self, index: usize, below: u32, event: &Event, desk: &mut CorrelatorState) -> usize {
+    fn fork(&mut self, index: usize, below: u32, event: &Event, state: &mut CorrelatorState) -> usize {
         let Some(mut piece) = self.pieces.get(index).cloned() else { return index };
         piece.rungs.clear(!below);
         piece.state = State::Open;
@@ -434,7 +434,7 @@ impl Stream {
         piece.shared = false;
         piece.rx_flow = event.flow;
         piece.last_ns = event.time_ns;
-        self.append(piece, std::iter::empty(), desk)
+        self.append(piece, std::iter::empty(), state)
     }
 
     /// The journeys of a sender's event: the datagram's own, or those of its receivers.

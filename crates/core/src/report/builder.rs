@@ -546,7 +546,7 @@ impl ReportBuilder {
     }
 }
 
-/// Events per recorded event of a hop, over all recordings, including the events that `beside` counts.
+/// Events per recorded event of a hop, over all recordings, including the events that `not_counted` counts.
 fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {

@@ -175,7 +175,7 @@ pub fn authority() -> (TempDir, Folder) {
 }
 
 /// Credentials of a viewer.
-#[allow(clippy::unnecessary_wraps)] // as required by `Wish`
+#[allow(clippy::unnecessary_wraps)] // as required by `ReadOptions`
 pub fn viewer(folder: &Folder, identity: &str) -> Option<Credentials> {
     Some(Credentials { folder: folder.clone(), identity: identity.to_owned() })
 }

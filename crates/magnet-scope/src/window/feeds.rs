@@ -56,7 +56,7 @@ impl Feed for ReplayFeed {
     }
 }
 
-/// Feeds a capture until the window closes or the capture ends. `keeper` saves trigger windows.
+/// Feeds a capture until the window closes or the capture ends. `trigger_recorder` saves trigger windows.
 pub fn feed_live(
     live: &mut impl screen::Feed,
     keeper: Option<TriggerRecorder>,

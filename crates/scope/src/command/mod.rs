@@ -36,7 +36,7 @@ pub enum CommandKind {
     Own(FrontEndCommand),
 }
 
-/// A command for the front end, or one whose action depends on the view: see [`Own::action`].
+/// A command for the front end, or one whose action depends on the view: see [`FrontEndCommand::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEndCommand {
     /// Shows the keys.

@@ -13,7 +13,7 @@ use magscope_core::custom::Mark;
 use std::collections::BTreeMap;
 
 /// Maximum time between a journey and a hit that saw its bytes, before or after: as in the model, see
-/// [`magscope_core::beside`].
+/// [`magscope_core::annotations`].
 const SLACK_NS: u64 = 1_000_000_000;
 
 impl Scope {

@@ -6,7 +6,7 @@ use magscope_core::histogram::{LONGEST_NS, bucket_upper_ns, cell, quantile, rang
 use magscope_core::synthesis::{Sum, Synthesis};
 use std::collections::BTreeMap;
 
-/// Times by their cells, see [`magscope_core::steps`].
+/// Times by their cells, see [`magscope_core::histogram`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cells(Vec<(u16, u64)>);
 

@@ -2,7 +2,7 @@
 //!
 //! A packet gives a [`Constraint`]. **Level 0** computes bounds with one assumption, that the clocks drift
 //! apart by no more than ρ ([`Drift`]). **Level 1** assumes that over some seconds the difference is a straight
-//! line to within ε ([`Model`]). **Level 2** adds the nodes' own claims about UTC ([`Known::with_external`]).
+//! line to within ε ([`Model`]). **Level 2** adds the nodes' own claims about UTC ([`SourcedBounds::with_external`]).
 //!
 //! [`Live`] has the first two as packets arrive, in constant memory; [`Recorded`] uses the complete data,
 //! forward and backward. [`Level0`] is the first alone.
