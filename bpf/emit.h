@@ -145,12 +145,13 @@ INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
 	return *cell && **cell != *mark;
 }
 
-/* Announces the thread that runs now. Only where the process is the one that uses the socket. A thread that moved to another
- * cgroup is announced again at once: viewers are let see a row by it. */
+/* Announces the current thread. Only if its process uses the socket. A thread that moved to another
+ * cgroup is announced again at once: the cgroup decides which viewers may read its rows. */
 INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 {
 	__u64 *cell, mark, cgroup = bpf_get_current_cgroup_id();
-	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL ^ cgroup * 0xc2b2ae3d27d4eb4fULL) | 1, now, &cell, &mark))
+	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL ^ cgroup * 0xc2b2ae3d27d4eb4fULL) | 1, now,
+		   &cell, &mark))
 		return;
 	__u32 cpu = bpf_get_smp_processor_id();
 	void *ring = this_ring(cpu);
