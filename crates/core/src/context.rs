@@ -76,7 +76,7 @@ impl dyn Context + '_ {
         self.interface(journey, hop, journey.drop_ifindex)
     }
 
-    /// The interface that a copy was dropped at; `None` as for [`Self::drop_interface`].
+    /// The interface that a copy was dropped at; `None` as for `drop_interface`.
     pub fn copy_drop_interface(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
         self.interface(journey, copy.rungs.last()?, drop.ifindex)
     }

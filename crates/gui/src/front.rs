@@ -309,7 +309,7 @@ impl Front {
             FrontEndCommand::Palette => self.over = Some(Overlay::Palette(Typed::default())),
             FrontEndCommand::Channels => self.over = Some(Overlay::Channels),
             FrontEndCommand::Ask(question) if rest.is_empty() => {
-                self.over = Some(Overlay::ask(question, question.now(scope)))
+                self.over = Some(Overlay::ask(question, question.now(scope)));
             }
             FrontEndCommand::Ask(question) => {
                 if let Err(wrong) = question.answer(rest, scope) {

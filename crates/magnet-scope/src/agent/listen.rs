@@ -45,7 +45,7 @@ pub struct ListenArgs {
 
 /// Open listeners without clients so far.
 pub struct Listeners {
-    listeners: Vec<Listen>,
+    open: Vec<Listen>,
     reader_bytes: u64,
     socket: Socket,
 }
@@ -64,9 +64,9 @@ impl ListenArgs {
     /// dropped.
     pub fn open(&self, kind: &str) -> Result<Listeners> {
         let socket = Socket::bind(self.socket.as_deref())?;
-        let mut listeners = self.listeners(kind)?;
-        listeners.push(Listen::Unix(socket.listener.try_clone()?));
-        Ok(Listeners { listeners, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
+        let mut open = self.listeners(kind)?;
+        open.push(Listen::Unix(socket.listener.try_clone()?));
+        Ok(Listeners { open, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
     }
 
     /// The certificate of this host, if any.
@@ -122,7 +122,7 @@ impl ListenArgs {
 impl Listeners {
     /// Starts to serve viewers in separate threads.
     pub fn serve(self, hosts: Arc<Hosts>) -> Result<Talker> {
-        for listen in &self.listeners {
+        for listen in &self.open {
             output::note(&format!("listening at {}", listen.address()));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -133,8 +133,7 @@ impl Listeners {
             .context("cannot start what talks to viewers")?;
         let (end, tell): (_, Reporter) =
             (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
-        let (kept, stop, listeners, reader_bytes) =
-            (hosts.clone(), end.clone(), self.listeners, self.reader_bytes);
+        let (kept, stop, listeners, reader_bytes) = (hosts.clone(), end.clone(), self.open, self.reader_bytes);
         let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
         let thread = thread.spawn(move || {
             let served = runtime.block_on(serve(kept, listeners, reader_bytes, tell, stop));

@@ -1,6 +1,6 @@
 //! Running averages for clients: bandwidth and latency of a socket, a flow, a process or a cgroup.
 //!
-//! [`Averages`] receives the output of a [`Walker`](magscope_core::together::Walker), as a
+//! [`Averages`] receives the output of a [`Walker`](magscope_core::merged_reader::Walker), as a
 //! [`Sensor`](crate::Sensor) does, and stores data of watched subjects only. Memory is bounded by the watches,
 //! and other traffic costs one table look-up. Windows use the events' own time.
 //!

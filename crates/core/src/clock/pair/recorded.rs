@@ -62,7 +62,7 @@ impl Recorded {
 
     /// `D` and its error by Level 0, nanoseconds; `None` unless bounded from both sides.
     ///
-    /// It is the middle of the model's lines, clamped into the narrowest claimed interval ([`Self::known_at`]).
+    /// It is the middle of the model's lines, clamped into the narrowest claimed interval ([`Self::sourced_bounds_at`]).
     /// So no used packet has a negative delay beyond its error. Within an epoch it is continuous, except at
     /// splits of the model.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
