@@ -178,7 +178,7 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     round_trips(&two_clocks, &journeys(&[&a]).0, &journeys(&[&other]).0);
     let report = run(&["report", "--json", &a, &other]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    let clocks = &report["together"]["clocks"][0];
+    let clocks = &report["joint"]["clocks"][0];
     let at = clocks["at_ns"].as_u64().expect("an instant");
     let difference = (skewed(at) - at) as i64;
     let (lower, upper) =

@@ -51,8 +51,9 @@ pub(super) struct Passes {
     last_in: Option<Hop>,
     /// True after a driver's return of an unknown copy.
     mixed: bool,
-    /// True if the capture did not see the bytes enter the socket: copies from before it may be on their way.
-    may_be_older: bool,
+    /// True if a copy outside the list may be on its way: one from before a capture that did not see the bytes
+    /// enter the socket, or one that was removed.
+    has_others: bool,
 }
 
 impl Passes {
@@ -128,7 +129,7 @@ impl Passes {
             arriving: last_in.map(|_| 0),
             last_in,
             mixed: false,
-            may_be_older: !is_from_start,
+            has_others: !is_from_start,
         }
     }
 
@@ -140,6 +141,7 @@ impl Passes {
             let gone = gone.map_or(self.list.len() - 1, |n| n + 1);
             // Its driver may still return, and then the return may be another copy's.
             self.mixed |= Self::awaits_return(self.list[gone].seen());
+            self.has_others |= self.list[gone].copy.dropped.is_none();
             self.list.remove(gone);
             self.arriving = self.arriving.filter(|n| *n != gone).map(|n| n - usize::from(n > gone));
         }
@@ -243,7 +245,7 @@ impl Passes {
     /// True if a copy's departure was not seen, of a reported one or before the capture: its packet may be
     /// anywhere.
     fn misses_one(&self) -> bool {
-        self.may_be_older || self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
+        self.has_others || self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
     }
 
     /// The newest copy that left, was not dropped and has not arrived, and whether there are others. Only
