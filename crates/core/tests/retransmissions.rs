@@ -139,8 +139,9 @@ fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
     );
     assert!(journey.copies[1].ambiguous);
     assert!(journey.latencies().all(|l| l.from.direction() == l.to.direction()), "whose wire, nothing shows");
-    // a copy dropped before the wire cannot be the arrived one
+    // A copy dropped before the wire cannot be the arrived one, if the capture saw the bytes enter the socket.
     let events = [
+        out_of(&[Hop::TcpSend], 0, 0, BYTES),
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
         out(1000, 0),
         vec![retransmit_event(1010, Resend::Timeout)],

@@ -97,7 +97,7 @@ proptest! {
             sums.iter().flat_map(|sum| sum.cells.iter().map(|(number, n)| (sum.to_ns, *number, *n))).collect();
         prop_assert_eq!(numbers(&kept.cells, "n"), cells.iter().map(|(.., n)| Some(i64::from(*n))).collect::<Vec<_>>());
         prop_assert_eq!(numbers(&kept.cells, "to_ns"), cells.iter().map(|(ns, ..)| on_line(*ns)).collect::<Vec<_>>());
-        let (least, most) = (numbers(&kept.cells, "least_ns"), numbers(&kept.cells, "most_ns"));
+        let (least, most) = (numbers(&kept.cells, "min_ns"), numbers(&kept.cells, "max_ns"));
         for ((_, number, _), bounds) in cells.iter().zip(least.into_iter().zip(most)) {
             let known = Some(usize::from(*number)).filter(|number| *number <= cell(LONGEST_NS)).and_then(range_of_cell);
             let known = known.map(|(least, most)| (least as i64, most.min(LONGEST_NS) as i64));
