@@ -86,7 +86,7 @@ impl HostDiscovery {
         let ticker = Ticker::default();
         let (give, arrivals) = sync_channel(WAITING);
         let hosts = Arc::new(AtomicUsize::new(0));
-        let mut lobby = HostDiscovery { ticker: ticker.clone(), arrivals, threads: Vec::new() };
+        let mut discovery = HostDiscovery { ticker: ticker.clone(), arrivals, threads: Vec::new() };
         let mut firsts = Vec::new();
         for place in agents.chain(bus) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -95,8 +95,8 @@ impl HostDiscovery {
             let guests = ActiveHosts { hosts_seen: Vec::new(), hosts: hosts.clone() };
             let door =
                 DiscoverySource { place, guests, ticker: ticker.clone(), give: give.clone(), said: None };
-            let thread = std::thread::Builder::new().name("magnet-lobby".to_owned());
-            lobby.threads.push(thread.spawn(move || door.run(&runtime, &first))?);
+            let thread = std::thread::Builder::new().name("magnet-hosts".to_owned());
+            discovery.threads.push(thread.spawn(move || door.run(&runtime, &first))?);
         }
         let (mut there, mut away) = (Vec::new(), Vec::new());
         for (name, came) in firsts {
@@ -119,7 +119,7 @@ impl HostDiscovery {
             };
             ticker.notify(format!("{name} is not there yet, waiting for it: {because}"), true);
         }
-        Ok((there, lobby))
+        Ok((there, discovery))
     }
 
     /// A host discovered since the last call.

@@ -181,7 +181,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "PLACE", value_parser = probe)]
     pub probe: Vec<CustomProbe>,
     /// Take no more than this part of the machine, of all CPUs and of the busiest one: above it less is captured, step by step down to
-    /// histograms, and more again when it can be; every step is told. `off` for none (docs/overhead.md) [default: off; agents 2%]
+    /// histograms, and more again when it can be; every step is reported. `off` for none (docs/overhead.md) [default: off; agents 2%]
     #[arg(long, value_name = "PART", value_parser = crate::values::budget::parse)]
     pub max_overhead: Option<Budget>,
     /// React at once: wake up at every event, at a cost to the traffic

@@ -27,13 +27,13 @@ pub struct ConnectArgs {
     /// The folder with `ca.pem` and your certificate [default: ~/.config/magnet-scope/tls]
     #[arg(long, value_name = "DIR", requires = "agents")]
     tls: Option<PathBuf>,
-    /// Which certificate there says who you are: `viewer-NAME` [default: the only one]
+    /// The certificate in that folder to present: `viewer-NAME` [default: the only one]
     #[arg(long, value_name = "NAME", requires = "agents")]
     identity: Option<String>,
     /// Begin so long ago, as far as the agents remember: `30s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, requires = "agents")]
     back: Option<Duration>,
-    /// Take at most so many events a second from each; what is more is told as missed
+    /// Take at most so many events a second from each; the rest is counted as missed
     #[arg(long, value_name = "N", requires = "agents")]
     max_rate: Option<u64>,
     #[command(flatten)]
@@ -97,11 +97,11 @@ impl ConnectArgs {
         let wishes: Vec<ReadOptions> = self.connect.iter().map(wish).collect();
         let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
         let bus = self.via.read_options(from, &terms, known)?;
-        let (hosts, lobby) = HostDiscovery::enter(&wishes, bus.as_ref()).map_err(explain)?;
+        let (hosts, discovery) = HostDiscovery::enter(&wishes, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }
-        Ok(Connected { hosts, discovery: lobby })
+        Ok(Connected { hosts, discovery })
     }
 
     /// Credentials; `None` if no agent requires them.

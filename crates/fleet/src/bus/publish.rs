@@ -275,16 +275,16 @@ impl Sending {
     /// Publishes the host's description; the bus stores the last one.
     async fn announce(&self) -> Result<(), FleetError> {
         let what = "it does not take what this host is";
-        let mut told = HostAnnouncement {
+        let mut announcement = HostAnnouncement {
             tool: concat!("magnet-scope ", env!("CARGO_PKG_VERSION")).to_owned(),
             node: self.node.clone(),
         };
         let most = self.bus.client.max_payload();
-        let mut payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
+        let mut payload = serde_json::to_vec(&announcement).map_err(|error| self.via.refused(what, &error))?;
         if payload.len() > most.saturating_sub(AROUND) {
             // The only list that grows with the load; without it a cgroup is shown by its id.
-            told.node.cgroups.clear();
-            payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
+            announcement.node.cgroups.clear();
+            payload = serde_json::to_vec(&announcement).map_err(|error| self.via.refused(what, &error))?;
         }
         let ack = self.bus.jetstream.publish(subject::about(&self.token), payload.into()).await;
         let ack = ack.map_err(|error| self.via.refused(what, &error))?;

@@ -81,8 +81,8 @@ impl Subscriber {
             let _ = tell.send(is_there);
         };
         let bus = runtime.block_on(via.connect("magnet-scope", tell))?;
-        let told = AtomicBool::new(false);
-        Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, reported: told })
+        let reported = AtomicBool::new(false);
+        Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, reported })
     }
 
     /// True while the bus is reachable.
@@ -140,11 +140,11 @@ impl Subscriber {
             if !only.is_empty() && !only.contains(&name) {
                 continue;
             }
-            let Ok(told) = hosts.get_last_raw_message_by_subject(&subject::about(&token)).await else {
+            let Ok(announced) = hosts.get_last_raw_message_by_subject(&subject::about(&token)).await else {
                 continue;
             };
-            let told: HostAnnouncement = match serde_json::from_slice(&told.payload) {
-                Ok(told) => told,
+            let announced: HostAnnouncement = match serde_json::from_slice(&announced.payload) {
+                Ok(announced) => announced,
                 Err(error) => {
                     odd = Some(format!(
                         "what {name} says of itself is not understood ({error}): is it another version?"
@@ -160,7 +160,7 @@ impl Subscriber {
             }
             // Only the name is left of a host that is gone.
             if last.is_some() || !only.is_empty() {
-                found.push(BusHost { node: NodeInfo { host: name, ..told.node }, token, last });
+                found.push(BusHost { node: NodeInfo { host: name, ..announced.node }, token, last });
             }
         }
         match odd {

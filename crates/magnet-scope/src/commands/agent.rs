@@ -79,7 +79,7 @@ struct ServeArgs {
     /// How much of the past is kept
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
-    /// How often a line says how it stands
+    /// Interval of the health lines
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, default_value = "1m")]
     health: Duration,
     #[command(flatten)]
@@ -122,7 +122,7 @@ struct AboutArgs {
     /// The folder with `ca.pem` and your certificate
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// Which certificate there says who you are
+    /// The certificate in that folder to present
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
     /// As JSON

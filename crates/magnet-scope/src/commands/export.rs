@@ -34,7 +34,7 @@ use target::Target;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock, hits, heads, counts, sums, cells; docs/formats.md \
-    says what each column means.\n\n\
+    describes each column.\n\n\
     magnet-scope export my.session --to parquet -o my.parquet\n  \
     magnet-scope export a.session b.session --to ulm -o - --where 'total > 1ms' | less"
 )]

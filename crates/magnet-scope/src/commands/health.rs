@@ -44,7 +44,7 @@ pub struct Args {
     /// The folder with `ca.pem` and your certificate
     #[arg(long, value_name = "DIR", requires = "connect")]
     tls: Option<PathBuf>,
-    /// Which certificate there says who you are: `viewer-NAME` [default: the only one]
+    /// The certificate in that folder to present: `viewer-NAME` [default: the only one]
     #[arg(long, value_name = "NAME", requires = "connect")]
     identity: Option<String>,
     /// What cannot be told is not well either

@@ -37,7 +37,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// Arguments of `import`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Events of another tool are no hops; --map says which hop each stands for. What has one ID is one datagram, so \
+    after_help = "Events of another tool are no hops; --map gives the hop of each. Events with one ID are one datagram, so \
     the hops of packets, ip.out to ip.in, make journeys of it:\n  \
     magnet-scope import gridftp.log -o log.session --map FTP_START=ip.out --map FTP_END=ip.in"
 )]

@@ -111,7 +111,7 @@ fn agents(args: &Args) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     let all = Directory::prepare(&args.output)?;
-    let Connected { hosts, discovery: lobby } = args.connect.open(&args.capture)?;
+    let Connected { hosts, discovery } = args.connect.open(&args.capture)?;
     let mut infos: Vec<NodeInfo> = Vec::new();
     let mut begin = |host: Host| -> Result<Recorded<Host>> {
         let mut info = host.info().clone();
@@ -137,19 +137,19 @@ fn agents(args: &Args) -> Result<()> {
         let (mut begun, mut ended) = (Ok(()), Ok(()));
         let failed = |_| Err(anyhow!("a recording's thread has failed"));
         // A host whose recording fails ends alone. A host that has ended can return.
-        while !(threads.is_empty() && (lobby.ticker().is_stopped() || ended.is_err())) {
+        while !(threads.is_empty() && (discovery.ticker().is_stopped() || ended.is_err())) {
             std::thread::sleep(Duration::from_millis(50));
             if begun.is_err() {
-                lobby.ticker().stop();
-            } else if !lobby.ticker().is_stopped()
-                && let Some(host) = lobby.arrived()
+                discovery.ticker().stop();
+            } else if !discovery.ticker().is_stopped()
+                && let Some(host) = discovery.arrived()
             {
                 begun = begin(host).map(|recorded| threads.push(spawn(recorded)));
             }
             for thread in threads.extract_if(.., |thread| thread.is_finished()) {
                 ended = ended.and(thread.join().unwrap_or_else(failed));
             }
-            until.look(lobby.ticker());
+            until.look(discovery.ticker());
         }
         ended.and(begun)
     })

@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
         terms: Terms::default(),
     };
     let wishes: Vec<ReadOptions> = args.connect.iter().map(wish).collect();
-    let (first, lobby) = HostDiscovery::enter(&wishes, None).map_err(explain)?;
+    let (first, discovery) = HostDiscovery::enter(&wishes, None).map_err(explain)?;
     let hosts = Hosts::of(Vec::new());
     let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
     let writers = writers.collect::<Result<Vec<_>>>()?;
@@ -53,19 +53,19 @@ pub fn run(args: &Args) -> Result<()> {
         let (mut taken, mut kept) = (Ok(()), Ok(()));
         let failed = |_| Err(anyhow!("a thread that keeps a host has failed"));
         // A host that has ended can return.
-        while !(lobby.ticker().is_stopped() && threads.is_empty()) {
+        while !(discovery.ticker().is_stopped() && threads.is_empty()) {
             std::thread::sleep(Duration::from_millis(50));
             if taken.is_err() || kept.is_err() || talker.has_ended() {
-                lobby.ticker().stop();
-            } else if !lobby.ticker().is_stopped()
-                && let Some(host) = lobby.arrived()
+                discovery.ticker().stop();
+            } else if !discovery.ticker().is_stopped()
+                && let Some(host) = discovery.arrived()
             {
                 taken = take_in(host, &hosts, args.memory).map(|host| threads.push(spawn(host)));
             }
             for thread in threads.extract_if(.., |thread| thread.is_finished()) {
                 kept = kept.and(thread.join().unwrap_or_else(failed));
             }
-            until.look(lobby.ticker());
+            until.look(discovery.ticker());
         }
         taken.and(kept)
     });

@@ -83,7 +83,7 @@ impl Followed {
             walker: Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE),
             online: &self.online,
             infos: self.infos.clone(),
-            lobby: self.discovery.as_ref(),
+            discovery: self.discovery.as_ref(),
             keepers: &mut self.trigger_buffers,
             clocks_shown_at: None,
             bounds: BTreeMap::new(),
@@ -104,7 +104,7 @@ pub struct Follower<'f> {
     walker: Walker<'f>,
     online: &'f Online,
     infos: Vec<NodeInfo>,
-    lobby: Option<&'f HostDiscovery>,
+    discovery: Option<&'f HostDiscovery>,
     keepers: &'f mut TriggerBuffers,
     clocks_shown_at: Option<Instant>,
     /// Bound of each pair over time, by instants of the first's R.
@@ -114,7 +114,7 @@ pub struct Follower<'f> {
 impl Follower<'_> {
     /// Reads the next batch of any host; [`Progress::End`] once all are closed and no further host can appear.
     pub fn step(&mut self, visit: &mut dyn FnMut(Received<'_>)) -> Result<Progress, SourceError> {
-        while let Some(host) = self.lobby.and_then(HostDiscovery::arrived) {
+        while let Some(host) = self.discovery.and_then(HostDiscovery::arrived) {
             let mut info = host.info().clone();
             make_name_unique(&self.infos, &mut info);
             let source = self.keepers.hold(&info, Box::new(host))?;
@@ -132,7 +132,7 @@ impl Follower<'_> {
 
     /// The ticker of connections to agents.
     pub fn ticker(&self) -> Option<&Ticker> {
-        self.lobby.map(HostDiscovery::ticker)
+        self.discovery.map(HostDiscovery::ticker)
     }
 
     /// Results so far.

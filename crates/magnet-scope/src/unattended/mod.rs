@@ -27,7 +27,7 @@ pub struct UnattendedArgs {
     /// Copy closed segments to a directory, or to `s3://BUCKET/PREFIX` with AWS_* of the environment
     #[arg(long, value_name = "URL", value_parser = destination)]
     pub ship: Option<Destination>,
-    /// Say this often how it stands: `1m`
+    /// Interval of the health lines: `1m`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     pub health: Option<Duration>,
 }
