@@ -359,6 +359,48 @@ fn an_unattended_recorder_deletes_its_oldest_segment_where_it_has_a_limit() {
     assert_eq!(Session::open(&dir).unwrap().verify(), []);
 }
 
+#[test]
+fn a_recorder_that_ends_on_a_full_disk_deletes_its_oldest_segment() {
+    let disk = match TinyDisk::new() {
+        Ok(disk) => disk,
+        Err(because) => {
+            println!("skipped, because {because}");
+            return;
+        }
+    };
+    let dir = disk.0.path().join("session");
+    let options = RecordOptions {
+        on_full_disk: OnFullDisk::Wait,
+        size_limit_bytes: Some(16 << 20),
+        segment_bytes: 100 << 10,
+        // Pending rows are written at the end.
+        flush_interval: Duration::from_hours(1),
+        ..RecordOptions::default()
+    };
+    let mut recorder = Recorder::create(&dir, &node(), options).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    while recorder.status().segment < 3 {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.events.len() as u64;
+        recorder.append(&batch).unwrap();
+        settle(&recorder);
+    }
+    assert_eq!(recorder.status().deleted, 0, "the disk has room until here");
+    traffic.fill(&mut batch, 100);
+    given += batch.events.len() as u64;
+    recorder.append(&batch).unwrap();
+    settle(&recorder);
+    let _full = fs::write(disk.0.path().join("ballast"), vec![0; 4 << 20]);
+    let (result, status) = recorder.finish();
+    let summary = result.unwrap();
+    assert_eq!(status.lost, 0);
+    assert!(status.deleted_for_room > 0, "{status:?}");
+    let session = Session::open(&dir).unwrap();
+    assert_eq!(summary.dropped.unwrap().events + records(&session), given);
+    assert!(session.summary().closed);
+    assert_eq!(session.verify(), []);
+}
+
 /// A recorder that waits on a full disk, what it was given, and what else fills the disk.
 fn full(disk: &TinyDisk) -> (Recorder, u64, std::path::PathBuf) {
     let ballast = disk.0.path().join("ballast");

@@ -220,7 +220,8 @@ impl Recorder {
         RecorderWatch(self.shared.clone())
     }
 
-    /// Writes what is left, marks the session as complete and waits until it is on the disk. Does not wait for room there.
+    /// Writes pending rows, marks the session as complete and syncs it. On a full disk it deletes old segments
+    /// if a size limit allows it, but does not wait for others to make space.
     pub fn close(self) -> Result<Summary, SessionError> {
         self.finish().0
     }

@@ -242,7 +242,8 @@ impl Writer {
         (self.events.rows() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
     }
 
-    /// Runs a resumable write. On a full disk it makes space or waits, depending on the options.
+    /// Runs a resumable write. On a full disk it makes space or waits, depending on the options. A recorder
+    /// that ends still makes space, but does not wait.
     fn with_room(
         &mut self,
         mut write: impl FnMut(&mut Self) -> Result<(), SessionError>,
@@ -251,13 +252,14 @@ impl Writer {
             let result = write(self);
             let is_full = result.as_ref().is_err_and(SessionError::is_full_disk);
             self.shared.is_disk_full.store(is_full, Relaxed);
-            if !is_full || self.options.on_full_disk == OnFullDisk::Fail || self.shared.is_ending.load(Relaxed)
-            {
+            if !is_full || self.options.on_full_disk == OnFullDisk::Fail {
                 return result;
             }
             if self.options.size_limit_bytes.is_some() && !self.older.is_empty() {
                 self.drop_oldest("full-disk")?;
                 self.shared.deleted_for_room.fetch_add(1, Relaxed);
+            } else if self.shared.is_ending.load(Relaxed) {
+                return result;
             } else {
                 std::thread::sleep(RETRY);
             }
