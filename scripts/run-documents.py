@@ -90,7 +90,7 @@ PLAN = {
         "magnet-scope journeys DIR… --where 'total > 5ms'": Ends(),
         "magnet-scope compare BEFORE AFTER": Ends(),
         "magnet-scope align A B": Ends(),
-        "magnet-scope export DIR… --to parquet -o OUT": Ends(),
+        "magnet-scope export DIR… --format parquet -o OUT": Ends(),
         "magnet-scope import LOG -o DIR": FORM,
         'magnet-scope query DIR… "SELECT …"': FORM,
         "magnet-scope agent": FORM,
@@ -129,7 +129,7 @@ PLAN = {
         "worker-2$ magnet-scope record --via tls://bus.example.org --buckets 32-63 -o two":
             Interrupted("two/web-1/meta.toml", "two/web-2/meta.toml"),
         "magnet-scope journeys one/web-1 one/web-2 --slowest 10": Ends(),
-        "magnet-scope export one/web-1 --to parquet --buckets -o a": Ends(),
+        "magnet-scope export one/web-1 --format parquet --buckets -o a": Ends(),
         "magnet-scope agent revoke tls viewer-guest": Ends(),
         "magnet-scope ctl": FORM,
         "magnet-scope metrics --connect": FORM,

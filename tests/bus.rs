@@ -141,7 +141,7 @@ fn packets(dirs: &[PathBuf], out: &Path) -> BTreeMap<String, usize> {
     arguments.extend(dirs.iter().map(|dir| dir.display().to_string()));
     let out = out.display().to_string();
     arguments.extend(
-        ["--to", "jsonl", "--tables", "hops", "--where", "port = 7001 or port = 7002", "-o", &out]
+        ["--format", "jsonl", "--tables", "hops", "--where", "port = 7001 or port = 7002", "-o", &out]
             .map(str::to_owned),
     );
     let output = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());

@@ -89,7 +89,7 @@ fn every_surface_has_the_same_number_of_drops() {
     assert_eq!(journeys.as_array().map(Vec::len), Some(1), "{journeys}");
 
     let out = dir.path().join("journeys.jsonl").to_string_lossy().into_owned();
-    let output = run(&["export", &path, "--to", "jsonl", "--tables", "journeys", "-o", &out]);
+    let output = run(&["export", &path, "--format", "jsonl", "--tables", "journeys", "-o", &out]);
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = std::fs::read_to_string(&out).expect("the journeys");
     let names: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

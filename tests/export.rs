@@ -42,17 +42,17 @@ fn what_is_asked_for_is_all_that_is_written() {
     let all = table(&dir, "demo", "journeys");
     let tcp = all.iter().filter(|row| row["proto"] == "tcp").count();
     assert!(tcp > 0 && tcp < all.len());
-    let args = ["export", &golden("demo"), "--to", "jsonl", "--tables", "journeys", "-o", "-"];
+    let args = ["export", &golden("demo"), "--format", "jsonl", "--tables", "journeys", "-o", "-"];
     let output = run(&[&args[..], &["--where", "proto = tcp"]].concat());
     assert_eq!(stdout(&output).lines().count(), tcp);
-    let output = run(&[&args[..], &["--where", "proto = tcp", "--to", "csv"]].concat());
+    let output = run(&[&args[..], &["--where", "proto = tcp", "--format", "csv"]].concat());
     assert_eq!(output.status.code(), Some(2), "an option given twice: {}", stderr(&output));
     for how in ["zstd", "gzip"] {
         let out = dir.path().join(how);
         let place = out.to_string_lossy().into_owned();
         let compress = format!("--compress={how}");
         let output =
-            run(&["export", &golden("demo"), "--to", "jsonl", "--tables", "journeys", "-o", &place, &compress]);
+            run(&["export", &golden("demo"), "--format", "jsonl", "--tables", "journeys", "-o", &place, &compress]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = Command::new(how).args(["-dc"]).arg(&out).output();
         if let Ok(text) = text {

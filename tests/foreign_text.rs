@@ -57,14 +57,14 @@ const SUBCOMMANDS: &[(&str, &[Shows])] = &[
         "journeys",
         &[Here(&["journeys", "{A}"]), Here(&["journeys", "{A}", "--json"]), Here(&["journeys", "{A}", "{B}"])],
     ),
-    ("export", &[Here(&["export", "{A}", "--to", "jsonl", "-o", "-"])]),
+    ("export", &[Here(&["export", "{A}", "--format", "jsonl", "-o", "-"])]),
     ("import", &[Here(&["import", "{LOG}", "-o", "{OUT}"])]),
     (
         "query",
         &[
             Here(&["query", "{A}", "SELECT * FROM flows"]),
-            Here(&["query", "--to", "csv", "{A}", "SELECT * FROM hops LIMIT 50"]),
-            Here(&["query", "--to", "jsonl", "{A}", "SELECT * FROM journeys LIMIT 50"]),
+            Here(&["query", "--format", "csv", "{A}", "SELECT * FROM hops LIMIT 50"]),
+            Here(&["query", "--format", "jsonl", "{A}", "SELECT * FROM journeys LIMIT 50"]),
         ],
     ),
     ("compare", &[Here(&["compare", "{A}", "{B}"]), Here(&["compare", "{A}", "{B}", "--json"])]),
@@ -168,7 +168,7 @@ fn no_subcommand_prints_what_a_terminal_obeys() {
     let [a, b] = recordings(&dir);
     let peer = Peer::start(Path::new(&golden("demo")));
     let log = dir.path().join("log.ulm").display().to_string();
-    let exported = run(&["export", &golden("demo"), "--to", "ulm", "-o", &log]);
+    let exported = run(&["export", &golden("demo"), "--format", "ulm", "-o", &log]);
     assert!(exported.status.success(), "{}", stderr(&exported));
     let ulm = fs::read_to_string(&log).expect("it is there");
     let host = ulm.split("HOST=").nth(1).and_then(|text| text.split_whitespace().next()).expect("a host");
@@ -297,7 +297,7 @@ fn no_export_of_text_holds_what_a_terminal_obeys() {
     {
         let out = dir.path().join(format);
         let place = out.display().to_string();
-        let output = run(&["export", &hostile, "--to", format, "-o", &place]);
+        let output = run(&["export", &hostile, "--format", format, "-o", &place]);
         assert!(output.status.success(), "{}", stderr(&output));
         let mut files = vec![out];
         while let Some(path) = files.pop() {

@@ -36,14 +36,14 @@ fn no_command_dies_of_a_recording_of_nonsense() {
         for format in ["parquet", "csv", "jsonl", "ulm", "bp", "pcapng", "perfetto", "chrome", "ctf", "magnet"]
         {
             let out = path(format);
-            let mut export = ["export", &*a, &*b, "--to", format, "-o", &*out].map(str::to_owned).to_vec();
+            let mut export = ["export", &*a, &*b, "--format", format, "-o", &*out].map(str::to_owned).to_vec();
             if matches!(format, "csv" | "jsonl") {
                 export.extend(["--tables", "journeys"].map(str::to_owned));
             }
             commands.push(export);
         }
         commands.push(
-            ["export", &*a, "--to", "csv", "--every", "100ms", "-o", &*path("every")]
+            ["export", &*a, "--format", "csv", "--every", "100ms", "-o", &*path("every")]
                 .map(str::to_owned)
                 .to_vec(),
         );

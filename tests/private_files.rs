@@ -41,7 +41,7 @@ fn writers(log: &str) -> Vec<(String, Vec<String>)> {
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut all: Vec<_> = FORMATS
         .iter()
-        .map(|format| (format!("export-{format}"), words(&["export", &demo, "--to", format, "-o", "OUT"])))
+        .map(|format| (format!("export-{format}"), words(&["export", &demo, "--format", format, "-o", "OUT"])))
         .collect();
     all.push(("import".to_owned(), words(&["import", log, "-o", "OUT"])));
     all
@@ -56,7 +56,7 @@ fn run_writer(line: &[String], out: &str, more: &[&str]) -> Output {
 /// An importable log.
 fn log(dir: &TempDir) -> String {
     let log = dir.path().join("log.ulm").display().to_string();
-    let output = run_022(&["export", &golden("demo"), "--to", "ulm", "-o", &log]);
+    let output = run_022(&["export", &golden("demo"), "--format", "ulm", "-o", &log]);
     assert!(output.status.success(), "{}", stderr(&output));
     log
 }

@@ -38,10 +38,10 @@ fn a_recorded_demo_is_read_back_whole_and_in_part() {
     let whole = run(&["replay", &session, "--json"]);
     let from_start = run(&["replay", &session, "--json", "--from", first]);
     assert!(whole.status.success() && from_start.status.success(), "{}", stderr(&from_start));
-    let part = run(&["replay", &session, "--json", "--from", "1s", "--to", "2s"]);
+    let part = run(&["replay", &session, "--json", "--from", "1s", "--until", "2s"]);
     assert!(part.status.success() && part.stdout != whole.stdout, "{}", stderr(&part));
 
-    let backwards = run(&["replay", &session, "--from", "2s", "--to", "1s"]);
+    let backwards = run(&["replay", &session, "--from", "2s", "--until", "1s"]);
     assert_eq!(backwards.status.code(), Some(2));
     let occupied = run(&["record", "--duration", "1s", "-o", &session]);
     assert_eq!(occupied.status.code(), Some(1));

@@ -24,7 +24,7 @@ pub fn golden(name: &str) -> String {
 pub fn export(dir: &TempDir, session: &str, format: &str, more: &[&str]) -> PathBuf {
     let out = dir.path().join(format!("{session}-{format}"));
     let (session, place) = (golden(session), out.to_string_lossy().into_owned());
-    let mut arguments = vec!["export", &session, "--to", format, "-o", &place];
+    let mut arguments = vec!["export", &session, "--format", format, "-o", &place];
     arguments.extend(more);
     let output = run(&arguments);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -86,7 +86,7 @@ pub fn table(dir: &TempDir, session: &str, table: &str) -> Vec<BTreeMap<String, 
     let out = dir.path().join(format!("{session}-{table}.jsonl"));
     if !out.exists() {
         let (session, place) = (golden(session), out.to_string_lossy().into_owned());
-        let output = run(&["export", &session, "--to", "jsonl", "--tables", table, "-o", &place]);
+        let output = run(&["export", &session, "--format", "jsonl", "--tables", table, "-o", &place]);
         assert!(output.status.success(), "{}", stderr(&output));
     }
     let text = fs::read_to_string(out).expect("JSON lines");

@@ -139,7 +139,7 @@ fn log_comes_back(dialect: &str, dirs: &[String], dir: &Path) {
     let of = format!("{dialect} of {dirs:?}");
     let (log, back) = (dir.join("log"), dir.join("back"));
     let [log, back] = [&log, &back].map(|path| path.to_string_lossy().into_owned());
-    let mut arguments = vec!["export", "--to", dialect, "-o", &log];
+    let mut arguments = vec!["export", "--format", dialect, "-o", &log];
     arguments.extend(dirs.iter().map(String::as_str));
     let (_, said) = ran(&arguments);
     let (_, imported) = ran(&["import", &log, "-o", &back]);
@@ -171,7 +171,7 @@ fn log_comes_back(dialect: &str, dirs: &[String], dir: &Path) {
 /// A trace as `MAGNeT` of 2001 wrote it on a 64-bit machine whose clock counts nanoseconds.
 fn trace_comes_back(dirs: &[String], dir: &Path) {
     let of = format!("trace of {dirs:?}");
-    let mut arguments = vec!["export", "--to", "jsonl", "--tables", "events", "-o", "-"];
+    let mut arguments = vec!["export", "--format", "jsonl", "--tables", "events", "-o", "-"];
     arguments.extend(dirs.iter().map(String::as_str));
     let rows = ran(&arguments).0;
     let mut bytes = Vec::new();

@@ -29,7 +29,7 @@ impl Made {
     fn export(&self, format: &str, more: &[&str]) -> PathBuf {
         let out = self.dir.path().join(format!("{format}{}", more.concat()));
         let place = out.to_string_lossy().into_owned();
-        let arguments = ["export", &self.sessions[0], &self.sessions[1], "--to", format, "-o", &place];
+        let arguments = ["export", &self.sessions[0], &self.sessions[1], "--format", format, "-o", &place];
         let output = run(&[&arguments[..], more].concat());
         assert!(output.status.success(), "{format}: {}", stderr(&output));
         assert!(

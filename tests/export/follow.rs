@@ -27,7 +27,7 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     }
     let (session, out) = (session.to_string_lossy().into_owned(), dir.path().join("log"));
     let place = out.to_string_lossy().into_owned();
-    let mut follow = common::magnet_scope(&["export", &session, "--to", "ulm", "--follow", "-o", &place])
+    let mut follow = common::magnet_scope(&["export", &session, "--format", "ulm", "--follow", "-o", &place])
         .spawn()
         .expect("the binary starts");
     let lines = || fs::read_to_string(&out).map_or(0, |text| text.lines().count());
@@ -40,7 +40,7 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     recorder.close().expect("room");
     assert!(follow.wait().expect("it ends").success());
     let whole = dir.path().join("whole").to_string_lossy().into_owned();
-    assert!(run(&["export", &session, "--to", "ulm", "-o", &whole]).status.success());
+    assert!(run(&["export", &session, "--format", "ulm", "-o", &whole]).status.success());
     let sorted = |text: String| {
         // A journey is numbered at its end, whose order may differ at the seam.
         let mut lines: Vec<String> = text

@@ -87,7 +87,7 @@ fn hostile_names_survive_every_format() {
     ] {
         let out = dir.path().join(format);
         let place = out.to_string_lossy().into_owned();
-        let mut arguments = vec!["export", &session, "--to", format, "-o", &place];
+        let mut arguments = vec!["export", &session, "--format", format, "-o", &place];
         arguments.extend(table.iter().flat_map(|table| ["--tables", table]));
         let output = run(&arguments);
         assert!(output.status.success(), "{format}: {}", stderr(&output));

@@ -61,7 +61,7 @@ fn a_log_of_ours_comes_back_line_by_line() {
             let output = run(&["import", &log.to_string_lossy(), "-o", &back]);
             assert!(output.status.success(), "{}", stderr(&output));
             let again = dir.path().join("again");
-            let output = run(&["export", &back, "--to", dialect, "-o", &again.to_string_lossy()]);
+            let output = run(&["export", &back, "--format", dialect, "-o", &again.to_string_lossy()]);
             assert!(output.status.success(), "{}", stderr(&output));
             let (was, is) = (lines(&log), lines(&again));
             let other = was.iter().zip(&is).find(|(was, is)| was != is);

@@ -14,7 +14,7 @@ fn a_full_disk_and_an_unwritable_place_are_said_and_leave_nothing() {
     let session = golden("demo");
     let full = Path::new("/dev/full");
     if full.exists() {
-        let mut command = common::magnet_scope(&["export", &session, "--to", "ulm", "-o", "-"]);
+        let mut command = common::magnet_scope(&["export", &session, "--format", "ulm", "-o", "-"]);
         let stdout = fs::OpenOptions::new().write(true).open(full).expect("/dev/full opens");
         let output = command.stdout(stdout).output().expect("the binary starts");
         assert_eq!(output.status.code(), Some(1));
@@ -22,20 +22,20 @@ fn a_full_disk_and_an_unwritable_place_are_said_and_leave_nothing() {
     }
     let nowhere = dir.path().join("no/such/place").to_string_lossy().into_owned();
     for format in FORMATS {
-        let output = run(&["export", &session, "--to", format, "-o", &nowhere]);
+        let output = run(&["export", &session, "--format", format, "-o", &nowhere]);
         assert_eq!(output.status.code(), Some(1), "{format}");
         assert!(stderr(&output).contains("next step:"), "{format}: {}", stderr(&output));
     }
     let taken = dir.path().join("taken");
     fs::write(&taken, "mine").expect("room");
     let place = taken.to_string_lossy().into_owned();
-    let output = run(&["export", &session, "--to", "ulm", "-o", &place]);
+    let output = run(&["export", &session, "--format", "ulm", "-o", &place]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::read_to_string(&taken).expect("still there"), "mine");
-    let output = run(&["export", &session, "--to", "ulm", "-o", &place, "--replace"]);
+    let output = run(&["export", &session, "--format", "ulm", "-o", &place, "--replace"]);
     assert!(output.status.success(), "{}", stderr(&output));
     // A directory with other content is never replaced.
-    let output = run(&["export", &session, "--to", "csv", "-o", &dir.path().to_string_lossy(), "--replace"]);
+    let output = run(&["export", &session, "--format", "csv", "-o", &dir.path().to_string_lossy(), "--replace"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(taken.exists());
     assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 1);
@@ -56,7 +56,7 @@ fn a_small_file_system_that_fills_up_leaves_nothing() {
         .iter()
         .map(|format| {
             let out = dir.path().join(format).to_string_lossy().into_owned();
-            run(&["export", &golden("demo"), "--to", format, "-o", &out])
+            run(&["export", &golden("demo"), "--format", format, "-o", &out])
         })
         .collect();
     let left = fs::read_dir(dir.path()).map(Iterator::count);
@@ -72,7 +72,7 @@ fn a_small_file_system_that_fills_up_leaves_nothing() {
 fn a_closed_pipe_is_no_failure() {
     for format in ["jsonl", "csv --tables hops", "parquet --tables hops", "ulm", "pcapng", "chrome"] {
         let command = format!(
-            "'{}' export '{}' --to {format} -o - | head -c 40 >/dev/null; echo ${{PIPESTATUS[0]}}",
+            "'{}' export '{}' --format {format} -o - | head -c 40 >/dev/null; echo ${{PIPESTATUS[0]}}",
             env!("CARGO_BIN_EXE_magnet-scope"),
             golden("lost")
         );
@@ -86,7 +86,7 @@ fn an_import_that_finds_no_room_leaves_nothing() {
     let test = "an_import_that_finds_no_room_leaves_nothing";
     let dir = TempDir::new().expect("a directory");
     let log = dir.path().join("log").to_string_lossy().into_owned();
-    assert!(run(&["export", &golden("lost"), "--to", "ulm", "-o", &log]).status.success());
+    assert!(run(&["export", &golden("lost"), "--format", "ulm", "-o", &log]).status.success());
     // Existing files stay.
     let occupied = dir.path().join("occupied");
     fs::create_dir(&occupied).expect("room");

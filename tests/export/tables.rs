@@ -30,7 +30,7 @@ fn several_hosts_stand_in_a_hive_layout_and_agree_with_their_report() {
     let dir = TempDir::new().expect("a directory");
     let (a, b) = (golden("demo"), golden("retransmissions"));
     let place = dir.path().join("both").to_string_lossy().into_owned();
-    let output = run(&["export", &a, &b, "--to", "parquet", "-o", &place]);
+    let output = run(&["export", &a, &b, "--format", "parquet", "-o", &place]);
     assert!(output.status.success(), "{}", stderr(&output));
     let report = run(&["report", &a, &b, "--json"]);
     let path = dir.path().join("both.json");
@@ -65,7 +65,7 @@ fn sums_over_time_are_those_of_the_hops() {
     for session in ["demo", "lost", "retransmissions"] {
         let out = dir.path().join(format!("{session}-periods"));
         let place = out.to_string_lossy().into_owned();
-        let output = run(&["export", &golden(session), "--to", "jsonl", "--every", "100ms", "-o", &place]);
+        let output = run(&["export", &golden(session), "--format", "jsonl", "--every", "100ms", "-o", &place]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = fs::read_to_string(&out).expect("text");
         let periods: Vec<Value> =
@@ -118,7 +118,7 @@ fn bloom_filters_are_there_and_spare_row_groups() {
     recorder.close().expect("room");
     let out = dir.path().join("hops.parquet");
     let (session, place) = (session.to_string_lossy().into_owned(), out.to_string_lossy().into_owned());
-    let output = run(&["export", &session, "--to", "parquet", "--tables", "hops", "-o", &place]);
+    let output = run(&["export", &session, "--format", "parquet", "--tables", "hops", "-o", &place]);
     assert!(output.status.success(), "{}", stderr(&output));
     let test = "bloom_filters_are_there_and_spare_row_groups";
     if let Some(output) = client(test, "duckdb, pyarrow", "bloom.py", &[&out]) {
@@ -132,9 +132,9 @@ fn buckets_join_one_by_one_to_the_same_as_all_at_once() {
     let flat = export(&dir, "demo", "parquet", &[]);
     let bucketed = dir.path().join("bucketed");
     let place = bucketed.to_string_lossy().into_owned();
-    let output = run(&["export", &golden("demo"), "--to", "parquet", "--buckets", "-o", &place]);
+    let output = run(&["export", &golden("demo"), "--format", "parquet", "--buckets", "-o", &place]);
     assert!(output.status.success(), "{}", stderr(&output));
     client("buckets", "duckdb", "buckets.py", &[&bucketed, &flat]);
-    let output = run(&["export", &golden("demo"), "--to", "csv", "--buckets", "-o", &place]);
+    let output = run(&["export", &golden("demo"), "--format", "csv", "--buckets", "-o", &place]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

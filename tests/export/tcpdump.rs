@@ -177,7 +177,7 @@ fn tcpdump_beside_it_sees_the_same_packets() {
     std::thread::sleep(Duration::from_secs(2));
     end(tcpdump);
     end(recorder);
-    let output = run(&["export", &text(&session), "--to", "pcapng", "-o", &text(&ours)]);
+    let output = run(&["export", &text(&session), "--format", "pcapng", "-o", &text(&ours)]);
     assert!(output.status.success(), "{}", stderr(&output));
 
     let (theirs, ours) = (packets(&dumped), packets(&ours));

@@ -185,7 +185,7 @@ fn tshark_sees_what_the_programs_sent_and_nothing_malformed() {
         [(here, near), (there, far)]
     });
     end(recorder);
-    let output = run(&["export", &text(&session), "--to", "pcapng", "-o", &text(&out)]);
+    let output = run(&["export", &text(&session), "--format", "pcapng", "-o", &text(&out)]);
     assert!(output.status.success(), "{}", stderr(&output));
 
     let packets = packets(&out);

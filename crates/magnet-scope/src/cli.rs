@@ -256,7 +256,7 @@ pub struct PartArgs {
     pub from: Option<Instant>,
     /// End here
     #[arg(long, value_name = "T")]
-    pub to: Option<Instant>,
+    pub until: Option<Instant>,
 }
 
 /// How much is kept of what has not ended.

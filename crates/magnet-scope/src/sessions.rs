@@ -27,7 +27,7 @@ pub fn utc_map(session: &Session) -> UtcMap {
     map
 }
 
-/// `--from` and `--to` on each recording's own clock. Times refer to the first recording; the others' parts are
+/// `--from` and `--until` on each recording's own clock. Times refer to the first recording; the others' parts are
 /// derived from UTC, with the error of the hosts' clocks.
 pub fn windows(
     sessions: &[Session],
@@ -62,14 +62,14 @@ fn somewhere(sessions: &[Session], parts: &[(Option<u64>, Option<u64>)]) -> Resu
             "nothing was recorded so late: the last event is {length:.3?} after the first; give a smaller `--from`"
         )
     } else {
-        "nothing was recorded so early; give a larger `--to`".to_owned()
+        "nothing was recorded so early; give a larger `--until`".to_owned()
     };
     Err(Usage(text).into())
 }
 
-/// `--from` and `--to` on the recording's own clock.
+/// `--from` and `--until` on the recording's own clock.
 pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<u64>)> {
-    let PartArgs { from, to } = part;
+    let PartArgs { from, until: to } = part;
     let needs_utc = [from, to].iter().flatten().any(|instant| matches!(instant, Instant::Utc(_)));
     let map = if needs_utc { utc_map(session) } else { UtcMap::new() };
     let start = session.extent_ns().map_or(0, |(from_ns, _)| from_ns);
@@ -87,7 +87,7 @@ pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<
     if let (Some(from), Some(to)) = (from, to)
         && from > to
     {
-        return Err(Usage("`--from` is later than `--to`; exchange them".to_owned()).into());
+        return Err(Usage("`--from` is later than `--until`; exchange them".to_owned()).into());
     }
     Ok((from, to))
 }

@@ -38,7 +38,7 @@ impl QueryError {
             QueryError::Query(_) => ("", "docs/queries.md has queries to begin with"),
             QueryError::Memory(_) => (
                 CANNOT_SPILL,
-                "allow more with --memory, or ask for less: a WHERE inside the join, fewer columns, --from and --to",
+                "allow more with --memory, or ask for less: a WHERE inside the join, fewer columns, --from and --until",
             ),
             QueryError::Disk(_) => (
                 "the disk of temporary files is full, or a query took half of what was free there",

@@ -1,4 +1,4 @@
-//! `magnet-scope export DIR… --to FORMAT -o OUT`: recordings in formats of other tools.
+//! `magnet-scope export DIR… --format FORMAT -o OUT`: recordings in formats of other tools.
 //!
 //! The recordings are read once, in constant memory. The output gets its final name when complete.
 
@@ -15,7 +15,6 @@ use crate::cli::{LimitArgs, SessionsArgs};
 use crate::failure::{Cancelled, Usage};
 use crate::recordings::Recordings;
 use crate::signals::Stop;
-use crate::values::to::ToArgs;
 use crate::{output, reporting};
 use anyhow::{Context, Result};
 use compress::Compression;
@@ -35,8 +34,8 @@ use target::Target;
 #[command(
     after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock, hits, heads, counts, sums, cells; docs/formats.md \
     describes each column.\n\n\
-    magnet-scope export my.session --to parquet -o my.parquet\n  \
-    magnet-scope export a.session b.session --to ulm -o - --where 'total > 1ms' | less"
+    magnet-scope export my.session --format parquet -o my.parquet\n  \
+    magnet-scope export a.session b.session --format ulm -o - --where 'total > 1ms' | less"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -44,8 +43,11 @@ pub struct Args {
     /// Read everything first, and end with an error where a recording is damaged
     #[arg(long)]
     strict: bool,
+    /// The output format; by default the ending of the output's name selects it
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
     #[command(flatten)]
-    to: ToArgs<Format>,
+    part: PartArgs,
     /// The file or directory to write; `-` is stdout
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -79,12 +81,12 @@ pub struct Args {
 
 /// Writes it.
 pub fn run(args: &Args) -> Result<()> {
-    let (format, part) = args.to.read()?;
+    let part = args.part;
     let unsaid = || {
         let names = format::names();
-        Usage(format!("say which format with --to, or by the end of the output's name: {names}"))
+        Usage(format!("say which format with --format, or by the end of the output's name: {names}"))
     };
-    let format = format.or_else(|| Format::of(&args.output)).ok_or_else(unsaid)?;
+    let format = args.format.or_else(|| Format::of(&args.output)).ok_or_else(unsaid)?;
     args.check(format, part)?;
     let stop = Stop::on_signals()?;
     let chosen = args.chosen();
@@ -208,9 +210,9 @@ impl Args {
                 "--follow is for ulm, bp and jsonl: what the other formats write is whole only at the end",
             );
         }
-        if self.follow && (part.from.is_some() || part.to.is_some()) {
+        if self.follow && (part.from.is_some() || part.until.is_some()) {
             return usage(
-                "--follow goes on from the beginning to the end; without it --from and --to choose a part",
+                "--follow goes on from the beginning to the end; without it --from and --until choose a part",
             );
         }
         if self.follow && self.sessions.dirs.len() > 1 {

@@ -3,12 +3,11 @@
 mod feed;
 
 use super::export::target::{self, Target};
-use crate::cli::LimitArgs;
+use crate::cli::{LimitArgs, PartArgs};
 use crate::failure::{Cancelled, Hint, Usage};
 use crate::output;
 use crate::recordings::Recordings;
 use crate::signals::Stop;
-use crate::values::to::ToArgs;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use magscope_export::ExportError;
@@ -38,8 +37,11 @@ pub struct Args {
     /// Replace what is there under that name
     #[arg(long)]
     replace: bool,
+    /// The output format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
     #[command(flatten)]
-    to: ToArgs<Format>,
+    part: PartArgs,
     /// Memory for what the query itself must keep; ORDER BY, DISTINCT and GROUP BY beyond it go to a temporary file (in TMPDIR),
     /// one side of a join and the values of a count(DISTINCT …) cannot, and are an error
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "1GiB")]
@@ -95,8 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
     let (dirs, sql) = args.dirs_and_sql()?;
     let stop = Stop::on_signals()?;
     let limits = args.limits.limits();
-    let (format, part) = args.to.read()?;
-    let recordings = Arc::new(Recordings::open(dirs, part, limits)?);
+    let recordings = Arc::new(Recordings::open(dirs, args.part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     let missing = recordings.missing();
     let engine = Engine::new(&feed::of(recordings, limits), memory_bytes)
@@ -107,7 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
         Target::at(&args.output, false, args.replace, None)?
     };
     let file = target.create("answer").with_context(|| target::cannot(&args.output))?;
-    let mut answer = Answer::new(format.unwrap_or_default().into(), file);
+    let mut answer = Answer::new(args.format.into(), file);
     let ended = engine.query(sql, &|| stop.is_raised(), |batch| Ok::<_, Stopped>(answer.rows(batch)?));
     let more = match ended {
         Ok(Ended::Whole) => answer.finish().map_err(Stopped::from),
@@ -119,7 +120,7 @@ pub fn run(args: &Args) -> Result<()> {
     let more = more.map_err(|stopped| stopped.said(&args.output))?;
     target.commit()?;
     if more > 0 {
-        let what = "more rows; --to csv, jsonl or parquet writes them all, LIMIT fewer";
+        let what = "more rows; --format csv, jsonl or parquet writes them all, LIMIT fewer";
         output::note(&format!("{} {what}", count(more)));
     }
     for missing in &missing {

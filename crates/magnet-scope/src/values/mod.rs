@@ -7,7 +7,6 @@ pub mod duration;
 pub mod hops;
 pub mod instant;
 pub mod size;
-pub mod to;
 pub mod window;
 
 /// A number before a unit: its text, its value, and the rest.

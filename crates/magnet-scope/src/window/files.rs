@@ -131,7 +131,7 @@ impl Files {
         let start = Session::open(first)?.extent_ns().map_or(0, |(from_ns, _)| from_ns);
         // On the common time line, that of the first.
         let offset = |ns: u64| Some(Instant::Offset(Duration::from_nanos(ns.saturating_sub(start))));
-        let span = PartArgs { from: offset(part.from_ns), to: offset(part.to_ns) };
+        let span = PartArgs { from: offset(part.from_ns), until: offset(part.to_ns) };
         let filter = if part.filter.is_empty() { None } else { Some(part.filter.parse()?) };
         selection::write(part.dirs.clone(), span, filter, written, to, &|read| {
             job.at(read);
@@ -248,7 +248,7 @@ mod tests {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut expected = 0;
         let offset = |ns: u64| Some(Instant::Offset(Duration::from_nanos(ns - begin_ns)));
-        let span = PartArgs { from: offset(part.from_ns), to: offset(part.to_ns) };
+        let span = PartArgs { from: offset(part.from_ns), until: offset(part.to_ns) };
         let count = |piece: Piece<'_>| {
             if let Piece::Journey(journey, ..) = piece {
                 expected += usize::from(journey.proto == magscope_core::Proto::UDP);

@@ -5,7 +5,6 @@ use super::{Args, ExportFeed, target};
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::failure::Cancelled;
 use crate::recordings::Recordings;
-use crate::values::to::ToArgs;
 use anyhow::{Context, Result};
 use magscope_core::Filter;
 use magscope_export::TimeLine;
@@ -28,7 +27,8 @@ pub fn write(
     let args = Args {
         strict: false,
         sessions: SessionsArgs { dirs },
-        to: ToArgs::nothing(),
+        format: Some(format),
+        part,
         output: output.to_owned(),
         tables: Vec::new(),
         filter,
