@@ -206,11 +206,11 @@ struct mag_hit {
 #define MAG_STEP_BITS 4
 #define MAG_STEPS_OF_TIME 1024 /* power of two above the step of the longest time */
 #define MAG_BOUND_SLOTS 32 /* power of two above the bounds; unused: above any time */
-#define MAG_CELLS 560
+#define MAG_BUCKETS 560
 #define MAG_LONGEST_NS 100000000000ULL
 struct mag_pair {
 	unsigned long long sum_ns;
-	unsigned int cells[MAG_CELLS]; /* may wrap: the reader reads often enough to extend them */
+	unsigned int buckets[MAG_BUCKETS]; /* may wrap: the reader reads often enough to extend them */
 };
 enum mag_rate_kind {
 	MAG_RATE_FLOW = 1,

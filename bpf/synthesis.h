@@ -118,12 +118,12 @@ INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 	__sync_fetch_and_add(&pair->sum_ns, ns);
 	__u64 over = less(MAG_LONGEST_NS, ns);
 	ns = ns * (1 - over) + MAG_LONGEST_NS * over;
-	__u32 cell = step_of(ns) & (MAG_STEPS_OF_TIME - 1);
-	__u32 below = config.bounds_below[cell];
+	__u32 bucket = step_of(ns) & (MAG_STEPS_OF_TIME - 1);
+	__u32 below = config.bounds_below[bucket];
 	/* At most one bound is within a step. */
-	cell += below + less(config.bounds_ns[below & (MAG_BOUND_SLOTS - 1)], ns);
-	if (cell < MAG_CELLS)
-		__sync_fetch_and_add(&pair->cells[cell], 1);
+	bucket += below + less(config.bounds_ns[below & (MAG_BOUND_SLOTS - 1)], ns);
+	if (bucket < MAG_BUCKETS)
+		__sync_fetch_and_add(&pair->buckets[bucket], 1);
 	return true;
 }
 

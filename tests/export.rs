@@ -51,8 +51,17 @@ fn what_is_asked_for_is_all_that_is_written() {
         let out = dir.path().join(how);
         let place = out.to_string_lossy().into_owned();
         let compress = format!("--compress={how}");
-        let output =
-            run(&["export", &golden("demo"), "--format", "jsonl", "--tables", "journeys", "-o", &place, &compress]);
+        let output = run(&[
+            "export",
+            &golden("demo"),
+            "--format",
+            "jsonl",
+            "--tables",
+            "journeys",
+            "-o",
+            &place,
+            &compress,
+        ]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = Command::new(how).args(["-dc"]).arg(&out).output();
         if let Ok(text) = text {

@@ -307,7 +307,7 @@ fn sums_are_those_of_the_events(whole: &Seen, part: &Seen, len: usize) {
     // Each datagram's time between hops is in one bucket.
     for (from, to) in [(Hop::IpOut, Hop::DevXmit), (Hop::DevXmit, Hop::DevRecv)] {
         let times = part.sums.iter().filter(|sum| sum.hop == to && sum.of == Sum::Since(from));
-        let n: u64 = times.flat_map(|sum| &sum.cells).map(|(_, n)| u64::from(*n)).sum();
+        let n: u64 = times.flat_map(|sum| &sum.buckets).map(|(_, n)| u64::from(*n)).sum();
         let packets = (0..FLOWS).map(datagrams).sum::<u64>() + 2 * CONNECTIONS as u64;
         assert!(n >= packets, "{from} to {to}: {n} of {packets}");
     }

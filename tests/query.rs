@@ -82,13 +82,13 @@ fn what_the_kernel_added_up_is_asked_as_the_report_has_it() {
     {
         let running = format!(
             "SELECT min(max_ns) AS ns, max(passes) AS n FROM (SELECT max_ns, sum(sum(n)) OVER (ORDER BY max_ns) AS up_to, \
-             sum(sum(n)) OVER () AS passes FROM cells WHERE from_hop = 'dev.queue' AND hop = 'dev.xmit' GROUP BY max_ns) AS running \
+             sum(sum(n)) OVER () AS passes FROM histograms WHERE from_hop = 'dev.queue' AND hop = 'dev.xmit' GROUP BY max_ns) AS running \
              WHERE up_to * 100 >= passes * {percent}"
         );
         let row = &ask_of(&made, &running)[0];
         assert_eq!((&row["ns"], &row["n"]), (&pairs[0]["times"][key], &pairs[0]["times"]["n"]), "{key}");
         let at_most = row["ns"].as_u64().expect("a number");
-        let row = &ask_of(&made, &format!("SELECT percentile(max_ns, {percent}, n) AS ns FROM cells"))[0];
+        let row = &ask_of(&made, &format!("SELECT percentile(max_ns, {percent}, n) AS ns FROM histograms"))[0];
         let ns = row["ns"].as_u64().expect("a number");
         assert!((at_most..=at_most + at_most / 128).contains(&ns), "{key}: {ns} of {at_most}");
     }

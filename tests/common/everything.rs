@@ -7,7 +7,7 @@ use magscope_core::change::HopCount;
 use magscope_core::custom::ProbeHit;
 use magscope_core::hash::Set;
 use magscope_core::head::PayloadHead;
-use magscope_core::histogram::cell;
+use magscope_core::histogram::bucket;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -168,13 +168,21 @@ fn added_up(batch: &mut Batch, times: u64) {
     let (flow, from_ns) = (batch.flows[0].id, batch.events[0].time_ns);
     let cgroup = batch.tasks[0].cgroup;
     let middle_ns = from_ns.midpoint(batch.watermark_ns);
-    let passes = |ns: u64, n: u64| (cell(ns) as u16, (times * n) as u32);
+    let passes = |ns: u64, n: u64| (bucket(ns) as u16, (times * n) as u32);
     for (from_ns, to_ns) in [(from_ns, middle_ns), (middle_ns, batch.watermark_ns)] {
-        let mut add = |hop, of, n: u64, sum: u64, cells| {
-            batch.synthesis.push(Synthesis { from_ns, to_ns, hop, of, n: times * n, sum: times * sum, cells });
+        let mut add = |hop, of, n: u64, sum: u64, buckets| {
+            batch.synthesis.push(Synthesis {
+                from_ns,
+                to_ns,
+                hop,
+                of,
+                n: times * n,
+                sum: times * sum,
+                buckets,
+            });
         };
-        let cells = vec![passes(900, 90), passes(2_400, 8), passes(2_501, 1), passes(70_000, 1)];
-        add(Hop::DevXmit, Sum::Since(Hop::DevQueue), 100, 90 * 900 + 8 * 2_400 + 2_501 + 70_000, cells);
+        let buckets = vec![passes(900, 90), passes(2_400, 8), passes(2_501, 1), passes(70_000, 1)];
+        add(Hop::DevXmit, Sum::Since(Hop::DevQueue), 100, 90 * 900 + 8 * 2_400 + 2_501 + 70_000, buckets);
         add(Hop::DevXmit, Sum::Begun, 5, 0, Vec::new());
         add(Hop::DevXmit, Sum::Flow(flow), 100, 6_400, Vec::new());
         add(Hop::DevXmit, Sum::Rest, 5, 320, Vec::new());

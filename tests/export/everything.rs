@@ -112,7 +112,7 @@ fn tables_have_all_of_it() {
         (&Value::from(10), &Value::from(10.0)),
         "an estimate's factor"
     );
-    sums_are_there(rows("sums"), rows("cells"), (least, most));
+    sums_are_there(rows("sums"), rows("histograms"), (least, most));
     assert!(!rows("tcp").is_empty());
     assert_eq!(
         rows("events").iter().filter(|row| row["segs"] == 3 && row["seq"] == 1_000).count(),
@@ -143,11 +143,11 @@ fn tables_have_all_of_it() {
 }
 
 /// Kernel sums of both hosts on the common time line.
-fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, Option<i64>)) {
+fn sums_are_there(sums: &[Value], buckets: &[Value], (least, most): (Option<i64>, Option<i64>)) {
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
     let number = |row: &Value, name: &str| row[name].as_u64().unwrap_or_default();
     // Two intervals of six sums per host; the second is three times the first.
-    assert_eq!((sums.len(), cells.len()), (24, 16));
+    assert_eq!((sums.len(), buckets.len()), (24, 16));
     let of = |host: &str, what: &str| -> Vec<&Value> {
         sums.iter().filter(|row| row["host"] == host && row["sum_of"] == what).collect()
     };
@@ -169,7 +169,7 @@ fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, 
         assert_eq!(text(of(host, "reason")[0], "drop_name"), WHY);
         assert!(!text(of(host, "cgroup")[0], "cgroup").is_empty());
         assert_eq!(text(of(host, "since")[0], "from_hop"), "dev.queue");
-        let mine: Vec<&Value> = cells.iter().filter(|row| row["host"] == host).collect();
+        let mine: Vec<&Value> = buckets.iter().filter(|row| row["host"] == host).collect();
         let spans: Vec<(u64, u64, u64)> =
             mine.iter().map(|row| (number(row, "min_ns"), number(row, "max_ns"), number(row, "n"))).collect();
         // An exported bound ends a bucket: 2,400 is below 2,500, and 2,501 is not.
@@ -178,7 +178,7 @@ fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, 
         assert_eq!(spans, [whole, whole].concat(), "{host}");
     }
     let at = |row: &Value, name: &str| row[name].as_i64();
-    for row in sums.iter().chain(cells) {
+    for row in sums.iter().chain(buckets) {
         assert!(at(row, "ts_ns") >= least && at(row, "ts_ns") < at(row, "to_ns"), "{row}");
         // An interval ends at the end of the recording, at or shortly after the last event.
         assert!(at(row, "to_ns") <= most.map(|ns| ns + 1_000_000_000), "{row}");

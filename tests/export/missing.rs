@@ -33,7 +33,8 @@ fn what_was_lost_or_left_out_is_said() {
         assert!(output.status.success(), "{}", stderr(&output));
         stderr(&output)
     };
-    let exported = |session: &str| said(&["export", session, "--format", "csv", "--tables", "events", "-o", "-"]);
+    let exported =
+        |session: &str| said(&["export", session, "--format", "csv", "--tables", "events", "-o", "-"]);
     assert!(exported(&lost).contains("3 437 records are missing"), "{}", exported(&lost));
     assert!(!exported(&demo).contains("missing") && !exported(&demo).contains("left out"));
     let mut texts = vec![exported(&sampled)];

@@ -35,7 +35,8 @@ fn a_full_disk_and_an_unwritable_place_are_said_and_leave_nothing() {
     let output = run(&["export", &session, "--format", "ulm", "-o", &place, "--replace"]);
     assert!(output.status.success(), "{}", stderr(&output));
     // A directory with other content is never replaced.
-    let output = run(&["export", &session, "--format", "csv", "-o", &dir.path().to_string_lossy(), "--replace"]);
+    let output =
+        run(&["export", &session, "--format", "csv", "-o", &dir.path().to_string_lossy(), "--replace"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(taken.exists());
     assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 1);

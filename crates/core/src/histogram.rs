@@ -1,7 +1,7 @@
 //! The classes of times: sixteen steps per doubling, with exact cuts at the bounds exported to monitors.
 //!
-//! The kernel counts by the same rule (`bpf/synthesis.h`): a time's *cell* is its step plus the number of
-//! bounds below it. Both grow with the time, so a cell determines one step, and the two bounds around it.
+//! The kernel counts by the same rule (`bpf/synthesis.h`): a time's *bucket* is its step plus the number of
+//! bounds below it. Both grow with the time, so a bucket determines one step, and the two bounds around it.
 
 /// A time's step gives it to within one sixteenth of its value.
 pub const STEP_BITS: u32 = 4;
@@ -66,45 +66,45 @@ pub fn bounds_below(ns: u64) -> usize {
     BOUNDS_NS.partition_point(|bound| *bound < ns)
 }
 
-/// The cell of a time.
-pub fn cell(ns: u64) -> usize {
+/// The bucket of a time.
+pub fn bucket(ns: u64) -> usize {
     let ns = ns.min(LONGEST_NS);
     step(ns) + bounds_below(ns)
 }
 
-/// The step of a cell, and the number of bounds below its times; `None` for an impossible cell.
-pub fn of_cell(cell: usize) -> Option<(usize, usize)> {
-    (0..=BOUNDS_NS.len().min(cell)).map(|below| (cell - below, below)).find(|(step, below)| {
+/// The step of a bucket, and the number of bounds below its times; `None` for an impossible bucket.
+pub fn bucket_step(bucket: usize) -> Option<(usize, usize)> {
+    (0..=BOUNDS_NS.len().min(bucket)).map(|below| (bucket - below, below)).find(|(step, below)| {
         let first = bounds_below(shortest(*step));
         // a step contains at most one bound
         first == *below || first + 1 == *below && BOUNDS_NS[first] < longest(*step)
     })
 }
 
-/// The shortest and the longest time of a cell.
-pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
-    let (step, below) = of_cell(cell)?;
+/// The shortest and the longest time of a bucket.
+pub fn bucket_range_ns(bucket: usize) -> Option<(u64, u64)> {
+    let (step, below) = bucket_step(bucket)?;
     let least = below.checked_sub(1).map_or(0, |bound| BOUNDS_NS[bound] + 1).max(shortest(step));
     let most = BOUNDS_NS.get(below).copied().unwrap_or(u64::MAX).min(longest(step));
     Some((least, most))
 }
 
-/// The reported value of a time in a cell: the longest of it.
-pub fn bucket_upper_ns(cell: u16) -> u64 {
-    range_of_cell(usize::from(cell)).map_or(0, |(_, most)| most.min(LONGEST_NS))
+/// The reported value of a time in a bucket: the longest of it.
+pub fn bucket_upper_ns(bucket: u16) -> u64 {
+    bucket_range_ns(usize::from(bucket)).map_or(0, |(_, most)| most.min(LONGEST_NS))
 }
 
 /// The time that a part of those counted does not exceed, by the nearest rank and at most a sixteenth too long.
-/// The input is the cells in order, with their counts. 0 without any.
-pub fn quantile(cells: impl Iterator<Item = (u16, u64)> + Clone, part: f64) -> u64 {
-    let n = cells.clone().fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
+/// The input is the buckets in order, with their counts. 0 without any.
+pub fn quantile(buckets: impl Iterator<Item = (u16, u64)> + Clone, part: f64) -> u64 {
+    let n = buckets.clone().fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
     let rank = ((part * n as f64).ceil() as u64).clamp(1, n.max(1));
     let mut below = 0_u64;
-    let mut reached = cells.skip_while(|(_, n)| {
+    let mut reached = buckets.skip_while(|(_, n)| {
         below = below.saturating_add(*n);
         below < rank
     });
-    reached.next().map_or(0, |(cell, _)| bucket_upper_ns(cell))
+    reached.next().map_or(0, |(bucket, _)| bucket_upper_ns(bucket))
 }
 
 #[cfg(test)]
@@ -124,41 +124,41 @@ mod tests {
     #[test]
     fn cells_follow_each_other_too_and_a_bound_ends_one() {
         let mut next_ns = 0;
-        for at in 0..cell(LONGEST_NS) {
-            // some numbers are no cell's: one is unused where a bound is the last time of a step
-            let Some((least, most)) = range_of_cell(at) else { continue };
-            assert_eq!((least, cell(least), cell(most)), (next_ns, at, at));
+        for at in 0..bucket(LONGEST_NS) {
+            // some numbers are no bucket's: one is unused where a bound is the last time of a step
+            let Some((least, most)) = bucket_range_ns(at) else { continue };
+            assert_eq!((least, bucket(least), bucket(most)), (next_ns, at, at));
             next_ns = most + 1;
         }
-        assert_eq!(cell(next_ns), cell(LONGEST_NS));
+        assert_eq!(bucket(next_ns), bucket(LONGEST_NS));
         for bound in BOUNDS_NS {
-            assert_ne!(cell(bound), cell(bound + 1));
+            assert_ne!(bucket(bound), bucket(bound + 1));
         }
     }
 
     proptest! {
         #[test]
         fn a_time_is_in_its_cell(ns in 0..LONGEST_NS) {
-            let (least, most) = range_of_cell(cell(ns)).unwrap_or_default();
+            let (least, most) = bucket_range_ns(bucket(ns)).unwrap_or_default();
             prop_assert!(least <= ns && ns <= most);
-            prop_assert_eq!(of_cell(cell(ns)), Some((step(ns), bounds_below(ns))));
+            prop_assert_eq!(bucket_step(bucket(ns)), Some((step(ns), bounds_below(ns))));
         }
 
         #[test]
         fn quantiles_are_at_most_a_sixteenth_too_long(mut times in prop::collection::vec(0..LONGEST_NS, 1..200), part in 0.0..1.0_f64) {
-            let mut cells = std::collections::BTreeMap::new();
+            let mut buckets = std::collections::BTreeMap::new();
             for ns in &times {
-                *cells.entry(cell(*ns) as u16).or_insert(0_u64) += 1;
+                *buckets.entry(bucket(*ns) as u16).or_insert(0_u64) += 1;
             }
-            let seen = quantile(cells.iter().map(|(cell, n)| (*cell, *n)), part);
+            let seen = quantile(buckets.iter().map(|(bucket, n)| (*bucket, *n)), part);
             times.sort_unstable();
             let truth = times[((times.len() as f64 * part).ceil() as usize).max(1) - 1];
             prop_assert!(truth <= seen && seen <= truth + truth / 16, "{} for {}", seen, truth);
         }
 
         #[test]
-        fn any_cell_is_one_or_none(cell in any::<usize>()) {
-            let _ = range_of_cell(cell);
+        fn any_bucket_is_one_or_none(bucket in any::<usize>()) {
+            let _ = bucket_range_ns(bucket);
         }
     }
 }

@@ -361,7 +361,7 @@ mod tests {
             of: Sum::Begun,
             n: 1,
             sum: 0,
-            cells: Vec::new(),
+            buckets: Vec::new(),
         };
         let count = HopCount {
             time_ns: 2_000,

@@ -218,7 +218,7 @@ mod tests {
     fn what_the_kernel_added_up_beside_events_is_not_added_to_them() {
         let mut sampled = Sampled::of(&info(&[]));
         let sum =
-            |of, n| Synthesis { from_ns: 0, to_ns: 1, hop: Hop::DevXmit, of, n, sum: 0, cells: Vec::new() };
+            |of, n| Synthesis { from_ns: 0, to_ns: 1, hop: Hop::DevXmit, of, n, sum: 0, buckets: Vec::new() };
         let sums = vec![sum(Sum::Since(Hop::IpOut), 90), sum(Sum::Begun, 10), sum(Sum::Flow(FlowId(1)), 100)];
         sampled.batch(&Batch { synthesis: sums, ..Batch::default() });
         assert_eq!(sampled.added_up(Hop::DevXmit), 0, "with a record each");

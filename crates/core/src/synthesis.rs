@@ -25,8 +25,8 @@ pub struct Synthesis {
     pub n: u64,
     /// Total: nanoseconds of passes, payload bytes of packets.
     pub sum: u64,
-    /// Counts of passes in each cell (see [`crate::histogram`]), in order, without empty cells.
-    pub cells: Vec<(u16, u32)>,
+    /// Counts of passes in each bucket (see [`crate::histogram`]), in order, without empty buckets.
+    pub buckets: Vec<(u16, u32)>,
 }
 
 /// The subject of a sum at a hop.

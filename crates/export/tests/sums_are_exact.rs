@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use common::sums;
-use magscope_core::histogram::{LONGEST_NS, cell, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, bucket, bucket_range_ns};
 use magscope_core::merged_reader::Piece;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -20,14 +20,14 @@ const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_000) };
 #[derive(Default)]
 struct Written {
     sums: Vec<RecordBatch>,
-    cells: Vec<RecordBatch>,
+    buckets: Vec<RecordBatch>,
 }
 
 impl TableWriter for &mut Written {
     fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
         match table {
             Table::Sums => self.sums.push(batch.clone()),
-            Table::Cells => self.cells.push(batch.clone()),
+            Table::Histograms => self.buckets.push(batch.clone()),
             _ => {}
         }
         Ok(())
@@ -40,7 +40,7 @@ impl TableWriter for &mut Written {
 
 fn summed(batch: &Batch, info: &NodeInfo) -> Written {
     let mut kept = Written::default();
-    let chosen = Chosen { tables: vec![Table::Sums, Table::Cells], filter: None };
+    let chosen = Chosen { tables: vec![Table::Sums, Table::Histograms], filter: None };
     let mut tables = Tables::new(std::slice::from_ref(info), LINE, chosen, &mut kept);
     tables.piece(&Piece::Batch(0, batch)).expect("memory takes all");
     tables.finish().expect("memory takes all");
@@ -93,13 +93,13 @@ proptest! {
         let has_bytes = |sum: &Synthesis| !is_time(sum) && sum.of != Sum::Begun;
         prop_assert_eq!(numbers(&kept.sums, "bytes"), each(&|sum| has_bytes(sum).then(|| signed(sum.sum))));
 
-        let cells: Vec<(u64, u16, u32)> =
-            sums.iter().flat_map(|sum| sum.cells.iter().map(|(number, n)| (sum.to_ns, *number, *n))).collect();
-        prop_assert_eq!(numbers(&kept.cells, "n"), cells.iter().map(|(.., n)| Some(i64::from(*n))).collect::<Vec<_>>());
-        prop_assert_eq!(numbers(&kept.cells, "to_ns"), cells.iter().map(|(ns, ..)| on_line(*ns)).collect::<Vec<_>>());
-        let (least, most) = (numbers(&kept.cells, "min_ns"), numbers(&kept.cells, "max_ns"));
-        for ((_, number, _), bounds) in cells.iter().zip(least.into_iter().zip(most)) {
-            let known = Some(usize::from(*number)).filter(|number| *number <= cell(LONGEST_NS)).and_then(range_of_cell);
+        let buckets: Vec<(u64, u16, u32)> =
+            sums.iter().flat_map(|sum| sum.buckets.iter().map(|(number, n)| (sum.to_ns, *number, *n))).collect();
+        prop_assert_eq!(numbers(&kept.buckets, "n"), buckets.iter().map(|(.., n)| Some(i64::from(*n))).collect::<Vec<_>>());
+        prop_assert_eq!(numbers(&kept.buckets, "to_ns"), buckets.iter().map(|(ns, ..)| on_line(*ns)).collect::<Vec<_>>());
+        let (least, most) = (numbers(&kept.buckets, "min_ns"), numbers(&kept.buckets, "max_ns"));
+        for ((_, number, _), bounds) in buckets.iter().zip(least.into_iter().zip(most)) {
+            let known = Some(usize::from(*number)).filter(|number| *number <= bucket(LONGEST_NS)).and_then(bucket_range_ns);
             let known = known.map(|(least, most)| (least as i64, most.min(LONGEST_NS) as i64));
             prop_assert_eq!(bounds.0.zip(bounds.1), known);
         }
@@ -119,7 +119,7 @@ fn names_are_those_of_the_other_tables() {
         drop_reasons: vec![DropReason { number: 6, name: "tcp_csum".to_owned() }],
         ..NodeInfo::default()
     };
-    let sum = |of| Synthesis { from_ns: 1, to_ns: 2, hop: Hop::DevXmit, of, n: 1, sum: 1, cells: Vec::new() };
+    let sum = |of| Synthesis { from_ns: 1, to_ns: 2, hop: Hop::DevXmit, of, n: 1, sum: 1, buckets: Vec::new() };
     let all = [
         Sum::Since(Hop::DevQueue),
         Sum::Begun,
@@ -146,5 +146,5 @@ fn names_are_those_of_the_other_tables() {
     assert_eq!(column("cgroup")[4], "42");
     assert_eq!(column("drop_name")[5..7], ["tcp_csum", "reason 7"]);
     assert_eq!(numbers(&kept.sums, "drop_reason")[4..], [None, Some(6), Some(7), None]);
-    assert!(kept.cells.is_empty());
+    assert!(kept.buckets.is_empty());
 }

@@ -186,7 +186,7 @@ pub fn batch() -> Batch {
         }
         let mut sum = |of: Sum| {
             let (from_ns, to_ns, hop) = (50_000_000, 60_000_000, Hop::DevXmit);
-            all.synthesis.push(Synthesis { from_ns, to_ns, hop, of, n: 1, sum: socket, cells: Vec::new() });
+            all.synthesis.push(Synthesis { from_ns, to_ns, hop, of, n: 1, sum: socket, buckets: Vec::new() });
         };
         sum(Sum::Flow(id));
         sum(Sum::Cgroup(owner.cgroup));

@@ -25,7 +25,7 @@ fn is_call(hop: Hop) -> bool {
 /// Sums of one capture, over all its intervals.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sums {
-    cells: BTreeMap<(Hop, Hop), BTreeMap<u16, u64>>,
+    buckets: BTreeMap<(Hop, Hop), BTreeMap<u16, u64>>,
     sum_ns: BTreeMap<(Hop, Hop), u64>,
     begun: BTreeMap<Hop, u64>,
     rates: BTreeMap<(Hop, Sum), (u64, u64)>,
@@ -38,9 +38,11 @@ impl Sums {
             assert!(row.from_ns <= row.to_ns, "{row:?}");
             match row.of {
                 Sum::Since(from) => {
-                    assert_eq!(row.n, row.cells.iter().map(|(_, n)| u64::from(*n)).sum::<u64>());
-                    let cells = sums.cells.entry((from, row.hop)).or_default();
-                    row.cells.iter().for_each(|(cell, n)| *cells.entry(*cell).or_default() += u64::from(*n));
+                    assert_eq!(row.n, row.buckets.iter().map(|(_, n)| u64::from(*n)).sum::<u64>());
+                    let buckets = sums.buckets.entry((from, row.hop)).or_default();
+                    row.buckets
+                        .iter()
+                        .for_each(|(bucket, n)| *buckets.entry(*bucket).or_default() += u64::from(*n));
                     *sums.sum_ns.entry((from, row.hop)).or_default() += row.sum;
                 }
                 Sum::Begun => *sums.begun.entry(row.hop).or_default() += row.n,
@@ -59,8 +61,8 @@ impl Sums {
             return;
         };
         let ns = event.time_ns.saturating_sub(at_ns);
-        let cells = self.cells.entry((from, event.hop)).or_default();
-        *cells.entry(histogram::cell(ns) as u16).or_default() += 1;
+        let buckets = self.buckets.entry((from, event.hop)).or_default();
+        *buckets.entry(histogram::bucket(ns) as u16).or_default() += 1;
         *self.sum_ns.entry((from, event.hop)).or_default() += ns;
     }
 
@@ -115,13 +117,14 @@ impl Sums {
 
     /// Hits included in the sums of a hop.
     fn hits(&self, hop: Hop) -> u64 {
-        let since = self.cells.iter().filter(|((_, to), _)| *to == hop);
-        since.flat_map(|(_, cells)| cells.values()).sum::<u64>() + self.begun.get(&hop).copied().unwrap_or(0)
+        let since = self.buckets.iter().filter(|((_, to), _)| *to == hop);
+        since.flat_map(|(_, buckets)| buckets.values()).sum::<u64>()
+            + self.begun.get(&hop).copied().unwrap_or(0)
     }
 
     /// Without the hops of socket calls.
     fn of_packets(mut self) -> Self {
-        self.cells.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
+        self.buckets.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
         self.sum_ns.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
         self.begun.clear();
         self
@@ -187,9 +190,9 @@ fn every_cell_and_every_sum_is_that_of_the_events() {
         let (recording, counters) = finish(recording);
         assert_eq!(recording.outside(), 0, "nothing went on before and after");
         let (kernel, events) = (sums_of(&recording), from_events(&recording));
-        assert!(kernel.cells.len() > 8 && kernel.rates.len() >= 8, "{kernel:?}");
-        for (pair, cells) in &events.cells {
-            assert_eq!(kernel.cells.get(pair), Some(cells), "{} to {}", pair.0, pair.1);
+        assert!(kernel.buckets.len() > 8 && kernel.rates.len() >= 8, "{kernel:?}");
+        for (pair, buckets) in &events.buckets {
+            assert_eq!(kernel.buckets.get(pair), Some(buckets), "{} to {}", pair.0, pair.1);
         }
         assert_eq!(kernel, events);
         for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::TcpState) {

@@ -83,16 +83,16 @@ impl Histogram {
 
     /// Adds times given as bucket counts (see [`magscope_core::histogram`]) and a sum. The maximum is then exact to
     /// its bucket, and native buckets use the upper bound.
-    pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
-        for (cell, n) in cells {
-            let Some((at, below)) = histogram::of_cell(usize::from(*cell)) else { continue };
+    pub fn buckets(&mut self, buckets: &[(u16, u32)], sum_ns: u64) {
+        for (bucket, n) in buckets {
+            let Some((at, below)) = histogram::bucket_step(usize::from(*bucket)) else { continue };
             // ignore buckets above the longest time
             if at > step(LONGEST_NS) {
                 continue;
             }
             count(&mut self.steps, at, u64::from(*n));
             self.bounds[below] += u64::from(*n);
-            let longest = histogram::bucket_upper_ns(*cell);
+            let longest = histogram::bucket_upper_ns(*bucket);
             self.count_native(longest, u64::from(*n));
             self.max_ns = self.max_ns.max(longest);
         }
@@ -177,19 +177,22 @@ mod tests {
     #[test]
     fn cells_count_as_their_times_do() {
         let all = [0, 3, 17, 999, 1_000, 1_001, 2_500, 2_501, 77_777, 5_000_000_000, 99_999_999_999];
-        let (mut by_time, mut by_cell) = (Histogram::default(), Histogram::default());
+        let (mut by_time, mut by_bucket) = (Histogram::default(), Histogram::default());
         for ns in all {
             by_time.record(ns);
-            by_cell.cells(&[(histogram::cell(ns) as u16, 1)], ns);
+            by_bucket.buckets(&[(histogram::bucket(ns) as u16, 1)], ns);
         }
-        let (by_time, by_cell) = (by_time.times(), by_cell.times());
-        assert_eq!((by_cell.n, by_cell.sum_ns, &by_cell.bounds), (by_time.n, by_time.sum_ns, &by_time.bounds));
-        assert_eq!(by_cell.p50_ns, by_time.p50_ns);
+        let (by_time, by_bucket) = (by_time.times(), by_bucket.times());
+        assert_eq!(
+            (by_bucket.n, by_bucket.sum_ns, &by_bucket.bounds),
+            (by_time.n, by_time.sum_ns, &by_time.bounds)
+        );
+        assert_eq!(by_bucket.p50_ns, by_time.p50_ns);
         let native = |times: &Times| times.native.iter().map(|(_, n)| n).sum::<u64>();
-        assert_eq!((native(&by_cell), native(&by_time)), (10, 10), "all but the one of 0");
-        by_cell.max_ns.checked_sub(by_time.max_ns).expect("no shorter than the longest");
+        assert_eq!((native(&by_bucket), native(&by_time)), (10, 10), "all but the one of 0");
+        by_bucket.max_ns.checked_sub(by_time.max_ns).expect("no shorter than the longest");
         let mut wild = Histogram::default();
-        wild.cells(&[(u16::MAX, 9), (560, 1)], 0);
+        wild.buckets(&[(u16::MAX, 9), (560, 1)], 0);
         assert_eq!(wild.times().n, 0);
     }
 

@@ -49,7 +49,7 @@ impl Kernel {
         match row.of {
             Sum::Since(from) => {
                 *hits = hits.saturating_add(row.n);
-                self.latencies.entry((from, row.hop)).or_default().cells(&row.cells, row.sum);
+                self.latencies.entry((from, row.hop)).or_default().buckets(&row.buckets, row.sum);
             }
             Sum::Begun => *hits = hits.saturating_add(row.n),
             Sum::Flow(_) | Sum::Cgroup(_) | Sum::Rest | Sum::Reason(_) => {

@@ -54,17 +54,17 @@ impl Source for Troubled {
                 synthesised: 0,
             };
             batch.counts.push(count);
-            let row = |of, n, sum, cells| Synthesis {
+            let row = |of, n, sum, buckets| Synthesis {
                 from_ns: 0,
                 to_ns: at_ns,
                 hop: Hop::DevXmit,
                 of,
                 n,
                 sum,
-                cells,
+                buckets,
             };
-            let cell = magscope_core::histogram::cell(3_000) as u16;
-            batch.synthesis.push(row(Sum::Since(Hop::DevQueue), 2, 6_000, vec![(cell, 2)]));
+            let bucket = magscope_core::histogram::bucket(3_000) as u16;
+            batch.synthesis.push(row(Sum::Since(Hop::DevQueue), 2, 6_000, vec![(bucket, 2)]));
             batch.synthesis.push(row(Sum::Begun, 1, 0, Vec::new()));
             batch.synthesis.push(row(Sum::Flow(FlowId(7)), 3, 192, Vec::new()));
             batch.synthesis.push(Synthesis { hop: Hop::SkbDrop, ..row(Sum::Reason(2), 5, 0, Vec::new()) });

@@ -266,7 +266,7 @@ mod tests {
                 of: Sum::Flow(FlowId(7)),
                 n: 3,
                 sum: 4,
-                cells: vec![(5, 6)],
+                buckets: vec![(5, 6)],
             }],
             losses: vec![Loss { cpu: 1, from_ns: 2, to_ns: 3, count: 4, cause: LossCause::RingFull }],
             watermark_ns: 35_000,

@@ -5,7 +5,7 @@ use super::builder::MAX_FLOWS;
 use super::figures::{bytes, count_in, fit, plural, time, wrap};
 use super::text::{QUANTILE, quantiles};
 use crate::flow::FlowId;
-use crate::histogram::{LONGEST_NS, bucket_upper_ns, cell, quantile};
+use crate::histogram::{LONGEST_NS, bucket, bucket_upper_ns, quantile};
 use crate::hop::Hop;
 use crate::stats::Quantiles;
 use crate::synthesis::{Sum, Synthesis};
@@ -74,7 +74,7 @@ pub struct KernelFlow {
 
 #[derive(Default)]
 struct Pair {
-    cells: BTreeMap<u16, u64>,
+    buckets: BTreeMap<u16, u64>,
     sum_ns: u64,
 }
 
@@ -99,8 +99,8 @@ impl KernelSums {
                 hop.hits = hop.hits.saturating_add(row.n);
                 let pair = self.pairs.entry((from, row.hop)).or_default();
                 // outside data may hold any value
-                for (at, n) in row.cells.iter().filter(|(at, _)| usize::from(*at) <= cell(LONGEST_NS)) {
-                    let sum = pair.cells.entry(*at).or_default();
+                for (at, n) in row.buckets.iter().filter(|(at, _)| usize::from(*at) <= bucket(LONGEST_NS)) {
+                    let sum = pair.buckets.entry(*at).or_default();
                     *sum = sum.saturating_add(u64::from(*n));
                 }
                 pair.sum_ns = pair.sum_ns.saturating_add(row.sum);
@@ -156,14 +156,14 @@ impl KernelSums {
 
 impl Pair {
     fn row(&self, (from, to): (Hop, Hop)) -> Option<KernelPair> {
-        let n = self.cells.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
-        let quantile = |share| quantile(self.cells.iter().map(|(cell, n)| (*cell, *n)), share);
+        let n = self.buckets.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+        let quantile = |share| quantile(self.buckets.iter().map(|(bucket, n)| (*bucket, *n)), share);
         let times = Quantiles {
             p50_ns: quantile(0.5),
             p90_ns: quantile(0.9),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
-            max_ns: self.cells.keys().last().map_or(0, |cell| bucket_upper_ns(*cell)),
+            max_ns: self.buckets.keys().last().map_or(0, |bucket| bucket_upper_ns(*bucket)),
             n,
         };
         (n > 0).then(|| KernelPair { from, to, mean_ns: self.sum_ns as f64 / n as f64, times })
@@ -221,14 +221,14 @@ pub fn write(out: &mut String, table: &KernelTable, width: usize) -> fmt::Result
 mod tests {
     use super::*;
 
-    fn row(of: Sum, n: u64, sum: u64, cells: Vec<(u16, u32)>) -> Synthesis {
-        Synthesis { from_ns: 10, to_ns: 20, hop: Hop::DevXmit, of, n, sum, cells }
+    fn row(of: Sum, n: u64, sum: u64, buckets: Vec<(u16, u32)>) -> Synthesis {
+        Synthesis { from_ns: 10, to_ns: 20, hop: Hop::DevXmit, of, n, sum, buckets }
     }
 
     #[test]
     fn times_are_at_most_a_sixteenth_too_long_and_stand_apart() {
         let mut sums = KernelSums::default();
-        let at = |ns| cell(ns) as u16;
+        let at = |ns| bucket(ns) as u16;
         let queue = Sum::Since(Hop::DevQueue);
         sums.add(0, &row(queue, 99, 99 * 1_000, vec![(at(1_000), 99)]));
         sums.add(0, &row(queue, 1, 50_000, vec![(at(50_000), 1)]));

@@ -124,7 +124,7 @@ tables! {
         cgroup: Name, drop_reason: MaybeSmall, drop_name: Name, n: Int, sum_ns: MaybeInt, bytes: MaybeInt,
     }
     /// Buckets of the kernel's histograms of times between hops.
-    Cells "cells" {
+    Histograms "histograms" {
         ts_ns: Int, ts: Instant, to_ns: Int, host: Name, from_hop: Name, hop: Name, min_ns: MaybeInt, max_ns: MaybeInt, n: Int,
     }
     /// Aggregates per period, hop and group: the synthesis of the 2007 paper.
@@ -155,7 +155,7 @@ impl Table {
         Table::Heads,
         Table::Counts,
         Table::Sums,
-        Table::Cells,
+        Table::Histograms,
     ];
 }
 
@@ -168,7 +168,7 @@ impl fmt::Display for Table {
 /// Unknown table name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums and cells"
+    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums and histograms"
 )]
 pub struct UnknownTable(String);
 

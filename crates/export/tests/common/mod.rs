@@ -158,11 +158,11 @@ pub fn sums() -> impl Strategy<Value = Vec<Synthesis>> {
         4 => Sum::Reason(id as u32),
         _ => Sum::from_numbers(kind, id).expect("a number is a number"),
     });
-    let cell = (prop_oneof![0_u16..700, any::<u16>()], any::<u32>());
-    let sum = (number(), number(), hop(), of, number(), number(), prop::collection::vec(cell, 0..6));
-    let sum = sum.prop_map(|(from_ns, to_ns, hop, of, n, sum, cells)| {
-        let cells = if matches!(of, Sum::Since(_)) { cells } else { Vec::new() };
-        Synthesis { from_ns, to_ns, hop, of, n, sum, cells }
+    let bucket = (prop_oneof![0_u16..700, any::<u16>()], any::<u32>());
+    let sum = (number(), number(), hop(), of, number(), number(), prop::collection::vec(bucket, 0..6));
+    let sum = sum.prop_map(|(from_ns, to_ns, hop, of, n, sum, buckets)| {
+        let buckets = if matches!(of, Sum::Since(_)) { buckets } else { Vec::new() };
+        Synthesis { from_ns, to_ns, hop, of, n, sum, buckets }
     });
     prop::collection::vec(sum, 0..20)
 }

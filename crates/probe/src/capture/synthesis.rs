@@ -7,7 +7,7 @@
 use crate::control::Control;
 use crate::error::ProbeError;
 use crate::record::{
-    MAG_CELLS, mag_cpu, mag_pair, mag_rate, mag_rate_key, mag_rate_kind_MAG_RATE_CGROUP,
+    MAG_BUCKETS, mag_cpu, mag_pair, mag_rate, mag_rate_key, mag_rate_kind_MAG_RATE_CGROUP,
     mag_rate_kind_MAG_RATE_FLOW, mag_rate_kind_MAG_RATE_REASON,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
@@ -36,7 +36,7 @@ struct Pair {
     from: Hop,
     to: Hop,
     sum_ns: u64,
-    cells: Vec<u32>,
+    buckets: Vec<u32>,
 }
 
 /// Reads what the programs of one object add up.
@@ -68,7 +68,7 @@ impl Reader {
             from: *from,
             to: *to,
             sum_ns: 0,
-            cells: vec![0; MAG_CELLS as usize],
+            buckets: vec![0; MAG_BUCKETS as usize],
         };
         let to = ranked.iter().enumerate();
         Ok(Reader {
@@ -120,18 +120,18 @@ impl Reader {
     }
 
     fn passes(&mut self, (from_ns, to_ns): (u64, u64), out: &mut Vec<Synthesis>) -> Result<(), ProbeError> {
-        let (mut sum_ns, mut cells);
+        let (mut sum_ns, mut buckets);
         for (at, pair) in (0_u32..).zip(&mut self.pairs) {
-            (sum_ns, cells) = (0_u64, vec![0_u32; MAG_CELLS as usize]);
+            (sum_ns, buckets) = (0_u64, vec![0_u32; MAG_BUCKETS as usize]);
             for cpu in per_cpu(&self.pairs_map, "pairs", at)? {
                 let word = |offset: usize| cpu.get(offset..offset + 8)?.try_into().ok().map(u64::from_ne_bytes);
                 sum_ns = sum_ns.wrapping_add(word(offset_of!(mag_pair, sum_ns)).unwrap_or(0));
-                let counted = cpu.get(offset_of!(mag_pair, cells)..).unwrap_or_default().chunks_exact(4);
-                for (sum, n) in cells.iter_mut().zip(counted) {
+                let counted = cpu.get(offset_of!(mag_pair, buckets)..).unwrap_or_default().chunks_exact(4);
+                for (sum, n) in buckets.iter_mut().zip(counted) {
                     *sum = sum.wrapping_add(n.try_into().map_or(0, u32::from_ne_bytes));
                 }
             }
-            let fresh = cells.iter().zip(&pair.cells).map(|(now, before)| now.wrapping_sub(*before));
+            let fresh = buckets.iter().zip(&pair.buckets).map(|(now, before)| now.wrapping_sub(*before));
             let fresh: Vec<(u16, u32)> = (0_u16..).zip(fresh).filter(|(_, n)| *n > 0).collect();
             if !fresh.is_empty() {
                 out.push(Synthesis {
@@ -141,9 +141,9 @@ impl Reader {
                     of: Sum::Since(pair.from),
                     n: fresh.iter().map(|(_, n)| u64::from(*n)).sum(),
                     sum: sum_ns.wrapping_sub(pair.sum_ns),
-                    cells: fresh,
+                    buckets: fresh,
                 });
-                (pair.sum_ns, pair.cells) = (sum_ns, cells);
+                (pair.sum_ns, pair.buckets) = (sum_ns, buckets);
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Reader {
             });
             let [began, packets, bytes] = [0, 1, 2].map(|at| now[at].saturating_sub(told[at]));
             *told = now;
-            let sum = |of, n, sum| Synthesis { from_ns, to_ns, hop: *hop, of, n, sum, cells: Vec::new() };
+            let sum = |of, n, sum| Synthesis { from_ns, to_ns, hop: *hop, of, n, sum, buckets: Vec::new() };
             out.extend((began > 0).then(|| sum(Sum::Begun, began, 0)));
             out.extend((packets > 0 || bytes > 0).then(|| sum(Sum::Rest, packets, bytes)));
         }
@@ -203,7 +203,7 @@ fn rates(map: &MapHandle, (from_ns, to_ns): (u64, u64), out: &mut Vec<Synthesis>
             continue;
         };
         let (n, sum) = (word(&value, offset_of!(mag_rate, packets)), word(&value, offset_of!(mag_rate, bytes)));
-        out.push(Synthesis { from_ns, to_ns, hop, of, n, sum, cells: Vec::new() });
+        out.push(Synthesis { from_ns, to_ns, hop, of, n, sum, buckets: Vec::new() });
     }
     match map.keys().next() {
         None => Ok(()),

@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::channel::Channel;
 use crate::frame::Detail;
 use crate::look::Room;
-use magscope_core::histogram::cell;
+use magscope_core::histogram::bucket;
 use magscope_core::node::{Backend, Coverage};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Layer};
@@ -24,9 +24,9 @@ fn flow() -> Flow {
 /// A second of sums and its end.
 fn second(at: u64) -> Batch {
     let row =
-        |hop, of, n, sum, cells| Synthesis { from_ns: at * S, to_ns: (at + 1) * S, hop, of, n, sum, cells };
+        |hop, of, n, sum, buckets| Synthesis { from_ns: at * S, to_ns: (at + 1) * S, hop, of, n, sum, buckets };
     let synthesis = vec![
-        row(Hop::DevXmit, Sum::Since(Hop::DevQueue), 90, 90_000, vec![(cell(1_000) as u16, 90)]),
+        row(Hop::DevXmit, Sum::Since(Hop::DevQueue), 90, 90_000, vec![(bucket(1_000) as u16, 90)]),
         row(Hop::DevXmit, Sum::Begun, 10, 0, Vec::new()),
         row(Hop::DevXmit, Sum::Flow(FlowId(7)), 100, 64_000, Vec::new()),
         row(Hop::SkbDrop, Sum::Reason(2), 4, 0, Vec::new()),

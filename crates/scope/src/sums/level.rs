@@ -4,7 +4,7 @@ use super::Slice;
 use magscope_core::synthesis::Synthesis;
 use std::collections::VecDeque;
 
-/// Overhead of a slice, in cells.
+/// Overhead of a slice, in buckets.
 const SLICE: usize = 16;
 
 /// Slices of one width.
@@ -12,7 +12,7 @@ const SLICE: usize = 16;
 pub struct Level {
     /// Keyed by the number of the stretch of their beginning.
     slices: VecDeque<(u64, Slice)>,
-    cells: usize,
+    buckets: usize,
     /// Length of the longest slice, nanoseconds.
     longest_ns: u64,
     /// Slices that begin below this may have been discarded.
@@ -33,27 +33,27 @@ impl Level {
         };
         if self.slices.get(at).is_none_or(|(known, _)| *known != number) {
             self.slices.insert(at, (number, Slice::new(ends)));
-            self.cells += SLICE;
+            self.buckets += SLICE;
         }
         if let Some((_, slice)) = self.slices.get_mut(at) {
-            self.cells += slice.add(ends, row, alone);
+            self.buckets += slice.add(ends, row, alone);
             self.longest_ns = self.longest_ns.max(slice.to_ns.saturating_sub(slice.from_ns));
         }
     }
 
-    /// Cells that it keeps.
-    pub const fn cells(&self) -> usize {
-        self.cells
+    /// Buckets that it keeps.
+    pub const fn buckets(&self) -> usize {
+        self.buckets
     }
 
-    /// Discards its oldest slices down to this number of cells.
+    /// Discards its oldest slices down to this number of buckets.
     pub fn forget_beyond(&mut self, most: usize) {
-        while self.cells > most
+        while self.buckets > most
             && self.slices.len() > 1
             && let Some((_, slice)) = self.slices.pop_front()
         {
-            let cells: usize = slice.pairs.values().map(|cells| cells.iter().count()).sum();
-            self.cells = self.cells.saturating_sub(cells + SLICE);
+            let buckets: usize = slice.pairs.values().map(|buckets| buckets.iter().count()).sum();
+            self.buckets = self.buckets.saturating_sub(buckets + SLICE);
             self.forgotten_ns = self.forgotten_ns.max(slice.from_ns.saturating_add(1));
         }
     }

@@ -5,7 +5,7 @@
 //! are merged. Each level is four times as wide as the one below; a picture uses the widest of which four fit
 //! into a column.
 //!
-//! **Bounded** like the pyramid: each width keeps a number of cells. Live it discards its oldest slices beyond
+//! **Bounded** like the pyramid: each width keeps a number of buckets. Live it discards its oldest slices beyond
 //! that; of a recording, where everything stays, the finest width is discarded.
 //!
 //! Times are independent of events of the same time. *Counts* (hits, payload, drops) are kept only for
@@ -16,7 +16,7 @@ mod picture;
 mod slice;
 
 pub use picture::{Raster, columns_of, part_of};
-pub use slice::{Cells, Slice};
+pub use slice::{Buckets, Slice};
 
 use crate::pyramid::Keep;
 use level::Level;
@@ -29,7 +29,7 @@ const BASE_BITS: u32 = 28;
 const FAN_OUT_BITS: u32 = 2;
 /// Widths: the last is 2⁵⁰ ns, thirteen days.
 const LEVELS: usize = 12;
-/// Maximum number of cells per width, live, 16 bytes each: six minutes of seconds on a host with about 25
+/// Maximum number of buckets per width, live, 16 bytes each: six minutes of seconds on a host with about 25
 /// pairs.
 const MOST_LIVE: usize = 1 << 18;
 /// The same of a recording.
@@ -75,7 +75,7 @@ impl Sums {
         }
         while self.keep == Keep::All
             && self.lowest + 1 < LEVELS
-            && self.levels.get(self.lowest).is_some_and(|level| level.cells() > self.most)
+            && self.levels.get(self.lowest).is_some_and(|level| level.buckets() > self.most)
         {
             self.levels[self.lowest] = Level::default();
             self.lowest += 1;

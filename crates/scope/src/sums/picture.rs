@@ -1,9 +1,9 @@
 //! Slices as a picture: latency upwards, time to the right.
 
-use super::{Cells, Slice};
+use super::{Buckets, Slice};
 use crate::axis::LogAxis;
 use magscope_core::Hop;
-use magscope_core::histogram::{LONGEST_NS, cell, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, bucket, bucket_range_ns};
 
 /// The columns of an interval, with the share of each. An interval wider than a column fills each column that
 /// it covers; a narrower one over an edge is divided.
@@ -29,7 +29,7 @@ pub fn part_of(n: u64, part: f64) -> u64 {
     (n as f64 * part.clamp(0.0, 1.0)).round() as u64
 }
 
-/// The classes of a picture for each cell of the kernel's: the first and the last position on the axis.
+/// The classes of a picture for each bucket of the kernel's: the first and the last position on the axis.
 pub struct Raster {
     places: Vec<(f64, f64)>,
     classes: usize,
@@ -39,10 +39,10 @@ impl Raster {
     /// A picture for this axis.
     pub fn new(axis: &LogAxis) -> Self {
         let place = |at| {
-            let (least, most) = range_of_cell(at).unwrap_or_default();
+            let (least, most) = bucket_range_ns(at).unwrap_or_default();
             (axis.place(least as f64), axis.place(most as f64 + 1.0))
         };
-        Raster { places: (0..=cell(LONGEST_NS)).map(place).collect(), classes: axis.classes }
+        Raster { places: (0..=bucket(LONGEST_NS)).map(place).collect(), classes: axis.classes }
     }
 
     /// All times of a pair in some slices as cells: column by column, the classes within each.
@@ -68,7 +68,7 @@ impl Raster {
 
     /// Adds a part of some times to a column. A cell that covers several classes is divided among them, without
     /// loss.
-    pub fn add(&self, times: &Cells, part: f64, into: &mut [u32]) {
+    pub fn add(&self, times: &Buckets, part: f64, into: &mut [u32]) {
         for (at, n) in times.iter() {
             let (n, Some((low, high))) = (part_of(n, part), self.places.get(usize::from(at))) else { continue };
             let height = (high - low).max(f64::MIN_POSITIVE);

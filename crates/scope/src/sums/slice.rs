@@ -2,20 +2,20 @@
 
 use crate::look::Percentiles;
 use magscope_core::Hop;
-use magscope_core::histogram::{LONGEST_NS, bucket_upper_ns, cell, quantile, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, bucket, bucket_range_ns, bucket_upper_ns, quantile};
 use magscope_core::synthesis::{Sum, Synthesis};
 use std::collections::BTreeMap;
 
-/// Times by their cells, see [`magscope_core::histogram`].
+/// Times by their buckets, see [`magscope_core::histogram`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cells(Vec<(u16, u64)>);
+pub struct Buckets(Vec<(u16, u64)>);
 
-impl Cells {
-    /// Adds these. Returns the number of new cells.
-    fn add(&mut self, cells: impl Iterator<Item = (u16, u64)>) -> usize {
+impl Buckets {
+    /// Adds these. Returns the number of new buckets.
+    fn add(&mut self, buckets: impl Iterator<Item = (u16, u64)>) -> usize {
         let before = self.0.len();
         // outside data may hold any value
-        for (at, n) in cells.filter(|(at, n)| usize::from(*at) <= cell(LONGEST_NS) && *n > 0) {
+        for (at, n) in buckets.filter(|(at, n)| usize::from(*at) <= bucket(LONGEST_NS) && *n > 0) {
             match self.0.binary_search_by_key(&at, |(known, _)| *known) {
                 Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(n),
                 Err(place) => self.0.insert(place, (at, n)),
@@ -24,7 +24,7 @@ impl Cells {
         self.0.len() - before
     }
 
-    /// Cells and their counts, in order.
+    /// Buckets and their counts, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + Clone + '_ {
         self.0.iter().copied()
     }
@@ -37,7 +37,7 @@ impl Cells {
     /// Percentiles, at most a sixteenth too long, as in a report.
     pub fn percentiles(&self) -> Percentiles {
         let part = |part| quantile(self.iter(), part);
-        let range = |at: u16| range_of_cell(usize::from(at)).unwrap_or_default();
+        let range = |at: u16| bucket_range_ns(usize::from(at)).unwrap_or_default();
         Percentiles {
             n: self.n(),
             min_ns: self.0.first().map_or(0, |(at, _)| range(*at).0),
@@ -69,7 +69,7 @@ pub struct Slice {
     /// The longest interval in it, nanoseconds.
     pub interval_ns: u64,
     /// Times from hop to hop.
-    pub pairs: BTreeMap<(Hop, Hop), Cells>,
+    pub pairs: BTreeMap<(Hop, Hop), Buckets>,
     /// Counts of intervals without events.
     pub hops: BTreeMap<Hop, Counted>,
     /// Of those, dropped packets.
@@ -88,7 +88,7 @@ impl Slice {
         self.to_ns = self.to_ns.max(to_ns);
     }
 
-    /// Adds a row. Returns the number of new cells.
+    /// Adds a row. Returns the number of new buckets.
     pub(super) fn add(&mut self, ends: (u64, u64), row: &Synthesis, alone: bool) -> usize {
         self.reach(ends);
         self.interval_ns = self.interval_ns.max(ends.1.saturating_sub(ends.0));
@@ -98,8 +98,8 @@ impl Slice {
         }
         match row.of {
             Sum::Since(from) if row.n > 0 => {
-                let cells = row.cells.iter().map(|(at, n)| (*at, u64::from(*n)));
-                self.pairs.entry((from, row.hop)).or_default().add(cells)
+                let buckets = row.buckets.iter().map(|(at, n)| (*at, u64::from(*n)));
+                self.pairs.entry((from, row.hop)).or_default().add(buckets)
             }
             _ => 0,
         }
@@ -127,8 +127,8 @@ impl Slice {
         self.reach((other.from_ns, other.to_ns));
         self.interval_ns = self.interval_ns.max(other.interval_ns);
         self.alone |= other.alone;
-        for (pair, cells) in &other.pairs {
-            self.pairs.entry(*pair).or_default().add(cells.iter());
+        for (pair, buckets) in &other.pairs {
+            self.pairs.entry(*pair).or_default().add(buckets.iter());
         }
         for (hop, counted) in &other.hops {
             let sum = self.hops.entry(*hop).or_default();
@@ -153,7 +153,7 @@ impl Slice {
     /// The most frequently measured time to a hop, with its first hop.
     pub fn latency_to(&self, to: Hop) -> Option<(Hop, Percentiles)> {
         let pairs = self.pairs.iter().filter(|((_, end), _)| *end == to);
-        let ((from, _), cells) = pairs.max_by_key(|(_, cells)| cells.n())?;
-        Some((*from, cells.percentiles())).filter(|(_, times)| times.n > 0)
+        let ((from, _), buckets) = pairs.max_by_key(|(_, buckets)| buckets.n())?;
+        Some((*from, buckets.percentiles())).filter(|(_, times)| times.n > 0)
     }
 }

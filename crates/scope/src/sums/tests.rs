@@ -1,6 +1,6 @@
 use super::*;
 use crate::axis::LogAxis;
-use magscope_core::histogram::{LONGEST_NS, cell};
+use magscope_core::histogram::{LONGEST_NS, bucket};
 use magscope_core::synthesis::Sum;
 use magscope_core::{FlowId, Hop};
 use proptest::prelude::*;
@@ -8,23 +8,23 @@ use proptest::prelude::*;
 const S: u64 = 1_000_000_000;
 const PAIR: (Hop, Hop) = (Hop::DevQueue, Hop::DevXmit);
 
-fn row(ends: (u64, u64), cells: Vec<(u16, u32)>) -> Synthesis {
-    let n = cells.iter().map(|(_, n)| u64::from(*n)).sum();
-    Synthesis { from_ns: ends.0, to_ns: ends.1, hop: PAIR.1, of: Sum::Since(PAIR.0), n, sum: 0, cells }
+fn row(ends: (u64, u64), buckets: Vec<(u16, u32)>) -> Synthesis {
+    let n = buckets.iter().map(|(_, n)| u64::from(*n)).sum();
+    Synthesis { from_ns: ends.0, to_ns: ends.1, hop: PAIR.1, of: Sum::Since(PAIR.0), n, sum: 0, buckets }
 }
 
 fn of_times(ends: (u64, u64), times: &[u64]) -> Synthesis {
-    let mut cells = std::collections::BTreeMap::new();
+    let mut buckets = std::collections::BTreeMap::new();
     for ns in times {
-        *cells.entry(cell(*ns) as u16).or_insert(0_u32) += 1;
+        *buckets.entry(bucket(*ns) as u16).or_insert(0_u32) += 1;
     }
-    row(ends, cells.into_iter().collect())
+    row(ends, buckets.into_iter().collect())
 }
 
 /// An interval each second, from this second on.
 fn seconds(sums: &mut Sums, from: u64, many: u64, n: u32) {
     for at in from..from + many {
-        sums.add(&row((at * S, (at + 1) * S), vec![(cell(1_000) as u16, n)]), true);
+        sums.add(&row((at * S, (at + 1) * S), vec![(bucket(1_000) as u16, n)]), true);
     }
 }
 
@@ -48,7 +48,7 @@ proptest! {
         let mut truth: Vec<u64> =
             intervals.iter().skip(from as usize).take(many as usize).flatten().copied().collect();
         truth.sort_unstable();
-        let seen = total.pairs.get(&PAIR).map(Cells::percentiles).unwrap_or_default();
+        let seen = total.pairs.get(&PAIR).map(Buckets::percentiles).unwrap_or_default();
         prop_assert_eq!(seen.n, truth.len() as u64);
         let rank = |part: f64| truth[((truth.len() as f64 * part).ceil() as usize).max(1) - 1];
         for (part, ns) in [(0.5, seen.p50_ns), (0.9, seen.p90_ns), (0.99, seen.p99_ns), (1.0, seen.max_ns)] {
@@ -66,13 +66,13 @@ proptest! {
         let row = of_times((0, S), &times);
         let mut slice = Slice::new((0, S));
         slice.add((0, S), &row, true);
-        let cells = &slice.pairs[&PAIR];
-        let range = cells.percentiles();
+        let buckets = &slice.pairs[&PAIR];
+        let range = buckets.percentiles();
         let axis = LogAxis::new(range.min_ns, range.max_ns, classes);
         let mut drawn = vec![0; classes];
-        Raster::new(&axis).add(cells, 1.0, &mut drawn);
+        Raster::new(&axis).add(buckets, 1.0, &mut drawn);
         prop_assert_eq!(drawn.iter().sum::<u32>() as usize, times.len());
-        // Each count is at its measured time, to within a cell and a class.
+        // Each count is at its measured time, to within a bucket and a class.
         let edges = axis.edges_ns();
         let mut below = 0;
         for (class, n) in drawn.iter().enumerate() {
@@ -94,12 +94,12 @@ proptest! {
     ) {
         for keep in [Keep::Newest, Keep::All] {
             let mut sums = Sums::new(keep);
-            for (from_ns, to_ns, cells, n, kind, alone) in &rows {
+            for (from_ns, to_ns, buckets, n, kind, alone) in &rows {
                 let of = Sum::from_numbers(*kind, *n % 9).unwrap_or(Sum::Flow(FlowId(*n)));
                 let hop = Hop::ALL[*n as usize % Hop::ALL.len()];
-                let (from_ns, to_ns, cells) = (*from_ns, *to_ns, cells.clone());
-                sums.add(&Synthesis { from_ns, to_ns, hop, of, n: *n, sum: *n, cells }, *alone);
-                sums.add(&Synthesis { from_ns: 0, to_ns: u64::MAX, hop, of, n: u64::MAX, sum: u64::MAX, cells: vec![(u16::MAX, u32::MAX)] }, *alone);
+                let (from_ns, to_ns, buckets) = (*from_ns, *to_ns, buckets.clone());
+                sums.add(&Synthesis { from_ns, to_ns, hop, of, n: *n, sum: *n, buckets }, *alone);
+                sums.add(&Synthesis { from_ns: 0, to_ns: u64::MAX, hop, of, n: u64::MAX, sum: u64::MAX, buckets: vec![(u16::MAX, u32::MAX)] }, *alone);
             }
             for stretch in [stretch, (0, u64::MAX), (u64::MAX, 0), (u64::MAX - 1, u64::MAX), (5, 5)] {
                 let total = sums.total(stretch);
@@ -130,10 +130,10 @@ fn from_afar_and_near_it_is_the_same() {
     let mut sums = Sums::new(Keep::Newest);
     seconds(&mut sums, 0, 300, 7);
     for columns in [1, 10, 100, 300] {
-        let cells = drawn(&sums, (0, 300 * S), columns);
-        let all: u32 = cells.iter().sum();
+        let buckets = drawn(&sums, (0, 300 * S), columns);
+        let all: u32 = buckets.iter().sum();
         assert!(all.abs_diff(2_100) <= 2 * columns as u32, "{columns}: {all}");
-        assert!(cells.iter().all(|n| *n > 0), "{columns}: {cells:?}");
+        assert!(buckets.iter().all(|n| *n > 0), "{columns}: {buckets:?}");
     }
     let near = sums.total((17 * S, 19 * S));
     assert_eq!((near.from_ns, near.to_ns, near.pairs[&PAIR].n()), (17 * S, 19 * S, 14));
@@ -148,7 +148,7 @@ fn memory_is_bounded_and_the_past_is_coarser() {
             sums.add(&row((at * S, (at + 1) * S), wide.clone()), true);
         }
         for level in &sums.levels {
-            assert!(level.cells() <= most + 2 * wide.len(), "{keep:?}: {}", level.cells());
+            assert!(level.buckets() <= most + 2 * wide.len(), "{keep:?}: {}", level.buckets());
         }
         // No count is lost, and the cost depends on the picture.
         let all: Vec<_> = sums.slices((0, 4_000 * S), 100).collect();
@@ -167,7 +167,8 @@ fn memory_is_bounded_and_the_past_is_coarser() {
 #[test]
 fn what_is_counted_is_counted_where_no_events_came() {
     let mut sums = Sums::new(Keep::Newest);
-    let counted = |hop, of, n, sum| Synthesis { from_ns: S, to_ns: 2 * S, hop, of, n, sum, cells: Vec::new() };
+    let counted =
+        |hop, of, n, sum| Synthesis { from_ns: S, to_ns: 2 * S, hop, of, n, sum, buckets: Vec::new() };
     for alone in [true, false] {
         sums.add(&counted(Hop::DevXmit, Sum::Begun, 3, 0), alone);
         sums.add(&counted(Hop::DevXmit, Sum::Flow(FlowId(1)), 3, 600), alone);

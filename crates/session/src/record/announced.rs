@@ -307,7 +307,7 @@ mod tests {
             of: Sum::Flow(FlowId(5)),
             n: 1,
             sum: 1,
-            cells: Vec::new(),
+            buckets: Vec::new(),
         };
         let mut batch = Batch { synthesis: vec![sum], ..Batch::default() };
         announcer.complete(&mut batch);

@@ -69,7 +69,7 @@ impl Shared {
 
 /// Size of one sum, bytes.
 pub(super) fn synthesis_bytes(sum: &Synthesis) -> usize {
-    size_of::<Synthesis>() + size_of_val(&sum.cells[..])
+    size_of::<Synthesis>() + size_of_val(&sum.buckets[..])
 }
 
 /// State of a recording.

@@ -10,19 +10,19 @@ use magscope_core::synthesis::{Sum, Synthesis};
 use std::sync::Arc;
 
 /// Size of a bucket: its number and its count.
-const CELL_BYTES: usize = 6;
+const BUCKET_BYTES: usize = 6;
 
-fn packed(cells: &[(u16, u32)]) -> Vec<u8> {
-    cells.iter().flat_map(|(cell, n)| cell.to_le_bytes().into_iter().chain(n.to_le_bytes())).collect()
+fn packed(buckets: &[(u16, u32)]) -> Vec<u8> {
+    buckets.iter().flat_map(|(bucket, n)| bucket.to_le_bytes().into_iter().chain(n.to_le_bytes())).collect()
 }
 
 /// `None` for invalid data.
 fn unpacked(bytes: &[u8]) -> Option<Vec<(u16, u32)>> {
-    let (cells, rest) = bytes.as_chunks::<CELL_BYTES>();
-    let cell = |[a, b, c, d, e, f]: &[u8; CELL_BYTES]| {
+    let (buckets, rest) = bytes.as_chunks::<BUCKET_BYTES>();
+    let bucket = |[a, b, c, d, e, f]: &[u8; BUCKET_BYTES]| {
         (u16::from_le_bytes([*a, *b]), u32::from_le_bytes([*c, *d, *e, *f]))
     };
-    rest.is_empty().then(|| cells.iter().map(cell).collect())
+    rest.is_empty().then(|| buckets.iter().map(bucket).collect())
 }
 
 impl Row for Synthesis {
@@ -38,7 +38,7 @@ impl Row for Synthesis {
             field("id", UInt64),
             field("n", UInt64),
             field("sum", UInt64),
-            field("cells", Binary),
+            field("buckets", Binary),
         ]
     }
 
@@ -51,7 +51,7 @@ impl Row for Synthesis {
             column::<UInt64Type>(rows.iter().map(|r| r.of.numbers().1)),
             column::<UInt64Type>(rows.iter().map(|r| r.n)),
             column::<UInt64Type>(rows.iter().map(|r| r.sum)),
-            Arc::new(BinaryArray::from_iter_values(rows.iter().map(|r| packed(&r.cells)))),
+            Arc::new(BinaryArray::from_iter_values(rows.iter().map(|r| packed(&r.buckets)))),
         ]
     }
 
@@ -63,16 +63,16 @@ impl Row for Synthesis {
         let id = values::<UInt64Type>(batch, 4)?;
         let n = values::<UInt64Type>(batch, 5)?;
         let sum = values::<UInt64Type>(batch, 6)?;
-        let cells = binary(batch, 7)?;
+        let buckets = binary(batch, 7)?;
         let mut wrong = 0;
         for i in 0..batch.num_rows() {
             let (hop, of) = (Hop::from_id(hop[i]), Sum::from_numbers(kind[i], id[i]));
-            let (Some(hop), Some(of), Some(cells)) = (hop, of, unpacked(cells.value(i))) else {
+            let (Some(hop), Some(of), Some(buckets)) = (hop, of, unpacked(buckets.value(i))) else {
                 wrong += 1;
                 continue;
             };
             let (from_ns, to_ns) = (from_ns[i] as u64, to_ns[i] as u64);
-            out.push(Synthesis { from_ns, to_ns, hop, of, n: n[i], sum: sum[i], cells });
+            out.push(Synthesis { from_ns, to_ns, hop, of, n: n[i], sum: sum[i], buckets });
         }
         Some(wrong)
     }

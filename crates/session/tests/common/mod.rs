@@ -229,8 +229,8 @@ pub fn change(to_ns: u64) -> Change {
 
 pub fn synthesis(to_ns: u64) -> Synthesis {
     let of = Sum::Since(Hop::DevQueue);
-    let cells = vec![(3, 5), (557, u32::MAX)];
-    Synthesis { from_ns: to_ns.saturating_sub(9), to_ns, hop: Hop::DevXmit, of, n: 7, sum: to_ns, cells }
+    let buckets = vec![(3, 5), (557, u32::MAX)];
+    Synthesis { from_ns: to_ns.saturating_sub(9), to_ns, hop: Hop::DevXmit, of, n: 7, sum: to_ns, buckets }
 }
 
 pub fn hop_count(time_ns: u64) -> HopCount {

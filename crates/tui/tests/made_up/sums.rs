@@ -1,7 +1,7 @@
 //! The kernel's sums of the generated traffic, one second at a time.
 
 use super::{START_NS, World};
-use magscope_core::histogram::cell;
+use magscope_core::histogram::bucket;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Direction, Event, EventFlags, Hop};
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
     let mut before: BTreeMap<u64, (Hop, u64)> = BTreeMap::new();
     let mut sums: BTreeMap<(Hop, Sum), Added> = BTreeMap::new();
     for event in &batch.events {
-        let mut add = |of, amount, cell: Option<u16>| {
-            let (n, sum, cells) = sums.entry((event.hop, of)).or_default();
+        let mut add = |of, amount, bucket: Option<u16>| {
+            let (n, sum, buckets) = sums.entry((event.hop, of)).or_default();
             (*n, *sum) = (*n + 1, *sum + amount);
-            if let Some(cell) = cell {
-                *cells.entry(cell).or_default() += 1;
+            if let Some(bucket) = bucket {
+                *buckets.entry(bucket).or_default() += 1;
             }
         };
         let known = before.get(&direction(event)).copied();
@@ -39,7 +39,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
             hop.path_index().is_some() && hop.path_index() < event.hop.path_index().or(Some(usize::MAX))
         }) {
             Some((hop, at_ns)) => {
-                add(Sum::Since(hop), event.time_ns - at_ns, Some(cell(event.time_ns - at_ns) as u16));
+                add(Sum::Since(hop), event.time_ns - at_ns, Some(bucket(event.time_ns - at_ns) as u16));
             }
             None => add(Sum::Begun, 0, None),
         }
@@ -54,14 +54,14 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
             _ => {}
         }
     }
-    let row = |((hop, of), (n, sum, cells)): ((Hop, Sum), Added)| Synthesis {
+    let row = |((hop, of), (n, sum, buckets)): ((Hop, Sum), Added)| Synthesis {
         from_ns,
         to_ns,
         hop,
         of,
         n,
         sum,
-        cells: cells.into_iter().collect(),
+        buckets: buckets.into_iter().collect(),
     };
     batch.synthesis = sums.into_iter().map(row).collect();
     if !with_events {

@@ -67,7 +67,7 @@ struct Node {
     heads: columns::Heads,
     counts: columns::Counts,
     sums: columns::Sums,
-    cells: columns::Cells,
+    histograms: columns::Histograms,
 }
 
 /// Converts batches and journeys to rows, in recording order. A node's events are in time order except late
@@ -124,7 +124,7 @@ impl Rows {
                     }
                 )* };
             }
-            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Cells cells);
+            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Histograms histograms);
         }
         Ok(())
     }
@@ -184,8 +184,8 @@ impl Rows {
             if chosen.has(Table::Sums) {
                 sums::sum_row(&mut tables.sums, *line, names, node, sum);
             }
-            if chosen.has(Table::Cells) {
-                sums::cell_rows(&mut tables.cells, *line, &host, sum);
+            if chosen.has(Table::Histograms) {
+                sums::histogram_rows(&mut tables.histograms, *line, &host, sum);
             }
         }
         self.new_flows = new;

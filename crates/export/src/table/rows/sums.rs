@@ -5,7 +5,7 @@ use super::{proto, some_id};
 use crate::names::Names;
 use crate::table::definition::columns;
 use crate::timeline::TimeLine;
-use magscope_core::histogram::{LONGEST_NS, cell, range_of_cell};
+use magscope_core::histogram::{LONGEST_NS, bucket, bucket_range_ns};
 use magscope_core::synthesis::{Sum, Synthesis};
 
 /// Adds a row.
@@ -59,18 +59,18 @@ pub fn sum_row(rows: &mut columns::Sums, line: TimeLine, names: &mut Names, node
 }
 
 /// Adds one row per bucket. An invalid bucket has no bounds but is kept.
-pub fn cell_rows(rows: &mut columns::Cells, line: TimeLine, host: &str, sum: &Synthesis) {
+pub fn histogram_rows(rows: &mut columns::Histograms, line: TimeLine, host: &str, sum: &Synthesis) {
     let Sum::Since(from) = sum.of else { return };
-    rows.rows += sum.cells.len();
-    rows.host.repeat(host, sum.cells.len());
-    rows.from_hop.repeat(from.name(), sum.cells.len());
-    rows.hop.repeat(sum.hop.name(), sum.cells.len());
-    for (number, n) in &sum.cells {
+    rows.rows += sum.buckets.len();
+    rows.host.repeat(host, sum.buckets.len());
+    rows.from_hop.repeat(from.name(), sum.buckets.len());
+    rows.hop.repeat(sum.hop.name(), sum.buckets.len());
+    for (number, n) in &sum.buckets {
         rows.ts_ns.push_signed(line.ns(sum.from_ns));
         rows.ts.push(line.utc_ns(sum.from_ns));
         rows.to_ns.push_signed(line.ns(sum.to_ns));
-        let number = Some(usize::from(*number)).filter(|number| *number <= cell(LONGEST_NS));
-        let range = number.and_then(range_of_cell);
+        let number = Some(usize::from(*number)).filter(|number| *number <= bucket(LONGEST_NS));
+        let range = number.and_then(bucket_range_ns);
         rows.min_ns.push(range.map(|(least, _)| least));
         rows.max_ns.push(range.map(|(_, most)| most.min(LONGEST_NS)));
         rows.n.push(u64::from(*n));
