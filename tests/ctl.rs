@@ -126,7 +126,7 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["filter", "off"][..], "filter off"),
         (&["sample", "off"], "sample off all"),
         (&["sample", "flows", "1/1"], "sample flows 1/1"),
-        (&["detail", "compact"], "detail compact"),
+        (&["detail", "both"], "detail both"),
         (&["detail", "full"], "detail full"),
         (&["watermark", "screen"], "watermark 0 events 0 bytes 20ms"),
         (&["enable", "dev.recv"], "enable dev.recv"),
@@ -138,6 +138,7 @@ fn every_word(running: &Running) -> Vec<String> {
     for (words, says) in [
         (&["filter", "prt 4"][..], "port"),
         (&["enable", "dev.xmitt"], "dev.xmit"),
+        (&["detail", "compact"], "histograms"),
         (&["enable", "udp.send"], "udp.send"),
         (&["sample", "2/3"], "1/N"),
         (&["detail", "less"], "histograms"),

@@ -214,9 +214,8 @@ impl Seen {
 }
 
 /// Levels: the `ctl` commands for each, and the length of its traffic.
-const STEPS: [(&[&[&str]], usize); 6] = [
+const STEPS: [(&[&[&str]], usize); 5] = [
     (&[], 101),
-    (&[&["detail", "compact"]], 102),
     (&[&["sample", "flows", "1/4"]], 103),
     (&[&["sample", "flows", "1/16"]], 104),
     (&[&["detail", "histograms"], &["sample", "flows", "1/1"]], 105),
@@ -257,7 +256,7 @@ fn what_comes_of_a_part_is_true_of_the_whole() {
 
 /// Without rejection both have every event.
 fn everything_came(whole: &Seen, part: &Seen) {
-    for len in [101, 102, 106] {
+    for len in [101, 106] {
         let all = whole.of_length(len);
         assert_eq!(all.len(), FLOWS + CONNECTIONS, "{len}");
         let sent: u64 = (0..FLOWS).map(datagrams).sum();

@@ -172,8 +172,8 @@ pub struct CaptureArgs {
     /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
-    /// What becomes of an event: `full`, `compact` for nothing beside events, `histograms` for none but times and packets that the kernel
-    /// adds up (docs/filters.md); `ctl detail` changes it
+    /// Detail of an event: `full`; `histograms` for times and packets that the kernel adds up, without records; `both`
+    /// (docs/filters.md). `ctl detail` changes it
     #[arg(long, value_name = "HOW", value_parser = detail)]
     pub detail: Option<Detail>,
     /// Stand at a place of your own too, and read values there: `fentry:tcp_rcv_established after=tcp.recv skb->len`

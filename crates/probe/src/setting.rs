@@ -43,7 +43,8 @@ pub enum Detail {
     /// A record with all fields of the hop.
     #[default]
     Full = mag_detail_MAG_DETAIL_FULL,
-    /// The same records, without TCP state samples and payload heads.
+    /// The same records, without TCP state samples and payload heads: a step of the governor, which no command
+    /// selects.
     Compact = mag_detail_MAG_DETAIL_COMPACT,
     /// No records: the kernel adds up times between hops, and packets.
     Histograms = mag_detail_MAG_DETAIL_HISTOGRAMS,
@@ -54,6 +55,9 @@ pub enum Detail {
 impl Detail {
     /// Every level of detail.
     pub const ALL: [Detail; 4] = [Self::Full, Self::Compact, Self::Histograms, Self::Both];
+
+    /// The levels that a command selects.
+    const SELECTABLE: [Detail; 3] = [Self::Full, Self::Histograms, Self::Both];
 
     /// Name of the level.
     pub const fn word(self) -> &'static str {
@@ -103,7 +107,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
 const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";
-const DETAIL: &str = "`full`, `compact`, `histograms`, or `both` for full records and histograms";
+const DETAIL: &str = "`full`, `histograms`, or `both` for full records and histograms";
 const PROBE: &str = "`on` or `off` and the name of a custom probe, as in `off refill`";
 const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
 
@@ -216,7 +220,7 @@ fn sample(rest: &str) -> Result<Setting, BadSetting> {
 }
 
 fn detail(rest: &str) -> Result<Setting, BadSetting> {
-    let found = Detail::ALL.into_iter().find(|detail| detail.word() == rest);
+    let found = Detail::SELECTABLE.into_iter().find(|detail| detail.word() == rest);
     found.map(Setting::Detail).ok_or_else(|| expected(DETAIL, rest))
 }
 

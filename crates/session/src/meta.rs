@@ -14,12 +14,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The session format that this library writes, and the newest that it reads.
-///
-/// Version 2 has more columns in the clock table, and the tables of changes, counts, hits and heads. Version 3
-/// has the event clock in the clock table. Version 4 has the kernel's sums, and their hits in the table of
-/// counts. Version 5 has checksums of `meta.toml` and of whole files.
-pub const FORMAT: u32 = 5;
+/// The session format that this library writes and reads. A change of files, tables or columns increases it.
+pub const FORMAT: u32 = 1;
 
 /// Maximum size of a `meta.toml`, bytes: the file holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;

@@ -180,7 +180,7 @@ pub fn unpack(metadata: &[u8], body: &Buffer, batch: &mut Batch) -> Result<Place
 }
 
 fn unpack_rows(metadata: &[u8], body: &Buffer, batch: &mut Batch) -> Result<Place, BadPacket> {
-    let rows = frame::decode_parts(metadata, body, |_| PACKET.clone(), None)?;
+    let rows = frame::decode_parts(metadata, body, PACKET.clone(), None)?;
     let refused = || BadPacket("it has no rows, or other columns than a packet".to_owned());
     let numbers = |column: usize| rows.column(column).as_primitive_opt::<UInt64Type>();
     let first = |column: usize| numbers(column).and_then(|numbers| numbers.values().first().copied());

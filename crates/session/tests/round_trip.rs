@@ -2,16 +2,12 @@
 
 use crate::common;
 
-use arrow::ipc::MetadataVersion;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use common::{Traffic, clock_sample, drain, head, hit, loss, node, synthesis, tcp_sample};
 use magscope_core::clock::ClockSample;
 use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, Change, Event, Hop, HopCount, LossCause, Synthesis};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::collections::HashSet;
-use std::fs::{self, File};
 use std::path::Path;
 
 fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> Batch {
@@ -208,51 +204,4 @@ fn a_quiet_recording_is_as_long_as_its_clocks_were_read() {
     recorder.close().unwrap();
     let session = Session::open(dir.path()).unwrap();
     assert_eq!((session.extent_ns(), session.watched_ns()), (Some((5 * S, 9 * S)), Some((5 * S, 9 * S))));
-}
-
-/// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
-#[test]
-fn recordings_of_older_formats_are_read() {
-    for (format, table, columns) in [(1, "clock", 4), (2, "clock", 11), (3, "counts", 6)] {
-        let dir = tempfile::tempdir().unwrap();
-        let recorded = record(dir.path(), RecordOptions::default(), 3, 100);
-        let path = dir.path().join(format!("{table}-0000.arrows"));
-        let today = StreamReader::try_new(File::open(&path).unwrap(), None).unwrap();
-        let mut metadata = today.schema().metadata().clone();
-        metadata.insert("magscope.format".to_owned(), format.to_string());
-        let first: Vec<usize> = (0..columns).collect();
-        let schema = today.schema().project(&first).unwrap().with_metadata(metadata);
-        let batches: Vec<_> = today.map(|batch| batch.unwrap().project(&first).unwrap()).collect();
-        let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5).unwrap();
-        let file = File::create(&path).unwrap();
-        let mut writer = StreamWriter::try_new_with_options(file, &schema, options).unwrap();
-        for batch in &batches {
-            writer.write(batch).unwrap();
-        }
-        writer.finish().unwrap();
-        let meta = dir.path().join("meta.toml");
-        let text = fs::read_to_string(&meta).unwrap();
-        let today = format!("format = {}", magscope_session::FORMAT);
-        assert!(text.contains(&today));
-        fs::write(&meta, text.replace(&today, &format!("format = {format}"))).unwrap();
-        fs::remove_file(dir.path().join("index-0000.arrows")).unwrap();
-
-        let session = Session::open(dir.path()).unwrap();
-        let (replayed, _) = drain(&mut session.replay(None, None));
-        assert_eq!(replayed.events, recorded.events);
-        let shorter = |sample: &ClockSample| match format {
-            1 => ClockSample {
-                monotonic_ns: sample.monotonic_ns,
-                raw_ns: sample.raw_ns,
-                realtime_ns: sample.realtime_ns,
-                width_ns: sample.width_ns,
-                ..ClockSample::default()
-            },
-            2 => ClockSample { stamp_ns: 0, ..*sample },
-            _ => *sample,
-        };
-        assert_eq!(replayed.clock, recorded.clock.iter().map(shorter).collect::<Vec<_>>());
-        let synthesised = if format == 3 { 0 } else { 5 };
-        assert!(replayed.counts.iter().all(|count| count.synthesised == synthesised));
-    }
 }

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Events carry `CLOCK_MONOTONIC`, which NTP slews; geometry between hosts needs `CLOCK_MONOTONIC_RAW`; users
 /// read UTC. A session carries samples of the map between the three, never a single offset.
 ///
-/// The fields after `width_ns` describe breaks and the steering of the clock. A recording by an older version
-/// lacks them; they then have the values of `ClockSample::default()`.
+/// The fields after `width_ns` describe breaks and the steering of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSample {

@@ -9,8 +9,8 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Resend {
-    /// Unknown: `tcp.retransmit` is not served or its record was lost, an older recording, or a reason that is
-    /// none of the others.
+    /// Unknown: `tcp.retransmit` is not served or its record was lost, or a reason that is none of the
+    /// others.
     #[default]
     Unknown = 0,
     /// Acknowledgements showed the loss (`TCP_CA_Recovery`: SACK, RACK, three duplicates).

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,
-    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `detail full|compact|histograms`, `probe on|off NAME`, `watermark latency|screen|N events|...`
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `detail full|histograms|both`, `probe on|off NAME`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,
 }

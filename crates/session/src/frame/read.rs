@@ -103,7 +103,7 @@ impl Reader {
         let message = parse(&metadata)?;
         let body = body_length(&message)?;
         let batch = message.header_as_record_batch();
-        let checked = batch.map(|b| check::metadata(&b, &schema_for(&b, self.table)));
+        let checked = batch.map(|b| check::metadata(&b, &table::schema(self.table)));
         let rows = checked.transpose().map_err(FrameError::Refused)?;
         let length = PREFIX + metadata_length + body;
         if length > left {
@@ -146,14 +146,14 @@ pub(crate) fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<
     let prefix = bytes.first_chunk::<8>().ok_or(FrameError::NoMessage)?;
     let metadata_end = (PREFIX + metadata_length(*prefix)?) as usize;
     let metadata = bytes.get(PREFIX as usize..metadata_end).ok_or(FrameError::NoMessage)?;
-    decode_parts(metadata, &bytes.slice(metadata_end), |batch| schema_for(batch, of), only)
+    decode_parts(metadata, &bytes.slice(metadata_end), table::schema(of), only)
 }
 
 /// Decodes a message with separate metadata and body, with the expected columns.
 pub(crate) fn decode_parts(
     metadata: &[u8],
     body: &Buffer,
-    schema: impl FnOnce(&arrow::ipc::RecordBatch<'_>) -> SchemaRef,
+    schema: SchemaRef,
     only: Projection<'_>,
 ) -> Result<RecordBatch, FrameError> {
     if metadata.len() as u64 > MAX_METADATA {
@@ -167,7 +167,6 @@ pub(crate) fn decode_parts(
     // Network buffers may be misaligned.
     let moved = (!(body.as_ptr() as usize).is_multiple_of(8)).then(|| Buffer::from(body.as_slice()));
     let body = moved.as_ref().unwrap_or(body);
-    let schema = schema(&batch);
     let rows = check::metadata(&batch, &schema).map_err(FrameError::Refused)?;
     check::body(&batch, &schema, rows, body).map_err(FrameError::Refused)?;
     // The checks above rule out every known panic of the decoder. As a last defence, a new one must cost a
@@ -180,11 +179,6 @@ pub(crate) fn decode_parts(
         Ok(Err(e)) => Err(FrameError::Decode(e.to_string().chars().take(120).collect())),
         Err(_) => Err(FrameError::Decode("the decoder gave up".into())),
     }
-}
-
-/// The expected columns of a batch of this table, for any format version.
-fn schema_for(batch: &arrow::ipc::RecordBatch<'_>, table: Table) -> SchemaRef {
-    table::schema_of(table, batch.nodes().map_or(0, |nodes| nodes.len()))
 }
 
 fn metadata_length(prefix: [u8; 8]) -> Result<u64, FrameError> {

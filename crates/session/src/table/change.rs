@@ -42,7 +42,6 @@ impl Row for Change {
 
 impl Row for HopCount {
     const TABLE: Table = Table::Counts;
-    const COLUMNS_ONCE: &[usize] = &[6];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt64};
@@ -76,9 +75,7 @@ impl Row for HopCount {
         let filtered = values::<UInt64Type>(batch, 3)?;
         let undecided = values::<UInt64Type>(batch, 4)?;
         let sampled = values::<UInt64Type>(batch, 5)?;
-        let none = vec![0; batch.num_rows()];
-        let once = Self::COLUMNS_ONCE.contains(&batch.num_columns());
-        let synthesised = if once { &none[..] } else { values::<UInt64Type>(batch, 6)? };
+        let synthesised = values::<UInt64Type>(batch, 6)?;
         let mut wrong = 0;
         for i in 0..batch.num_rows() {
             let Some(hop) = Hop::from_id(hop[i]) else {

@@ -120,7 +120,6 @@ fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
 
 impl Row for Event {
     const TABLE: Table = Table::Events;
-    const COLUMNS_ONCE: &[usize] = &[18];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt16, UInt32, UInt64};
@@ -176,11 +175,8 @@ impl Row for Event {
         let tcp_flags = values::<UInt8Type>(batch, 15)?.get(..n)?;
         let flags = values::<UInt8Type>(batch, 16)?.get(..n)?;
         let proto = values::<UInt8Type>(batch, 17)?.get(..n)?;
-        let none = vec![0; if Self::COLUMNS_ONCE.contains(&batch.num_columns()) { n } else { 0 }];
-        let since_format_2 = |column| {
-            if none.is_empty() { values::<UInt8Type>(batch, column)?.get(..n) } else { Some(&none[..]) }
-        };
-        let (ttl, tos) = (since_format_2(18)?, since_format_2(19)?);
+        let ttl = values::<UInt8Type>(batch, 18)?.get(..n)?;
+        let tos = values::<UInt8Type>(batch, 19)?.get(..n)?;
         let mut unknown = 0;
         out.reserve(n);
         for i in 0..n {

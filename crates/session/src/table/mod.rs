@@ -1,8 +1,8 @@
 //! Columns of the tables, and conversion of rows.
 //!
 //! Every column is non-nullable and of a plain type that any Arrow engine reads. A file's own schema serves
-//! other programs. This library uses the columns of the format version in `meta.toml`, so that a damaged schema
-//! costs nothing.
+//! other programs. This library uses the columns of its own format version, so that a damaged schema costs
+//! nothing.
 
 mod change;
 mod custom;
@@ -25,9 +25,6 @@ use std::sync::{Arc, LazyLock};
 pub(crate) trait Row: Sized {
     /// The table.
     const TABLE: Table;
-
-    /// Numbers of columns in older formats, which had a prefix of the current ones.
-    const COLUMNS_ONCE: &[usize] = &[];
 
     /// Names and types of the columns, in order.
     fn fields() -> Vec<Field>;
@@ -59,7 +56,7 @@ fn column<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> Arr
     Arc::new(PrimitiveArray::<T>::from_iter_values(values))
 }
 
-/// The columns of a table in the current format.
+/// The columns of a table.
 pub(crate) fn schema(table: Table) -> SchemaRef {
     static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
         let fields = |table: &Table| match table {
@@ -79,25 +76,6 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()
     });
     SCHEMAS[table.place()].clone()
-}
-
-/// The columns of a table with this number of columns: current, or of an older format.
-pub(crate) fn schema_of(table: Table, columns: usize) -> SchemaRef {
-    let today = schema(table);
-    if !columns_once(table).contains(&columns) {
-        return today;
-    }
-    Arc::new(Schema::new(today.fields()[..columns].to_vec()))
-}
-
-fn columns_once(table: Table) -> &'static [usize] {
-    match table {
-        Table::Clock => magscope_core::clock::ClockSample::COLUMNS_ONCE,
-        Table::Events => magscope_core::Event::COLUMNS_ONCE,
-        Table::Tcp => magscope_core::TcpSample::COLUMNS_ONCE,
-        Table::Counts => magscope_core::HopCount::COLUMNS_ONCE,
-        _ => &[],
-    }
 }
 
 /// The schema at the start of a file, with the session id in its metadata.

@@ -147,7 +147,6 @@ impl Row for Announced<Task> {
 
 impl Row for TcpSample {
     const TABLE: Table = Table::Tcp;
-    const COLUMNS_ONCE: &[usize] = &[18];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt32, UInt64};
@@ -213,15 +212,11 @@ impl Row for TcpSample {
         }
         let state = values::<UInt8Type>(batch, 16)?;
         let ca_state = values::<UInt8Type>(batch, 17)?;
-        let old = Self::COLUMNS_ONCE.contains(&batch.num_columns());
-        let mut places: [&[u32]; 4] = [&[]; 4];
-        let mut tcp_flags: &[u8] = &[];
-        if !old {
-            for (i, place) in places.iter_mut().enumerate() {
-                *place = values::<UInt32Type>(batch, 18 + i)?;
-            }
-            tcp_flags = values::<UInt8Type>(batch, 22)?;
-        }
+        let write_seq = values::<UInt32Type>(batch, 18)?;
+        let rcv_nxt = values::<UInt32Type>(batch, 19)?;
+        let copied_seq = values::<UInt32Type>(batch, 20)?;
+        let retrans_out = values::<UInt32Type>(batch, 21)?;
+        let tcp_flags = values::<UInt8Type>(batch, 22)?;
         for i in 0..batch.num_rows() {
             out.push(TcpSample {
                 time_ns: ts_ns[i] as u64,
@@ -233,21 +228,20 @@ impl Row for TcpSample {
                 rttvar_us: counters[3][i],
                 rto_us: counters[4][i],
                 packets_out: counters[5][i],
-                retrans_out: places[3].get(i).copied().unwrap_or(0),
+                retrans_out: retrans_out[i],
                 total_retrans: counters[6][i],
                 snd_wnd: counters[7][i],
                 rcv_wnd: counters[8][i],
                 snd_una: counters[9][i],
                 snd_nxt: counters[10][i],
-                // format 1 had the length of the queue instead of its end
-                write_seq: places[0].get(i).copied().unwrap_or(counters[9][i].wrapping_add(counters[11][i])),
-                rcv_nxt: places[1].get(i).copied().unwrap_or(0),
-                copied_seq: places[2].get(i).copied().unwrap_or(0),
+                write_seq: write_seq[i],
+                rcv_nxt: rcv_nxt[i],
+                copied_seq: copied_seq[i],
                 send_queue_bytes: counters[11][i],
                 recv_queue_bytes: counters[12][i],
                 state: state[i],
                 ca_state: ca_state[i],
-                tcp_flags: tcp_flags.get(i).copied().unwrap_or(0),
+                tcp_flags: tcp_flags[i],
             });
         }
         Some(0)
@@ -312,7 +306,6 @@ impl Row for Loss {
 
 impl Row for ClockSample {
     const TABLE: Table = Table::Clock;
-    const COLUMNS_ONCE: &[usize] = &[4, 11];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int32, Int64, UInt8, UInt32};
@@ -354,19 +347,6 @@ impl Row for ClockSample {
         let raw_ns = values::<Int64Type>(batch, 1)?;
         let realtime_ns = values::<Int64Type>(batch, 2)?;
         let width_ns = values::<UInt32Type>(batch, 3)?;
-        let before = out.len();
-        for i in 0..batch.num_rows() {
-            out.push(ClockSample {
-                monotonic_ns: monotonic_ns[i] as u64,
-                raw_ns: raw_ns[i] as u64,
-                realtime_ns: realtime_ns[i],
-                width_ns: width_ns[i],
-                ..ClockSample::default()
-            });
-        }
-        if batch.num_columns() == 4 {
-            return Some(0);
-        }
         let suspended_ns = values::<Int64Type>(batch, 4)?;
         let tai_offset_s = values::<Int32Type>(batch, 5)?;
         let realtime_steps = values::<UInt32Type>(batch, 6)?;
@@ -374,21 +354,22 @@ impl Row for ClockSample {
         let frequency = values::<Int64Type>(batch, 8)?;
         let status = values::<UInt32Type>(batch, 9)?;
         let utc_error_ns = values::<Int64Type>(batch, 10)?;
-        for (i, sample) in out.iter_mut().skip(before).enumerate() {
-            sample.suspended_ns = suspended_ns[i] as u64;
-            sample.tai_offset_s = tai_offset_s[i];
-            sample.realtime_steps = realtime_steps[i];
-            sample.clocksource = Clocksource::from_id(clocksource[i]);
-            sample.frequency = frequency[i];
-            sample.status = status[i];
-            sample.utc_error_ns = u64::try_from(utc_error_ns[i]).ok();
-        }
-        if batch.num_columns() == 11 {
-            return Some(0);
-        }
         let stamp_ns = values::<Int64Type>(batch, 11)?;
-        for (sample, stamp_ns) in out.iter_mut().skip(before).zip(stamp_ns) {
-            sample.stamp_ns = *stamp_ns as u64;
+        for i in 0..batch.num_rows() {
+            out.push(ClockSample {
+                monotonic_ns: monotonic_ns[i] as u64,
+                raw_ns: raw_ns[i] as u64,
+                realtime_ns: realtime_ns[i],
+                width_ns: width_ns[i],
+                suspended_ns: suspended_ns[i] as u64,
+                tai_offset_s: tai_offset_s[i],
+                realtime_steps: realtime_steps[i],
+                clocksource: Clocksource::from_id(clocksource[i]),
+                frequency: frequency[i],
+                status: status[i],
+                utc_error_ns: u64::try_from(utc_error_ns[i]).ok(),
+                stamp_ns: stamp_ns[i] as u64,
+            });
         }
         Some(0)
     }
