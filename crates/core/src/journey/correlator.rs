@@ -286,7 +286,7 @@ impl Correlator {
         let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), state, done);
         let has_ended = ended_bytes > 0;
         if hop == state.rules.of(Proto::TCP).counted_at {
-            state.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.go_out_first(from, to));
+            state.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.send(from, to));
         }
         // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.

@@ -8,7 +8,6 @@ use super::state::{CloseReason, CorrelatorState, Ends, Half, StreamRef, TRAIL_NS
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop};
-use std::ops::Range;
 
 /// Whether a stream accepts an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +31,8 @@ pub(super) struct Stream {
     pub ready: u64,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
-    /// Bytes abandoned before they were sent: their first pass is no retransmission.
-    unsent: Range<u64>,
+    /// End of the bytes that were sent.
+    sent_to: u64,
     pub last_ns: u64,
     visit_at: u64,
     age_at: u64,
@@ -66,7 +65,7 @@ impl Stream {
             floor: 0,
             ready: 0,
             first_seq: None,
-            unsent: 0..0,
+            sent_to: 0,
             last_ns: 0,
             visit_at: u64::MAX,
             age_at: u64::MAX,
@@ -229,23 +228,17 @@ impl Stream {
                 }
                 _ => why,
             };
-            if why == CloseReason::Evicted && piece.is_only_promised() {
-                let from =
-                    if self.unsent.is_empty() { piece.start } else { self.unsent.start.min(piece.start) };
-                self.unsent = from..self.unsent.end.max(piece.end);
-            }
             state.close(&self.ends, piece, why, done);
             self.pieces.count_gone();
         }
         self.tidy();
     }
 
-    /// Number of the bytes `[from, to)`, now sent, that were abandoned before their first departure.
-    pub fn go_out_first(&mut self, from: u64, to: u64) -> u64 {
-        let (start, end) = (from.max(self.unsent.start), to.min(self.unsent.end));
-        // New bytes leave in order.
-        self.unsent.start = self.unsent.start.max(end);
-        end.saturating_sub(start)
+    /// Number of the bytes `[from, to)`, now sent, that were not sent before. New bytes leave in order.
+    pub fn send(&mut self, from: u64, to: u64) -> u64 {
+        let fresh = to.saturating_sub(from.max(self.sent_to));
+        self.sent_to = self.sent_to.max(to);
+        fresh
     }
 
     /// Closes all pieces and resets the position of the stream.
@@ -256,7 +249,7 @@ impl Stream {
         self.floor = 0;
         self.ready = 0;
         self.first_seq = None;
-        self.unsent = 0..0;
+        self.sent_to = 0;
         self.age_at = u64::MAX;
         self.udp = Datagrams { next: self.udp.next, ..Datagrams::default() };
     }
