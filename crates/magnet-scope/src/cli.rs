@@ -27,7 +27,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Rights of the files that are written, in octal: `640` lets the group read
+    /// Mode of written files, in octal: `640` lets the group read
     #[arg(long, global = true, value_name = "MODE", default_value = "600", value_parser = crate::files::parse_mode)]
     pub mode: u32,
     /// Without a subcommand: `live`.
@@ -38,63 +38,63 @@ pub struct Cli {
 /// The subcommands, one file each.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Shows two hosts talking: two network namespaces on this machine, with real traffic between them
+    /// Show a demo: two network namespaces on this machine with real traffic between them
     Demo(demo::Args),
-    /// Captures this host's own traffic (what happens without a subcommand)
+    /// Capture this host's own traffic (the default without a subcommand)
     Live(live::Args),
-    /// Captures into a directory, without a screen
+    /// Capture into a directory, without a screen
     Record(record::Args),
-    /// Copies recordings to a directory or a bucket; what has arrived there before is left alone
+    /// Copy recordings to a directory or a bucket; files that are there already are skipped
     Ship(ship::Args),
-    /// Plays a recording on the screen, or reports on a part of it
+    /// Play a recording on the screen, or report on a part of it
     Replay(replay::Args),
-    /// Captures all the time, remembers the last minutes, and lets viewers on other hosts read them
+    /// Capture permanently, hold the last minutes, and serve them to viewers on other hosts
     Agent(agent::Args),
-    /// Reads agents, and is one to its own viewers
+    /// Read agents, and serve their data to viewers
     Relay(relay::Args),
-    /// Says whether the network of this host is well, as JSON and by its exit code: for batch systems
+    /// Check the network of this host; print JSON and set the exit code, for batch systems
     Health(Box<health::Args>),
-    /// Answers Prometheus and its like: counters and histograms of this host or of agents
+    /// Serve metrics to Prometheus: counters and histograms of this host or of agents
     Metrics(Box<metrics::Args>),
-    /// Answers with this node's figures as Supermon's mon does: symbolic expressions, many times a second
+    /// Serve this node's figures by Supermon's mon protocol: s-expressions, many times a second
     Mon(Box<mon::Args>),
-    /// Asks many mons, and answers as one
+    /// Collect the figures of many mons, and serve them as one
     Supermon(supermon::Args),
-    /// Shows recordings or this host in a window: a time line across client and server
+    /// Show recordings or this host in a window, with one time line across client and server
     #[cfg(feature = "gui")]
     Gui(Box<crate::commands::gui::Args>),
-    /// Says what a recording holds: host, time, coverage, losses, damage
+    /// Describe a recording: host, time, coverage, losses, damage
     Info(info::Args),
-    /// Reports on a recording: where the time went, hop by hop
+    /// Report on a recording: where the time went, hop by hop
     Report(report::Args),
-    /// Lists the slowest journeys of a recording, those that are asked for
+    /// List the slowest journeys of a recording, or those that match
     Journeys(journeys::Args),
-    /// Writes a recording in a format that other tools read: Parquet, CSV, JSON lines, ULM
+    /// Write a recording in a format of other tools: Parquet, CSV, JSON lines, ULM
     Export(export::Args),
-    /// Makes a recording of another tool's log: `NetLogger`'s ULM and BP lines, `MAGNeT`'s binary traces
+    /// Convert another tool's log to a recording: `NetLogger`'s ULM and BP lines, `MAGNeT`'s binary traces
     Import(import::Args),
-    /// Asks recordings in SQL: `SELECT hop, percentile(latency_ns, 99) FROM hops GROUP BY hop`
+    /// Query recordings in SQL: `SELECT hop, percentile(latency_ns, 99) FROM hops GROUP BY hop`
     #[cfg(feature = "query")]
     Query(query::Args),
-    /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
+    /// Compare recordings: steps that became slower or faster, with confidence intervals
     Compare(compare::Args),
-    /// Looks at a capture that runs, and changes it: hops, filter, sampling
+    /// Inspect and change a running capture: hops, filter, sampling
     Ctl(ctl::Args),
-    /// Measures how long this machine takes to switch from one task to another, CPU by CPU and over time
+    /// Measure the time of task switches on this machine, per CPU and over time
     Sched(sched::Args),
-    /// Says how far the clocks of several recordings are apart, how sure that is, and what it rests on
+    /// Compute the clock differences of several recordings, with bounds and their basis
     Align(align::Args),
-    /// Says what this host can capture, what not, why, and what can therefore not be concluded
+    /// Check what this host can capture, what it cannot, and why
     Doctor(doctor::Args),
-    /// Lists the hops: where an event can be taken
+    /// List the hops, the places where events are taken
     Hops(hops::Args),
-    /// One of the demo's two hosts
+    /// Run one of the demo's two hosts
     #[command(hide = true)]
     DemoHost(demo_host::Args),
-    /// Prints the manual page (roff)
+    /// Print the manual page (roff)
     #[command(hide = true)]
     Man,
-    /// Prints completions for a shell
+    /// Print completions for a shell
     #[command(hide = true)]
     Completions(completions::Args),
 }
@@ -139,55 +139,55 @@ impl Command {
 /// What every capture can be told.
 #[derive(Clone, Debug, Args)]
 pub struct CaptureArgs {
-    /// Which hops: `default`, `all`, names (`dev.xmit,dev.recv`) or changes (`+tcp.state,-ip.post`)
+    /// Hops: `default`, `all`, names (`dev.xmit,dev.recv`) or changes (`+tcp.state,-ip.post`)
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, default_value = "default")]
     pub hops: HopSelection,
-    /// Only this kind of probe, to compare kinds; hops that it cannot serve are left out and named
+    /// Use only this kind of probe; hops that it cannot serve are left out and listed
     /// [default: for each hop the cheapest that works]
     #[arg(long, value_name = "KIND", value_parser = crate::values::backend::parser())]
     pub backend: Option<Backend>,
-    /// What events are stamped with: `monotonic`, or `tsc`, the processor's own counter, where the kernel allows it
+    /// Clock of the events: `monotonic`, or `tsc`, the processor's time stamp counter, if the kernel allows it
     #[arg(long, value_name = "CLOCK", value_enum, default_value_t)]
     pub clock: StampClock,
-    /// End by itself after this long: `10s`, `1m30s`
+    /// End after this time: `10s`, `1m30s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     pub duration: Option<Duration>,
-    /// Memory for events not yet read, for each CPU (rounded up to a power of two)
+    /// Ring size per CPU, for unread events (rounded up to a power of two)
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::ring, default_value = "8MiB")]
     pub ring_size: u64,
-    /// Keep only events for which this holds: `port 443 and not comm = sshd` (docs/filters.md)
+    /// Record only events that match: `port 443 and not comm = sshd` (docs/filters.md)
     #[arg(long, value_name = "EXPR", value_parser = filter)]
     pub filter: Option<CaptureFilter>,
-    /// Keep only packets for which this holds, in tcpdump's words: `tcp port 443 and net 10.0.0.0/8`; together with
-    /// `--filter` both have to (docs/filters.md)
+    /// Record only packets that match a pcap expression: `tcp port 443 and net 10.0.0.0/8`. With `--filter` both must
+    /// match (docs/filters.md)
     #[arg(long, value_name = "EXPR", value_parser = pcap)]
     pub pcap: Option<String>,
-    /// Keep the first bytes of payload: `64` at every hop that has a packet, or `dev.recv=128`; none unless asked for; can
+    /// Record the first bytes of payload: `64` at every hop with a packet, or `dev.recv=128`; none by default; can
     /// be given several times
     #[arg(long, value_name = "[HOP=]BYTES", value_parser = snapping)]
     pub snap: Vec<Setting>,
-    /// Keep only what processes of this container do: its id or the first characters of it, or a cgroup's path
+    /// Record only processes of this container: its id or the first characters of it, or a cgroup's path
     #[arg(long, value_name = "ID|PATH")]
     pub container: Option<String>,
-    /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
+    /// Sample: `1/100` or one event each `10ms`, also with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
     /// Detail of an event: `full`; `histograms` for times and packets that the kernel adds up, without records; `both`
     /// (docs/filters.md). `ctl detail` changes it
     #[arg(long, value_name = "HOW", value_parser = detail)]
     pub detail: Option<Detail>,
-    /// Stand at a place of your own too, and read values there: `fentry:tcp_rcv_established after=tcp.recv skb->len`
+    /// Add a custom probe that reads values: `fentry:tcp_rcv_established after=tcp.recv skb->len`
     /// (docs/probes.md); can be given several times
     #[arg(long, value_name = "PLACE", value_parser = probe)]
     pub probe: Vec<CustomProbe>,
-    /// Take no more than this part of the machine, of all CPUs and of the busiest one: above it less is captured, step by step down to
-    /// histograms, and more again when it can be; every step is reported. `off` for none (docs/overhead.md) [default: off; agents 2%]
+    /// Maximum share of all CPUs and of the busiest one. Above it the capture records less, step by step down to
+    /// histograms, and more again later; each step is reported. `off` for none (docs/overhead.md) [default: off; agents 2%]
     #[arg(long, value_name = "PART", value_parser = crate::values::budget::parse)]
     pub max_overhead: Option<Budget>,
-    /// React at once: wake up at every event, at a cost to the traffic
+    /// Wake the reader at every event, at a cost to the traffic
     #[arg(long, conflicts_with = "bulk")]
     pub latency: bool,
-    /// Wake up as seldom as memory allows, for recording at the least cost
+    /// Wake the reader as seldom as memory allows, for recording at the least cost
     #[arg(long)]
     pub bulk: bool,
 }
@@ -234,8 +234,8 @@ fn detail(text: &str) -> Result<Detail, String> {
 /// Whose traffic.
 #[derive(Clone, Debug, Default, Args)]
 pub struct NetnsArgs {
-    /// Whose traffic: a namespace's name, a process id, a path, `all` or `host`; can be given several times
-    /// [default: the namespace this is started in]
+    /// Network namespace: a name, a process id, a path, `all` or `host`; can be given several times
+    /// [default: the current namespace]
     #[arg(long, value_name = "NAME|PID|PATH|all|host")]
     pub netns: Vec<String>,
 }
@@ -243,7 +243,7 @@ pub struct NetnsArgs {
 /// Recordings to read together.
 #[derive(Clone, Debug, Args)]
 pub struct SessionsArgs {
-    /// The directories that `magnet-scope record` made; several, one a host, are put on one time line
+    /// Directories of `magnet-scope record`; several, one per host, share one time line
     #[arg(value_name = "DIR", required = true, num_args = 1..=64)]
     pub dirs: Vec<PathBuf>,
 }
@@ -251,10 +251,10 @@ pub struct SessionsArgs {
 /// Which part of a recording.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct PartArgs {
-    /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
+    /// Start time: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
     #[arg(long, value_name = "T")]
     pub from: Option<Instant>,
-    /// End here
+    /// End time
     #[arg(long, value_name = "T")]
     pub until: Option<Instant>,
 }
@@ -262,7 +262,7 @@ pub struct PartArgs {
 /// How much is kept of what has not ended.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LimitArgs {
-    /// Journeys in flight at most, about 500 bytes of memory each; beyond it the oldest are given up on and counted as
+    /// Maximum number of journeys in flight, about 500 bytes of memory each; beyond it the oldest are counted as
     /// evicted
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_pieces as u32, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_in_flight: u32,

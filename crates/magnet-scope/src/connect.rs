@@ -27,7 +27,7 @@ pub struct ConnectArgs {
     /// The folder with `ca.pem` and your certificate [default: ~/.config/magnet-scope/tls]
     #[arg(long, value_name = "DIR", requires = "agents")]
     tls: Option<PathBuf>,
-    /// The certificate in that folder to present: `viewer-NAME` [default: the only one]
+    /// Certificate in that folder to present: `viewer-NAME` [default: the only one]
     #[arg(long, value_name = "NAME", requires = "agents")]
     identity: Option<String>,
     /// Begin so long ago, as far as the agents remember: `30s`

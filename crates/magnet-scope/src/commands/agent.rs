@@ -76,7 +76,7 @@ struct ServeArgs {
     bus: BusArgs,
     #[command(flatten)]
     sense: SenseArgs,
-    /// How much of the past is kept
+    /// Memory for recent events
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
     /// Interval of the health lines
@@ -92,16 +92,16 @@ struct ServeArgs {
 struct InitArgs {
     /// Where to; an authority that is there already is used
     dir: PathBuf,
-    /// A certificate for an agent: the names and addresses it is reached by; can be given several times
+    /// Create a certificate for an agent with these names and addresses; can be given several times
     #[arg(long, value_name = "NAME,…")]
     host: Vec<String>,
-    /// A certificate for a relay, which may read all agents: the names and addresses it is reached by; can be given several times
+    /// Create a certificate for a relay, which may read all agents, with these names and addresses; can be given several times
     #[arg(long, value_name = "NAME,…")]
     relay: Vec<String>,
-    /// A certificate for a viewer, and what it is limited to: `ops`, `guest?no-payload`, `dev?hops=dev.xmit,dev.recv&containers=4fa2`
+    /// Create a certificate for a viewer, with its limits: `ops`, `guest?no-payload`, `dev?hops=dev.xmit,dev.recv&containers=4fa2`
     #[arg(long, value_name = "NAME[?LIMITS]")]
     viewer: Vec<String>,
-    /// How long they are good; none is good for longer than the authority
+    /// Lifetime of the certificates; none outlives the authority
     #[arg(long, value_name = "N", default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
 }
@@ -116,16 +116,16 @@ struct RevokeArgs {
 
 #[derive(Debug, clap::Args)]
 struct AboutArgs {
-    /// Where it is: HOST, HOST:PORT, unix:PATH
+    /// Address of the agent: HOST, HOST:PORT, unix:PATH
     #[arg(value_parser = address)]
     address: Address,
-    /// The folder with `ca.pem` and your certificate
+    /// Folder with `ca.pem` and your certificate
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// The certificate in that folder to present
+    /// Certificate in that folder to present
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

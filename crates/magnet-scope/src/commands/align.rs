@@ -17,18 +17,18 @@ use std::time::Duration;
 /// Arguments of `align`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Recordings of hosts that talked to each other, two or more
+    /// Recordings of two or more hosts that exchanged packets
     #[arg(required = true, num_args = 2..)]
     recordings: Vec<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Draw the bounds over time into this file (`.svg` or `.png`)
+    /// Plot the bounds over time to this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Of recordings that still run: how their clocks stand by now, a line a pair as often as this, until they end
+    /// Follow running recordings: print one line per pair of clocks at this interval, until they end
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, num_args = 0..=1, require_equals = true,
         default_missing_value = "1s", conflicts_with = "plot")]
     follow: Option<Duration>,

@@ -25,15 +25,15 @@ use std::path::PathBuf;
     With fewer than three the figures have no interval and no advice."
 )]
 pub struct Args {
-    /// The recordings to compare with: before. One, or several and `--`
+    /// Recordings before the change: one, or several and `--`
     #[arg(required = true, value_name = "A")]
     before: Vec<PathBuf>,
-    /// The recordings that are compared: after
+    /// Recordings after the change
     #[arg(last = true, value_name = "B")]
     after: Vec<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -21,10 +21,10 @@ use std::fmt::Write;
     magnet-scope ctl probe off refill\n  \
     magnet-scope ctl watermark latency")]
 pub struct Args {
-    /// Which capture, where several run: its process
+    /// Process id of the capture, if several run
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,

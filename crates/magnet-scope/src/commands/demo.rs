@@ -31,7 +31,7 @@ pub struct Args {
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
-    /// Record into this directory as well
+    /// Also record into this directory
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

@@ -6,10 +6,10 @@ use anyhow::Result;
 /// Arguments of `demo-host`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which host
+    /// The host to run
     #[arg(long)]
     role: Role,
-    /// The process that started this one, and that this one must not outlive
+    /// Process that started this one; this one ends with it
     #[arg(long)]
     parent: u32,
 }

@@ -40,7 +40,7 @@ use target::Target;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
-    /// Read everything first, and end with an error where a recording is damaged
+    /// Verify the recordings first, and fail if one is damaged
     #[arg(long)]
     strict: bool,
     /// The output format; by default the ending of the output's name selects it
@@ -48,33 +48,33 @@ pub struct Args {
     format: Option<Format>,
     #[command(flatten)]
     part: PartArgs,
-    /// The file or directory to write; `-` is stdout
+    /// Output file or directory; `-` is stdout
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Only these tables, with commas between; of one table a file is made, of several a directory
+    /// Tables to write, separated by commas; one table becomes a file, several a directory
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     tables: Vec<Table>,
-    /// Only journeys for which this holds, as for `journeys`: `total > 5ms and proto = tcp`
+    /// Export only journeys that match, as in `journeys`: `total > 5ms and proto = tcp`
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<Filter>,
     #[command(flatten)]
     limits: LimitArgs,
-    /// pcapng: packets at these hops, with commas between
+    /// pcapng: packets at these hops, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = WIRE)]
     hops: Vec<Hop>,
-    /// Instead of what happened, its sums over stretches of so long, by hop, flow, process and cgroup: `1s`
+    /// Export sums over intervals of this length in place of events, by hop, flow, process and cgroup: `1s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::positive, conflicts_with_all = ["tables", "follow"])]
     every: Option<Duration>,
     /// Parquet: hops and journeys in directories by `wire_bucket`, so that engines join two hosts without moving rows
     #[arg(long)]
     buckets: bool,
-    /// Compress what is written
+    /// Compress the output
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "zstd", require_equals = true)]
     compress: Option<Compression>,
-    /// Replace what is there under that name
+    /// Replace an existing output
     #[arg(long)]
     replace: bool,
-    /// Go on with a recording that still runs, until it ends or Ctrl-C: for ULM, BP and JSON lines
+    /// Follow a running recording until it ends or Ctrl-C: for ULM, BP and JSON lines
     #[arg(long)]
     follow: bool,
 }

@@ -23,18 +23,18 @@ use std::sync::Arc;
 #[command(after_help = "magnet-scope gui client.session server.session   two hosts on one time line\n\
     sudo magnet-scope gui --live                      this host, now")]
 pub struct Args {
-    /// Recordings to open; several, one a host, are put on one time line
+    /// Recordings to open; several, one per host, share one time line
     #[arg(value_name = "DIR", num_args = 0..=64)]
     dirs: Vec<PathBuf>,
-    /// This host's own traffic, as `live` shows it in the terminal
+    /// Capture this host's own traffic, as `live` does in the terminal
     #[arg(long, conflicts_with = "dirs")]
     live: bool,
-    /// Go on with a recording that still runs
+    /// Follow a running recording
     #[arg(long, conflicts_with = "live")]
     follow: bool,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// How fast recordings play at first, 0.001 to 100
+    /// Initial speed of recordings, 0.001 to 100
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     trigger: TriggerArgs,
-    /// Keys: a file of your own [default: ~/.config/magnet-scope/keys.toml if there is one]
+    /// File with key bindings [default: ~/.config/magnet-scope/keys.toml if present]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
 }

@@ -38,16 +38,16 @@ const SOFTIRQS: Duration = Duration::from_secs(1);
     Leaves with 0 if nothing is above its threshold, 1 if something is, 2 if it could not find out. docs/sensor.md says more."
 )]
 pub struct Args {
-    /// Ask this agent about its last minute [default: `unix:/run/magnet-scope/agent.sock`, where that is]
+    /// Agent to ask about its last minute [default: `unix:/run/magnet-scope/agent.sock` if present]
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "duration")]
     connect: Option<Address>,
-    /// The folder with `ca.pem` and your certificate
+    /// Folder with `ca.pem` and your certificate
     #[arg(long, value_name = "DIR", requires = "connect")]
     tls: Option<PathBuf>,
-    /// The certificate in that folder to present: `viewer-NAME` [default: the only one]
+    /// Certificate in that folder to present: `viewer-NAME` [default: the only one]
     #[arg(long, value_name = "NAME", requires = "connect")]
     identity: Option<String>,
-    /// What cannot be told is not well either
+    /// Treat an unknown result as a failed check
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -63,28 +63,28 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Thresholds")]
 struct ThresholdArgs {
-    /// Of the bytes that TCP sends, so many are sent again at most
+    /// Maximum share of TCP bytes that are retransmitted
     #[arg(long = "max-retransmit", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
     retransmit: f64,
-    /// Packets dropped a second, at most
+    /// Maximum number of dropped packets per second
     #[arg(long = "max-drops", value_name = "N", value_parser = number, default_value = "10")]
     drops: f64,
-    /// Of its time the busiest CPU spends so much in softirqs at most
+    /// Maximum share of softirqs in the time of the busiest CPU
     #[arg(long = "max-softirq", value_name = "PERCENT", value_parser = percent, default_value = "80%")]
     softirq: f64,
-    /// 99 in 100 readers are on their CPU so soon after their data is ready
+    /// Maximum 99th percentile of the time from ready data to the running reader
     #[arg(long = "max-wakeup", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "5ms")]
     wakeup: Duration,
-    /// Half of the readers
+    /// Maximum median of the same
     #[arg(long = "max-wakeup-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
     wakeup_median: Duration,
-    /// 99 in 100 packets are in the device's queue at most so long
+    /// Maximum 99th percentile of the time in the device's queue
     #[arg(long = "max-queue", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10ms")]
     queue: Duration,
-    /// Half of the packets
+    /// Maximum median of the same
     #[arg(long = "max-queue-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
     queue_median: Duration,
-    /// Of the capture's own records so many are missing at most
+    /// Maximum share of lost records of the capture itself
     #[arg(long = "max-lost", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
     lost: f64,
 }

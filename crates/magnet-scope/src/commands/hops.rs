@@ -17,16 +17,16 @@ use serde::Serialize;
 /// Arguments of `hops`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure what a hit of each hop costs here: attaches and detaches each in turn, about ten seconds, as root
+    /// Measure the cost of a hit of each hop; attaches each in turn, takes about ten seconds, needs root
     #[arg(long)]
     cost: bool,
-    /// Measure every kind of probe that can serve each hop here, side by side; about a minute, as root
+    /// Measure every kind of probe that can serve each hop; takes about a minute, needs root
     #[arg(long, conflicts_with = "cost")]
     bench: bool,
-    /// Look up a place of your own instead: what it would read, and what there is to read; attaches nothing
+    /// Look up a custom probe instead: its values and the available ones; attaches nothing
     #[arg(long, value_name = "PLACE", value_parser = crate::cli::probe, conflicts_with_all = ["cost", "bench"])]
     probe: Vec<CustomProbe>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -44,16 +44,16 @@ const LONGEST_LINE: u64 = 64 << 10;
 pub struct Args {
     /// The log: ULM or BP lines, or a binary `MAGNeT` trace
     file: PathBuf,
-    /// The directory of the recording; must not exist yet, or be empty
+    /// Directory of the recording; must not exist, or be empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Which hop an event stands for; of a binary trace the number of the event
+    /// Hop of an event; for a binary trace the number of the event
     #[arg(long, value_name = "EVENT=HOP", value_parser = mapping)]
     map: Vec<(String, Hop)>,
-    /// How far apart the clocks of a log's hosts were at most, where its lines do not say: 10ms
+    /// Maximum clock difference of a log's hosts, if its lines do not have it: `10ms`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     clock_bound: Option<Duration>,
-    /// Clock rate of a binary trace that does not say it
+    /// Clock rate of a binary trace that does not contain it
     #[arg(long, value_name = "KHZ", value_parser = clap::value_parser!(u32).range(1..))]
     khz: Option<u32>,
 }

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 /// Arguments of `info`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directories that `magnet-scope record` made
+    /// Directories of `magnet-scope record`
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// Read everything and compare it with its checksums
+    /// Read everything and verify the checksums
     #[arg(long)]
     verify: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

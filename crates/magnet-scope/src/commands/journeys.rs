@@ -35,19 +35,19 @@ use slowest::Slowest;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
-    /// Read everything first, and end with an error where a recording is damaged
+    /// Verify the recordings first, and fail if one is damaged
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     part: PartArgs,
     #[command(flatten)]
     limits: LimitArgs,
-    /// How many: the slowest of those that match
+    /// Number of journeys: the slowest that match
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     slowest: u32,
     #[command(flatten)]
     wanted: Wanted,
-    /// As JSON: one array, every hop of every journey
+    /// Print JSON: one array, with every hop of every journey
     #[arg(long)]
     json: bool,
 }
@@ -55,13 +55,13 @@ pub struct Args {
 /// Which journeys.
 #[derive(Debug, Default, clap::Args)]
 struct Wanted {
-    /// Only those for which this holds: `total > 5ms and hop(dev.queue,dev.xmit) > 1ms`
+    /// List only journeys that match: `total > 5ms and hop(dev.queue,dev.xmit) > 1ms`
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<Filter>,
-    /// Only those with this in their line: part of an address, a process, a namespace
+    /// List only journeys whose line contains this text: part of an address, a process, a namespace
     #[arg(long, value_name = "TEXT")]
     flow: Option<String>,
-    /// Only those that ended so
+    /// List only journeys with this verdict
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Verdict::NAMES).map(kind))]
     verdict: Option<usize>,
 }

@@ -24,19 +24,19 @@ use std::time::Duration;
     docs/sensor.md says what each figure says, and what not"
 )]
 pub struct Args {
-    /// Where to answer
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
     listen: SocketAddr,
-    /// Answer at an address that other hosts reach too: nobody is asked who it is
+    /// Allow an address that other hosts reach; there is no authentication
     #[arg(long)]
     unprotected: bool,
-    /// Answer requests for this name as well: a name that a proxy or a scraper asks by; can be given several times
+    /// Also answer requests for this host name, as sent by a proxy or scraper; can be given several times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Push to this collector of OpenTelemetry as well, on this host: `http://127.0.0.1:4317` (OTLP over gRPC)
+    /// Also push to this OpenTelemetry collector on this host: `http://127.0.0.1:4317` (OTLP over gRPC)
     #[arg(long, value_name = "URL")]
     otlp: Option<Collector>,
-    /// How often
+    /// Interval of the pushes
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, default_value = "10s", requires = "otlp")]
     otlp_every: Duration,
     #[command(flatten)]

@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
     after_help = "magnet-scope mon --no-capture &\nprintf 's\\n' | nc -N 127.0.0.1 2709\ndocs/formats.md says what can be asked"
 )]
 pub struct Args {
-    /// Where to answer
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2709")]
     listen: SocketAddr,
-    /// Answer at an address that other hosts reach too: nobody is asked who it is
+    /// Allow an address that other hosts reach; there is no authentication
     #[arg(long)]
     unprotected: bool,
-    /// Tell what the kernel tells anybody, and capture nothing: needs no privilege
+    /// Serve only the kernel's public counters, without a capture; needs no privilege
     #[arg(long)]
     no_capture: bool,
-    /// What the node is called [default: the host's name]
+    /// Name of the node [default: the host's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]

@@ -31,10 +31,10 @@ pub struct Args {
     // One list of both, because a positional behind a list of directories would end at the first option.
     #[arg(value_name = "DIR|SQL", required = true, num_args = 1..=65)]
     dirs_and_sql: Vec<PathBuf>,
-    /// Where to; `-` is stdout
+    /// Output file; `-` is stdout
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
-    /// Replace what is there under that name
+    /// Replace an existing output
     #[arg(long)]
     replace: bool,
     /// The output format
@@ -42,8 +42,8 @@ pub struct Args {
     format: Format,
     #[command(flatten)]
     part: PartArgs,
-    /// Memory for what the query itself must keep; ORDER BY, DISTINCT and GROUP BY beyond it go to a temporary file (in TMPDIR),
-    /// one side of a join and the values of a count(DISTINCT …) cannot, and are an error
+    /// Memory limit of the query; ORDER BY, DISTINCT and GROUP BY beyond it use a temporary file (in TMPDIR),
+    /// one side of a join and the values of a count(DISTINCT …) fail
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "1GiB")]
     memory: u64,
     #[command(flatten)]

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory to record into; must not exist yet, or be empty. Of agents, each host's recording lies below it
+    /// Directory to record into; must not exist, or be empty. Recordings of agents are below it, one per host
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
@@ -37,16 +37,16 @@ pub struct Args {
     connect: ConnectArgs,
     #[command(flatten)]
     trigger: TriggerArgs,
-    /// Delete the oldest part when the recording gets larger than this: `2G`
+    /// Maximum size of the recording; the oldest segments are deleted: `2G`
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse)]
     size_limit: Option<u64>,
-    /// Keep this many segments (of at most 256 MiB each), delete older ones
+    /// Maximum number of segments (of at most 256 MiB each); older ones are deleted
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
-    /// Delete segments this long after their end: `7d`
+    /// Maximum age of segments after their end: `7d`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     keep_for: Option<Duration>,
-    /// Begin a new segment this often at the least: `10m`
+    /// Maximum duration of a segment: `10m`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     segment_time: Option<Duration>,
     #[command(flatten)]

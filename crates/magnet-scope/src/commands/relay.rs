@@ -18,12 +18,12 @@ use std::time::Duration;
     after_help = "magnet-scope relay --connect web-1,web-2 --listen 0.0.0.0:6246 --tls /etc/magnet-scope"
 )]
 pub struct Args {
-    /// The agents, and relays, that are read
+    /// Agents and relays to read
     #[arg(long, value_name = "HOST,…", value_delimiter = ',', value_parser = address, required = true)]
     connect: Vec<Address>,
     #[command(flatten)]
     listen: ListenArgs,
-    /// How much of the past is kept of all hosts together
+    /// Memory for recent events of all hosts
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "1GiB")]
     memory: u64,
 }

@@ -14,7 +14,7 @@ use magscope_scope::transport::{FASTEST, SLOWEST};
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
-    /// How fast on the screen at first, 0.001 to 100: 1 is as it was, 0.1 ten times slower
+    /// Initial speed on the screen, 0.001 to 100: 1 is real time, 0.1 is ten times slower
     #[arg(long, value_name = "X", value_parser = speed, default_value = "1")]
     speed: f64,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     screen: ScreenArgs,
-    /// Recordings that still run, as they come, on one time line by what is known of their clocks so far; on the screen alone
+    /// Follow running recordings, on one time line by the clock bounds known so far; screen only
     #[arg(long, conflicts_with_all = ["json", "speed", "PartArgs"])]
     follow: bool,
     /// Print the report as JSON, without a screen

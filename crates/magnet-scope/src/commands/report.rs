@@ -15,26 +15,26 @@ use magscope_core::stats::running::Window;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
-    /// Read everything first, and end with an error where a recording is damaged
+    /// Verify the recordings first, and fail if one is damaged
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     part: PartArgs,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Instead of the flows: journeys by what, with times, verdicts and who took the time of each
+    /// Group journeys by this in place of flows, with times, verdicts and blame
     #[arg(long, value_name = "WHAT")]
     by: Option<Group>,
-    /// Rows of such a table, those with the most bytes
+    /// Maximum number of rows in such a table, those with the most bytes
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
     top: u16,
-    /// What each layer was given and passed on: units, bytes, sizes, spacing, rates, and a drawing over time
+    /// Throughput of each layer: units, bytes, sizes, spacing, rates, and a plot over time
     #[arg(long)]
     throughput: bool,
-    /// The running average of what was received, over so many receives (`1000`) or so long (`2s`)
+    /// Running average of received bytes over a number of receives (`1000`) or a time (`2s`)
     #[arg(long, value_name = "N|TIME", value_parser = window::parse)]
     window: Option<Window>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -32,22 +32,22 @@ use std::time::Duration;
     magnet-scope sched --duration 10s --busy 1 --plot switches.svg --csv -"
 )]
 pub struct Args {
-    /// How long to look; with `--busy` that long twice
+    /// Duration of the measurement; twice that with `--busy`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10s")]
     duration: Duration,
-    /// Then look again beside so many tasks that compute without end
+    /// Measure again beside this number of tasks that use the CPU without pause
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     busy: u16,
-    /// Switches are averaged over so long
+    /// Window of the averages
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::positive, default_value = "100ms")]
     window: Duration,
-    /// Draw the averages over time into this file (`.svg` or `.png`)
+    /// Plot the averages over time to this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the windows as comma-separated values into this file; `-` is standard output, instead of the table
+    /// Write the windows as CSV to this file; `-` is stdout, in place of the table
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     csv: Option<PathBuf>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// A recording, or a directory with recordings
     dir: PathBuf,
-    /// A directory, or `s3://BUCKET/PREFIX`
+    /// Destination: a directory, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "URL", value_parser = destination)]
     to: Destination,
 }

@@ -14,16 +14,16 @@ use std::time::Duration;
     after_help = "magnet-scope supermon web-1:2709 web-2:2709 relay:2710   supermons can be asked as mons can"
 )]
 pub struct Args {
-    /// The mons, and supermons, that are asked
+    /// Addresses of mons and supermons
     #[arg(value_name = "HOST:PORT", required = true, num_args = 1..=1024, value_parser = upstream)]
     ask: Vec<String>,
-    /// Where to answer
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2710")]
     listen: SocketAddr,
-    /// Answer at an address that other hosts reach too: nobody is asked who it is
+    /// Allow an address that other hosts reach; there is no authentication
     #[arg(long)]
     unprotected: bool,
-    /// End by itself after this long
+    /// End after this time
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     duration: Option<Duration>,
 }

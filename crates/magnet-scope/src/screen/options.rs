@@ -16,7 +16,7 @@ pub struct ScreenArgs {
     /// there is one, else by the terminal's background where it says so]
     #[arg(long, value_name = "NAME|FILE")]
     theme: Option<String>,
-    /// Keys: a file of your own [default: ~/.config/magnet-scope/keys.toml if there is one]
+    /// File with key bindings [default: ~/.config/magnet-scope/keys.toml if present]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Draw with ASCII characters only (what happens by itself where the locale is not UTF-8)

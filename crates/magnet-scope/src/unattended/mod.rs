@@ -18,10 +18,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Unattended (docs/unattended.md)")]
 pub struct UnattendedArgs {
-    /// Make recordings below DIR, each named by the time of its beginning, and begin another this often: `1d`
+    /// Start a new recording below DIR at this interval, named by its start time: `1d`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     pub rotate: Option<Duration>,
-    /// Delete the oldest recordings below DIR when all of them get larger than this: `20G`
+    /// Maximum size of all recordings below DIR; the oldest are deleted: `20G`
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, requires = "rotate")]
     pub total_limit: Option<u64>,
     /// Copy closed segments to a directory, or to `s3://BUCKET/PREFIX` with AWS_* of the environment
