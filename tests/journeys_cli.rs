@@ -34,8 +34,8 @@ fn two_recordings_are_listed_and_compared() {
     they_are_compared(&a, &b);
 }
 
-/// One reader of the demo sleeps deliberately: its journeys are slow, and its step is the largest. A single
-/// journey of another reader may be slower if a thread waits for a CPU.
+/// One reader of the demo sleeps deliberately, so the wait for it is the largest step of its slowest journey.
+/// Journeys of other readers may be slower if a thread waits for a CPU.
 fn the_slow_reader_is_found(a: &str) {
     let output = run(&["journeys", a, "--slowest", "5", "--json"]);
     let rows = json(&output);
@@ -44,15 +44,6 @@ fn the_slow_reader_is_found(a: &str) {
     assert!(stderr(&output).contains("5 slowest of"), "{}", stderr(&output));
     let totals: Vec<_> = rows.iter().filter_map(|row| row["total_ns"].as_u64()).collect();
     assert!(totals.len() == 5 && totals.is_sorted_by(|a, b| a >= b), "{totals:?}");
-    let median = |is_slow: bool| {
-        let all = json(&run(&["journeys", a, "--slowest", "100000", "--json"]));
-        let rows = all.as_array().expect("one array").iter();
-        let of_reader = rows.filter(|row| (row["reader"] == "slow-reader") == is_slow);
-        let mut totals: Vec<_> = of_reader.filter_map(|row| row["total_ns"].as_u64()).collect();
-        totals.sort_unstable();
-        totals[totals.len() / 2]
-    };
-    assert!(median(true) > median(false), "{} ns, others {} ns", median(true), median(false));
     let rows = json(&run(&["journeys", a, "--where", "comm = slow-reader", "--slowest", "5", "--json"]));
     let slowest = &rows[0];
     assert_eq!(slowest["reader"], "slow-reader", "{slowest}");
