@@ -12,10 +12,10 @@
 
 mod words;
 
-pub use words::{passes, step_words};
+pub use words::step_words;
 
 use crate::flow::Proto;
-use crate::hop::{Direction, Hop, HopSet};
+use crate::hop::{Hop, HopSet, Role};
 use crate::journey::{Journey, Presence};
 use serde::Serialize;
 
@@ -76,34 +76,23 @@ impl Part {
         }
     }
 
-    /// The part of the step to `hop` from the hop below it. The wake-up decides the reader's parts, not the
-    /// hop.
-    const fn of_arrival(hop: Hop) -> Self {
-        match hop {
-            Hop::TcpXmit => Self::SendQueue,
-            Hop::DevRecv => Self::Wire,
-            Hop::TaskRun => Self::Scheduler,
-            Hop::AppCopy | Hop::AppRecv => Self::Reading,
-            _ if matches!(hop.direction(), Direction::Tx) => Self::SenderStack,
-            _ => Self::ReceiverStack,
-        }
-    }
-
     /// The part of the span between two neighbouring events of a journey. `served` are the hops of the capture.
     pub fn of_span(from: Hop, to: Hop, proto: Proto, served: HopSet) -> Self {
-        match (from, to) {
-            // The call of IP takes negligible time next to the delay in a send queue.
-            (Hop::TcpSend, Hop::IpOut) => return Self::SendQueue,
-            (Hop::SockReady, Hop::AppCopy | Hop::AppRecv) if served.contains(Hop::TaskWake) => {
-                return Self::ReaderAway;
-            }
-            // It was awake already, and another packet arrived before it had its CPU.
-            (Hop::SockReady, Hop::TaskRun) if served.contains(Hop::TaskWake) => return Self::Scheduler,
-            _ => {}
+        let is_awake_known = served.contains(Hop::TaskWake);
+        // The call of IP takes negligible time next to the delay in a send queue.
+        if (from, to) == (Hop::TcpSend, Hop::IpOut) {
+            return Self::SendQueue;
+        }
+        if from == Hop::SockReady && to.role() == Role::Read && is_awake_known {
+            return Self::ReaderAway;
+        }
+        // It was awake already, and another packet arrived before it had its CPU.
+        if (from, to) == (Hop::SockReady, Hop::TaskRun) && is_awake_known {
+            return Self::Scheduler;
         }
         let (Some(below), Some(above)) = (from.path_index(), to.path_index()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
-        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| Self::of_arrival(*hop));
+        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| hop.spec().part);
         let Some(first) = parts.next() else { return Self::Unknown };
         if parts.all(|part| part == first) { first } else { Self::Unknown }
     }
@@ -111,7 +100,7 @@ impl Part {
 
 /// True if packets pass the hop on their path; the driver's return is off the path.
 fn on_the_way(hop: Hop, proto: Proto) -> bool {
-    hop != Hop::DevDone && passes(hop, proto)
+    hop != Hop::DevDone && hop.passes(proto)
 }
 
 /// The time of one journey, split.

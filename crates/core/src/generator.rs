@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::clock::ClockSample;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
-use crate::hop::Hop;
+use crate::hop::{Direction, Hop, Role};
 use crate::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use crate::source::{Progress, Source, SourceError};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -191,7 +191,7 @@ impl Generator {
                 ifindex: 2,
                 ..tx
             };
-            for hop in [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone] {
+            for hop in packet_hops(Direction::Tx, Proto::TCP) {
                 self.emit(batch, Event { hop, ..packet });
             }
             if pass == 1 {
@@ -200,7 +200,7 @@ impl Generator {
         }
         self.emit(batch, Event { hop: Hop::AppSend, flags: EventFlags::AT_RETURN, tgid: 100, tid: 100, ..tx });
         let rx = Event { flow: line.server, socket: 0, cpu: 1, ..tx };
-        for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::TcpRecv] {
+        for hop in packet_hops(Direction::Rx, Proto::TCP) {
             let packet =
                 Event { hop, ip_id: line.ip_id, segs: 1, skb: !self.packets, tcp_flags: 16, ifindex: 3, ..rx };
             self.emit(batch, packet);
@@ -226,7 +226,7 @@ impl Generator {
             ..Event::at(Hop::IpOut, 0)
         };
         self.emit(batch, Event { tgid: 100, tid: 100, ..tx });
-        for hop in [Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone] {
+        for hop in packet_hops(Direction::Tx, Proto::UDP).filter(|hop| *hop != Hop::IpOut) {
             self.emit(batch, Event { hop, ifindex: 2, ..tx });
         }
         let call = Event { ip_id: 0, skb: 0, segs: 0, ..tx };
@@ -235,7 +235,7 @@ impl Generator {
             Event { hop: Hop::AppSend, flags: EventFlags::AT_RETURN, tgid: 100, tid: 100, ..call },
         );
         let rx = Event { flow: line.server, socket: line.server.0, cpu: 1, ifindex: 3, ..tx };
-        for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv] {
+        for hop in packet_hops(Direction::Rx, Proto::UDP) {
             self.emit(batch, Event { hop, ..rx });
         }
         let call = Event { ip_id: 0, skb: 0, segs: 0, ifindex: 0, ..rx };
@@ -276,4 +276,9 @@ impl Source for Generator {
         batch.watermark_ns = self.now_ns;
         Ok(if self.left > 0 { Progress::More } else { Progress::End })
     }
+}
+
+/// The hops of a packet of this protocol, in stack order.
+fn packet_hops(direction: Direction, proto: Proto) -> impl Iterator<Item = Hop> {
+    Hop::path_in(direction).filter(move |hop| hop.role() == Role::Packet && hop.passes(proto))
 }

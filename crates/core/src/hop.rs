@@ -1,10 +1,18 @@
 //! Hops: the named places in the stack with events.
 //!
-//! The numbers are part of the record contract (`bpf/record.h`) and of the session format; they never change
-//! meaning. A test in `probe` compares the two tables.
+//! `table.rs` has one row per hop with all of its properties ([`HopSpec`]). The kernel's numbers, the rows of the
+//! documents and every list of hops come from it. The numbers are part of the record contract (`bpf/record.h`) and
+//! of the session format, and never change meaning. The position of a hop is its row.
 
+mod spec;
+
+pub use spec::{Frequency, HopSpec, Protocols, Role};
+
+use crate::blame::Part;
+use crate::flow::Proto;
 use crate::words;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,9 +45,9 @@ pub enum Layer {
 }
 
 macro_rules! hops {
-    ($( $(#[$doc:meta])* $id:literal $variant:ident $name:literal $dir:ident $layer:ident; )*) => {
+    ($( $(#[$doc:meta])* $variant:ident { id: $id:literal, $($column:ident: $value:expr),* $(,)? } )*) => {
         /// A named place in the stack.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Hop { $( $(#[$doc])* $variant = $id, )* }
 
@@ -47,106 +55,131 @@ macro_rules! hops {
             /// All hops: the sender's path, the receiver's path, then those off the path.
             pub const ALL: &'static [Hop] = &[ $( Hop::$variant, )* ];
 
-            /// The name used on screens, on the command line and in files.
-            pub const fn name(self) -> &'static str { match self { $( Hop::$variant => $name, )* } }
-
-            /// The direction of packets at this hop.
-            pub const fn direction(self) -> Direction { match self { $( Hop::$variant => Direction::$dir, )* } }
-
-            /// The layer of this hop.
-            pub const fn layer(self) -> Layer { match self { $( Hop::$variant => Layer::$layer, )* } }
-
             /// The hop with this number in the record contract.
             pub const fn from_id(id: u8) -> Option<Hop> { match id { $( $id => Some(Hop::$variant), )* _ => None } }
         }
+
+        /// The table, with the ranks of the path.
+        const TABLE: [HopSpec; Hop::ALL.len()] = {
+            #[allow(clippy::enum_glob_use, reason = "the columns name variants alone")]
+            use {Direction::*, Frequency::*, Layer::*, Part::*, Protocols::*, Role::*};
+            ranked([ $( HopSpec { hop: Hop::$variant, id: $id, rank: None, $($column: $value,)* }, )* ])
+        };
     };
 }
 
-hops! {
-    /// A process passed bytes to a socket (`inet_sendmsg`).
-    1 AppSend "app.send" Tx Socket;
-    /// TCP added bytes to its send queue (`tcp_sendmsg_locked`).
-    2 TcpSend "tcp.send" Tx Transport;
-    /// UDP built a datagram (`udp_sendmsg`).
-    3 UdpSend "udp.send" Tx Transport;
-    /// TCP passed a segment down (`__tcp_transmit_skb`).
-    4 TcpXmit "tcp.xmit" Tx Transport;
-    /// IP made a packet (`ip_local_out`, netfilter `LOCAL_OUT`).
-    5 IpOut "ip.out" Tx Ip;
-    /// IP has routed the packet and passes it to the device (netfilter `POST_ROUTING`).
-    6 IpPost "ip.post" Tx Ip;
-    /// The packet reached the device's queue (`dev_queue_xmit`).
-    7 DevQueue "dev.queue" Tx Device;
-    /// The packet is given to the driver (`net_dev_start_xmit`).
-    8 DevXmit "dev.xmit" Tx Device;
-    /// The driver returned (`net_dev_xmit`).
-    9 DevDone "dev.done" Tx Device;
-    /// The driver delivered the packet (`netif_receive_skb`).
-    10 DevRecv "dev.recv" Rx Device;
-    /// Entry into IP (netfilter `PRE_ROUTING`).
-    11 IpPre "ip.pre" Rx Ip;
-    /// IP found this node to be the destination (netfilter `LOCAL_IN`).
-    12 IpIn "ip.in" Rx Ip;
-    /// TCP found the socket (`tcp_rcv_established`).
-    13 TcpRecv "tcp.recv" Rx Transport;
-    /// UDP found the socket (`udp_queue_rcv_skb`).
-    14 UdpRecv "udp.recv" Rx Transport;
-    /// The socket notified its readers of data (`sk_data_ready`).
-    15 SockReady "sock.ready" Rx Socket;
-    /// The reader was made runnable (`sched_wakeup`).
-    16 TaskWake "task.wake" Rx Sched;
-    /// The reader got a CPU (`sched_switch`).
-    17 TaskRun "task.run" Rx Sched;
-    /// Bytes were copied to the reader's memory (`skb_copy_datagram_iter`).
-    18 AppCopy "app.copy" Rx Socket;
-    /// `recv` returned to the process (`inet_recvmsg`).
-    19 AppRecv "app.recv" Rx Socket;
-    /// TCP sent a byte range again (`tcp_retransmit_skb`).
-    32 TcpRetransmit "tcp.retransmit" Off Transport;
-    /// A sample of a TCP connection's state (`tcp_probe`).
-    33 TcpState "tcp.state" Off Transport;
-    /// The kernel dropped a packet for a reason (`kfree_skb`).
-    34 SkbDrop "skb.drop" Off Device;
-    /// A UDP socket's receive buffer was full (`udp_fail_queue_rcv_skb`).
-    35 SockFull "sock.full" Off Socket;
-    /// A CPU switches from one task to another (`sched_switch`).
-    36 SchedSwitch "sched.switch" Off Sched;
-    /// A task was made runnable (`sched_wakeup`).
-    37 SchedWakeup "sched.wakeup" Off Sched;
-    /// A task was created (`sched_process_fork`).
-    38 SchedFork "sched.fork" Off Sched;
-    /// A task ended (`sched_process_exit`).
-    39 SchedExit "sched.exit" Off Sched;
-    /// A CPU has switched to another task, which runs from here on (`finish_task_switch`); with the duration of
-    /// the switch.
-    40 SchedSwitched "sched.switched" Off Sched;
+include!("hop/table.rs");
+
+const fn ranked<const N: usize>(mut table: [HopSpec; N]) -> [HopSpec; N] {
+    let mut at = 0;
+    while at < N {
+        if !matches!(table[at].direction, Direction::Off) {
+            table[at].rank = Some(at as u8);
+        }
+        at += 1;
+    }
+    table
 }
 
+/// Size of an array with an element per hop number; all numbers are smaller.
+pub const HOP_IDS: usize = 64;
+
 /// Number of levels of a full ladder: the hops on a packet's path, `app.send` to `app.recv`.
-pub const PATH_HOPS: usize = 19;
+pub const PATH_HOPS: usize = {
+    let mut count = 0;
+    while count < TABLE.len() && TABLE[count].rank.is_some() {
+        count += 1;
+    }
+    count
+};
+
+/// The columns that the accessors on hot paths read, by hop number: a small table.
+#[derive(Clone, Copy)]
+struct Hot {
+    row: u8,
+    direction: Direction,
+    role: Role,
+}
+
+const HOT: [Hot; HOP_IDS] = {
+    let mut hot = [Hot { row: u8::MAX, direction: Direction::Off, role: Role::Task }; HOP_IDS];
+    let mut row = 0;
+    while row < TABLE.len() {
+        let HopSpec { id, direction, role, .. } = TABLE[row];
+        hot[id as usize] = Hot { row: row as u8, direction, role };
+        row += 1;
+    }
+    hot
+};
 
 impl Hop {
+    /// All properties of this hop.
+    pub const fn spec(self) -> &'static HopSpec {
+        const ROWS: &[HopSpec] = &TABLE;
+        &ROWS[self.row()]
+    }
+
+    const fn row(self) -> usize {
+        HOT[self as usize].row as usize
+    }
+
+    /// The name used on screens, on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The direction of packets at this hop.
+    pub const fn direction(self) -> Direction {
+        HOT[self as usize].direction
+    }
+
+    /// The layer of this hop.
+    pub const fn layer(self) -> Layer {
+        self.spec().layer
+    }
+
+    /// The part of this hop's events in a journey.
+    pub const fn role(self) -> Role {
+        HOT[self as usize].role
+    }
+
+    /// True if packets of this protocol pass the hop.
+    pub const fn passes(self, proto: Proto) -> bool {
+        self.spec().protocols.has(proto)
+    }
+
     /// The hops a packet passes, in stack order: down through the sender, up through the receiver.
     pub fn path() -> &'static [Hop] {
         &Self::ALL[..PATH_HOPS]
     }
 
-    /// This hop's index on the path (0 is `app.send`), or `None` for hops off the path.
+    /// The hops on the path of a packet in this direction, in stack order.
+    pub fn path_in(direction: Direction) -> impl DoubleEndedIterator<Item = Hop> + Clone {
+        Self::path().iter().copied().filter(move |hop| hop.direction() == direction)
+    }
+
+    /// This hop's position on the path (0 is `app.send`), or `None` for hops off the path.
     pub const fn path_index(self) -> Option<usize> {
-        let id = self as usize;
-        if id >= 1 && id <= PATH_HOPS { Some(id - 1) } else { None }
+        let row = self.row();
+        if row < PATH_HOPS { Some(row) } else { None }
     }
 
     /// True if the process of the event (tgid, tid) is the one that uses the socket.
-    ///
-    /// Below the socket layer an event runs in an arbitrary interrupted task, so the kernel side omits the
-    /// process there.
     pub const fn knows_process(self) -> bool {
-        match self {
-            Hop::TcpSend | Hop::UdpSend => true,
-            Hop::SockReady | Hop::SockFull => false,
-            _ => matches!(self.layer(), Layer::Socket | Layer::Sched),
-        }
+        self.spec().has_process
+    }
+}
+
+/// The order of the table: the path in stack order, then the hops off the path. Not the order of the numbers.
+impl Ord for Hop {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.row().cmp(&other.row())
+    }
+}
+
+impl PartialOrd for Hop {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -7,7 +7,7 @@
 //! from zero.
 
 use crate::flow::FlowId;
-use crate::hop::{Hop, HopSet};
+use crate::hop::{Direction, Hop, HopSet, Protocols, Role};
 use serde::{Deserialize, Serialize};
 
 /// One sum over an interval.
@@ -76,26 +76,31 @@ impl Sum {
 /// Hops that add up packets by flow: one hop per direction, the enabled one nearest to the wire. Calls by
 /// cgroup and drops by reason if their hops are enabled.
 pub fn rated(on: HopSet) -> HopSet {
-    use Hop::{
-        AppRecv, AppSend, DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit,
-        UdpRecv,
+    let counted = at_the_wire(on).iter().chain([Hop::AppSend, Hop::AppRecv, Hop::SkbDrop]);
+    counted.filter(|hop| on.contains(*hop)).collect()
+}
+
+/// Per direction the enabled packet hop nearest to the wire, with the hops of other protocols beside it.
+fn at_the_wire(on: HopSet) -> HopSet {
+    let packets =
+        |direction| Hop::path_in(direction).filter(move |hop| hop.spec().has_packet && on.contains(*hop));
+    let of_one = |hops: &mut dyn Iterator<Item = Hop>| -> HopSet {
+        let Some(nearest) = hops.next() else { return HopSet::EMPTY };
+        let (layer, protocols) = (nearest.layer(), nearest.spec().protocols);
+        let is_beside = |hop: &Hop| {
+            protocols != Protocols::All && hop.layer() == layer && hop.spec().protocols != protocols
+        };
+        hops.filter(is_beside).chain([nearest]).collect()
     };
-    let first = |ways: &[&[Hop]]| {
-        let way = ways.iter().find(|way| way.iter().any(|hop| on.contains(*hop)));
-        way.map_or(Vec::new(), |way| way.to_vec())
-    };
-    let tx = first(&[&[DevXmit], &[DevQueue], &[IpPost], &[IpOut], &[TcpXmit]]);
-    let rx = first(&[&[DevRecv], &[IpPre], &[IpIn], &[TcpRecv, UdpRecv]]);
-    let all = tx.into_iter().chain(rx).chain([AppSend, AppRecv, SkbDrop]);
-    all.filter(|hop| on.contains(*hop)).collect()
+    let (tx, rx) = (of_one(&mut packets(Direction::Tx).rev()), of_one(&mut packets(Direction::Rx)));
+    HopSet(tx.0 | rx.0)
 }
 
 /// Hops that cover all traffic with the fewest hits: one hop per direction, and rare hops that report an error.
 pub fn outermost(on: HopSet) -> HopSet {
-    let calls = [Hop::AppSend, Hop::AppRecv];
-    let trouble = [Hop::SkbDrop, Hop::TcpRetransmit, Hop::SockFull];
-    let ways = rated(on).iter().filter(|hop| !calls.contains(hop)).collect::<Vec<_>>();
-    ways.into_iter().chain(trouble.into_iter().filter(|hop| on.contains(*hop))).collect()
+    let is_trouble =
+        |hop: &Hop| matches!(hop.role(), Role::Drop | Role::Resend | Role::Overflow) && on.contains(*hop);
+    at_the_wire(on).iter().chain(Hop::ALL.iter().copied().filter(is_trouble)).collect()
 }
 
 #[cfg(test)]

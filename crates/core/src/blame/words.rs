@@ -2,33 +2,32 @@
 
 use super::Part;
 use crate::flow::Proto;
-use crate::hop::{Direction, Hop};
+use crate::hop::{Direction, Hop, Role};
 
 /// The processing between two hops in path order, with the unserved hops between them.
 pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if from.direction() == Direction::Tx && to.direction() == Direction::Rx {
         return crossing(from, to).to_owned();
     }
+    if (from, to) == (Hop::SockReady, Hop::TaskRun) {
+        return Part::Scheduler.words().to_owned();
+    }
+    if to.role() == Role::Read {
+        return read(from, to).to_owned();
+    }
+    let words = to.spec().step;
+    if words.is_empty() || !follows(from, to, proto) {
+        return format!("{from} → {to}");
+    }
+    words.replace("{proto}", &proto.to_string())
+}
+
+/// A step to a call of the reader.
+fn read(from: Hop, to: Hop) -> &'static str {
     match (from, to) {
-        (Hop::SockReady, Hop::TaskRun) => Part::Scheduler.words().to_owned(),
-        _ if !follows(from, to, proto) && to != Hop::AppCopy && to != Hop::AppRecv => format!("{from} → {to}"),
-        (_, Hop::TcpSend | Hop::UdpSend) => "entering the send call".to_owned(),
-        (_, Hop::TcpXmit) => Part::SendQueue.words().to_owned(),
-        (_, Hop::IpOut) => format!("{proto} output"),
-        (_, Hop::IpPost) => "IP output and netfilter".to_owned(),
-        (_, Hop::DevQueue) => "routing to the device".to_owned(),
-        (_, Hop::DevXmit) => "queueing discipline".to_owned(),
-        (_, Hop::DevDone) => "the driver".to_owned(),
-        (_, Hop::IpPre) => "receive softirq".to_owned(),
-        (_, Hop::IpIn) => "IP input and netfilter".to_owned(),
-        (_, Hop::TcpRecv | Hop::UdpRecv) => format!("finding the {proto} socket"),
-        (_, Hop::SockReady) => format!("{proto} input"),
-        (_, Hop::TaskWake) => "waking the reader".to_owned(),
-        (_, Hop::TaskRun) => Part::Scheduler.words().to_owned(),
-        (Hop::TaskRun, Hop::AppCopy) => "reader on its way to read".to_owned(),
-        (Hop::AppCopy, Hop::AppRecv) => "reader still in its call".to_owned(),
-        (_, Hop::AppCopy | Hop::AppRecv) => Part::ReaderAway.words().to_owned(),
-        _ => format!("{from} → {to}"),
+        (Hop::TaskRun, Hop::AppCopy) => "reader on its way to read",
+        (Hop::AppCopy, Hop::AppRecv) => "reader still in its call",
+        (_, to) => to.spec().step,
     }
 }
 
@@ -48,16 +47,7 @@ fn crossing(from: Hop, to: Hop) -> &'static str {
 fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
     let (Some(a), Some(b)) = (from.path_index(), to.path_index()) else { return false };
     let between = Hop::path().get(a + 1..b).unwrap_or_default();
-    b > a && between.iter().all(|hop| !passes(*hop, proto))
-}
-
-/// True if a packet of this protocol passes the hop.
-pub const fn passes(hop: Hop, proto: Proto) -> bool {
-    match hop {
-        Hop::TcpSend | Hop::TcpXmit | Hop::TcpRecv => proto.0 == Proto::TCP.0,
-        Hop::UdpSend | Hop::UdpRecv => proto.0 == Proto::UDP.0,
-        _ => true,
-    }
+    b > a && between.iter().all(|hop| !hop.passes(proto))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fields available at each hop: the table of `docs/filters.md`.
 
 use super::Field;
-use crate::hop::{Direction, Hop, Layer};
+use crate::hop::{Direction, Hop, Layer, Role};
 
 /// The source of a field at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,38 +16,25 @@ pub enum FieldAccess {
 
 /// The source of `field` at `hop`. Must agree with `bpf/filter.h` and its callers.
 pub fn field_access(hop: Hop, field: Field) -> FieldAccess {
-    let sched = hop.layer() == Layer::Sched;
+    let spec = hop.spec();
+    let sched = spec.layer == Layer::Sched;
+    let if_known = |known: bool| if known { FieldAccess::Itself } else { FieldAccess::Never };
     // a wake-up has the socket that caused it; the scheduler's own events have none
-    let woken = matches!(hop, Hop::TaskWake | Hop::TaskRun);
-    let of_socket = match (sched, woken) {
+    let of_socket = match (sched, spec.role) {
         (false, _) => FieldAccess::Itself,
-        (true, true) => FieldAccess::Remembered,
-        (true, false) => FieldAccess::Never,
+        (true, Role::Reader) => FieldAccess::Remembered,
+        (true, _) => FieldAccess::Never,
     };
     match field {
         Field::Cpu | Field::Hop | Field::Dir => FieldAccess::Itself,
         Field::Proto | Field::Netns | Field::Host | Field::Port => of_socket,
-        Field::Src | Field::Dst | Field::Sport | Field::Dport => {
-            let known_way =
-                hop.direction() != Direction::Off || matches!(hop, Hop::TcpRetransmit | Hop::SockFull);
-            if known_way { of_socket } else { FieldAccess::Never }
+        Field::Src | Field::Dst | Field::Sport | Field::Dport if spec.side == Direction::Off => {
+            FieldAccess::Never
         }
-        Field::Iface => match hop {
-            Hop::UdpRecv | Hop::SkbDrop => FieldAccess::Itself,
-            _ if matches!(hop.layer(), Layer::Ip | Layer::Device) => FieldAccess::Itself,
-            _ => FieldAccess::Never,
-        },
-        Field::Len => match hop {
-            Hop::SockReady | Hop::SockFull | Hop::TcpState => FieldAccess::Never,
-            _ if sched => FieldAccess::Never,
-            _ => FieldAccess::Itself,
-        },
-        Field::Socket => match hop {
-            // a received packet has no socket yet, and a dropped one has none any more
-            Hop::DevRecv | Hop::IpPre | Hop::IpIn | Hop::SkbDrop => FieldAccess::Never,
-            _ if sched && !woken => FieldAccess::Never,
-            _ => FieldAccess::Itself,
-        },
+        Field::Src | Field::Dst | Field::Sport | Field::Dport => of_socket,
+        Field::Iface => if_known(spec.has_interface),
+        Field::Len => if_known(spec.has_length),
+        Field::Socket => if_known(spec.has_socket),
         Field::Tgid | Field::Comm | Field::Uid | Field::Cgroup | Field::Container => {
             if sched {
                 FieldAccess::Itself

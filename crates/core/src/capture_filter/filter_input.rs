@@ -124,11 +124,11 @@ fn ends(
     has: impl Fn(&std::net::SocketAddr) -> Option<bool>,
 ) -> Option<bool> {
     let Flow { local, remote, .. } = sight.flow?;
-    let leaves = match (sight.hop, sight.hop.direction()) {
-        (Hop::TcpRetransmit, _) | (_, Direction::Tx) => true,
-        (Hop::SockFull, _) | (_, Direction::Rx) => false,
-        (_, Direction::Off) if matches!(field, Field::Host | Field::Port) => true,
-        (_, Direction::Off) => return None,
+    let leaves = match sight.hop.spec().side {
+        Direction::Tx => true,
+        Direction::Rx => false,
+        Direction::Off if matches!(field, Field::Host | Field::Port) => true,
+        Direction::Off => return None,
     };
     let (from, to) = if leaves { (local, remote) } else { (remote, local) };
     match field {

@@ -20,7 +20,7 @@ use crate::drop_reason::CleanUp;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hash::Map;
-use crate::hop::{Direction, Hop, HopSet};
+use crate::hop::{Direction, Hop, HopSet, Role};
 use crate::node::NodeInfo;
 
 /// Tasks remembered.
@@ -177,26 +177,24 @@ impl Correlator {
             self.state.counters.cleaned_up += 1;
             return;
         }
-        match event.hop {
-            Hop::TaskWake | Hop::TaskRun => {
+        match event.hop.role() {
+            Role::Reader => {
                 if event.hop == Hop::TaskWake {
                     let order_since_ns = self.state.selection.order_since_ns(false);
                     self.sockets.reader_slept(event.socket, order_since_ns);
                 }
                 self.state.counters.evicted_others += self.readers.push(event);
             }
-            Hop::TcpState
-            | Hop::SockFull
-            | Hop::SchedSwitch
-            | Hop::SchedWakeup
-            | Hop::SchedFork
-            | Hop::SchedExit
-            | Hop::SchedSwitched => {}
-            _ if event.flags.contains(EventFlags::PARTIAL) => self.state.counters.without_range += 1,
-            _ => match event.proto {
-                Proto::TCP => self.tcp(event, done),
-                _ => self.datagram(event, done),
-            },
+            Role::Sample | Role::Overflow | Role::Task => {}
+            Role::Send | Role::Packet | Role::Ready | Role::Read | Role::Resend | Role::Drop => {
+                if event.flags.contains(EventFlags::PARTIAL) {
+                    self.state.counters.without_range += 1;
+                } else if event.proto == Proto::TCP {
+                    self.tcp(event, done);
+                } else {
+                    self.datagram(event, done);
+                }
+            }
         }
         if matches!(event.hop, Hop::AppRecv | Hop::SockReady) {
             self.readers.note(event);
@@ -243,27 +241,34 @@ impl Correlator {
         let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
         let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
         let mark = Self::mark(event);
-        match hop {
-            Hop::SockReady => {
+        match hop.role() {
+            Role::Ready => {
                 if let Some(to) = stream.position_of(seq) {
                     stream.announce_ready(to, &mark, state, done);
                 }
                 return stream.tidy();
             }
-            Hop::TcpRetransmit => {
+            Role::Resend => {
                 if let Some(from) = stream.position_of(seq) {
                     let kind = Resend::from_detail(event.detail);
                     stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, state);
                 }
                 return;
             }
-            Hop::AppRecv if event.flags.contains(EventFlags::PEEK) => {
+            Role::Read if hop == Hop::AppRecv && event.flags.contains(EventFlags::PEEK) => {
                 if let Some(from) = stream.position_of(seq) {
                     stream.take_back_copy(from, from.saturating_add(len));
                 }
                 return;
             }
-            _ => {}
+            Role::Send
+            | Role::Packet
+            | Role::Read
+            | Role::Reader
+            | Role::Drop
+            | Role::Overflow
+            | Role::Sample
+            | Role::Task => {}
         }
         if event.tcp_flags & 2 != 0 && hop >= Hop::TcpXmit && hop <= Hop::IpIn {
             stream.open_connection(seq, state, done);
@@ -276,10 +281,7 @@ impl Correlator {
         }
         let from = stream.move_to(seq, state, done);
         let to = from.saturating_add(len);
-        let reader = match hop {
-            Hop::AppCopy | Hop::AppRecv => self.readers.of(&Asked::by(event)),
-            _ => None,
-        };
+        let reader = if hop.role() == Role::Read { self.readers.of(&Asked::by(event)) } else { None };
         if hop == Hop::AppRecv {
             stream.pass_below(from, event.time_ns, state);
         }
@@ -293,10 +295,10 @@ impl Correlator {
         let keeps_alive = len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv;
         state.counters.keep_alives += u64::from(has_ended && keeps_alive);
         state.counters.after_end += u64::from(has_ended && !keeps_alive);
-        match hop {
-            Hop::AppSend if mark.at_return => stream.take_back_promise(to, &mark, state),
-            Hop::AppRecv => stream.floor = stream.floor.max(to),
-            _ => {}
+        if hop == Hop::AppSend && mark.at_return {
+            stream.take_back_promise(to, &mark, state);
+        } else if hop == Hop::AppRecv {
+            stream.floor = stream.floor.max(to);
         }
         stream.tidy();
     }

@@ -13,33 +13,37 @@ use super::stream::Stream;
 use super::udp::segments;
 use crate::event::{Event, EventFlags};
 use crate::flow::Proto;
-use crate::hop::{Direction, Hop};
+use crate::hop::{Direction, Hop, Role};
 
 impl Correlator {
     pub(super) fn datagram(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let is_udp = event.proto == Proto::UDP;
-        match event.hop {
-            Hop::SkbDrop => self.datagram_dropped(event, done),
-            Hop::AppSend | Hop::UdpSend if is_udp => self.datagram_sent(event, done),
-            Hop::AppRecv | Hop::AppCopy if is_udp => self.datagram_read(event, done),
-            Hop::SockReady if is_udp => self.datagrams_ready(event, done),
-            Hop::IpOut
-            | Hop::IpPost
-            | Hop::DevQueue
-            | Hop::DevXmit
-            | Hop::DevDone
-            | Hop::DevRecv
-            | Hop::IpPre
-            | Hop::IpIn
-            | Hop::UdpRecv => {
+        let is_of_udp = is_udp && event.hop.passes(Proto::UDP);
+        match event.hop.role() {
+            Role::Drop => self.datagram_dropped(event, done),
+            Role::Send if is_of_udp => self.datagram_sent(event, done),
+            Role::Read if is_of_udp => self.datagram_read(event, done),
+            Role::Ready if is_of_udp => self.datagrams_ready(event, done),
+            Role::Packet if event.hop.passes(Proto::UDP) => {
                 if fragments::is_fragment(event) {
                     self.fragment(event, done);
                 } else {
                     self.packet(event, done);
                 }
             }
-            _ if is_udp => self.state.counters.without_range += 1,
-            _ => self.state.counters.other_protocols += 1,
+            Role::Send
+            | Role::Packet
+            | Role::Ready
+            | Role::Reader
+            | Role::Read
+            | Role::Resend
+            | Role::Overflow
+            | Role::Sample
+            | Role::Task => {
+                let counters = &mut self.state.counters;
+                let count = if is_udp { &mut counters.without_range } else { &mut counters.other_protocols };
+                *count += 1;
+            }
         }
     }
 
@@ -79,21 +83,17 @@ impl Correlator {
         let run = Queued::run(stream.me, &starts, event.len);
         self.starts = starts;
         let Some(run) = run else { return };
-        match event.hop {
-            Hop::IpOut => {
-                if let Some(begun) = self.sockets.send_began(event.tid, event.socket, event.len) {
-                    self.set_hop_time(&run, &begun, false, None, done);
-                }
-                self.sockets.went_out(event.tid, event.socket, &run);
+        if event.hop == Hop::IpOut {
+            if let Some(begun) = self.sockets.send_began(event.tid, event.socket, event.len) {
+                self.set_hop_time(&run, &begun, false, None, done);
             }
-            Hop::UdpRecv if event.socket != 0 => {
-                self.sockets.arrived(event.socket, run, event.time_ns);
-                if self.sockets.is_crowded(self.state.open) {
-                    let streams = &self.streams;
-                    self.sockets.forget(|d| is_open(streams, d));
-                }
+            self.sockets.went_out(event.tid, event.socket, &run);
+        } else if event.hop == Hop::UdpRecv && event.socket != 0 {
+            self.sockets.arrived(event.socket, run, event.time_ns);
+            if self.sockets.is_crowded(self.state.open) {
+                let streams = &self.streams;
+                self.sockets.forget(|d| is_open(streams, d));
             }
-            _ => {}
         }
         self.state.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
     }

@@ -5,7 +5,7 @@ use super::piece::{RX, TX};
 use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
-use crate::hop::{Direction, Hop};
+use crate::hop::{Direction, Hop, Role};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -134,10 +134,16 @@ impl Journey {
 
     fn rung_of(&self, rungs: &Rungs, hop: Hop, copy: u32) -> Option<Rung> {
         let (time_ns, cpu) = (rungs.time_ns(hop)?, rungs.cpu(hop)?);
-        let who = match hop {
-            Hop::AppSend | Hop::TcpSend | Hop::UdpSend => self.sender,
-            Hop::TaskWake | Hop::TaskRun | Hop::AppCopy | Hop::AppRecv => self.reader,
-            _ => None,
+        let who = match hop.role() {
+            Role::Send => self.sender,
+            Role::Reader | Role::Read => self.reader,
+            Role::Packet
+            | Role::Ready
+            | Role::Resend
+            | Role::Drop
+            | Role::Overflow
+            | Role::Sample
+            | Role::Task => None,
         };
         let ThreadRef { tgid, tid } = who.unwrap_or_default();
         let flow = if hop.direction() == Direction::Tx { self.tx_flow } else { self.rx_flow };

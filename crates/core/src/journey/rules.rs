@@ -3,7 +3,7 @@
 use super::piece::{RX, TX};
 use super::rungs::{bit, bits};
 use crate::flow::Proto;
-use crate::hop::{Hop, HopSet};
+use crate::hop::{Direction, Hop, HopSet, Protocols, Role};
 
 /// The coverage as precomputed answers to the queries of every event.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +46,15 @@ impl Rules {
         let packets = bits(Hop::IpOut, Hop::IpIn);
         // If no hop distinguishes the end from a forwarder, any hop is accepted.
         let or_any = |bits: u32, side: u32| if mask & bits == 0 { side } else { bits };
-        let tx = [Hop::DevDone, Hop::DevXmit, Hop::DevQueue, Hop::IpPost, Hop::IpOut];
-        let rx = [Hop::IpIn, Hop::IpPre, Hop::DevRecv];
+        // Hops that packets of every protocol pass, the last on the path first.
+        let of_all = |direction| -> Vec<Hop> {
+            let is_of_all = |hop: &Hop| hop.role() == Role::Packet && hop.spec().protocols == Protocols::All;
+            Hop::path_in(direction).rev().filter(is_of_all).collect()
+        };
+        let (tx, rx) = (of_all(Direction::Tx), of_all(Direction::Rx));
         let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
         let blind = |told_by: &[Hop]| served(told_by).is_none().then(|| served(&rx)).flatten();
-        let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+        let packet_tx: Vec<Hop> = Hop::path_in(Direction::Tx).filter(|hop| hop.spec().has_packet).collect();
         let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
         let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
         Rules {

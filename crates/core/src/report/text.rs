@@ -2,7 +2,7 @@
 
 use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
 use super::{FlowRow, HopRow, Report};
-use crate::hop::{Direction, Hop};
+use crate::hop::{Direction, Role};
 use crate::stats::Quantiles;
 use std::fmt::{self, Write};
 
@@ -108,7 +108,7 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9 - usize::from(row.estimated));
     let rate = format!("{:>9}", format!("{}{}", about(row.estimated), rate.trim_start()));
     let on_path = row.hop.direction() != Direction::Off;
-    let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady | Hop::TcpState);
+    let empty = matches!(row.hop.role(), Role::Reader | Role::Ready | Role::Sample);
     let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };
     let marked = |sign: &str, figure: String, width: usize| {
         format!("{:>width$}", if figure.trim() == "·" { figure } else { format!("{sign}{}", figure.trim()) })

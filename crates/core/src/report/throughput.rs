@@ -83,23 +83,6 @@ pub struct Border {
     columns: Vec<f64>,
 }
 
-/// The place of a hop, as a border between layers.
-const fn place(hop: Hop) -> &'static str {
-    match hop {
-        Hop::AppSend => "from the sender",
-        Hop::TcpSend | Hop::TcpRecv => "into TCP",
-        Hop::UdpSend | Hop::UdpRecv => "into UDP",
-        Hop::TcpXmit => "out of TCP",
-        Hop::IpOut | Hop::IpPre => "into IP",
-        Hop::IpPost | Hop::IpIn => "out of IP",
-        Hop::DevQueue => "into the queue",
-        Hop::DevXmit => "into the driver",
-        Hop::DevRecv => "out of driver",
-        Hop::AppCopy | Hop::AppRecv => "to the reader",
-        _ => "",
-    }
-}
-
 impl Throughput {
     /// The throughput of a capture from `start_ns` to `end_ns`, in which each event of a hop has the weight
     /// `weight`.
@@ -108,7 +91,7 @@ impl Throughput {
         let other_events = layers.others();
         let border = |(hop, units): (Hop, Units)| Border {
             hop,
-            place: place(hop),
+            place: hop.spec().border,
             units: units.units,
             bytes: units.bytes,
             mean_bytes: units.mean_bytes(),

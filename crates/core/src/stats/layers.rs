@@ -220,5 +220,5 @@ impl Layers {
 /// True if bytes cross from one layer to the next here: the driver's return is off the path, and a wake-up
 /// carries no data.
 pub fn is_border(hop: Hop) -> bool {
-    !matches!(hop, Hop::DevDone | Hop::SockReady | Hop::TaskWake | Hop::TaskRun) && hop.path_index().is_some()
+    !hop.spec().border.is_empty()
 }
