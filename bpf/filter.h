@@ -67,9 +67,11 @@ struct {
 /* The direction of packets at a hop, if the hop alone determines it. */
 INLINE __u8 direction_of(__u8 hop)
 {
-	if (hop <= MAG_DEV_DONE || hop == MAG_TCP_RETRANSMIT)
+	__u64 bit = 1ULL << (hop & (MAG_HOPS - 1));
+
+	if (bit & MAG_TX_HOPS)
 		return DIRECTION_TX;
-	return hop <= MAG_APP_RECV || hop == MAG_SOCK_FULL ? DIRECTION_RX : DIRECTION_UNKNOWN;
+	return bit & MAG_RX_HOPS ? DIRECTION_RX : DIRECTION_UNKNOWN;
 }
 
 INLINE void who_is(struct mag_who *who, const struct task_struct *task)

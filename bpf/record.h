@@ -11,38 +11,14 @@
 
 #define MAG_RECORD_VERSION 1
 
-/* Hops. Those below 32 are on a packet's path, in stack order; the others are off the path. */
-enum mag_hop {
-	MAG_APP_SEND = 1,
-	MAG_TCP_SEND = 2,
-	MAG_UDP_SEND = 3,
-	MAG_TCP_XMIT = 4,
-	MAG_IP_OUT = 5,
-	MAG_IP_POST = 6,
-	MAG_DEV_QUEUE = 7,
-	MAG_DEV_XMIT = 8,
-	MAG_DEV_DONE = 9,
-	MAG_DEV_RECV = 10,
-	MAG_IP_PRE = 11,
-	MAG_IP_IN = 12,
-	MAG_TCP_RECV = 13,
-	MAG_UDP_RECV = 14,
-	MAG_SOCK_READY = 15,
-	MAG_TASK_WAKE = 16,
-	MAG_TASK_RUN = 17,
-	MAG_APP_COPY = 18,
-	MAG_APP_RECV = 19,
-	MAG_TCP_RETRANSMIT = 32,
-	MAG_TCP_STATE = 33,
-	MAG_SKB_DROP = 34,
-	MAG_SOCK_FULL = 35,
-	MAG_SCHED_SWITCH = 36,
-	MAG_SCHED_WAKEUP = 37,
-	MAG_SCHED_FORK = 38,
-	MAG_SCHED_EXIT = 39,
-	MAG_SCHED_SWITCHED = 40,
-	MAG_HEADS = 47, /* no hop: the counter index of payload heads */
-	MAG_CUSTOM = 48, /* no hop: custom probes, from here on by their number */
+/* enum mag_hop, MAG_TX_HOPS, MAG_RX_HOPS and MAG_PATH_HOPS. The build script writes this file from
+ * the table of hops, crates/core/src/hop/table.rs. The number of a hop is no position. */
+#include "hops.h"
+
+/* Places that share the arrays by hop with the hops. */
+enum mag_slot {
+	MAG_HEADS = 47, /* the counter index of payload heads */
+	MAG_CUSTOM = 48, /* custom probes, from here on by their number */
 	MAG_HOPS = 64,
 };
 

@@ -198,8 +198,9 @@ SUBPROGRAM int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
 		return 0;
 	__u64 last = 0;
 	__u32 direction = direction_of(hop);
-	/* Hops below 32 are on a path. */
-	if (cookie && !alone && hop < 32 && direction)
+	bool on_path = 1ULL << (hop & (MAG_HOPS - 1)) & MAG_PATH_HOPS;
+
+	if (cookie && !alone && on_path && direction)
 		last = move_on(CALL_KEY(cookie, direction), cookie, MARK(hop, now));
 	arrive(last, hop, now);
 	return 0;

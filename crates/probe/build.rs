@@ -1,8 +1,51 @@
-//! Compiles `bpf/` with clang into `OUT_DIR` and generates Rust types from `bpf/record.h`.
+//! Compiles `bpf/` with clang into `OUT_DIR` and generates Rust types from `bpf/record.h`. The C header
+//! of the hops comes from their table in `magscope-core`.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::env;
-use std::path::PathBuf;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The columns of the table of hops that the C header needs.
+struct HopRow {
+    id: u32,
+    name: &'static str,
+    direction: &'static str,
+    side: &'static str,
+}
+
+macro_rules! hops {
+    ($( $(#[$doc:meta])* $variant:ident {
+        id: $id:literal, name: $name:literal, direction: $direction:ident, side: $side:ident, $($other:tt)*
+    } )*) => {
+        const HOPS: &[HopRow] = &[ $( HopRow {
+            id: $id, name: $name, direction: stringify!($direction), side: stringify!($side),
+        }, )* ];
+    };
+}
+include!("../core/src/hop/table.rs");
+
+/// Writes `hops.h`: the numbers of the hops and the sets that the programs test.
+fn write_hops(header: &Path) {
+    let mut text = "/* Generated from crates/core/src/hop/table.rs. */\n".to_owned();
+    text.push_str("#ifndef MAGNET_HOPS_H\n#define MAGNET_HOPS_H\n\nenum mag_hop {\n");
+    for hop in HOPS {
+        let name = hop.name.replace('.', "_").to_uppercase();
+        writeln!(text, "\tMAG_{name} = {},", hop.id).expect("a string");
+    }
+    text.push_str("};\n\n/* A bit per enum mag_hop. */\n");
+    let set =
+        |is: fn(&HopRow) -> bool| HOPS.iter().filter(|hop| is(hop)).fold(0_u64, |set, hop| set | 1 << hop.id);
+    for (name, set) in [
+        ("MAG_TX_HOPS", set(|hop| hop.side == "Tx")),
+        ("MAG_RX_HOPS", set(|hop| hop.side == "Rx")),
+        ("MAG_PATH_HOPS", set(|hop| hop.direction != "Off")),
+    ] {
+        writeln!(text, "#define {name} {set:#x}ULL").expect("a string");
+    }
+    text.push_str("\n#endif\n");
+    std::fs::write(header, text).expect("OUT_DIR is writable");
+}
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -19,6 +62,9 @@ fn main() {
         println!("cargo:rerun-if-changed={}", entry.path().display());
     }
 
+    println!("cargo:rerun-if-changed=../core/src/hop/table.rs");
+    write_hops(&out.join("hops.h"));
+
     // The same probes three times: for kernels with typed casts, for older ones, and for those without bpf_loop (`bpf/read.h`).
     let (typed, read, no_loop) = ("-UMAGNET_PROBE_READ", "-DMAGNET_PROBE_READ", "-DMAGNET_NO_LOOP");
     let objects = [
@@ -29,12 +75,13 @@ fn main() {
         ("trial.bpf.c", "trial.bpf.o", &[typed]),
         ("bench/floor.bpf.c", "floor.bpf.o", &[typed]),
     ];
+    let include = format!("-I{}", out.display());
     for (source, object, defines) in objects {
         SkeletonBuilder::new()
             .source(bpf.join(source))
             .obj(out.join(object))
             .clang_args(
-                ["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display())]
+                ["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display()), include.clone()]
                     .into_iter()
                     .chain(defines.iter().map(|&define| define.to_owned())),
             )
@@ -46,6 +93,7 @@ fn main() {
 
     bindgen::Builder::default()
         .header(bpf.join("record.h").to_string_lossy())
+        .clang_arg(&include)
         .allowlist_item("(mag|MAG)_.*")
         .derive_default(true)
         .layout_tests(false)

@@ -8,7 +8,7 @@ use crate::error::ProbeError;
 use crate::filter::Program;
 use crate::record::{
     MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_gate_MAG_GATE_CHOOSE,
-    mag_gate_MAG_GATE_DETAIL, mag_hop_MAG_CUSTOM, mag_insn, mag_pcap,
+    mag_gate_MAG_GATE_DETAIL, mag_insn, mag_pcap, mag_slot_MAG_CUSTOM,
 };
 use crate::setting::Detail;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
@@ -115,19 +115,19 @@ impl Control {
 
     /// Enables this many custom probes with the next [`Control::set_hops`].
     pub(crate) fn set_custom(&mut self, count: usize) {
-        self.custom = ((1_u64 << count.min(MAG_CUSTOMS as usize)) - 1) << mag_hop_MAG_CUSTOM;
+        self.custom = ((1_u64 << count.min(MAG_CUSTOMS as usize)) - 1) << mag_slot_MAG_CUSTOM;
     }
 
     /// Switches one custom probe, at once.
     pub(crate) fn switch_custom(&mut self, number: usize, on: bool) {
-        let bit = 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1));
+        let bit = 1 << (mag_slot_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1));
         self.custom = if on { self.custom | bit } else { self.custom & !bit };
         self.set_hops(self.hops());
     }
 
     /// True if the custom probe is on.
     pub(crate) fn custom_is_on(&self, number: usize) -> bool {
-        self.custom & 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1)) != 0
+        self.custom & 1 << (mag_slot_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1)) != 0
     }
 
     /// True if sockets are recorded.

@@ -2,7 +2,7 @@
 
 use crate::error::ProbeError;
 use crate::governor::CpuHits;
-use crate::record::{mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HEADS, mag_hop_MAG_HOPS};
+use crate::record::{mag_cpu, mag_slot_MAG_CUSTOM, mag_slot_MAG_HEADS, mag_slot_MAG_HOPS};
 use libbpf_rs::{MapCore, MapFlags, Object};
 use magscope_core::hop::HopSet;
 use magscope_core::{Hop, HopCount};
@@ -80,7 +80,7 @@ impl CpuCounters<'_> {
 
     /// Hits over all hops, including custom probes; and the hits at `at`.
     fn hits(&self, at: HopSet) -> CpuHits {
-        let all = |offset| (0..mag_hop_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
+        let all = |offset| (0..mag_slot_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
             outermost: at.iter().map(|hop| self.hop(hop, 0).seen()).sum(),
             kept: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
@@ -90,7 +90,7 @@ impl CpuCounters<'_> {
     }
 
     fn probe(&self, number: usize) -> ProbeCount {
-        let of = |offset| self.word(offset, mag_hop_MAG_CUSTOM as usize + number);
+        let of = |offset| self.word(offset, mag_slot_MAG_CUSTOM as usize + number);
         ProbeCount {
             kept: of(offset_of!(mag_cpu, kept)),
             filtered: of(offset_of!(mag_cpu, filtered)),
@@ -128,8 +128,8 @@ impl Counters {
     fn add(&mut self, cpu: &CpuCounters<'_>, time_ns: u64) {
         self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
-        self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_hop_MAG_HEADS as usize);
-        self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_hop_MAG_HEADS as usize);
+        self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_slot_MAG_HEADS as usize);
+        self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_slot_MAG_HEADS as usize);
         for (number, probe) in self.probes.iter_mut().enumerate() {
             let of = cpu.probe(number);
             probe.kept += of.kept;
@@ -162,4 +162,4 @@ impl Counters {
 }
 
 // one counter per hop number
-const _: () = assert!(mag_hop_MAG_HOPS == 64);
+const _: () = assert!(mag_slot_MAG_HOPS == 64);
