@@ -90,7 +90,7 @@ impl Part {
         if (from, to) == (Hop::SockReady, Hop::TaskRun) && is_awake_known {
             return Self::Scheduler;
         }
-        let (Some(below), Some(above)) = (from.path_index(), to.path_index()) else { return Self::Unknown };
+        let (Some(below), Some(above)) = (from.rank(), to.rank()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
         let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| hop.spec().part);
         let Some(first) = parts.next() else { return Self::Unknown };
@@ -124,11 +124,12 @@ impl Blame {
             if rung.time_ns < from.time_ns || rung.time_ns > end_ns || journey.is_overtaken(&rung) {
                 continue;
             }
-            let part = match (from.hop, rung.hop, journey.presence) {
+            let is_read = rung.hop.role() == Role::Read;
+            let part = match journey.presence {
                 _ if from.is_copy_before(&rung) => Part::Retransmission,
                 _ if journey.is_crossing_unknown(&from, &rung) => Part::Unknown,
-                (Hop::SockReady, Hop::AppCopy | Hop::AppRecv, Presence::Polling) => Part::Reading,
-                (Hop::TaskRun, Hop::AppCopy | Hop::AppRecv, Presence::Busy) => Part::ReaderAway,
+                Presence::Polling if is_read && from.hop == Hop::SockReady => Part::Reading,
+                Presence::Busy if is_read && from.hop == Hop::TaskRun => Part::ReaderAway,
                 _ => Part::of_span(from.hop, rung.hop, journey.proto, served),
             };
             blame.parts_ns[part as usize] += rung.time_ns - from.time_ns;

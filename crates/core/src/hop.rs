@@ -158,8 +158,15 @@ impl Hop {
         Self::path().iter().copied().filter(move |hop| hop.direction() == direction)
     }
 
+    /// A number for formats that sort by one: from 1 on along the path, from 32 on off the path. Not the number of
+    /// the record contract.
+    pub const fn order(self) -> u8 {
+        let row = self.row();
+        if row < PATH_HOPS { row as u8 + 1 } else { (32 + row - PATH_HOPS) as u8 }
+    }
+
     /// This hop's position on the path (0 is `app.send`), or `None` for hops off the path.
-    pub const fn path_index(self) -> Option<usize> {
+    pub const fn rank(self) -> Option<usize> {
         let row = self.row();
         if row < PATH_HOPS { Some(row) } else { None }
     }
@@ -238,6 +245,11 @@ impl HopSet {
         Hop::ALL.iter().copied().collect()
     }
 
+    /// The hops whose row of the table has a property.
+    pub fn with(property: impl Fn(&HopSpec) -> bool) -> Self {
+        Hop::ALL.iter().copied().filter(|hop| property(hop.spec())).collect()
+    }
+
     /// True if `hop` is in the set.
     pub const fn contains(self, hop: Hop) -> bool {
         self.0 & (1 << hop as u8) != 0
@@ -283,10 +295,10 @@ mod tests {
         for hop in Hop::ALL {
             assert_eq!(Hop::from_id(*hop as u8), Some(*hop));
             assert_eq!(hop.name().parse::<Hop>(), Ok(*hop));
-            assert_eq!(hop.path_index().is_none(), hop.direction() == Direction::Off);
+            assert_eq!(hop.rank().is_none(), hop.direction() == Direction::Off);
         }
         for (i, hop) in Hop::path().iter().enumerate() {
-            assert_eq!(hop.path_index(), Some(i));
+            assert_eq!(hop.rank(), Some(i));
         }
     }
 

@@ -87,20 +87,19 @@ impl Switches {
     /// Counts an event of the scheduler and ignores others. A late event, after its window was closed, counts
     /// in the open window.
     pub fn push(&mut self, event: &Event) {
-        match event.hop {
-            Hop::SchedFork => self.forks += 1,
-            Hop::SchedExit => self.exits += 1,
-            Hop::SchedSwitched => {
-                let window = event.time_ns.saturating_sub(self.from_ns) / self.window_ns;
-                if window > self.window {
-                    self.close();
-                    self.window = window;
-                }
-                let ns = u64::from(event.seq);
-                self.open.entry(event.cpu).or_default().record(ns);
-                self.all.entry(event.cpu).or_default().record(ns);
+        if event.hop == Hop::SchedFork {
+            self.forks += 1;
+        } else if event.hop == Hop::SchedExit {
+            self.exits += 1;
+        } else if event.hop == Hop::SchedSwitched {
+            let window = event.time_ns.saturating_sub(self.from_ns) / self.window_ns;
+            if window > self.window {
+                self.close();
+                self.window = window;
             }
-            _ => {}
+            let ns = u64::from(event.seq);
+            self.open.entry(event.cpu).or_default().record(ns);
+            self.all.entry(event.cpu).or_default().record(ns);
         }
     }
 

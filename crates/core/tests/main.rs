@@ -16,6 +16,7 @@ mod compare;
 mod filter;
 mod generated;
 mod groups;
+mod hops;
 mod join;
 mod lossy_journeys;
 mod merged_reader;

@@ -122,10 +122,12 @@ fn event(e: &mag_event, hop: Hop) -> Event {
     let proto = Proto(e.proto);
     // ip.out of UDP runs within the sender's call, so the record carries the process there too
     let process = hop.knows_process() || hop == Hop::IpOut && proto == Proto::UDP;
-    let of_process = match hop {
-        Hop::AppRecv => e.skb,
-        _ if sched => e.len,
-        _ => 0,
+    let of_process = if hop == Hop::AppRecv {
+        e.skb
+    } else if sched {
+        e.len
+    } else {
+        0
     };
     // at packet hops a byte of the header shares a word with the thread
     let (tos, thread) = if hop.knows_process() { (0, e.b) } else { ((e.b >> 24) as u8, e.b & 0xff_ffff) };

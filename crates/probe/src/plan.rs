@@ -2,44 +2,20 @@
 
 use crate::candidates::{Candidate, candidates_of, is_at_function};
 use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
-use magscope_core::hop::HopSet;
+use magscope_core::Hop;
+use magscope_core::hop::{Frequency, HopSet};
 use magscope_core::node::{Backend, Coverage, HopService, LeftOut, Service};
-use magscope_core::{Hop, Layer};
 
 /// The fewest hops that allow blame by layer: four per packet (two on each side), and the socket-layer hops
 /// that a call hits once.
 pub fn default_hops() -> HopSet {
-    [
-        Hop::AppSend,
-        Hop::TcpSend,
-        Hop::IpOut,
-        Hop::DevXmit,
-        Hop::DevRecv,
-        Hop::TcpRecv,
-        Hop::UdpRecv,
-        Hop::SockReady,
-        Hop::TaskWake,
-        Hop::TaskRun,
-        Hop::AppRecv,
-        Hop::TcpRetransmit,
-        Hop::TcpState,
-        Hop::SkbDrop,
-        Hop::SockFull,
-    ]
-    .into_iter()
-    .collect()
+    HopSet::with(|hop| hop.default)
 }
 
 /// All hops, except the scheduler's unfiltered ones, which cover all tasks, and one that would slow every
 /// system call.
 pub fn full_hops() -> HopSet {
-    let mut hops = HopSet::all();
-    for hop in
-        [Hop::UdpSend, Hop::SchedSwitch, Hop::SchedSwitched, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit]
-    {
-        hops.remove(hop);
-    }
-    hops
+    HopSet::with(|hop| hop.full)
 }
 
 /// The probes to attach.
@@ -73,17 +49,6 @@ impl Plan {
     }
 }
 
-/// Hops that another hop depends on. The packet must be read before the driver owns it; a reader is tracked
-/// from the moment its socket has data.
-const fn needs(hop: Hop) -> &'static [Hop] {
-    match hop {
-        Hop::DevDone => &[Hop::DevXmit],
-        Hop::TaskWake => &[Hop::SockReady],
-        Hop::TaskRun => &[Hop::SockReady, Hop::TaskWake],
-        _ => &[],
-    }
-}
-
 /// Chooses the cheapest working backend for every wanted hop.
 pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
     plan_by(facts, wanted, None)
@@ -94,7 +59,8 @@ pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan
     let mut plan = Plan::default();
     for hop in Hop::ALL {
         let chosen = choose(facts, *hop, only).and_then(|way| {
-            let along: Result<Vec<_>, _> = needs(*hop).iter().map(|hop| choose(facts, *hop, only)).collect();
+            let along: Result<Vec<_>, _> =
+                hop.spec().needs.iter().map(|hop| choose(facts, *hop, only)).collect();
             along.map(|along| (way, along))
         });
         let service = match chosen {
@@ -221,42 +187,9 @@ fn no_symbol(facts: &HostFacts, way: &Candidate) -> Option<String> {
     }
 }
 
-/// Conclusions that are impossible without the hop.
-pub fn consequence(hop: Hop) -> &'static str {
-    match hop {
-        Hop::AppSend => "which process sent what, and how many bytes its calls took",
-        Hop::TcpSend => "how long bytes wait in TCP's send queue",
-        Hop::UdpSend => "time inside UDP before the packet is made",
-        Hop::TcpXmit => "whether TCP held a segment back or IP did; ip.out stands one call below it",
-        Hop::IpOut => "time between TCP or UDP and the device; the start of a UDP journey",
-        Hop::IpPost => "time in routing and packet filters on the way out",
-        Hop::DevQueue => "time in the queueing discipline",
-        Hop::DevXmit => "when a packet left; nothing can be said about the wire",
-        Hop::DevDone => "time inside the driver's transmit call",
-        Hop::DevRecv => "when a packet arrived; nothing can be said about the wire",
-        Hop::IpPre => "time from the driver to IP",
-        Hop::IpIn => "time in packet filters and routing on the way in",
-        Hop::TcpRecv => "time from IP to TCP, and the ranges as TCP saw them",
-        Hop::UdpRecv => "which socket got a datagram; the end of UDP journeys is then matched by order alone",
-        Hop::SockReady => "when data was there to be read: stack and reader cannot be told apart",
-        Hop::TaskWake | Hop::TaskRun => "whether a late reader waited for a CPU or was busy elsewhere",
-        Hop::AppCopy => "time between the copy and the return of recv",
-        Hop::AppRecv => "when the application had its bytes: journeys end at the socket",
-        Hop::TcpRetransmit => "retransmissions as TCP names them; they still show as repeated ranges",
-        Hop::TcpState => "congestion window, round-trip time and queues",
-        Hop::SkbDrop => "why packets were dropped; losses show only as ranges that never arrive",
-        Hop::SockFull => "whether drops came from a full receive buffer",
-        Hop::SchedSwitch | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => {
-            "what other tasks did meanwhile"
-        }
-        Hop::SchedSwitched => "how long a switch from one task to another takes",
-    }
-}
-
 /// True if a hop is hit once per packet, not per call or wake-up: these hops slow a stream.
 pub fn is_per_packet(hop: Hop) -> bool {
-    matches!(hop.layer(), Layer::Ip | Layer::Device) && hop.path_index().is_some()
-        || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv | Hop::SockReady)
+    hop.spec().frequency == Frequency::PerPacket
 }
 
 #[cfg(test)]

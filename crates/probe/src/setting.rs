@@ -155,10 +155,7 @@ fn hops_or_all(list: &str) -> Result<HopSet, BadSetting> {
 
 /// Hops with access to the packet, and therefore to its payload.
 pub fn snappable() -> HopSet {
-    use Hop::{DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit, UdpRecv};
-    [TcpXmit, IpOut, IpPost, DevQueue, DevXmit, DevRecv, IpPre, IpIn, TcpRecv, UdpRecv, SkbDrop]
-        .into_iter()
-        .collect()
+    HopSet::with(|hop| hop.has_packet)
 }
 
 /// `64`, `64 dev.recv`, `dev.recv=64,dev.xmit=64`, `off`.

@@ -40,7 +40,7 @@ fn address(ip: &str, port: u16) -> SocketAddr {
 
 /// Every hop except the scheduler's, which cover all tasks.
 fn network_hops() -> HopSet {
-    Hop::ALL.iter().copied().filter(|hop| hop.path_index().is_some()).collect()
+    Hop::ALL.iter().copied().filter(|hop| hop.rank().is_some()).collect()
 }
 
 /// Reproducible sizes: small, large, and around the segmentation limits.

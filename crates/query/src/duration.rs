@@ -57,7 +57,7 @@ impl Span {
     fn add(&mut self, step: i64, ns: i64) {
         let here = (step, ns);
         let (first, last) = self.ends.unwrap_or((here, here));
-        let is_received = Hop::DevRecv.path_index().is_some_and(|lowest| step >= lowest as i64);
+        let is_received = Hop::DevRecv.rank().is_some_and(|lowest| step >= lowest as i64);
         let is_later = if is_received { ns < last.1 } else { ns > last.1 };
         let last = if step > last.0 || step == last.0 && is_later { here } else { last };
         self.ends = Some((first.min(here), last));
@@ -77,7 +77,7 @@ impl Accumulator for Span {
         };
         for ((hop, ns), at_return) in hops.iter().zip(ns.iter()).zip(at_return.iter()) {
             let hop = hop.and_then(|hop| hop.parse::<Hop>().ok()).filter(|hop| *hop != Hop::DevDone);
-            let step = hop.and_then(Hop::path_index);
+            let step = hop.and_then(Hop::rank);
             if let (Some(step), Some(ns), Some(false)) = (step, ns, at_return) {
                 self.add(step as i64, ns);
             }

@@ -2,7 +2,7 @@
 
 use crate::lifeline::{Lifeline, Step};
 use magscope_core::blame::Part;
-pub use magscope_core::blame::{passes, step_words};
+pub use magscope_core::blame::step_words;
 use std::fmt::Write as _;
 
 /// The blamed step with its details, without the time: `waiting for a CPU (postgres/2211)`.

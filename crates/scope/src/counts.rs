@@ -35,9 +35,7 @@ impl Counts {
         let family = Family::of(line.journey.proto);
         for step in line.steps() {
             self.pyramid.count(Lane::Latency(family, step.to), step.at_ns, step.ns);
-            if let Some(below) =
-                step.to.path_index().and_then(|index| self.below[family as usize].get_mut(index))
-            {
+            if let Some(below) = step.to.rank().and_then(|index| self.below[family as usize].get_mut(index)) {
                 *below = Some(step.from);
             }
         }

@@ -4,6 +4,7 @@ use crate::look::PointKind;
 use crate::probes::ProbeId;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
+use magscope_core::hop::Role;
 use magscope_core::{Batch, Event, Hop};
 use std::collections::VecDeque;
 
@@ -31,11 +32,13 @@ pub struct Mark {
 impl Mark {
     /// The isolated event for a mark: an event off a packet's path.
     pub fn of(node: u16, event: &Event) -> Option<Self> {
-        let (kind, hop) = match event.hop {
-            Hop::SkbDrop => (PointKind::Drop { node, reason: event.detail }, None),
-            Hop::TcpRetransmit => (PointKind::Retransmit, Some(Hop::TcpXmit)),
-            Hop::SockFull => (PointKind::SocketFull, Some(Hop::UdpRecv)),
-            _ => return None,
+        let (kind, hop) = match event.hop.role() {
+            Role::Drop => (PointKind::Drop { node, reason: event.detail }, None),
+            Role::Resend => (PointKind::Retransmit, Some(Hop::TcpXmit)),
+            Role::Overflow => (PointKind::SocketFull, Some(Hop::UdpRecv)),
+            Role::Send | Role::Packet | Role::Ready | Role::Reader | Role::Read | Role::Sample | Role::Task => {
+                return None;
+            }
         };
         Some(Mark { time_ns: event.time_ns, kind, hop })
     }

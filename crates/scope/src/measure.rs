@@ -96,7 +96,7 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             }
         }
     }
-    let place = |span: Span| span.hops().map(|(from, to)| (to.path_index(), from.path_index()));
+    let place = |span: Span| span.hops().map(|(from, to)| (to.rank(), from.rank()));
     pairs.sort_by_key(|(family, span, _)| (*span == Span::Wait, place(*span), *family));
     let stretch_ns = to_ns.saturating_sub(from_ns);
     let reading = |family, span, mut times: Vec<(u64, u64)>| {
@@ -190,7 +190,7 @@ mod tests {
             }
             pyramid.settle();
             let mut below: Below = Default::default();
-            below[Family::Tcp as usize][Hop::DevRecv.path_index().unwrap()] = Some(Hop::DevXmit);
+            below[Family::Tcp as usize][Hop::DevRecv.rank().unwrap()] = Some(Hop::DevXmit);
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
             for reading in &seen {

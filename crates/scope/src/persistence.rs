@@ -95,7 +95,7 @@ impl Overlay {
         for mark in line.marks().filter(on_its_clock) {
             let since = u128::from(mark.time_ns.saturating_sub(start_ns)) * COLUMNS as u128;
             let column = (since / u128::from(self.span_ns)) as usize;
-            let row = mark.hop.path_index().and_then(|index| self.rows.get_mut(index));
+            let row = mark.hop.rank().and_then(|index| self.rows.get_mut(index));
             if let Some(place) = row.and_then(|row| row.get_mut(column)) {
                 *place += weight;
             }
@@ -105,7 +105,7 @@ impl Overlay {
     /// The current weights of a hop in this number of columns: the number of lines, each faded.
     pub fn row(&self, hop: Hop, columns: usize, now_ns: u64) -> Vec<f32> {
         let mut out = vec![0.0; columns];
-        let Some(row) = hop.path_index().and_then(|index| self.rows.get(index)) else { return out };
+        let Some(row) = hop.rank().and_then(|index| self.rows.get(index)) else { return out };
         let scale = match self.mode {
             Persistence::Fade(ns) => {
                 let since = i128::from(now_ns.max(self.newest_ns)) - i128::from(self.zero_ns);

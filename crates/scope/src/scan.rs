@@ -23,7 +23,7 @@ impl Scan {
         for line in lines {
             let first = line.marks().next().map(|mark| (mark.hop, mark.time_ns, 0));
             for (hop, at, ns) in line.steps().map(|step| (step.to, step.at_ns, step.ns)).chain(first) {
-                if let Some(row) = hop.path_index().and_then(|index| hops.get_mut(index)) {
+                if let Some(row) = hop.rank().and_then(|index| hops.get_mut(index)) {
                     row.push((at, ns));
                 }
             }
@@ -37,7 +37,7 @@ impl Scan {
     /// Counts of a hop in each column of a stretch.
     pub fn cells(&self, hop: Hop, (from_ns, to_ns): (u64, u64), columns: usize) -> Vec<Cell> {
         let mut cells = vec![Cell::default(); columns];
-        let Some(row) = hop.path_index().and_then(|index| self.hops.get(index)) else { return cells };
+        let Some(row) = hop.rank().and_then(|index| self.hops.get(index)) else { return cells };
         let span = u128::from(to_ns.saturating_sub(from_ns).max(1));
         let first = row.partition_point(|(at, _)| *at < from_ns);
         for (at, ns) in row.iter().skip(first).take_while(|(at, _)| *at < to_ns) {

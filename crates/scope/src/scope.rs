@@ -46,7 +46,7 @@ use crate::view::{Route, Shown, View};
 use crate::weights::Weights;
 use magscope_core::foreign::clean;
 use magscope_core::governed::Level;
-use magscope_core::hop::HopSet;
+use magscope_core::hop::{HOP_IDS, HopSet};
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
@@ -61,8 +61,6 @@ const LISTED: usize = 64;
 const MAX_ROUTES: usize = 64;
 /// Maximum number of overhead measurements from the caller, one per half second.
 const MOST_TOLD: usize = 4096;
-/// Hop numbers of the record contract are below this.
-const HOP_IDS: usize = 64;
 
 /// Initial options of a scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -288,7 +286,7 @@ impl Scope {
             let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
-            if self.view.proto.is_none_or(|proto| magscope_core::blame::passes(hop, proto)) {
+            if self.view.proto.is_none_or(|proto| hop.passes(proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
             }
         }

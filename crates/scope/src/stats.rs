@@ -9,6 +9,7 @@ use crate::lifeline::Lifeline;
 use crate::names::NetnsKey;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::hop::Role;
 use magscope_core::{Direction, Event, Hop};
 
 /// Nodes with windows of their own.
@@ -140,7 +141,7 @@ impl Stats {
 
     /// Counts an event of a node.
     pub fn event(&mut self, event: &Event, seat: Option<NetnsKey>) {
-        let Some(index) = event.hop.path_index() else { return };
+        let Some(index) = event.hop.rank() else { return };
         let node = seat.map_or(ELSEWHERE, |seat| self.node(seat));
         let at = self.filling();
         self.nodes[usize::from(node)].hops[index].event(at, payload(event));
@@ -164,7 +165,7 @@ impl Stats {
         let at = self.filling();
         for step in line.steps() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };
-            if let Some(index) = step.to.path_index() {
+            if let Some(index) = step.to.rank() {
                 let family = Family::of(line.journey.proto) as usize;
                 self.nodes[usize::from(node)].times[family][index].latency(at, step.from, step.ns);
             }
@@ -173,7 +174,7 @@ impl Stats {
 
     /// Displayed statistics of `hop`. `None` before the first complete bucket, and for an outside node.
     pub fn read(&mut self, hop: Hop, sides: Sides) -> Option<HopStats> {
-        let index = hop.path_index()?;
+        let index = hop.rank()?;
         if self.whole == 0 {
             return None;
         }
@@ -195,7 +196,7 @@ impl Stats {
             Some((family, merged.latency()?))
         }));
         let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
-        let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        let carries = !matches!(hop.role(), Role::Ready | Role::Reader);
         Some(HopStats {
             events_per_s: events as f64 / secs,
             bytes_per_s: carries.then(|| bytes as f64 / secs),

@@ -4,14 +4,13 @@ use crate::histogram::Histogram;
 use crate::sensed::{
     CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally, cause_name,
 };
+use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopRate;
 use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
 use std::collections::BTreeMap;
 
-/// One more than the largest hop number.
-const HOPS: usize = 64;
 /// Maximum number of drop reasons; the kernel has some eighty.
 const MOST_REASONS: usize = 512;
 
@@ -21,7 +20,7 @@ const LONGEST_NAME: usize = 128;
 /// Counters and histograms. Memory is bounded by the numbers of hops, reasons and protocols.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    hops: Box<[HopRate; HOPS]>,
+    hops: Box<[HopRate; HOP_IDS]>,
     drops: BTreeMap<u32, u64>,
     other_drops: u64,
     losses: [u64; LossCause::ALL.len()],
@@ -118,7 +117,7 @@ fn named(freed: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo, is_clean_up: 
 impl Default for Sums {
     fn default() -> Self {
         Sums {
-            hops: Box::new([HopRate::default(); HOPS]),
+            hops: Box::new([HopRate::default(); HOP_IDS]),
             drops: BTreeMap::new(),
             other_drops: 0,
             losses: [0; LossCause::ALL.len()],
@@ -134,7 +133,7 @@ impl Default for Sums {
 
 impl Sums {
     pub fn event(&mut self, event: &Event) {
-        self.hops[event.hop as usize % HOPS].count(u64::from(event.len));
+        self.hops[event.hop as usize % HOP_IDS].count(u64::from(event.len));
         if event.hop == Hop::SkbDrop {
             self.dropped(event.detail, 1);
         }
@@ -142,7 +141,7 @@ impl Sums {
 
     /// TCP state arrives as samples, not as events.
     pub fn tcp_sample(&mut self) {
-        self.hops[Hop::TcpState as usize % HOPS].count(0);
+        self.hops[Hop::TcpState as usize % HOP_IDS].count(0);
     }
 
     fn dropped(&mut self, reason: u32, n: u64) {

@@ -45,7 +45,7 @@ fn crossing(from: Hop, to: Hop) -> &'static str {
 
 /// True if packets of this protocol pass no hop between the two.
 fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
-    let (Some(a), Some(b)) = (from.path_index(), to.path_index()) else { return false };
+    let (Some(a), Some(b)) = (from.rank(), to.rank()) else { return false };
     let between = Hop::path().get(a + 1..b).unwrap_or_default();
     b > a && between.iter().all(|hop| !hop.passes(proto))
 }

@@ -141,7 +141,7 @@ impl FromStr for CustomProbe {
             }
         }
         if let Some(hop) = after
-            && hop.path_index().is_none()
+            && hop.rank().is_none()
         {
             return Err(BadProbe::OffPath(hop));
         }

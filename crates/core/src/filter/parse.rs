@@ -72,7 +72,7 @@ impl Comparison<'_, '_> {
         self.parser.want(&Kind::Comma)?;
         let (position, to) = self.hop()?;
         self.parser.want(&Kind::Close)?;
-        if from.path_index() >= to.path_index() {
+        if from.rank() >= to.rank() {
             let expected = format!("a hop that comes after `{from}` on the way of a packet");
             return Err(FilterError::expected(position, expected, format!("`{to}`")));
         }

@@ -274,7 +274,7 @@ impl Correlator {
             stream.open_connection(seq, state, done);
         }
         if len == 0 {
-            if let Some(count) = hop.path_index().and_then(|i| state.counters.empty_segments.get_mut(i)) {
+            if let Some(count) = hop.rank().and_then(|i| state.counters.empty_segments.get_mut(i)) {
                 *count += 1;
             }
             return;

@@ -71,7 +71,7 @@ impl Default for Rungs {
 
 /// The bit of a hop of the path; 0 for the others.
 pub(super) const fn bit(hop: Hop) -> u32 {
-    match hop.path_index() {
+    match hop.rank() {
         Some(index) => 1 << index,
         None => 0,
     }
@@ -90,13 +90,13 @@ impl Rungs {
 
     /// Instant at which `hop` was passed, if it was.
     pub fn time_ns(&self, hop: Hop) -> Option<u64> {
-        let index = hop.path_index()?;
+        let index = hop.rank()?;
         if self.present & (1 << index) == 0 { None } else { self.time_ns.get(index).copied() }
     }
 
     /// The CPU at `hop`, if passed.
     pub fn cpu(&self, hop: Hop) -> Option<u16> {
-        let index = hop.path_index()?;
+        let index = hop.rank()?;
         if self.present & (1 << index) == 0 { None } else { self.cpu.get(index).copied() }
     }
 
@@ -137,7 +137,7 @@ impl Rungs {
     }
 
     pub(super) fn set(&mut self, hop: Hop, time_ns: u64, cpu: u16, at_return: bool) {
-        let Some(index) = hop.path_index() else { return };
+        let Some(index) = hop.rank() else { return };
         self.time_ns[index] = time_ns;
         self.cpu[index] = cpu;
         self.present |= 1 << index;
@@ -151,7 +151,7 @@ impl Rungs {
     /// Moves all times.
     pub(super) fn shift(&mut self, ns: i64) {
         for hop in self.hops() {
-            if let Some(time_ns) = hop.path_index().and_then(|index| self.time_ns.get_mut(index)) {
+            if let Some(time_ns) = hop.rank().and_then(|index| self.time_ns.get_mut(index)) {
                 *time_ns = time_ns.saturating_add_signed(ns);
             }
         }

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::flow::{Flow, FlowId, Proto};
 use crate::hash::Map;
-use crate::hop::{Direction, Hop, HopSet};
+use crate::hop::{Direction, HOP_IDS, Hop, HopSet};
 use crate::journey::{Journey, Verdict};
 use crate::netns_resolver::Places;
 use crate::node::{NodeInfo, Service};
@@ -40,8 +40,6 @@ const MAX_NODES: usize = 256;
 const NOT_KNOWN: &str = "not known";
 /// Name of the row of namespaces beyond [`MAX_NODES`].
 const FURTHER: &str = "further namespaces";
-/// One more than the largest number of a hop.
-const HOPS: usize = 64;
 
 #[derive(Default)]
 struct HopSum {
@@ -89,7 +87,7 @@ struct Extra {
 }
 
 /// One entry per hop, by its number.
-struct HopSums(Box<[HopSum; HOPS]>);
+struct HopSums(Box<[HopSum; HOP_IDS]>);
 
 impl HopSums {
     fn new() -> Self {
@@ -112,7 +110,7 @@ pub struct ReportBuilder {
     events: u64,
     all: HopSums,
     /// By recording: its sampling state, and the recorded events of each hop.
-    sampled: Vec<(Sampled, [HopRate; HOPS])>,
+    sampled: Vec<(Sampled, [HopRate; HOP_IDS])>,
     /// By recording and namespace. An unknown namespace has a row of its own, so that the rows add up to the
     /// total.
     nodes: Vec<((u16, Option<u32>), HopSums)>,
@@ -186,7 +184,7 @@ impl ReportBuilder {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
         self.estimates.join(info);
-        self.sampled.push((Sampled::of(info), [HopRate::default(); HOPS]));
+        self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
         self.places.push(Places::default());
         self.infos.push(info.clone());
     }
@@ -547,7 +545,7 @@ impl ReportBuilder {
 }
 
 /// Events per recorded event of a hop, over all recordings, including the events that `not_counted` counts.
-fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
+fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
         let events = rates[hop as usize].events as f64;
@@ -558,12 +556,12 @@ fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sam
 }
 
 /// The same over the complete time, in part of which the kernel may have added up the events.
-fn weight_of_all(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+fn weight_of_all(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop) -> f64 {
     weight(sampled, hop, |sampled| sampled.added_up(hop))
 }
 
 /// Journeys per recorded journey, if equal for all recordings.
-fn journey_weight(sampled: &[(Sampled, [HopRate; HOPS])]) -> Option<f64> {
+fn journey_weight(sampled: &[(Sampled, [HopRate; HOP_IDS])]) -> Option<f64> {
     let mut weights = sampled.iter().map(|(sampled, _)| sampled.journey_weight());
     let first = weights.next().unwrap_or(Some(1.0));
     weights.all(|weight| weight == first).then_some(first).flatten()

@@ -150,7 +150,7 @@ impl Layers {
     /// Counts an event of a recording: sockets of two recordings may have equal numbers.
     pub fn event(&mut self, node: u16, event: &Event) {
         // Off the path no data cross a border. A wake-up carries no bytes, and neither does a ready socket.
-        let Some(at) = event.hop.path_index().filter(|_| is_border(event.hop)) else { return };
+        let Some(at) = event.hop.rank().filter(|_| is_border(event.hop)) else { return };
         let Some(proto) = PROTOS.iter().position(|proto| *proto == event.proto) else {
             self.others += 1;
             return;
@@ -194,7 +194,7 @@ impl Layers {
     /// Adds up the spacing of all flows and restarts it.
     fn end_spells(&mut self) {
         for ((.., hop), spell) in self.spells.drain() {
-            if let Some(units) = hop.path_index().and_then(|at| self.borders[spell.proto][at].as_mut()) {
+            if let Some(units) = hop.rank().and_then(|at| self.borders[spell.proto][at].as_mut()) {
                 units.gaps.merge(spell.gaps());
             }
         }

@@ -69,7 +69,7 @@ impl MarkWriter for Chrome {
         let (us, pid) = (self.us(mark.ns), mark.node + 1);
         match &mark.what {
             MarkKind::Hit(hit) => {
-                let thread = u32::from(hit.hop as u8);
+                let thread = u32::from(hit.hop.order());
                 self.name(mark, thread, hit.hop.name())?;
                 let Slice { name, args, .. } = tracks::slice(mark, hit);
                 let args: serde_json::Map<String, Value> =
@@ -124,7 +124,7 @@ impl MarkWriter for Chrome {
                 self.put(&json!({"ph": "C", "name": tracks::left_out(*hop, *by), "ts": us, "pid": pid, "args": args}))
             }
             MarkKind::Sample { sample, ends } => {
-                self.name(mark, u32::from(Hop::TcpState as u8), Hop::TcpState.name())?;
+                self.name(mark, u32::from(Hop::TcpState.order()), Hop::TcpState.name())?;
                 let of = tracks::ends(sample.socket, *ends);
                 for (what, value) in tracks::loads(sample) {
                     let name = format!("{what} {of}");

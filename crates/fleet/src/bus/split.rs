@@ -7,6 +7,7 @@
 use super::reads::Reads;
 use super::subject::{PARTS, Part};
 use magscope_core::hash::Map;
+use magscope_core::hop::Role;
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
 use magscope_export::wire;
 
@@ -108,16 +109,23 @@ impl Split {
         if event.proto != Proto::UDP {
             return part;
         }
-        match event.hop {
-            Hop::UdpRecv => self.reads.arrived(event, part),
-            Hop::SkbDrop => self.reads.dropped(event),
-            Hop::AppRecv | Hop::AppCopy => {
+        match event.hop.role() {
+            Role::Packet if event.hop == Hop::UdpRecv => self.reads.arrived(event, part),
+            Role::Drop => self.reads.dropped(event),
+            Role::Read => {
                 let of_datagram = self.reads.read(event);
                 if event.flow.is_none() {
                     return of_datagram.unwrap_or(Part::COMMON);
                 }
             }
-            _ => {}
+            Role::Send
+            | Role::Packet
+            | Role::Ready
+            | Role::Reader
+            | Role::Resend
+            | Role::Overflow
+            | Role::Sample
+            | Role::Task => {}
         }
         part
     }

@@ -5,7 +5,6 @@ use super::plot::Plot;
 use crate::text::{self, SMALL};
 use crate::ui_context::UiContext;
 use egui::{Align2, Color32, Mesh, Painter, Pos2, Rangef, Rect, Stroke, Ui, pos2};
-use magscope_core::Hop;
 use magscope_scope::format::{duration, rate, short_duration};
 use magscope_scope::look::{CursorReading, Exemplar, HitPoint, Hits, Point, PointKind};
 use magscope_scope::{CursorId, Frame, Place, ProbeId};
@@ -21,7 +20,7 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &UiContext) 
     let mut ink = Ink::new(plot.area, true);
     for point in points {
         let x = plot.x(point.x);
-        let y = point.hop.and_then(|hop| place(plot, hop)).unwrap_or(plot.area.bottom() - 7.0);
+        let y = point.hop.and_then(|hop| plot.rows.middle(hop)).unwrap_or(plot.area.bottom() - 7.0);
         let at = pos2(x, y);
         match point.kind {
             PointKind::Drop { .. } => ink.cross(at, 5.0, 2.0, cx.c.bad),
@@ -37,17 +36,6 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &UiContext) 
         }
     }
     painter.add(ink.mesh());
-}
-
-/// Vertical position of a hop; one without a lane uses its neighbour's.
-fn place(plot: &Plot, hop: Hop) -> Option<f32> {
-    let beside = match hop {
-        Hop::TcpRetransmit => Hop::TcpXmit,
-        Hop::SkbDrop => Hop::DevRecv,
-        Hop::SockFull => Hop::SockReady,
-        own => own,
-    };
-    plot.rows.middle(beside)
 }
 
 /// Tool tip of a point.

@@ -42,7 +42,7 @@ impl Rows {
                 Place::Wire => rows.wire = Some(rect.y_range()),
                 Place::Probe(probe) => rows.probes.push((probe, rect.center().y)),
                 Place::Hop(hop) => {
-                    if let Some(middle) = hop.path_index().and_then(|at| rows.middles.get_mut(at)) {
+                    if let Some(middle) = hop.rank().and_then(|at| rows.middles.get_mut(at)) {
                         *middle = Some(rect.center().y);
                     }
                 }
@@ -59,7 +59,7 @@ impl Rows {
 
     /// Vertical position of a hop.
     pub fn middle(&self, hop: Hop) -> Option<f32> {
-        self.middles.get(hop.path_index()?).copied().flatten()
+        self.middles.get(hop.rank()?).copied().flatten()
     }
 
     /// Vertical position of a place; `None` for the wire and without a lane.

@@ -11,9 +11,9 @@ use crate::signals::Stop;
 use crate::{capture, namespaces, output};
 use anyhow::{Result, anyhow};
 use clap::Subcommand;
+use magscope_core::Batch;
 use magscope_core::hop::HopSet;
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Hop};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{About, AboutHost, Address, Grants, Hosts, Memory, Publisher, dial};
 use magscope_probe::governor::Reader;
@@ -21,22 +21,6 @@ use magscope_scope::format::count;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Default hops of an agent: sufficient to locate a message, with six records per TCP message instead of the
-/// usual ten. Only `udp.recv` can identify the datagram of a read.
-const STANDING: [Hop; 11] = [
-    Hop::AppSend,
-    Hop::TcpSend,
-    Hop::DevXmit,
-    Hop::DevRecv,
-    Hop::UdpRecv,
-    Hop::SockReady,
-    Hop::AppRecv,
-    Hop::TcpRetransmit,
-    Hop::TcpState,
-    Hop::SkbDrop,
-    Hop::SockFull,
-];
 
 /// Default budget as share of the machine. Work for viewers is excluded and limited separately.
 const BUDGET: f64 = 0.02;
@@ -214,7 +198,9 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
     let via = args.bus.via(&args.listen)?;
     let doors = args.listen.open("host")?;
     let sense = args.sense.open()?;
-    let standing: HopSet = STANDING.into_iter().collect();
+    // Sufficient to locate a message, with six records per TCP message instead of the usual ten. Only `udp.recv`
+    // can identify the datagram of a read.
+    let standing = HopSet::with(|hop| hop.agent);
     let usual = CaptureDefaults { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
     let capture = capture::start_with(&args.capture, namespaces, usual)?;
     let control = capture::bind();

@@ -7,7 +7,7 @@ use anyhow::Result;
 use magscope_core::hop::Layer;
 use magscope_core::node::{Ability, Service};
 use magscope_probe::facts::Mechanism;
-use magscope_probe::plan::{consequence, is_per_packet};
+use magscope_probe::plan::is_per_packet;
 use magscope_probe::{CaptureOptions, HostFacts};
 use serde::Serialize;
 use std::fmt::Write;
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
     let hops = hops::rows(&facts);
     let gaps = hops.iter().filter_map(|row| match &row.service {
         Service::Missing { because } => {
-            Some(Gap { hop: row.hop.to_string(), because: because.clone(), conclusion: consequence(row.hop) })
+            Some(Gap { hop: row.hop.to_string(), because: because.clone(), conclusion: row.hop.spec().without })
         }
         _ => None,
     });

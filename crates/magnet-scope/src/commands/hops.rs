@@ -10,7 +10,6 @@ use anyhow::Result;
 use magscope_core::CustomProbe;
 use magscope_core::hop::{Direction, Hop, HopSet, Layer};
 use magscope_core::node::Service;
-use magscope_probe::plan::is_per_packet;
 use magscope_probe::{HostFacts, ProbeError, cost, default_hops, plan};
 use serde::Serialize;
 
@@ -72,7 +71,7 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
             direction: row.hop.direction(),
             layer: row.hop.layer(),
             default: default.contains(row.hop),
-            once: once(row.hop),
+            once: row.hop.spec().frequency.words(),
             hit_ns: None,
             hit_quartiles_ns: None,
             service: row.service,
@@ -115,20 +114,6 @@ pub fn untried(width: usize) -> String {
 /// True if this process cannot test the kernel's features.
 pub fn is_untried(facts: &HostFacts) -> bool {
     !facts.missing_capabilities().is_empty()
-}
-
-/// Frequency of a hop's cost in a stream.
-fn once(hop: Hop) -> &'static str {
-    match hop {
-        _ if is_per_packet(hop) => "a packet",
-        Hop::TaskWake | Hop::TaskRun => "a wake-up",
-        Hop::SchedSwitch | Hop::SchedSwitched | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => {
-            "any task's"
-        }
-        Hop::TcpRetransmit | Hop::SkbDrop | Hop::SockFull => "rare",
-        Hop::TcpState => "4 ms",
-        _ => "a call",
-    }
 }
 
 /// Prints the table.

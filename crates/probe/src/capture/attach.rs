@@ -6,7 +6,6 @@ use crate::facts::HostFacts;
 use crate::netns::NetnsTarget;
 use crate::plan::Plan;
 use libbpf_rs::{ErrorKind, Link, NetfilterOpts, Object, ProgramMut};
-use magscope_core::Hop;
 use magscope_core::node::Backend;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -81,14 +80,26 @@ fn attach_when_free(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
     }
 }
 
+/// The hooks of netfilter: name, number, outermost priority, and the step inwards.
+const NETFILTER_HOOKS: [(&str, i32, i32, i32); 4] = [
+    ("LOCAL_OUT", libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
+    ("POST_ROUTING", libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
+    ("PRE_ROUTING", libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
+    ("LOCAL_IN", libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
+];
+
 /// TX hooks run before and after all other netfilter hooks, and RX hooks likewise. Address translation and
 /// filters therefore lie between two hops, and their time is measured.
 fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {
-    let (hooknum, outermost, inwards) = match probe.hop {
-        Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
-        Hop::IpPost => (libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
-        Hop::IpPre => (libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
-        _ => (libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
+    let failed = |cause: String| ProbeError::Attach {
+        hop: probe.hop,
+        backend: probe.backend,
+        point: probe.point.to_owned(),
+        cause,
+    };
+    let hook = NETFILTER_HOOKS.iter().find(|(point, ..)| *point == probe.point);
+    let Some((_, hooknum, outermost, inwards)) = hook.copied() else {
+        return Err(failed(format!("netfilter has no hook {}", probe.point)));
     };
     let attach = |priority| {
         let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
@@ -101,12 +112,7 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
         matches!(tried, Err(e) if matches!(e.kind(), ErrorKind::Other | ErrorKind::AlreadyExists))
     });
     let link = tries.next().ok_or_else(|| format!("{MAX_CAPTURES} captures are at this place already"));
-    link.and_then(|tried| tried.map_err(|e| format!("{e:#}"))).map_err(|cause| ProbeError::Attach {
-        hop: probe.hop,
-        backend: probe.backend,
-        point: probe.point.to_owned(),
-        cause,
-    })
+    link.and_then(|tried| tried.map_err(|e| format!("{e:#}"))).map_err(failed)
 }
 
 /// A child starts within milliseconds, on a machine that is very busy within some hundred.

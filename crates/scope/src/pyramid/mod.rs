@@ -58,8 +58,8 @@ const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
 impl Lane {
     fn index(self) -> Option<usize> {
         Some(match self {
-            Self::Payload(hop) => hop.path_index()?,
-            Self::Latency(family, hop) => (family as usize + 1) * PATH_HOPS + hop.path_index()?,
+            Self::Payload(hop) => hop.rank()?,
+            Self::Latency(family, hop) => (family as usize + 1) * PATH_HOPS + hop.rank()?,
             Self::Journeys => COUNTS,
             Self::Ended => COUNTS + 1,
             Self::Drops => COUNTS + 2,

@@ -112,7 +112,7 @@ impl Scope {
             *count += 1;
         }
         self.counts.pyramid.count(Lane::Events, event.time_ns, 1);
-        if event.hop.path_index().is_some() {
+        if event.hop.rank().is_some() {
             if self.looks_at(event, seat) {
                 self.counts.payload(event);
             }

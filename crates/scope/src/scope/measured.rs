@@ -9,6 +9,7 @@ use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
+use magscope_core::hop::Role;
 use magscope_core::{Direction, Hop, Layer};
 
 /// Columns of a rate measurement.
@@ -119,7 +120,7 @@ impl Scope {
                 }
             }
         }
-        rates.sort_by_key(|rate| rate.hop.path_index());
+        rates.sort_by_key(|rate| rate.hop.rank());
         rates
     }
 
@@ -134,13 +135,13 @@ impl Scope {
         }
         let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
         let payload = self.counts.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
-        let index = hop.path_index()?;
+        let index = hop.rank()?;
         let of = |family: Family| {
             let times = self.counts.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();
             Some((family, Latency::of(self.counts.below[family as usize][index]?, times)))
         };
         let latency = Latency::of_most(Family::ALL.into_iter().filter_map(of));
-        let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        let carries = !matches!(hop.role(), Role::Ready | Role::Reader);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,
             bytes_per_s: carries.then(|| payload.sum as f64 / s),

@@ -82,7 +82,7 @@ impl Scope {
         for (node, entry) in kept.entries(0, kept.len()) {
             let Entry::Event(event) = entry else { continue };
             let seat = self.seat_of(*node, event);
-            if event.hop.path_index().is_some() && self.looks_at(event, seat) {
+            if event.hop.rank().is_some() && self.looks_at(event, seat) {
                 self.counts.payload(event);
             }
         }

@@ -43,14 +43,14 @@ impl Scope {
     /// The places that a lifeline passes, in path order, with those of custom probes that saw its bytes.
     pub(crate) fn stops(&self, line: &Lifeline) -> Vec<Stop> {
         let mark = |rung: magscope_core::journey::Rung| {
-            let at = (rung.hop.path_index().unwrap_or(0), 0);
+            let at = (rung.hop.rank().unwrap_or(0), 0);
             (at, Stop { place: Place::Hop(rung.hop), time_ns: rung.time_ns })
         };
         let mut stops: Vec<_> = line.marks().map(mark).collect();
         let mut probes = Vec::new();
         for pass in self.ties.of(line.key()) {
             let place = Place::Probe(pass.probe);
-            let after = self.probes.get(pass.probe).and_then(|probe| probe.asked.after?.path_index());
+            let after = self.probes.get(pass.probe).and_then(|probe| probe.asked.after?.rank());
             let Some(after) = after.filter(|_| probes.iter().all(|(_, stop): &(_, Stop)| stop.place != place))
             else {
                 continue;
@@ -80,7 +80,7 @@ impl Scope {
                     (Place::Probe(probe), Some((hop, at_ns))) if (from_ns..=to_ns).contains(&stop.time_ns) => {
                         // The CPUs' clocks differ: a negative time is no latency.
                         let Some(ns) = stop.time_ns.checked_sub(at_ns) else { continue };
-                        let key = (probe, hop.path_index().unwrap_or(0));
+                        let key = (probe, hop.rank().unwrap_or(0));
                         pairs.entry(key).or_insert_with(|| (hop, Vec::new())).1.push(ns);
                     }
                     _ => {}

@@ -43,7 +43,7 @@ impl Scope {
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has none below it: its events are used instead.
                 let below = |family: &Family| {
-                    hop.path_index().is_some_and(|index| self.counts.below[*family as usize][index].is_some())
+                    hop.rank().is_some_and(|index| self.counts.below[*family as usize][index].is_some())
                 };
                 let of = Family::ALL.into_iter().filter(below).map(|family| Lane::Latency(family, hop));
                 let mut lanes: Vec<Lane> = of.collect();

@@ -11,7 +11,6 @@ use crate::timebase::Timebase;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::histogram::LONGEST_NS;
-use magscope_core::hop::PATH_HOPS;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Hop, Layer};
 use std::ops::Range;
@@ -228,7 +227,6 @@ impl Scope {
 fn pairs(slice: &Slice) -> Vec<((Hop, Hop), Percentiles)> {
     let mut rows: Vec<_> = slice.pairs.iter().map(|(pair, cells)| (*pair, cells.percentiles())).collect();
     rows.retain(|(_, times)| times.n > 0);
-    let place = |hop: Hop| hop.path_index().unwrap_or(PATH_HOPS);
-    rows.sort_by_key(|((from, to), _)| (place(*to), *to as u8, place(*from), *from as u8));
+    rows.sort_by_key(|((from, to), _)| (*to, *from));
     rows
 }

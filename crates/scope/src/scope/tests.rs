@@ -15,7 +15,7 @@ pub(super) fn info() -> NodeInfo {
     for row in &mut coverage.hops {
         if row.hop == Hop::IpPre {
             row.service = Service::Missing { because: "no fentry".to_owned() };
-        } else if row.hop.path_index().is_some() && !HOPS.contains(&row.hop) {
+        } else if row.hop.rank().is_some() && !HOPS.contains(&row.hop) {
             row.service = Service::Off;
         }
     }

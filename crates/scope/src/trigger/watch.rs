@@ -168,9 +168,9 @@ impl Watch {
 
     /// Checks an event; `why` gives the name of a kernel's drop reason.
     pub fn event(&mut self, event: &Event, why: impl FnOnce(u32) -> String) -> bool {
-        let because = match (&self.settings.condition, event.hop) {
-            (Some(Condition::Drop), Hop::SkbDrop) => format!("drop, {}", why(event.detail)),
-            (Some(Condition::Retransmit), Hop::TcpRetransmit) => "retransmit".to_owned(),
+        let because = match &self.settings.condition {
+            Some(Condition::Drop) if event.hop == Hop::SkbDrop => format!("drop, {}", why(event.detail)),
+            Some(Condition::Retransmit) if event.hop == Hop::TcpRetransmit => "retransmit".to_owned(),
             _ => return false,
         };
         self.hit(event.time_ns, None, because)

@@ -35,9 +35,9 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
             }
         };
         let known = before.get(&direction(event)).copied();
-        match known.filter(|(hop, _)| {
-            hop.path_index().is_some() && hop.path_index() < event.hop.path_index().or(Some(usize::MAX))
-        }) {
+        match known
+            .filter(|(hop, _)| hop.rank().is_some() && hop.rank() < event.hop.rank().or(Some(usize::MAX)))
+        {
             Some((hop, at_ns)) => {
                 add(Sum::Since(hop), event.time_ns - at_ns, Some(bucket(event.time_ns - at_ns) as u16));
             }

@@ -2,21 +2,18 @@
 
 use crate::mark::{Mark, MarkKind};
 use magscope_core::hash::Set;
+use magscope_core::hop::Role;
 use magscope_core::{Batch, Hop};
 use std::collections::BTreeMap;
-
-/// Hops whose events are in no journey, so that a log never has a line of them.
-const NO_LINES: [Hop; 6] =
-    [Hop::SockFull, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit, Hop::SchedSwitched];
 
 /// Hops that a log can have lines of.
 pub fn hops_of_lines() -> impl Iterator<Item = Hop> {
     Hop::ALL.iter().copied().filter(|hop| has_lines(*hop))
 }
 
-/// Whether a log can have lines of this hop.
+/// Whether a log can have lines of this hop: its events are in journeys, or they are samples.
 pub fn has_lines(hop: Hop) -> bool {
-    !NO_LINES.contains(&hop)
+    !matches!(hop.role(), Role::Overflow | Role::Task)
 }
 
 /// Counts events and those of them that have a line.

@@ -13,6 +13,7 @@ use super::write::CAPTURE;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
+use magscope_core::hop::Role;
 use magscope_core::node::{Backend, Coverage, HopService, HostOf, MergedHosts, NetnsName, NodeInfo, Service};
 use magscope_core::{
     Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
@@ -144,8 +145,7 @@ impl Events {
         event.tgid = number(&["PS", "pid"]);
         let host = line.get(&["HOST", "host"]).unwrap_or_default();
         event.tid = self.tids.number(host, number(&["MAG.TID", "tid"]));
-        let packet = matches!(hop.layer(), magscope_core::Layer::Ip | magscope_core::Layer::Device)
-            || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv);
+        let packet = matches!(hop.role(), Role::Packet | Role::Drop);
         let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
         // Above IP a datagram has no identification.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
@@ -163,7 +163,7 @@ impl Events {
         };
         if proto != Proto::TCP {
             // The ID replaces the buffer address.
-            if packet || hop == Hop::SkbDrop {
+            if packet {
                 event.skb = (hash(id) as u32).max(1);
             }
             self.threads.send(&mut event, hash(id));
@@ -175,16 +175,23 @@ impl Events {
         if line.get(&["MAG.RET", "mag.at_return"]).is_some() {
             event.flags = event.flags.with(EventFlags::AT_RETURN);
         }
-        match hop {
-            Hop::SockReady if proto == Proto::TCP => {
+        match hop.role() {
+            Role::Ready if proto == Proto::TCP => {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
             // That data is ready has no bytes of its own.
-            Hop::SockReady if seq.is_some() => event.len = 0,
-            Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
+            Role::Ready if seq.is_some() => event.len = 0,
+            Role::Drop => event.detail = number(&["MAG.RSN", "mag.reason"]),
             // Wake-ups and runs belong to a thread and have no bytes.
-            Hop::TaskWake | Hop::TaskRun => (event.seq, event.len) = (0, 0),
-            _ => {}
+            Role::Reader => (event.seq, event.len) = (0, 0),
+            Role::Ready
+            | Role::Send
+            | Role::Packet
+            | Role::Read
+            | Role::Resend
+            | Role::Overflow
+            | Role::Sample
+            | Role::Task => {}
         }
         if hop == Hop::SockReady {
             event.detail = self.tids.number(host, number(&["MAG.POLL", "mag.poller"]));
@@ -193,7 +200,7 @@ impl Events {
             self.threads.run(line, &event);
         }
         // A wake-up serves all available data.
-        let shared = matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        let shared = matches!(hop.role(), Role::Ready | Role::Reader);
         if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq) << 32, event.tid)) {
             self.taken += 1;
             return;

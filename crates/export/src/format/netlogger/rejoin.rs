@@ -8,6 +8,7 @@
 //! announcement. Datagrams of one `UDP_SEGMENT` call left as one super-packet; as separate sends, each would be
 //! given up when the next began.
 
+use magscope_core::hop::Role;
 use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 
 /// Maximum number of events of one instant that are compared.
@@ -86,7 +87,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     if before.proto != event.proto || place(before) != place(event) {
         return false;
     }
-    let sends = matches!(before.hop, Hop::AppSend | Hop::UdpSend);
+    let sends = before.hop.role() == Role::Send && before.hop.passes(Proto::UDP);
     if before.proto == Proto::UDP && sends && before.tid != 0 {
         // A thread makes one call at a time.
         before.len = before.len.saturating_add(event.len);
@@ -95,7 +96,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     if before.proto != Proto::TCP {
         return false;
     }
-    if matches!(before.hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun | Hop::SkbDrop) {
+    if matches!(before.hop.role(), Role::Ready | Role::Reader | Role::Drop) {
         return false;
     }
     // Ranges relative to the start of the first: sequence numbers wrap.

@@ -2,7 +2,8 @@
 
 use super::read::Line;
 use magscope_core::hash::Map;
-use magscope_core::{Event, EventFlags, Hop};
+use magscope_core::hop::Role;
+use magscope_core::{Event, EventFlags, Hop, Proto};
 use std::collections::BTreeMap;
 
 /// Maximum number of stored sends and runs.
@@ -68,15 +69,16 @@ pub struct Threads {
 impl Threads {
     /// Assigns the thread of the preceding `send` to a datagram's `ip.out`, as in the kernel.
     pub fn send(&mut self, event: &mut Event, id: u64) {
-        match event.hop {
-            Hop::AppSend | Hop::UdpSend if !event.flags.contains(EventFlags::AT_RETURN) => {
-                if self.sending.len() >= MOST {
-                    self.sending.clear();
-                }
-                self.sending.insert(id, event.tid);
+        if event.hop == Hop::IpOut {
+            event.tid = self.sending.remove(&id).unwrap_or(event.tid);
+        } else if event.hop.role() == Role::Send
+            && event.hop.passes(Proto::UDP)
+            && !event.flags.contains(EventFlags::AT_RETURN)
+        {
+            if self.sending.len() >= MOST {
+                self.sending.clear();
             }
-            Hop::IpOut => event.tid = self.sending.remove(&id).unwrap_or(event.tid),
-            _ => {}
+            self.sending.insert(id, event.tid);
         }
     }
 

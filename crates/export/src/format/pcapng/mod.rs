@@ -18,6 +18,7 @@ use comment::comment;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::head::PayloadHead;
+use magscope_core::hop::Role;
 use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Event, Flow, Hop, HopSet, Journey};
@@ -36,19 +37,10 @@ const MAPPED_NS: u64 = 5_000;
 
 /// The hops that see packets on the wire.
 pub const WIRE: [Hop; 2] = [Hop::DevXmit, Hop::DevRecv];
-/// The hops that see packets.
-const PACKET_HOPS: [Hop; 10] = [
-    Hop::TcpXmit,
-    Hop::IpOut,
-    Hop::IpPost,
-    Hop::DevQueue,
-    Hop::DevXmit,
-    Hop::DevRecv,
-    Hop::IpPre,
-    Hop::IpIn,
-    Hop::TcpRecv,
-    Hop::UdpRecv,
-];
+/// True for a hop that sees packets pass.
+fn has_packets(hop: Hop) -> bool {
+    hop.role() == Role::Packet && hop.spec().has_packet
+}
 
 /// A waiting packet.
 struct Waiting {
@@ -103,7 +95,7 @@ impl Pcapng {
         Pcapng {
             file: Some(file),
             chosen,
-            hops: hops.iter().copied().filter(|hop| PACKET_HOPS.contains(hop)).collect(),
+            hops: hops.iter().copied().filter(|hop| has_packets(*hop)).collect(),
             line,
             names: Names::new(infos),
             new_flows: Vec::new(),

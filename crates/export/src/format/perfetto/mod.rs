@@ -160,11 +160,11 @@ impl Perfetto {
     }
 
     fn process(&mut self, mark: &Mark, hit: &Hit) -> Result<u64, ExportError> {
-        let parent = self.hop(mark, hit.hop as u8, hit.hop.name())?;
+        let parent = self.hop(mark, hit.hop.order(), hit.hop.name())?;
         if hit.tgid == 0 {
             return Ok(parent);
         }
-        self.track(uuid(mark.node, hit.hop as u8, hit.tgid), || TrackDescriptor {
+        self.track(uuid(mark.node, hit.hop.order(), hit.tgid), || TrackDescriptor {
             name: Some(format!("{} {}", hit.about.comm(hit.hop), hit.tgid)),
             parent_uuid: Some(parent),
             ..TrackDescriptor::default()
@@ -261,7 +261,7 @@ impl MarkWriter for Perfetto {
                 self.counter_below(mark, of, || tracks::left_out(*hop, *by), count)
             }
             MarkKind::Sample { sample, ends } => {
-                let parent = self.hop(mark, Hop::TcpState as u8, Hop::TcpState.name())?;
+                let parent = self.hop(mark, Hop::TcpState.order(), Hop::TcpState.name())?;
                 let of = tracks::ends(sample.socket, *ends);
                 for (at, (what, value)) in tracks::loads(sample).into_iter().enumerate() {
                     // A separate bit avoids collisions; sockets count from 1.

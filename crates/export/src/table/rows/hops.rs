@@ -84,7 +84,7 @@ pub fn hop_rows(
         rows.netns_name.push_key(end.place);
         let hop = common.hops.get(rung.hop as u8, || rows.hop.key(rung.hop.name()));
         rows.hop.push_key(hop);
-        rows.step.push(rung.hop as u8);
+        rows.step.push(rung.hop.order());
         rows.direction.push_key(end.direction);
         rows.cpu.push(rung.cpu);
         rows.tgid.push(some_u32(rung.tgid));

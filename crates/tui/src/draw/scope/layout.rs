@@ -194,27 +194,7 @@ fn need_of_lane(lane: &Lane) -> (u8, u8) {
 }
 
 const fn need_of_hop(hop: Hop) -> u8 {
-    match hop {
-        Hop::AppRecv => 0,
-        Hop::AppSend => 1,
-        Hop::DevRecv => 2,
-        Hop::DevXmit => 3,
-        Hop::TaskRun => 4,
-        Hop::SockReady => 5,
-        Hop::IpOut => 6,
-        Hop::TcpSend => 7,
-        Hop::UdpSend => 8,
-        Hop::TcpRecv => 9,
-        Hop::UdpRecv => 10,
-        Hop::TaskWake => 11,
-        Hop::DevQueue => 12,
-        Hop::IpIn => 13,
-        Hop::TcpXmit => 14,
-        Hop::AppCopy => 15,
-        Hop::IpPost => 16,
-        Hop::IpPre => 17,
-        _ => 18,
-    }
+    hop.spec().screen_priority
 }
 
 /// True for the wire.

@@ -25,7 +25,7 @@ struct DotRows {
 impl DotRows {
     fn of(&self, place: Place) -> Option<f64> {
         match place {
-            Place::Hop(hop) => self.hops.get(hop.path_index()?).copied().flatten(),
+            Place::Hop(hop) => self.hops.get(hop.rank()?).copied().flatten(),
             Place::Probe(probe) => self.probes.get(probe.index()).copied().flatten(),
             Place::Wire => None,
         }
@@ -71,7 +71,7 @@ fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
     for row in &layout.rows {
         let Some(lane) = frame.lanes.get(row.lane) else { continue };
         let place = match lane.place {
-            Place::Hop(hop) => hop.path_index().and_then(|index| rows.hops.get_mut(index)),
+            Place::Hop(hop) => hop.rank().and_then(|index| rows.hops.get_mut(index)),
             Place::Probe(probe) => rows.probes.get_mut(probe.index()),
             Place::Wire => None,
         };
