@@ -141,18 +141,29 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 		return 0;
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
-	__u32 netns = 0;
+	__u32 netns = 0, asked;
 	if (sk)
 		netns = netns_of_socket(sk);
 	else if (dev)
 		netns = netns_of_device(dev);
 	else
 		return 0;
+	/* A datagram from a receive queue has neither: UDP stores other facts in the field of the
+	 * device. Its namespace is unknown, and so is its flow. User space knows its buffer. Only
+	 * the choice of namespaces uses that of the current task, which reads the socket or closes
+	 * it. */
+	asked = netns;
+	if (!netns) {
+		const struct task_struct *task = CURRENT_TASK;
+		asked = READ(task, nsproxy, net_ns, ns.inum);
+	}
 	struct packet p;
-	if (parse(skb, skb->head + skb->network_header, protocol, netns,
+	if (parse(skb, skb->head + skb->network_header, protocol, asked,
 		  skb->skb_iif == 0 ? TX : RX, &p)) {
+		p.t.netns = netns;
 		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
-		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
+		log_packet(MAG_SKB_DROP, &p, 0, netns && dev ? READ(dev, ifindex) : 0, reason, 0,
+			   now);
 	}
 	return 0;
 }

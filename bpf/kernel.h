@@ -63,9 +63,9 @@ enum {
 	IPPROTO_ICMPV6 = 58
 };
 enum { EAGAIN = 11 };
-enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_LOOPBACK = 5 };
+enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_OUTGOING = 4, PACKET_LOOPBACK = 5 };
 enum { WQ_FLAG_EXCLUSIVE = 1 };
-enum { MSG_PEEK = 2 };
+enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
 enum { ICSK_TIME_LOSS_PROBE = 5 }; /* icsk_pending */
@@ -189,6 +189,7 @@ struct sock {
 };
 struct inet_sock {
 	struct sock sk;
+	__be16 inet_sport;
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;

@@ -252,8 +252,9 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	if (detailed && adds_up()) {
 		pass_packet(p, cookie, hop, now);
 		if (control.rated >> hop & 1) {
-			flow = flow_of(state, &p->t, now);
 			bool drop = hop == MAG_SKB_DROP;
+			if (!drop)
+				flow = flow_of(state, &p->t, now);
 			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop,
 				   p->segs, p->len);
 		}
@@ -262,7 +263,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			return now;
 		}
 	}
-	if (!flow)
+	if (!flow && p->t.netns)
 		flow = flow_of(state, &p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)

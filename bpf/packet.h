@@ -279,11 +279,16 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	return true;
 }
 
-/* The flow of a socket, seen from this end. Returns false without a peer. */
+/* The flow of a socket, seen from this end. Returns false without a peer, or without a port of its
+ * own.
+ *
+ * The local port is inet_sport and not skc_num: the kernel clears skc_num when it closes a TCP
+ * socket (inet_put_port), while the received bytes still wait for their reader. The addresses, the
+ * peer's port and inet_sport stay until the socket connects again or is freed. */
 INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 {
 	__u16 family = READ(sk, __sk_common.skc_family);
-	t->local_port = READ(sk, __sk_common.skc_num);
+	t->local_port = bpf_ntohs(READ(CAST(inet_sock, sk), inet_sport));
 	t->remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
 	t->netns = netns_of_socket(sk);
 	t->proto = READ(sk, sk_protocol);
@@ -309,7 +314,7 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 		t->addr.q[2] = READ(sk, __sk_common.skc_daddr);
 		t->addr.q[3] = 0;
 	}
-	return t->remote_port != 0;
+	return t->remote_port && t->local_port;
 }
 
 /* The abstract id of a socket. Programs without typed pointers cannot create a cookie. There, a

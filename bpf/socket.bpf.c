@@ -53,7 +53,8 @@ INLINE __u32 read_up_to(const struct sock *sk)
 /* At the return of recv. TCP has moved copied_seq past the bytes, except for MSG_PEEK. */
 INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int ret, int flags)
 {
-	if (!sk || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
+	/* The error queue holds time stamps and ICMP errors, no received data. */
+	if (!sk || flags & MSG_ERRQUEUE || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
 	if (ret < 0) {
@@ -89,6 +90,9 @@ INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, in
 {
 	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	if (!sk || len <= 0 || !socket_wanted(sk))
+		return 0;
+	/* The kernel marks the packets of the error queue so (skb_set_err_queue). */
+	if (READ_BITFIELD(skb, pkt_type) == PACKET_OUTGOING)
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = 0;

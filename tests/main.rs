@@ -42,6 +42,7 @@ mod slow_clients;
 mod soak;
 mod stability;
 mod supermon;
+mod truth;
 mod unattended;
 #[cfg(feature = "gui")]
 mod window;

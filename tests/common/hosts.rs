@@ -104,6 +104,11 @@ impl RecorderChild {
         child
     }
 
+    /// A recorder that was started otherwise.
+    pub fn of(child: Child) -> Self {
+        RecorderChild(child)
+    }
+
     pub fn end(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::INT).expect("it is there");
         assert!(self.0.wait().expect("it ends").success());

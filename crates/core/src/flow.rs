@@ -76,6 +76,17 @@ impl Flow {
         self.proto == other.proto && self.local == other.remote && self.remote == other.local
     }
 
+    /// True if a program can have this flow: both of its ends have a port, if the protocol has ports. Later
+    /// fragments have no ports at all.
+    pub fn has_its_ports(&self) -> bool {
+        let (local, remote) = (self.local.port(), self.remote.port());
+        match self.proto {
+            Proto::TCP => local != 0 && remote != 0,
+            Proto::UDP => (local == 0) == (remote == 0),
+            _ => true,
+        }
+    }
+
     /// True if both ends are on a loopback address.
     pub fn is_loopback(&self) -> bool {
         let on_loopback = |ip: IpAddr| ip.is_loopback();

@@ -209,23 +209,32 @@ impl Correlator {
     }
 
     /// The stream of an event, if its flow is known and is an end of it.
-    pub(super) fn stream_of(&mut self, event: &Event) -> Option<usize> {
+    pub(super) fn stream_of(&mut self, event: &Event, done: &mut Vec<Journey>) -> Option<usize> {
         let direction = event.hop.direction();
-        let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-            self.state.counters.unattributed += 1;
-            return None;
+        let Some(mut slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
+            let slot = self.stream_of_socket(event);
+            self.state.counters.unattributed += u64::from(slot.is_none());
+            return slot;
         };
         let stream = self.streams.get_mut(slot)?;
-        stream.last_ns = event.time_ns.min(FREE_NS - 1);
         // A group has several true receivers.
         let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
-        if direction != Direction::Off
-            && stream.admit(event.flow, event.hop, &self.state) == Admitted::Forwarder
-            && !in_group
-        {
-            self.state.counters.forwarded += 1;
-            return None;
+        if direction != Direction::Off {
+            let admitted = stream.admit(event, &self.state);
+            if admitted != Admitted::Yes && !in_group {
+                let other = match admitted {
+                    Admitted::Namesake => self.among_namesakes(event, slot, done),
+                    _ => None,
+                };
+                let Some(other) = other else {
+                    self.state.counters.forwarded += 1;
+                    return None;
+                };
+                slot = other;
+            }
         }
+        let stream = self.streams.get_mut(slot)?;
+        stream.last_ns = event.time_ns.min(FREE_NS - 1);
         if stream.ends.proto != event.proto {
             self.state.counters.unattributed += 1;
             return None;
@@ -233,11 +242,27 @@ impl Correlator {
         Some(slot)
     }
 
+    /// The stream of an event without a valid flow, by its socket. A socket keeps the identity that it had while
+    /// it was connected: some recordings lack the port of a socket that the kernel had closed before the read.
+    fn stream_of_socket(&mut self, event: &Event) -> Option<usize> {
+        if event.socket == 0 || event.proto != Proto::TCP {
+            return None;
+        }
+        let receives = event.hop.direction() == Direction::Rx;
+        let is_its = |stream: &Stream| {
+            let half = if receives { stream.ends.rx } else { stream.ends.tx };
+            half.socket == event.socket && stream.ends.proto == event.proto && stream.last_ns != FREE_NS
+        };
+        let slot = self.streams.iter().position(is_its)?;
+        self.streams.get_mut(slot)?.last_ns = event.time_ns.min(FREE_NS - 1);
+        Some(slot)
+    }
+
     fn tcp(&mut self, event: &Event, done: &mut Vec<Journey>) {
         if event.hop == Hop::SkbDrop {
             return self.tcp_drop(event);
         }
-        let Some(slot) = self.stream_of(event) else { return };
+        let Some(slot) = self.stream_of(event, done) else { return };
         let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
         let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
         let mark = Self::mark(event);

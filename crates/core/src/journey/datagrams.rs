@@ -54,7 +54,7 @@ impl Correlator {
             }
             return;
         }
-        let Some(slot) = self.stream_of(event) else { return };
+        let Some(slot) = self.stream_of(event, done) else { return };
         let Some(stream) = self.streams.get_mut(slot) else { return };
         let mut mark = Self::mark(event);
         if event.hop != Hop::IpOut {
@@ -112,7 +112,7 @@ impl Correlator {
             Piecemeal::Nothing => return,
             Piecemeal::Part => {}
             Piecemeal::Unknown => {
-                let Some(slot) = self.stream_of(event) else { return };
+                let Some(slot) = self.stream_of(event, done) else { return };
                 let Some(stream) = self.streams.get_mut(slot) else { return };
                 let Some(index) = stream.find_or_make(event, &mut self.state) else { return };
                 let Some(piece) = stream.pieces.get(index) else { return };
@@ -254,6 +254,9 @@ impl Correlator {
                 u64::from(!self.sockets.other_dropped(event.flow, event.len));
             return;
         }
+        if event.flow.is_none() {
+            return self.dropped_from_queue(event, done);
+        }
         if fragments::is_fragment(event) {
             return self.fragment_dropped(event, done);
         }
@@ -262,6 +265,25 @@ impl Correlator {
             any |= self.one_dropped(&one, done);
         }
         self.state.counters.unmatched_drops += u64::from(!any);
+    }
+
+    /// The kernel freed a datagram that waited in a socket's queue: a read failed to copy it, or found its
+    /// checksum wrong. Its device and namespace are unknown there; its buffer and identification are known.
+    fn dropped_from_queue(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let streams = &self.streams;
+        let is_it = |datagram: &DatagramRef| {
+            let stream = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream);
+            let piece = stream.and_then(|s| s.pieces.get(s.pieces.starting_at(datagram.start)?));
+            piece.is_some_and(|p| p.skb == event.skb && p.ip_id == event.ip_id && !p.is_gone())
+        };
+        match self.sockets.take_waiting(event.skb, event.len, is_it) {
+            Some(run) => {
+                for start in run.starts() {
+                    self.end_dropped((run.first.stream, start), event, done);
+                }
+            }
+            None => self.state.counters.unmatched_drops += 1,
+        }
     }
 
     fn one_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> bool {

@@ -8,8 +8,9 @@ use crate::hash::{Map, Set};
 use crate::hop::Direction;
 use std::net::SocketAddr;
 
-/// One direction between two addresses. Loopback addresses mean another host in every namespace, all others the
-/// same one in all of them.
+/// One direction between two addresses. Loopback addresses mean another host in every namespace. Others may mean
+/// the same host in all of them, so the two ends share a key. Connections of other namespaces between equal
+/// addresses have further streams of the same key (see [`super::namesakes`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct StreamKey {
     proto: Proto,
@@ -33,13 +34,38 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     flows: Map<FlowId, Entry>,
+    /// The first stream between two addresses.
     keys: Map<StreamKey, u32>,
+    /// Further streams between the same addresses, of connections in other namespaces.
+    further: Map<StreamKey, Vec<u32>>,
     free: Vec<u32>,
     generation: u32,
     /// Batches so far.
     batches: u64,
     /// The last flow looked up, because events occur in runs.
     last: Option<(FlowId, bool, u32)>,
+}
+
+impl StreamKey {
+    fn of(flow: &Flow, receives: bool) -> Self {
+        let (from, to) = if receives { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
+        let (from, to) = (canonical(from), canonical(to));
+        let anybody = is_from_anybody(flow.proto, from);
+        let private = from.ip().is_loopback() || to.ip().is_loopback() || anybody;
+        let netns = if private { flow.netns } else { 0 };
+        StreamKey { proto: flow.proto, from, to, netns, receives: anybody.then_some(receives) }
+    }
+}
+
+fn new_stream(free: &mut Vec<u32>, generation: &mut u32, proto: Proto, streams: &mut Vec<Stream>) -> u32 {
+    *generation = generation.wrapping_add(1);
+    let slot = free.pop().unwrap_or(streams.len() as u32);
+    let stream = Stream::new(proto, StreamRef { slot, generation: *generation });
+    match streams.get_mut(slot as usize) {
+        Some(place) => *place = stream,
+        None => streams.push(stream),
+    }
+    slot
 }
 
 /// IPv4 mapped into IPv6 is the same host.
@@ -76,7 +102,8 @@ impl Directory {
         self.flows.values().map(|entry| &entry.flow)
     }
 
-    /// The stream of one direction of a flow, a new one if necessary; `None` if the flow was not announced.
+    /// The stream of one direction of a flow, a new one if necessary; `None` if the flow was not announced, or
+    /// if one of its ports is 0.
     pub fn stream(&mut self, id: FlowId, direction: Direction, streams: &mut Vec<Stream>) -> Option<usize> {
         let receives = direction == Direction::Rx;
         if let Some((last, side, slot)) = self.last
@@ -89,29 +116,47 @@ impl Directory {
         let place = if receives { &mut entry.rx } else { &mut entry.tx };
         let slot = if let Some(slot) = *place {
             slot
+        } else if !entry.flow.has_its_ports() {
+            return None;
         } else {
-            let flow = &entry.flow;
-            let (from, to) = if receives { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
-            let (from, to) = (canonical(from), canonical(to));
-            let anybody = is_from_anybody(flow.proto, from);
-            let private = from.ip().is_loopback() || to.ip().is_loopback() || anybody;
-            let netns = if private { flow.netns } else { 0 };
-            let key = StreamKey { proto: flow.proto, from, to, netns, receives: anybody.then_some(receives) };
-            let slot = *self.keys.entry(key).or_insert_with(|| {
-                self.generation = self.generation.wrapping_add(1);
-                let slot = self.free.pop().unwrap_or(streams.len() as u32);
-                let stream = Stream::new(flow.proto, StreamRef { slot, generation: self.generation });
-                match streams.get_mut(slot as usize) {
-                    Some(place) => *place = stream,
-                    None => streams.push(stream),
-                }
-                slot
-            });
+            let key = StreamKey::of(&entry.flow, receives);
+            let (free, generation, proto) = (&mut self.free, &mut self.generation, entry.flow.proto);
+            let slot = *self.keys.entry(key).or_insert_with(|| new_stream(free, generation, proto, streams));
             *place = Some(slot);
             slot
         };
         self.last = Some((id, receives, slot));
         Some(slot as usize)
+    }
+
+    /// Every stream between the addresses of a flow.
+    pub fn all_streams(&self, id: FlowId, direction: Direction) -> Vec<usize> {
+        let Some(entry) = self.flows.get(&id) else { return Vec::new() };
+        let key = StreamKey::of(&entry.flow, direction == Direction::Rx);
+        let further = self.further.get(&key).into_iter().flatten();
+        self.keys.get(&key).into_iter().chain(further).map(|slot| *slot as usize).collect()
+    }
+
+    /// A further stream between the addresses of a flow.
+    pub fn further_stream(
+        &mut self,
+        id: FlowId,
+        direction: Direction,
+        streams: &mut Vec<Stream>,
+    ) -> Option<usize> {
+        let flow = &self.flows.get(&id)?.flow;
+        let key = StreamKey::of(flow, direction == Direction::Rx);
+        let slot = new_stream(&mut self.free, &mut self.generation, flow.proto, streams);
+        self.further.entry(key).or_default().push(slot);
+        Some(slot as usize)
+    }
+
+    /// Makes this the stream of one direction of a flow.
+    pub fn assign(&mut self, id: FlowId, direction: Direction, slot: usize) {
+        let Some(entry) = self.flows.get_mut(&id) else { return };
+        let place = if direction == Direction::Rx { &mut entry.rx } else { &mut entry.tx };
+        *place = Some(slot as u32);
+        self.last = None;
     }
 
     /// Evicts every flow and stream that `keep` rejects. A flow stays as long as one of its streams does. With
@@ -120,14 +165,25 @@ impl Directory {
         let (before, batches) = (self.flows.len(), self.batches);
         self.last = None;
         let mut kept: Set<u32> = Set::default();
-        self.keys.retain(|_, slot| {
-            if keep(*slot as usize) {
-                kept.insert(*slot);
-                true
+        let mut stays = |slot: u32| {
+            let stays = keep(slot as usize);
+            if stays {
+                kept.insert(slot);
             } else {
-                self.free.push(*slot);
-                false
+                self.free.push(slot);
             }
+            stays
+        };
+        self.keys.retain(|_, slot| stays(*slot));
+        let keys = &mut self.keys;
+        self.further.retain(|key, slots| {
+            slots.retain(|slot| stays(*slot));
+            if !keys.contains_key(key)
+                && let Some(slot) = slots.pop()
+            {
+                keys.insert(*key, slot);
+            }
+            !slots.is_empty()
         });
         self.flows.retain(|_, entry| {
             let stays = |slot: &mut Option<u32>| {

@@ -13,7 +13,8 @@
 //! - All events must share one clock: one host. [`crate::join`] joins the halves of two hosts.
 //! - The tuple must be the same at both ends: through NAT the halves stay separate here, and [`crate::join`]
 //!   joins them.
-//! - Two pairs of namespaces with equal (not loopback) addresses and ports are taken for one.
+//! - Connections of several pairs of namespaces with equal addresses and ports are told apart only with a hop
+//!   that forwarders do not pass. Bytes whose pair is unproven stay two halves.
 //! - On a node that also forwards the flow, the first packet can have a forwarder's times.
 //! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are
 //!   kept.
@@ -35,6 +36,7 @@ mod state;
 mod journey;
 mod limits;
 mod losses;
+mod namesakes;
 mod passes;
 mod piece;
 mod pieces;

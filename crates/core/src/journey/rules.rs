@@ -17,6 +17,10 @@ pub(super) struct Rules {
     pub tells_resends: bool,
 }
 
+/// Hops that only a sender passes, and only a receiver.
+const TX_END: u32 = bits(Hop::AppSend, Hop::IpOut);
+const RX_END: u32 = bits(Hop::IpIn, Hop::AppRecv);
+
 /// The rules of one protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProtocolRules {
@@ -54,9 +58,9 @@ impl Rules {
         let (tx, rx) = (of_all(Direction::Tx), of_all(Direction::Rx));
         let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
         let blind = |told_by: &[Hop]| served(told_by).is_none().then(|| served(&rx)).flatten();
-        let packet_tx: Vec<Hop> = Hop::path_in(Direction::Tx).filter(|hop| hop.spec().has_packet).collect();
-        let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
-        let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
+        let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+        let tx_end_only = or_any(TX_END, TX);
+        let rx_end_only = or_any(RX_END, RX);
         Rules {
             tcp: ProtocolRules {
                 rx_top: served(&[Hop::AppRecv, Hop::AppCopy, Hop::TcpRecv]).or(served(&rx)),
@@ -96,6 +100,11 @@ impl Rules {
             has_app_send: coverage.contains(Hop::AppSend),
             tells_resends: coverage.contains(Hop::TcpRetransmit),
         }
+    }
+
+    /// True for a served hop that no forwarder passes.
+    pub fn is_certain_end(&self, hop: Hop) -> bool {
+        bit(hop) & (TX_END | RX_END) != 0
     }
 
     pub fn of(&self, proto: Proto) -> &ProtocolRules {

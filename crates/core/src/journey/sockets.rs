@@ -191,6 +191,21 @@ impl Sockets {
         true
     }
 
+    /// Takes a datagram from whichever queue holds it, near the head. 0 is no buffer.
+    pub fn take_waiting(&mut self, skb: u32, len: u32, is_it: impl Fn(&DatagramRef) -> bool) -> Option<Queued> {
+        if skb == 0 {
+            return None;
+        }
+        let fits = |d: &Queued| d.first.len == len && !d.first.is_other() && is_it(&d.first);
+        let waiting = self.queues.values_mut().filter(|queue| !queue.waiting.is_empty());
+        let mut found = waiting.filter_map(|queue| {
+            let at = queue.waiting.iter().take(RESYNC_WINDOW).position(fits)?;
+            queue.unannounced = queue.unannounced.min(queue.waiting.len() - 1);
+            queue.waiting.remove(at)
+        });
+        found.next()
+    }
+
     /// The datagrams that a `sock.ready` announces.
     pub fn announced(&mut self, cookie: u64, mut each: impl FnMut(&Queued)) {
         if let Some(queue) = self.queues.get_mut(&cookie) {

@@ -33,6 +33,8 @@ pub(super) struct Half {
     pub flow: FlowId,
     /// True after an event of a hop that only an end of the connection has: this is no forwarder.
     pub sure: bool,
+    /// Cookie of its socket; 0 until an event has it.
+    pub socket: u64,
 }
 
 /// The two halves of a stream.

@@ -1,13 +1,15 @@
 //! A stream: one direction of a connection, or of the datagrams between two addresses.
 
 use super::journey::Journey;
-use super::piece::{Mark, Piece, State};
+use super::piece::{Mark, Piece, RX, State, TX};
 use super::pieces::Pieces;
 use super::rungs::bit;
 use super::state::{CloseReason, CorrelatorState, Ends, Half, StreamRef, TRAIL_NS};
+use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
-use crate::hop::{Direction, Hop};
+use crate::hop::Direction;
+use std::ops::Range;
 
 /// Whether a stream accepts an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) enum Admitted {
     Yes,
     /// The flow belongs to a forwarder, or to a bridge's port.
     Forwarder,
+    /// Another connection of other namespaces has the same addresses, so the addresses prove nothing.
+    Namesake,
 }
 
 /// One direction between two ends, with both of its halves if they are in the capture.
@@ -22,6 +26,10 @@ pub(super) enum Admitted {
 pub(super) struct Stream {
     pub me: StreamRef,
     pub ends: Ends,
+    /// True if a connection in other namespaces has the same addresses.
+    pub has_namesakes: bool,
+    /// True after bytes that were sent by one half and received by the other.
+    pub proven: bool,
     pub pieces: Pieces,
     /// Newest position; TCP sequence numbers are unwrapped around it.
     pub position: Option<u64>,
@@ -60,6 +68,8 @@ impl Stream {
         Stream {
             me,
             ends: Ends { proto, tx: Half::default(), rx: Half::default() },
+            has_namesakes: false,
+            proven: false,
             pieces: Pieces::default(),
             position: None,
             floor: 0,
@@ -73,31 +83,46 @@ impl Stream {
         }
     }
 
-    /// Accepts or rejects an event at `hop` of `flow`, and updates the true end's flow.
-    pub fn admit(&mut self, flow: FlowId, hop: Hop, state: &CorrelatorState) -> Admitted {
+    /// Accepts or rejects an event, and updates the true end's flow.
+    pub fn admit(&mut self, event: &Event, state: &CorrelatorState) -> Admitted {
+        let (flow, hop) = (event.flow, event.hop);
         let way = state.rules.of(self.ends.proto);
-        let (half, end_only, side) = match hop.direction() {
-            Direction::Rx => (&mut self.ends.rx, way.rx_end_only, super::piece::RX),
-            _ => (&mut self.ends.tx, way.tx_end_only, super::piece::TX),
+        let (half, other, end_only) = match hop.direction() {
+            Direction::Rx => (&mut self.ends.rx, &self.ends.tx, way.rx_end_only),
+            _ => (&mut self.ends.tx, &self.ends.rx, way.tx_end_only),
         };
         let is_end = bit(hop) & end_only != 0;
-        if half.flow == flow {
+        let is_paired = !self.has_namesakes || !other.flow.is_none();
+        if half.flow == flow && is_paired {
             half.sure |= is_end;
+            if event.socket != 0 {
+                half.socket = event.socket;
+            }
             return Admitted::Yes;
         }
-        if half.flow.is_none() {
-            *half = Half { flow, sure: is_end };
+        if self.has_namesakes || half.sure && state.rules.is_certain_end(hop) {
+            return Admitted::Namesake;
+        }
+        if half.flow.is_none() || is_end && !half.sure {
+            self.take_half(event, is_end);
             return Admitted::Yes;
         }
-        if half.sure || !is_end {
-            return Admitted::Forwarder;
+        Admitted::Forwarder
+    }
+
+    /// Makes the flow of an event one of the two halves. Events of a forwarder, assumed to be this half so far,
+    /// do not belong to the journeys.
+    pub fn take_half(&mut self, event: &Event, sure: bool) {
+        let (half, side) = match event.hop.direction() {
+            Direction::Rx => (&mut self.ends.rx, RX),
+            _ => (&mut self.ends.tx, TX),
+        };
+        let before = std::mem::replace(half, Half { flow: event.flow, sure, socket: event.socket });
+        if !before.flow.is_none() && before.flow != event.flow {
+            for piece in self.pieces.iter_mut() {
+                piece.forget(side);
+            }
         }
-        // The assumed end was a forwarder: its events do not belong to this journey.
-        *half = Half { flow, sure: true };
-        for piece in self.pieces.iter_mut() {
-            piece.forget(side);
-        }
-        Admitted::Yes
     }
 
     /// Schedules a visit unless an earlier one is due.
@@ -119,6 +144,7 @@ impl Stream {
         let counted_at = state.rules.of(self.ends.proto).counted_at;
         let Some(piece) = self.pieces.get_mut(index) else { return };
         piece.set_hop_time(mark, counted_at);
+        self.proven |= piece.any(TX) && piece.any(RX) && !piece.ambiguous;
         let at = state.settle(&self.ends, piece, mark.hop, mark.time_ns, done);
         if piece.is_gone() {
             self.pieces.count_gone();

@@ -170,6 +170,20 @@ impl Stream {
         is_cut || piece.end - piece.start == u64::from(event.len)
     }
 
+    /// As [`Stream::proof`](super::namesakes), for a datagram with hops of the `other` side.
+    pub fn proof_of_datagram(&self, event: &Event, other: u32) -> u32 {
+        let fits = |piece: &Piece| {
+            let soon = event.time_ns.saturating_sub(piece.last_ns) < NAMELESS_NS;
+            soon && piece.any(other) && Self::can_take(piece, event)
+        };
+        let Some(piece) = self.by_id_or_buffer(event, fits).and_then(|index| self.pieces.get(index)) else {
+            return 0;
+        };
+        let same_id = event.ip_id != 0 && piece.ip_id == event.ip_id;
+        let same_buffer = event.skb != 0 && piece.skb == event.skb;
+        u32::from(same_id) + u32::from(same_buffer)
+    }
+
     fn by_key(&self, key: Option<Key>) -> Option<usize> {
         self.pieces.starting_at(*self.udp.by_key.get(&key?)?)
     }

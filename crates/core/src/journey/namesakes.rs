@@ -1,0 +1,111 @@
+//! Connections with equal addresses in several pairs of network namespaces.
+//!
+//! A sender and a receiver in two namespaces form one stream because their addresses mirror each other. Networks
+//! of containers with equal address plans have several such pairs at once. Then the addresses prove nothing, and
+//! the halves are paired by their traffic: the first byte of a SYN, bytes that one half has sent and no other,
+//! a datagram's identification and buffer. Without such a proof, or with two, the halves stay apart.
+
+use super::correlator::Correlator;
+use super::journey::Journey;
+use super::piece::{Piece, RX, TX};
+use super::state::{CloseReason, CorrelatorState, Half};
+use super::stream::Stream;
+use crate::event::Event;
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+
+/// Number of the newest namesakes that are searched.
+const MOST: usize = 64;
+
+impl Correlator {
+    /// The stream of an event whose addresses belong to several connections; `None` for a forwarder's event.
+    pub(super) fn among_namesakes(
+        &mut self,
+        event: &Event,
+        slot: usize,
+        done: &mut Vec<Journey>,
+    ) -> Option<usize> {
+        let direction = event.hop.direction();
+        let slots = self.directory.all_streams(event.flow, direction);
+        for slot in [slot].iter().chain(&slots) {
+            if let Some(stream) = self.streams.get_mut(*slot) {
+                stream.gains_namesake(&mut self.state, done);
+            }
+        }
+        let is_end = self.state.rules.is_certain_end(event.hop);
+        let mut own = None;
+        let (mut best, mut found) = (0, None);
+        for slot in slots.iter().rev().take(MOST) {
+            let Some(stream) = self.streams.get_mut(*slot) else { continue };
+            let (half, other) = stream.halves(direction);
+            if half.flow == event.flow {
+                if !other.flow.is_none() {
+                    self.directory.assign(event.flow, direction, *slot);
+                    return Some(*slot);
+                }
+                own = Some(*slot);
+            } else if !half.sure && !other.flow.is_none() {
+                let proof = stream.proof(event);
+                if proof > best {
+                    (best, found) = (proof, Some(*slot));
+                } else if proof == best {
+                    found = None;
+                }
+            }
+        }
+        if let Some(slot) = found {
+            self.streams.get_mut(slot)?.take_half(event, is_end);
+            if is_end {
+                self.directory.assign(event.flow, direction, slot);
+            }
+            return Some(slot);
+        }
+        if own.is_some() || !is_end {
+            return own;
+        }
+        let slot = self.directory.further_stream(event.flow, direction, &mut self.streams)?;
+        let stream = self.streams.get_mut(slot)?;
+        stream.has_namesakes = true;
+        stream.take_half(event, true);
+        self.directory.assign(event.flow, direction, slot);
+        Some(slot)
+    }
+}
+
+impl Stream {
+    /// The half of a direction, and the other one.
+    fn halves(&self, direction: Direction) -> (Half, Half) {
+        let (tx, rx) = (self.ends.tx, self.ends.rx);
+        if direction == Direction::Rx { (rx, tx) } else { (tx, rx) }
+    }
+
+    /// Another connection has the same addresses. Two halves that only their addresses had joined are separated.
+    fn gains_namesake(&mut self, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
+        if std::mem::replace(&mut self.has_namesakes, true) || self.proven {
+            return;
+        }
+        if !self.ends.tx.flow.is_none() && !self.ends.rx.flow.is_none() {
+            self.close_where(|piece| !piece.any(TX), CloseReason::Finished, state, done);
+            self.ends.rx = Half::default();
+        }
+    }
+
+    /// How strongly the stream's other half proves that an event belongs here; 0: not at all.
+    fn proof(&mut self, event: &Event) -> u32 {
+        let other = if event.hop.direction() == Direction::Rx { TX } else { RX };
+        if event.proto != Proto::TCP {
+            return self.proof_of_datagram(event, other);
+        }
+        let is_packet = event.hop >= Hop::TcpXmit && event.hop <= Hop::IpIn;
+        if is_packet && event.tcp_flags & 2 != 0 {
+            return u32::from(self.first_seq == Some(event.seq));
+        }
+        if event.len == 0 {
+            return 0;
+        }
+        let Some(from) = self.position_of(event.seq) else { return 0 };
+        let index = self.pieces.first_ending_after(from);
+        let has_them = |piece: &Piece| piece.start <= from && !piece.is_gone() && piece.any(other);
+        u32::from(self.pieces.get(index).is_some_and(has_them))
+    }
+}

@@ -1,0 +1,119 @@
+//! The rows: ways that bytes move, each with programs of its own.
+
+use super::checker::{Talk, check};
+use super::programs::{PORTS, Pair, export, record};
+use magscope_core::Proto;
+use tempfile::TempDir;
+
+/// Packet hops of both sides, and the copy to the reader.
+const HOPS: &str = "default,ip.post,dev.queue,ip.pre,ip.in,app.copy";
+
+/// Runs two programs with a recorder. `waits`: the server's program continues only after the client's has ended.
+fn row(
+    test: &str,
+    proto: &'static str,
+    on_server: &str,
+    on_client: &str,
+    waits: bool,
+) -> Option<(Vec<Talk>, String, TempDir)> {
+    let pair = Pair::new(test)?;
+    let dir = TempDir::new().expect("a directory");
+    let recording = dir.path().join("recording").display().to_string();
+    let recorder = record(&[&pair], &recording, HOPS);
+    let [mut server, client] = pair.start(on_server, on_client);
+    let client = client.end();
+    if waits {
+        server.go_on();
+    }
+    let server = server.end();
+    recorder.end();
+    Some((pair.talks(proto, [server, client]), recording, dir))
+}
+
+/// No flow of the recording has a port that no program had.
+fn flows_are_those_of_programs(recording: &str) {
+    crate::common::foreign::read(recording.as_ref(), |batch| {
+        for flow in batch.flows.iter().filter(|flow| matches!(flow.proto, Proto::TCP | Proto::UDP)) {
+            let ports = [flow.local.port(), flow.remote.port()];
+            assert!(ports.iter().all(|port| PORTS.contains(port)) && flow.netns != 0, "{flow:?}");
+        }
+    });
+}
+
+fn is_true(row: Option<(Vec<Talk>, String, TempDir)>, talks: usize) {
+    let Some((found, recording, _dir)) = row else { return };
+    assert_eq!(found.len(), talks);
+    assert_eq!(check(&found, &export(&recording)), Ok(0));
+    flows_are_those_of_programs(&recording);
+}
+
+#[test]
+fn a_read_after_both_sides_have_closed_ends_its_journeys() {
+    is_true(row("late reads", "tcp", "answers_and_closes", "half_closes_and_reads_late", false), 2);
+}
+
+#[test]
+fn a_read_after_a_reset_ends_its_journeys() {
+    is_true(row("reads after a reset", "tcp", "sends_and_resets", "is_reset_and_reads_late", false), 1);
+}
+
+#[test]
+fn a_read_after_the_last_acknowledgement_ends_its_journeys() {
+    let (server, client) = ("sends_and_half_closes", "half_closes_last_and_reads_late");
+    is_true(row("reads after the last acknowledgement", "tcp", server, client, false), 1);
+}
+
+#[test]
+fn the_error_queue_is_no_data() {
+    is_true(row("the error queue", "udp", "echoes", "asks_and_reads_time_stamps", false), 2);
+}
+
+#[test]
+fn a_failed_read_moves_no_later_datagram() {
+    let row = row("failed reads", "udp", "fails_to_read_some", "sends_equal_datagrams", true);
+    is_true(row.map(|row| without_every(3, row)), 1);
+}
+
+#[test]
+fn a_bad_checksum_moves_no_later_datagram() {
+    let row = row("bad checksums", "udp", "reads_good_ones", "sends_bad_checksums", true);
+    is_true(row.map(|row| without_every(4, row)), 1);
+}
+
+/// The kernel discards every n-th datagram, beginning with the second.
+fn without_every(
+    n: u64,
+    (mut talks, recording, dir): (Vec<Talk>, String, TempDir),
+) -> (Vec<Talk>, String, TempDir) {
+    for talk in &mut talks {
+        talk.dropped = talk.sends.iter().map(|call| call.from).filter(|number| number % n == 1).collect();
+    }
+    (talks, recording, dir)
+}
+
+/// Two pairs of hosts have the same addresses and ports, as in networks of containers.
+#[test]
+fn two_pairs_with_equal_addresses_have_their_own_journeys() {
+    let test = "equal addresses";
+    let (Some(a), Some(b)) = (Pair::new(test), Pair::new(test)) else { return };
+    let dir = TempDir::new().expect("a directory");
+    let recording = dir.path().join("recording").display().to_string();
+    for hops in ["default", HOPS] {
+        let recorder = record(&[&a, &b], &recording, hops);
+        let mut talks = Vec::new();
+        for (proto, on_server, on_client) in
+            [("udp", "echoes", "asks"), ("tcp", "answers_and_closes", "half_closes_and_reads_late")]
+        {
+            let programs = [&a, &b].map(|pair| (pair, pair.start(on_server, on_client)));
+            for (pair, [server, client]) in programs {
+                let client = client.end();
+                talks.extend(pair.talks(proto, [server.end(), client]));
+            }
+        }
+        recorder.end();
+        assert_eq!(talks.len(), 8);
+        assert_eq!(check(&talks, &export(&recording)), Ok(0), "{hops}");
+        flows_are_those_of_programs(&recording);
+        std::fs::remove_dir_all(&recording).expect("own directory");
+    }
+}
