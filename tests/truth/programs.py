@@ -96,6 +96,7 @@ def listener(address):
 
 def connected(address, peer):
     sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((address, PORT + 1))
     sock.connect((peer, PORT))
     say("ready")

@@ -81,8 +81,8 @@ impl Drop for Pair {
 /// A running program.
 pub struct Program {
     child: Child,
-    stdin: ChildStdin,
-    notes: JoinHandle<Vec<Call>>,
+    stdin: Option<ChildStdin>,
+    notes: Option<JoinHandle<Vec<Call>>>,
 }
 
 impl Program {
@@ -92,27 +92,37 @@ impl Program {
         command.args(["netns", "exec", namespace, "python3", "-B", script, role]).args(ends);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
-        let stdin = child.stdin.take().expect("a pipe");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let tgid = child.id();
+        let stdin = child.stdin.take();
+        let mut program = Program { child, stdin, notes: None };
         assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ready"), "{role}");
         let notes = std::thread::spawn(move || {
             let lines = lines.map_while(Result::ok);
             lines.map(|line| Call::of(&serde_json::from_str(&line).expect("a note"), tgid)).collect()
         });
-        Program { child, stdin, notes }
+        program.notes = Some(notes);
+        program
     }
 
     /// Lets a waiting program continue.
     pub fn go_on(&mut self) {
-        self.stdin.write_all(b"\n").expect("it waits");
+        self.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it waits");
     }
 
     /// Its notes, after it has ended.
     pub fn end(mut self) -> Vec<Call> {
-        drop(self.stdin);
+        self.stdin = None;
         assert!(self.child.wait().expect("it ends").success());
-        self.notes.join().expect("notes")
+        self.notes.take().expect("a thread").join().expect("notes")
+    }
+}
+
+impl Drop for Program {
+    /// A program must not outlive a test that fails.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
