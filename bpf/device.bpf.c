@@ -157,13 +157,15 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 		const struct task_struct *task = CURRENT_TASK;
 		asked = READ(task, nsproxy, net_ns, ns.inum);
 	}
+	/* For the verifier both paths continue alike, as in parse(). */
+	netns |= control.zero;
+	asked |= control.zero;
 	struct packet p;
 	if (parse(skb, skb->head + skb->network_header, protocol, asked,
 		  skb->skb_iif == 0 ? TX : RX, &p)) {
 		p.t.netns = netns;
 		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
-		log_packet(MAG_SKB_DROP, &p, 0, netns && dev ? READ(dev, ifindex) : 0, reason, 0,
-			   now);
+		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
 	}
 	return 0;
 }

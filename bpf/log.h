@@ -9,11 +9,11 @@
 #include "packet.h"
 #include "synthesis.h"
 
-/* Returns the flow's id, and announces the flow if that is due. A global function, which the
- * verifier checks once for its many callers. */
+/* Returns the flow's id, and announces the flow if that is due. Returns 0 without a namespace. A
+ * global function, which the verifier checks once for its many callers. */
 SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 {
-	if (!t || !state)
+	if (!t || !state || !t->netns)
 		return 0;
 	__u64 *cell, mark, id = flow_id(t);
 	if (!stale(id, now, &cell, &mark))
@@ -263,7 +263,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			return now;
 		}
 	}
-	if (!flow && p->t.netns)
+	if (!flow)
 		flow = flow_of(state, &p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)

@@ -314,7 +314,8 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 		t->addr.q[2] = READ(sk, __sk_common.skc_daddr);
 		t->addr.q[3] = 0;
 	}
-	return t->remote_port && t->local_port;
+	/* One product, because the verifier would follow two branches in each program. */
+	return (__u32)t->remote_port * t->local_port != 0;
 }
 
 /* The abstract id of a socket. Programs without typed pointers cannot create a cookie. There, a

@@ -94,11 +94,12 @@ def listener(address):
     return accepted
 
 
-def connected(address, peer):
+def connected(_, peer):
+    """The namespace offers one port. A socket that is not bound to it gives it back when it closes."""
     sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((address, PORT + 1))
     sock.connect((peer, PORT))
+    if sock.getsockname()[1] != PORT + 1:
+        sys.exit("another port than the one of the namespace")
     say("ready")
     return sock
 

@@ -1,7 +1,7 @@
 //! Pairs of hosts, the programs on them, and their notes.
 
 use super::checker::{Call, Talk};
-use crate::common::hosts::{RecorderChild, ip, namespace_name};
+use crate::common::hosts::{RecorderChild, in_namespace, ip, namespace_name};
 use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -44,6 +44,11 @@ impl Pair {
             assert!(ip(&["-n", name, "addr", "add", &format!("{address}/24"), "dev", "v0"]));
             assert!(ip(&["-n", name, "link", "set", "v0", "up"]));
         }
+        // A program that binds its port itself keeps it after the close.
+        let range = format!("{0} {0}", PORTS[1]);
+        in_namespace(client, || {
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", range).expect("ports")
+        });
         Some(pair)
     }
 

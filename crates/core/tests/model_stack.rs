@@ -71,21 +71,38 @@ fn copies(world: &World, done: &[Journey], unseen: bool) -> Result<(), String> {
 }
 
 fn whole(seed: u64, weather: Weather, tcp: u64, udp: u64, settled: bool) -> Result<(), String> {
-    let world = world(seed, weather, tcp, udp);
+    is_whole(&world(seed, weather, tcp, udp), seed, settled)
+}
+
+fn is_whole(world: &World, seed: u64, settled: bool) -> Result<(), String> {
     let mut random = Random(seed ^ 1);
-    let (done, correlator) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
-    tcp_rungs(&world, &done)?;
-    copies(&world, &done, false)?;
-    let events = truth::by_stream(&world);
-    for (events, list) in events.iter().zip(truth::apart(&world, &done)?) {
+    let (done, correlator) = Capture::whole(world).correlate(world, LIMITS, &mut random, settled);
+    tcp_rungs(world, &done)?;
+    copies(world, &done, false)?;
+    let events = truth::by_stream(world);
+    for (events, list) in events.iter().zip(truth::apart(world, &done)?) {
         truth::stream_is_whole(events, &list, settled)?;
     }
-    truth::datagrams_are_whole(&world, &done, settled)?;
+    truth::datagrams_are_whole(world, &done, settled)?;
     let counters = correlator.counters();
     match (counters.unattributed, counters.resets, counters.evicted) {
         (0, 0, 0) => Ok(()),
         _ => Err(format!("{counters:?}")),
     }
+}
+
+/// Connections of two pairs of namespaces, with the same addresses and ports, at the same time.
+fn namesakes(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
+    let mut world = World::new(seed, weather);
+    let first = world.connect(Proto::TCP);
+    let second = world.namesakes(first);
+    for (a, b) in [first, second] {
+        let start = world.random.within(1_000_000, 2_000_000);
+        model::tcp::run(&mut world, a, b, start);
+        let start = world.random.within(1_000_000, 2_000_000);
+        model::tcp::run(&mut world, b, a, start);
+    }
+    is_whole(&world, seed, settled)
 }
 
 fn midway(seed: u64, weather: Weather) -> Result<(), String> {
@@ -157,6 +174,11 @@ proptest! {
     #[test]
     fn many_connections_do_not_mix(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
         whole(seed, weather, 4, 2, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn equal_addresses_in_two_pairs_of_namespaces_do_not_mix(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        namesakes(seed, weather, settled).map_err(TestCaseError::fail)?;
     }
 
     #[test]

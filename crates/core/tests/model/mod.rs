@@ -149,6 +149,16 @@ impl World {
         (a, b)
     }
 
+    /// Two ends with the addresses of others, in other namespaces.
+    pub fn namesakes(&mut self, of: (FlowId, FlowId)) -> (FlowId, FlowId) {
+        let first = self.flows.len() as u64 + 1;
+        for (id, of) in [(first, of.0), (first + 1, of.1)] {
+            let flow = self.flows.iter().find(|flow| flow.id == of).copied().expect("a flow");
+            self.flows.push(Flow { id: FlowId(id), netns: flow.netns + 100, ..flow });
+        }
+        (FlowId(first), FlowId(first + 1))
+    }
+
     /// A flow of its own.
     pub fn flow(&mut self, netns: u32, local: SocketAddr, remote: SocketAddr) -> FlowId {
         let id = FlowId(self.flows.len() as u64 + 1);

@@ -1,10 +1,11 @@
 //! One direction of a TCP connection: an application that writes, segmentation, a network, GRO, a receive queue
 //! and a reader.
 
-use super::{About, Segment, StreamTruth, World};
-use magscope_core::{Event, EventFlags, FlowId, Hop};
+use super::{About, Random, Segment, StreamTruth, World};
+use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::net::SocketAddr;
 
 const SUPER: u64 = 65_000;
 const MAX_ACTS: usize = 4_000;
@@ -46,6 +47,8 @@ struct Line<'a> {
     /// Instants at which the receive queue grew, and its new ends.
     grown: Vec<(u64, u64)>,
     copied: u64,
+    /// The flow that the socket's fields name after both sides have closed; `None` if it stays open.
+    closed: Option<FlowId>,
     sleeps: bool,
     /// The sender's CPU and the softirq are busy until then.
     tx_busy_ns: u64,
@@ -72,6 +75,9 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     let writes = world.random.within(1, 8);
     let opens = world.random.chance(50);
     let ip_id = world.random.chance(60).then_some(world.random.next() as u16);
+    // A sequence of its own: the worlds of earlier failures stay as they are.
+    let closes = Random(u64::from(first_seq)).chance(30);
+    let closed = closes.then(|| without_port(world, to)).flatten();
     let mut line = Line {
         world,
         stream,
@@ -94,6 +100,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
         received: 0,
         grown: Vec::new(),
         copied: 0,
+        closed,
         sleeps: true,
         tx_busy_ns: 0,
         rx_busy_ns: 0,
@@ -112,7 +119,21 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     }
 }
 
+/// The flow of a socket whose port the kernel has cleared at the close.
+fn without_port(world: &mut World, of: FlowId) -> Option<FlowId> {
+    let flow = world.flows.iter().find(|flow| flow.id == of).copied()?;
+    let local = SocketAddr::new(flow.local.ip(), 0);
+    let id = FlowId(world.flows.len() as u64 + 1);
+    world.flows.push(Flow { id, local, proto: Proto::TCP, ..flow });
+    Some(id)
+}
+
 impl Line<'_> {
+    /// True if all bytes have arrived, and both sides have closed: unread bytes are read late.
+    fn is_closed(&self) -> bool {
+        self.writes == 0 && self.received == self.written
+    }
+
     fn later(&mut self, at_ns: u64, act: Act) {
         self.order += 1;
         self.acts.push(Reverse((at_ns, self.order, act)));
@@ -121,6 +142,7 @@ impl Line<'_> {
     fn event(&self, hop: Hop, at_ns: u64, from: u64, to: u64) -> Event {
         let sends = hop.direction() != magscope_core::Direction::Rx;
         let flow = if sends { self.ends.from } else { self.ends.to };
+        let socket = flow.0 + 7000;
         let call = matches!(hop, Hop::AppSend | Hop::TcpSend | Hop::AppCopy | Hop::AppRecv);
         let tid = match (call, sends) {
             (false, _) => 0,
@@ -130,7 +152,11 @@ impl Line<'_> {
         let seq = self.ends.first_seq.wrapping_add(from as u32);
         let packet = !call && hop != Hop::SockReady;
         let (cpu, tcp_flags, segs) = (u16::from(!sends), u8::from(packet) * 16, u16::from(packet));
-        let (len, socket) = ((to - from) as u32, flow.0 + 7000);
+        let len = (to - from) as u32;
+        let flow = match self.closed {
+            Some(closed) if call && !sends && self.is_closed() => closed,
+            _ => flow,
+        };
         Event { flow, seq, len, socket, tgid: tid, tid, cpu, tcp_flags, segs, ..Event::at(hop, at_ns) }
     }
 
