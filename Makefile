@@ -1,6 +1,6 @@
 # `make run` and `make test` suffice; both first install missing packages (scripts/setup.sh).
 
-.PHONY: run build test test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
+.PHONY: run build test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
 # SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
@@ -35,6 +35,10 @@ test: setup-tests
 # with a table.
 test-all: setup-tests
 	scripts/test-all.sh
+
+# Exported journeys against programs that noted each of their own calls. `make test` has them too.
+test-truth: setup-tests
+	$(CARGO) test --workspace $(FEATURES) --test e2e truth::
 
 # The capture tests inside Debian's stock kernels, in emulated machines.
 test-kernels: setup-tests

@@ -24,7 +24,7 @@ TX_SCHED, SOFTWARE = 1 << 8, 1 << 4
 EQUAL_BYTES = 400
 
 
-def say(word):
+def announce(word):
     print(word, flush=True)
 
 
@@ -89,7 +89,7 @@ def wait_for(sock, event):
 
 def listener(address):
     sock = socket.create_server((address, PORT))
-    say("ready")
+    announce("ready")
     accepted, _ = sock.accept()
     return accepted
 
@@ -100,7 +100,7 @@ def connected(_, peer):
     sock.connect((peer, PORT))
     if sock.getsockname()[1] != PORT + 1:
         sys.exit("another port than the one of the namespace")
-    say("ready")
+    announce("ready")
     return sock
 
 
@@ -163,7 +163,7 @@ def echoes(address, peer):
     """Answers each datagram with one of equal length."""
     sock = datagrams(address, PORT)
     sock.connect((peer, PORT + 1))
-    say("ready")
+    announce("ready")
     reads, sends = Notes("read"), Notes("send")
     for _ in range(40):
         reads.call(lambda: sock.recv(1000), unit=1)
@@ -177,7 +177,7 @@ def asks(address, peer, with_errors=False):
     if with_errors:
         sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SCHED | SOFTWARE)
-    say("ready")
+    announce("ready")
     reads, sends = Notes("read"), Notes("send")
     for _ in range(20):
         for _ in range(2):
@@ -198,7 +198,7 @@ def asks_and_reads_time_stamps(address, peer):
 def sends_equal_datagrams(address, peer):
     sock = datagrams(address, PORT + 1)
     sock.connect((peer, PORT))
-    say("ready")
+    announce("ready")
     sends = Notes("send")
     for _ in range(45):
         sends.call(lambda: sock.send(bytes(EQUAL_BYTES)), unit=1)
@@ -207,7 +207,7 @@ def sends_equal_datagrams(address, peer):
 def fails_to_read_some(address, _):
     """Every third read has a bad address: the kernel discards the datagram."""
     sock = datagrams(address, PORT)
-    say("ready")
+    announce("ready")
     sys.stdin.readline()
     sock.setblocking(True)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -234,7 +234,7 @@ BAD = 4
 def sends_bad_checksums(address, peer):
     """Every fourth datagram has a wrong checksum."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-    say("ready")
+    announce("ready")
     sends = Notes("send")
     for number in range(40):
         length = 8 + EQUAL_BYTES
@@ -248,7 +248,7 @@ def sends_bad_checksums(address, peer):
 
 def reads_good_ones(address, _):
     sock = datagrams(address, PORT)
-    say("ready")
+    announce("ready")
     sys.stdin.readline()
     sock.setblocking(True)
     reads = Notes("read")
