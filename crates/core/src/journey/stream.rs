@@ -9,7 +9,6 @@ use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::Direction;
-use std::ops::Range;
 
 /// Whether a stream accepts an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
