@@ -13,7 +13,7 @@ use super::rules::Rules;
 use super::rungs::ThreadRef;
 use super::selection::Selection;
 use super::sockets::Sockets;
-use super::state::{CloseReason, CorrelatorState};
+use super::state::{CloseReason, CorrelatorState, StreamRef};
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::drop_reason::CleanUp;
@@ -366,6 +366,11 @@ impl Correlator {
                 place.visit(at_ns, &mut self.state, done);
             }
         }
+        let streams = &self.streams;
+        let is_due = |at_ns, me: StreamRef| {
+            streams.get(me.slot as usize).is_some_and(|stream| stream.me == me && stream.is_due_at(at_ns))
+        };
+        self.state.forget_replaced_visits(streams.len(), is_due);
         let horizon = self.state.now_ns.saturating_sub(self.state.limits.max_age_ns.saturating_mul(2));
         self.state.losses.forget_before(horizon);
     }

@@ -13,13 +13,14 @@ pub struct Limits {
     pub max_pieces: usize,
     /// A journey that is not finished this long after its first event is closed, nanoseconds.
     pub max_age_ns: u64,
-    /// Maximum number of stored flows; beyond it those with the longest idle time are evicted.
+    /// Maximum number of stored flows; beyond it those with the longest idle time are evicted. An idle flow takes
+    /// at most 640 bytes. A power of two is a bad limit: the hash tables would be twice as large.
     pub max_flows: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { max_pieces: 1 << 18, max_age_ns: 10_000_000_000, max_flows: 1 << 16 }
+        Limits { max_pieces: 1 << 18, max_age_ns: 10_000_000_000, max_flows: (1 << 16) / 8 * 7 }
     }
 }
 

@@ -161,8 +161,11 @@ impl Pieces {
                 self.gone = 0;
             }
         }
-        // Peak capacity is released, so that not every flow keeps it.
-        if self.list.capacity() > 4 * self.list.len() + MAX_SPARE {
+        // Peak capacity is released, so that not every flow keeps it. Most stored flows are idle and have no
+        // list at all.
+        if self.list.is_empty() {
+            self.list = VecDeque::new();
+        } else if self.list.capacity() > 4 * self.list.len() + MAX_SPARE {
             self.list.shrink_to(2 * self.list.len());
         }
         end

@@ -305,12 +305,17 @@ impl Sockets {
 
     /// The datagram of a returning `send`.
     pub fn send_returned(&mut self, tid: u32, cookie: u64, len: u32) -> Option<Queued> {
-        for key in [(0, u64::from(tid)), (1, cookie)] {
-            if key.1 != 0 && self.sent.get(&key).is_some_and(|sent| sent.first.len == len) {
-                return self.sent.remove(&key);
+        let keys = [(0, u64::from(tid)), (1, cookie)];
+        let is_it =
+            |key: &&(u8, u64)| key.1 != 0 && self.sent.get(key).is_some_and(|sent| sent.first.len == len);
+        let found = self.sent.remove(keys.iter().find(is_it)?)?;
+        // It returns once, and a socket that sends no more would keep it.
+        for key in keys {
+            if self.sent.get(&key).is_some_and(|sent| sent.first == found.first) {
+                self.sent.remove(&key);
             }
         }
-        None
+        Some(found)
     }
 
     /// A thread called `send`. Returns the number of its earlier sends that are abandoned.

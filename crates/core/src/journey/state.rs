@@ -26,6 +26,8 @@ const TCP_HALF_NS: u64 = 300_000_000;
 const GAP_NS: u64 = 50_000_000;
 /// Minimum interval between visits of a stream.
 const VISIT_NS: u64 = 1_000_000;
+/// Number of requested visits beyond two for each stream at which replaced requests are removed.
+const MAX_REPLACED: usize = 1024;
 
 /// One half of a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -302,6 +304,19 @@ impl CorrelatorState {
     /// Schedules a visit of a stream.
     pub fn visit_at(&mut self, at_ns: u64, stream: StreamRef) {
         self.visits.push(Reverse((at_ns, stream)));
+    }
+
+    /// Removes replaced and repeated requests if they are the majority: every journey may leave one behind.
+    pub fn forget_replaced_visits(&mut self, streams: usize, is_due: impl Fn(u64, StreamRef) -> bool) {
+        if self.visits.len() <= 2 * streams + MAX_REPLACED {
+            return;
+        }
+        let mut visits = std::mem::take(&mut self.visits).into_vec();
+        visits.retain(|Reverse((at_ns, stream))| is_due(*at_ns, *stream));
+        visits.sort_unstable();
+        visits.dedup();
+        visits.shrink_to(2 * streams + MAX_REPLACED);
+        self.visits = visits.into();
     }
 
     /// The next stream with a due visit.

@@ -62,6 +62,14 @@ pub(super) struct Datagrams {
     pub copies: Map<u64, Vec<(u64, FlowId)>>,
 }
 
+impl Datagrams {
+    /// Releases the references to datagrams, when none is left.
+    fn forget_keys(&mut self) {
+        self.by_key = Map::default();
+        self.copies = Map::default();
+    }
+}
+
 impl Stream {
     pub fn new(proto: Proto, me: StreamRef) -> Self {
         Stream {
@@ -132,6 +140,11 @@ impl Stream {
         }
     }
 
+    /// True if its next visit is at `at_ns`; false for a request that an earlier one replaced.
+    pub const fn is_due_at(&self, at_ns: u64) -> bool {
+        self.visit_at == at_ns
+    }
+
     /// Stamps the piece at `index` and closes it if that was its last event.
     pub fn record_hop(
         &mut self,
@@ -185,12 +198,15 @@ impl Stream {
         {
             self.floor = self.floor.max(end);
         }
+        if !is_tcp && self.pieces.is_empty() {
+            self.udp.forget_keys();
+        }
     }
 
     /// Closes all due pieces: those at the end of their lingering time, and those that are too old.
     pub fn visit(&mut self, at_ns: u64, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
-        if at_ns != self.visit_at {
-            return; // an earlier request, replaced by a sooner one
+        if !self.is_due_at(at_ns) {
+            return;
         }
         self.visit_at = u64::MAX;
         let (now_ns, max_age_ns) = (state.now_ns, state.limits.max_age_ns);

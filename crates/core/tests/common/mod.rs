@@ -1,7 +1,9 @@
 //! A small world for scenarios: two namespaces, a client's flow and a server's, and a list of events.
 #![allow(dead_code)]
 
-use magscope_core::hop::Role;
+pub mod heap;
+pub mod new_flows;
+
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Proto};
 
