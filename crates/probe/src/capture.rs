@@ -22,6 +22,7 @@ pub use options::{CaptureOptions, SUMS};
 
 use crate::candidates::is_at_function;
 use crate::change::{put_in_force, teachers};
+use crate::children::SharedFiles;
 use crate::clock::{ClockSampler, EventClock};
 use crate::control::Control;
 use crate::custom::{self, Attached};
@@ -61,6 +62,7 @@ const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Capture {
     // Drop order matters: links first, so that no program runs while the rest is freed.
     pub(crate) links: Links,
+    pub(crate) files: SharedFiles,
     customs: Vec<Attached>,
     rings: RingBuffer<'static>,
     pub(crate) object: Object,
@@ -114,6 +116,7 @@ impl Capture {
             return Err(ProbeError::Privileges { missing });
         }
         complete(&mut options)?;
+        let files = SharedFiles::new();
         let names = HostNames::read(&options.netns, facts.cgroup2.clone());
         let program = options.filter.as_ref().map(|filter| Program::compile(filter, &names)).transpose()?;
         let pcap = options.pcap.as_deref().map(pcap::compile).transpose()?;
@@ -171,6 +174,7 @@ impl Capture {
         let mut capture = Capture {
             synthesis: synthesis::Reader::new(&object, loaded.served(), event_clock.now_ns())?,
             links,
+            files,
             customs,
             rings,
             object,

@@ -2,7 +2,8 @@
 //!
 //! A hop that is switched off is detached, if the process can attach it again, and then costs nothing. Raw
 //! tracepoints and netfilter hooks need no privileges for that. Perf events, cgroups and other namespaces do
-//! need privileges: there the program stays attached and returns at its first instruction.
+//! need privileges: there the program stays attached and returns at its first instruction. So it does while a
+//! child of this process has a copy of its link.
 
 use crate::candidates::Candidate;
 use crate::capture::{Capture, CaptureOptions, attach, need};
@@ -18,6 +19,10 @@ use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
+use std::time::Duration;
+
+/// A child starts within milliseconds, on a machine that is very busy within some hundred.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Hops that run in process context and therefore map a socket to its process.
 pub(crate) fn teachers() -> HopSet {
@@ -225,19 +230,31 @@ impl Capture {
         }
         let programs = programs.programs();
         for probe in &programs {
-            if !self.links.iter().any(|(program, _)| *program == probe.program) {
-                let links = attach(&self.facts, &self.object, probe, &self.options.netns)?;
-                self.links.push((probe.program, links));
+            if self.links.iter().any(|(program, _)| *program == probe.program) {
+                continue;
             }
+            if !self.files.wait_for_closed(PATIENCE) {
+                let because = "another process still has its closed link: a child of this program that \
+                               started a moment ago; try again when it has ended"
+                    .to_owned();
+                return Err(ProbeError::Switch { hop: probe.hop, because });
+            }
+            let links = attach(&self.facts, &self.object, probe, &self.options.netns)?;
+            self.links.push((probe.program, links));
         }
         let netns = &self.options.netns;
         let privileged = holds_privileges();
         let loaded = self.loaded.programs();
+        let stays = |program: &str| {
+            programs.iter().any(|probe| probe.program == program)
+                || loaded.iter().any(|probe| probe.program == program && !can_return(probe, netns, privileged))
+        };
         let _no_child_starts = children::alone();
-        self.links.retain(|(program, _)| {
-            programs.iter().any(|probe| probe.program == *program)
-                || loaded.iter().any(|probe| probe.program == *program && !can_return(probe, netns, privileged))
-        });
+        // Otherwise it stays attached, returns at its first instruction, and a later change closes it.
+        if self.links.iter().any(|(program, _)| !stays(program)) && self.files.are_ours_alone() {
+            self.links.retain(|(program, _)| stays(program));
+            self.files.closed();
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 
 use crate::common;
 
-use common::{CLIENT, Net, SERVER, can_capture};
+use common::{CLIENT, Net, SERVER, can_capture, passes_alone};
 use magscope_core::hop::HopSet;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::{CaptureOptions, HostFacts, Setting};
@@ -18,9 +18,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Set in the child process that runs a single test.
-const ALONE_HERE: &str = "MAGSCOPE_TEST_ALONE";
 
 /// Serialises the tests: the first counts the links of its process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -52,17 +49,6 @@ fn drop_rights() {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .expect("given away");
-}
-
-/// Runs the test in a process of its own and returns true, unless this is that process.
-fn passes_alone(test: &str) -> bool {
-    if std::env::var_os(ALONE_HERE).is_some() {
-        return false;
-    }
-    let own = std::env::current_exe().expect("this program");
-    let status = Command::new(own).args(["--exact", test, "--nocapture"]).env(ALONE_HERE, "1").status();
-    assert!(status.is_ok_and(|status| status.success()), "it passes by itself");
-    true
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod pcap;
 mod readers;
 mod refused;
 mod retransmissions;
+mod shared_links;
 mod switches;
 mod synthesis;
 mod tcp_state;

@@ -9,7 +9,6 @@ use libbpf_rs::{ErrorKind, Link, NetfilterOpts, Object, ProgramMut};
 use magscope_core::node::Backend;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
 
 /// Links of programs, by their names.
 pub(crate) type Links = Vec<(&'static str, Vec<Link>)>;
@@ -62,31 +61,10 @@ pub(crate) fn attach(
             let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
             links.push(link.map_err(|e| failed(format!("{e:#}")))?);
         }
-        _ => links.push(attach_when_free(&program).map_err(|e| failed(format!("{e:#}")))?),
+        _ => links.push(program.attach().map_err(|e| failed(format!("{e:#}")))?),
     }
     Ok(links)
 }
-
-/// A program that was detached a moment ago may still be at its place, held by a child that the caller is starting.
-fn attach_when_free(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match program.attach() {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && Instant::now() < end => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            tried => return tried,
-        }
-    }
-}
-
-/// The hooks of netfilter: name, number, outermost priority, and the step inwards.
-const NETFILTER_HOOKS: [(&str, i32, i32, i32); 4] = [
-    ("LOCAL_OUT", libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
-    ("POST_ROUTING", libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
-    ("PRE_ROUTING", libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
-    ("LOCAL_IN", libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
-];
 
 /// TX hooks run before and after all other netfilter hooks, and RX hooks likewise. Address translation and
 /// filters therefore lie between two hops, and their time is measured.
@@ -114,9 +92,6 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
     let link = tries.next().ok_or_else(|| format!("{MAX_CAPTURES} captures are at this place already"));
     link.and_then(|tried| tried.map_err(|e| format!("{e:#}"))).map_err(failed)
 }
-
-/// A child starts within milliseconds, on a machine that is very busy within some hundred.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Maximum number of captures per namespace at one netfilter hook.
 const MAX_CAPTURES: i32 = 32;

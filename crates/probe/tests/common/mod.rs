@@ -162,6 +162,20 @@ impl Pair {
     }
 }
 
+/// Set in the child process that runs a single test.
+const ALONE_HERE: &str = "MAGSCOPE_TEST_ALONE";
+
+/// Runs the test in a process of its own and returns true, unless this is that process.
+pub fn passes_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE_HERE).is_some() {
+        return false;
+    }
+    let own = std::env::current_exe().expect("this program");
+    let status = Command::new(own).args(["--exact", test, "--nocapture"]).env(ALONE_HERE, "1").status();
+    assert!(status.is_ok_and(|status| status.success()), "it passes by itself");
+    true
+}
+
 /// Two hosts joined only by two network cards on one wire, named by the environment (`MAGSCOPE_WIRED="eth0
 /// eth1"`). In a virtual machine the cards have a real driver. Prints the reason and returns `None` without the
 /// variable.
