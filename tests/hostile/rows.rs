@@ -58,7 +58,11 @@ impl Came {
     }
 }
 
-/// Reads an address with a certificate until `enough`, and until its clock has passed that instant.
+/// A capture holds events for 5 ms until their order is certain. Readings of the clocks are not held and may
+/// precede events of that time.
+const HELD_NS: u64 = 5_000_000;
+
+/// Reads an address with a certificate until a reading of its clocks shows that all events before an instant have come.
 fn read(target: &Target, address: &str, identity: &str, until_ns: u64) -> Came {
     let address: Address = address.parse().expect("an address");
     let credentials = Some(Credentials { folder: Folder::new(&target.tls), identity: identity.to_owned() });
@@ -76,7 +80,7 @@ fn read(target: &Target, address: &str, identity: &str, until_ns: u64) -> Came {
             assert!(Instant::now() < end, "{identity}: no reading of the clocks after the traffic: {came:?}");
             let progress = hosts[0].next(&mut batch, Duration::from_millis(100)).expect("a source");
             came.add(&batch);
-            let is_past = batch.clock.iter().any(|clock| clock.monotonic_ns > until_ns);
+            let is_past = batch.clock.iter().any(|clock| clock.monotonic_ns > until_ns + HELD_NS);
             if is_past || progress == Progress::End {
                 return came;
             }
