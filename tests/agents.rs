@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use talk::{DATAGRAMS, Talk, came, events, info, journeys, locally, recordings, traffic, without_wake_ups};
+use talk::{
+    DATAGRAMS, Talk, came, events, info, journeys, locally, recordings, traffic, verdicts, without_wake_ups,
+};
 use terminal::Terminal;
 use wired::{CLIENT, RecorderChild, SERVER, in_namespace};
 
@@ -130,14 +132,14 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     std::thread::sleep(Duration::from_secs(1));
     link("up");
     let came = |bytes| came(&recording(), bytes);
-    assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
+    assert!(eventually(|| came(200) == DATAGRAMS), "{:?}", verdicts(&recording(), 200));
 
     // The agent is killed and replaced.
     server.kill();
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     assert!(server.printed("me reads"));
     locally(&hosts, 100);
-    assert!(eventually(|| came(100) == DATAGRAMS), "{} of {DATAGRAMS}", came(100));
+    assert!(eventually(|| came(100) == DATAGRAMS), "{:?}", verdicts(&recording(), 100));
     let ended = viewer.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
     assert!(

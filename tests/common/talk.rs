@@ -119,6 +119,15 @@ pub fn events(dir: &Path) -> u64 {
     if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
 }
 
+/// Numbers of journeys with this size, by verdict.
+pub fn verdicts(dir: &Path, bytes: u64) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for row in rows(dir, bytes) {
+        *all.entry(row["verdict"].to_string()).or_default() += 1;
+    }
+    all
+}
+
 /// Number of complete journeys with this size.
 pub fn came(dir: &Path, bytes: u64) -> usize {
     seen(dir, bytes).1
@@ -126,12 +135,17 @@ pub fn came(dir: &Path, bytes: u64) -> usize {
 
 /// Number of journeys with this size, and of complete ones.
 pub fn seen(dir: &Path, bytes: u64) -> (usize, usize) {
+    let rows = rows(dir, bytes);
+    (rows.len(), rows.iter().filter(|row| row["verdict"] == "complete").count())
+}
+
+/// Journeys with this size.
+fn rows(dir: &Path, bytes: u64) -> Vec<Value> {
     let filter = format!("bytes = {bytes}");
     let arguments =
         ["journeys", "--json", "--slowest", "100000", "--where", &filter, &dir.display().to_string()];
     let rows: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap_or_default();
-    let rows = rows.as_array().cloned().unwrap_or_default();
-    (rows.len(), rows.iter().filter(|row| row["verdict"] == "complete").count())
+    rows.as_array().cloned().unwrap_or_default()
 }
 
 /// Opens `many` connections from the client to the server, each with a message and an answer.

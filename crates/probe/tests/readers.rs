@@ -7,11 +7,13 @@ use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{FlowId, Hop};
 use magscope_probe::plan::full_hops;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sockets::{Epoll, tid};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -123,35 +125,56 @@ fn a_reader_in_epoll_is_woken_for_its_datagram_by_level_and_by_edge() {
     }
 }
 
+/// Keeps this thread on one CPU.
+fn stay_on(cpu: usize) {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    sched_setaffinity(None, &only).expect("one of its CPUs");
+}
+
 #[test]
 fn a_reader_that_spins_was_there() {
     const COUNT: usize = 20;
     if !can_capture() {
         return;
     }
+    // On one CPU the sender takes it from the reader.
+    let mine = sched_getaffinity(None).expect("own CPUs");
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| mine.is_set(*cpu));
+    let (Some(near), Some(far)) = (cpus.next(), cpus.next()) else {
+        println!("skipped, because reader and sender need a CPU each");
+        return;
+    };
     let (net, port) = (Net::new(), 5306);
     let recording = net.capture(full_hops());
     let (server, client) = (server(&net, port), client(&net, port));
     server.set_nonblocking(true).expect("non-blocking");
+    let (reads, got) = (AtomicU64::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // high priority, so that the thread has a CPU under other load
-            let myself = Some(rustix::thread::gettid());
-            rustix::process::setpriority_process(myself, -20).expect("root may");
-            let mut got = 0;
-            while got < COUNT {
-                got += usize::from(server.recv(&mut [0; 2000]).is_ok());
+            stay_on(far);
+            while got.load(SeqCst) < COUNT {
+                let came = server.recv(&mut [0; 2000]).is_ok();
+                reads.fetch_add(1, SeqCst);
+                got.fetch_add(usize::from(came), SeqCst);
             }
         });
-        for _ in 0..COUNT {
-            std::thread::sleep(PAUSE);
-            client.send(&[1; 100]).expect("send");
-        }
+        scope.spawn(|| {
+            stay_on(near);
+            for nth in 0..COUNT {
+                // Other load may take the reader's CPU: it is sent to when it has just read, in vain.
+                let wait_while = |holds: &dyn Fn() -> bool| while holds() {};
+                wait_while(&|| got.load(SeqCst) < nth);
+                let before = reads.load(SeqCst);
+                wait_while(&|| reads.load(SeqCst) < before + 2);
+                client.send(&[1; 100]).expect("send");
+            }
+        });
     });
     let mine = finish(recording, port);
     assert_eq!(mine.len(), COUNT);
     assert!(mine.iter().all(|j| !j.rungs.has(Hop::TaskWake)), "nobody slept");
-    // unless other tasks preempted the reader
+    // unless other tasks took a CPU in that moment
     let there = mine.iter().filter(|j| blame(j, Part::Reading) > 0 && blame(j, Part::ReaderAway) == 0).count();
     assert!(there > 0, "{mine:#?}");
 }
