@@ -4,7 +4,8 @@
 use crate::common::exports::{GOLDEN, golden};
 use crate::common::{run, stderr, stdout};
 use magscope_core::Hop;
-use magscope_export::format::importable::Importable;
+use magscope_export::format::importable::{Detail, Importable};
+use magscope_scope::format::count;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -64,8 +65,77 @@ fn story(report: &Value) -> Value {
         "verdicts": report["verdicts"],
         "blame": report["blame"],
         "denominator": report["denominator"],
-        "losses": report["losses"]["records"],
+        "losses": report["losses"],
     })
+}
+
+/// A recording: its report and its journeys.
+struct Told {
+    report: Value,
+    journeys: Value,
+}
+
+impl Told {
+    fn of(dirs: &[String]) -> Self {
+        let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
+        arguments.extend(dirs.iter().map(String::as_str));
+        let journeys = serde_json::from_str(&ran(&arguments).0).expect("journeys");
+        Told { report: report(dirs), journeys }
+    }
+
+    /// How many it has of a detail that a format may be unable to say.
+    fn count(&self, detail: Detail, hosts: usize) -> u64 {
+        let hops = |key: &'static str| {
+            // Samples of TCP's state are no events of the table.
+            let rows = array(&self.report["hops"]).filter(|row| text(row, "hop") != "tcp.state");
+            rows.filter_map(move |row| row[key].as_u64()).sum()
+        };
+        let has_socket_hop = |journey: &&Value| {
+            array(&journey["rungs"])
+                .any(|rung| ["app.send", "tcp.send", "udp.send"].contains(&text(rung, "hop")))
+        };
+        match detail {
+            Detail::EventsOfNoJourney => hops("events"),
+            Detail::BytesOfNoJourney => hops("bytes"),
+            Detail::HostsOfLosses if hosts > 1 => self.report["losses"]["stretches"].as_u64().unwrap_or(0),
+            Detail::HostsOfLosses => 0,
+            Detail::SendersOfPackets => {
+                let named = array(&self.journeys).filter(|journey| !text(journey, "sender").is_empty());
+                named.filter(|journey| !has_socket_hop(journey)).count() as u64
+            }
+            Detail::DroppedCopies => {
+                let copies = array(&self.journeys).flat_map(|journey| array(&journey["copies"]));
+                copies.filter(|copy| copy["dropped_ns"].is_u64()).count() as u64
+            }
+        }
+    }
+}
+
+/// That each detail of a recording came back, or that the program named it with its number. Returns the details that the recording
+/// has.
+fn carried_or_named(
+    format: Importable,
+    (was, is): (&Told, &Told),
+    hosts: usize,
+    said: &str,
+    of: &str,
+) -> BTreeMap<&'static str, u64> {
+    let each = Detail::ALL.into_iter().map(|detail| {
+        let words = detail.words();
+        let before = was.count(detail, hosts);
+        // A recording has its losses without a host.
+        let after = if detail == Detail::HostsOfLosses { 0 } else { is.count(detail, 1) };
+        let added = if detail == Detail::EventsOfNoJourney { added_wakes(said) } else { 0 };
+        let lacks = before + added - after;
+        let named = said.contains(&format!(": {} {words}", count(lacks)));
+        let of_all = !format.without().is_empty() && said.contains(format.without());
+        match format.lacks().contains(&detail) {
+            true => assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {said}"),
+            false => assert_eq!(lacks, 0, "{of}: {words}: {before} became {after}"),
+        }
+        (words, before)
+    });
+    each.collect()
 }
 
 /// Where two values differ.
@@ -107,20 +177,22 @@ fn same(was: &Value, is: &Value, imported: &str, of: &str) {
     if imported.contains("on every host") {
         all.retain(|difference| !near_losses.iter().any(|start| difference.starts_with(start)));
     }
-    // A sender of which no line has a thread (no hop of its socket was captured) has no name.
-    all.retain(|difference| !(difference.contains(".sender: ") && difference.ends_with(" became \"\"")));
     assert!(all.is_empty(), "{of}: {} differences, {:#?}", all.len(), &all[..all.len().min(12)]);
 }
 
-/// Events by hop.
-fn events(report: &Value) -> BTreeMap<String, u64> {
-    let of = |hop: &Value| Some((text(hop, "hop").to_owned(), hop["events"].as_u64().filter(|n| *n > 0)?));
+/// Events or bytes by hop.
+fn by_hop(report: &Value, key: &str) -> BTreeMap<String, u64> {
+    let of = |hop: &Value| Some((text(hop, "hop").to_owned(), hop[key].as_u64().filter(|n| *n > 0)?));
     array(&report["hops"]).filter_map(of).collect()
 }
 
-/// Events without a line, by hop, as the export says.
-fn named(said: &str) -> BTreeMap<String, u64> {
-    let line = said.lines().find_map(|line| line.split_once("belong to no journey and have no line: "));
+fn events(report: &Value) -> BTreeMap<String, u64> {
+    by_hop(report, "events")
+}
+
+/// Events or bytes without a line, by hop, as the export says.
+fn named(detail: Detail, said: &str) -> BTreeMap<String, u64> {
+    let line = said.lines().find_map(|line| line.split_once(&format!("{}: ", detail.words())));
     let hops = line.into_iter().flat_map(|(_, hops)| hops.split(", "));
     hops.map(|hop| hop.split_once(' ').expect("a hop and a number"))
         .map(|(hop, n)| (hop.to_owned(), n.parse().expect("a number")))
@@ -135,7 +207,12 @@ fn added_wakes(said: &str) -> u64 {
 }
 
 /// A log in one of the two dialects.
-fn log_comes_back(dialect: &str, dirs: &[String], dir: &Path) {
+fn log_comes_back(
+    format: Importable,
+    dialect: &str,
+    dirs: &[String],
+    dir: &Path,
+) -> BTreeMap<&'static str, u64> {
     let of = format!("{dialect} of {dirs:?}");
     let (log, back) = (dir.join("log"), dir.join("back"));
     let [log, back] = [&log, &back].map(|path| path.to_string_lossy().into_owned());
@@ -143,36 +220,41 @@ fn log_comes_back(dialect: &str, dirs: &[String], dir: &Path) {
     arguments.extend(dirs.iter().map(String::as_str));
     let (_, said) = ran(&arguments);
     let (_, imported) = ran(&["import", &log, "-o", &back]);
-    let (was, is) = (report(dirs), report(&[back]));
-    same(&story(&was), &story(&is), &imported, &of);
-    same_places(&was, &is, &of);
-    let (named, is_events) = (named(&said), events(&is));
-    for (hop, n) in events(&was) {
+    let (told, back) = (Told::of(dirs), Told::of(&[back]));
+    let (was, is) = (&told.report, &back.report);
+    same(&story(was), &story(is), &imported, &of);
+    same_places(was, is, &of);
+    let bytes = named(Detail::BytesOfNoJourney, &said);
+    let is_bytes = by_hop(is, "bytes");
+    for (hop, n) in by_hop(was, "bytes") {
+        let of_hop = |of: &BTreeMap<String, u64>| of.get(&hop).copied().unwrap_or(0);
+        assert_eq!(n, of_hop(&is_bytes) + of_hop(&bytes), "{of}: bytes of {hop}: {said}{imported}");
+    }
+    let (named, is_events) = (named(Detail::EventsOfNoJourney, &said), events(is));
+    for (hop, n) in events(was) {
         let left = named.get(&hop).copied().unwrap_or(0);
         let added = if hop == "task.wake" { added_wakes(&imported) } else { 0 };
         let here = is_events.get(&hop).copied().unwrap_or(0);
         assert_eq!(n + added, here + left, "{of}: events of {hop}: {said}{imported}");
     }
-    assert!(is_events.keys().all(|hop| events(&was).contains_key(hop)), "{of}");
-    // What the kernel discarded: drops, and packets of a socket that closed.
-    let discarded = |report: &Value| -> u64 {
-        ["dropped", "cleaned_up"].iter().map(|key| report["drops"][*key].as_u64().expect("a number")).sum()
-    };
+    assert!(is_events.keys().all(|hop| events(was).contains_key(hop)), "{of}");
+    let dropped = |report: &Value| report["drops"]["dropped"].as_u64().expect("a number");
     let left = named.get("skb.drop").copied().unwrap_or(0);
-    assert_eq!(discarded(&was), discarded(&is) + left, "{of}: drops");
+    assert_eq!(dropped(was), dropped(is) + left, "{of}: drops");
     // A hop that was served is not said to be missing.
     let missing = |report: &Value| {
         let hops = array(&report["missing"]).map(|row| text(row, "hop").to_owned());
         hops.filter(|hop| !NO_LINES.contains(&hop.as_str())).collect::<BTreeSet<_>>()
     };
-    assert_eq!(missing(&was), missing(&is), "{of}");
+    assert_eq!(missing(was), missing(is), "{of}");
     if let [_] = dirs {
         assert_eq!(was["kernel"], is["kernel"], "{of}");
     }
+    carried_or_named(format, (&told, &back), dirs.len(), &(said + &imported), &of)
 }
 
 /// A trace as `MAGNeT` of 2001 wrote it on a 64-bit machine whose clock counts nanoseconds.
-fn trace_comes_back(dirs: &[String], dir: &Path) {
+fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> {
     let of = format!("trace of {dirs:?}");
     let mut arguments = vec!["export", "--format", "jsonl", "--tables", "events", "-o", "-"];
     arguments.extend(dirs.iter().map(String::as_str));
@@ -198,19 +280,16 @@ fn trace_comes_back(dirs: &[String], dir: &Path) {
     let mut arguments = vec!["import", &trace, "-o", &back];
     arguments.extend(maps.iter().flat_map(|map| ["--map", map]));
     let (_, said) = ran(&arguments);
-    let (was, is) = (report(dirs), report(&[back]));
-    let mut expected = events(&was);
+    let (told, back) = (Told::of(dirs), Told::of(&[back]));
+    let (was, is) = (&told.report, &back.report);
+    let mut expected = events(was);
     // Samples of TCP's state are in a table of their own and have no row of `events`.
     expected.remove("tcp.state");
-    assert_eq!(expected, events(&is), "{of}");
-    let bytes = |report: &Value| {
-        let of = |hop: &Value| (text(hop, "hop").to_owned(), hop["bytes"].clone());
-        let moved = |hop: &&Value| hop["bytes"].as_u64() > Some(0);
-        array(&report["hops"]).filter(moved).map(of).collect::<BTreeMap<_, _>>()
-    };
-    assert_eq!(bytes(&was), bytes(&is), "{of}");
+    assert_eq!(expected, events(is), "{of}");
+    assert_eq!(by_hop(was, "bytes"), by_hop(is, "bytes"), "{of}");
     assert_eq!(is["denominator"]["journeys"], 0, "{of}");
     assert!(said.contains(Importable::Trace.without()), "{of}: {said}");
+    carried_or_named(Importable::Trace, (&told, &back), dirs.len(), &said, &of)
 }
 
 #[test]
@@ -219,13 +298,17 @@ fn what_is_imported_says_what_was_exported_or_the_difference_is_named() {
     let recordings: Vec<Vec<String>> =
         singles.chain(PAIRS.iter().map(|pair| pair.map(golden).to_vec())).collect();
     for format in Importable::ALL {
+        let mut has = BTreeMap::new();
         for dirs in &recordings {
             let dir = TempDir::new().expect("a directory");
-            match format {
-                Importable::Ulm => log_comes_back("ulm", dirs, dir.path()),
-                Importable::Bp => log_comes_back("bp", dirs, dir.path()),
+            let details = match format {
+                Importable::Ulm => log_comes_back(format, "ulm", dirs, dir.path()),
+                Importable::Bp => log_comes_back(format, "bp", dirs, dir.path()),
                 Importable::Trace => trace_comes_back(dirs, dir.path()),
-            }
+            };
+            details.into_iter().for_each(|(detail, n)| *has.entry(detail).or_default() += n);
         }
+        // The recordings have each detail, so that it was looked for.
+        assert!(has.values().all(|n: &u64| *n > 0), "{has:?}");
     }
 }

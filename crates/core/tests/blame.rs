@@ -3,7 +3,8 @@
 use crate::common;
 use common::*;
 use magscope_core::blame::{Blame, Part};
-use magscope_core::{Event, Hop, HopSet, Proto};
+use magscope_core::journey::Presence;
+use magscope_core::{Event, EventFlags, Hop, HopSet, Proto};
 use proptest::prelude::*;
 
 /// A journey with these events, and its blame.
@@ -147,6 +148,50 @@ fn the_last_leg_by_what_the_reader_did() {
         let blame = Blame::of(&done[0], coverage()).unwrap();
         let got: Vec<_> = blame.parts().filter(|(part, _)| [own, away, cpu].contains(part)).collect();
         assert_eq!(got, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_reader_is_busy_if_it_read_other_data_on_its_cpu_first() {
+    let peek = |time_ns| {
+        let event = reads(time_ns, 7, OTHER, 0);
+        Event { flags: event.flags.with(EventFlags::PEEK), ..event }
+    };
+    let last = reads(60, 7, 70, 0);
+    let (other, own) = (wake(5, 7, OTHER), wake(20, 7, 70));
+    let table = [
+        ("other data first", Presence::Busy, vec![other, run(40, 7), reads(50, 7, OTHER, 0), last]),
+        (
+            "woken by this socket, other data first",
+            Presence::Busy,
+            vec![own, run(40, 7), reads(50, 7, OTHER, 0), last],
+        ),
+        ("other data at once", Presence::Busy, vec![other, run(40, 7), reads(40, 7, OTHER, 0), last]),
+        ("this data only", Presence::Unsaid, vec![other, run(40, 7), last]),
+        ("other data before its CPU", Presence::Unsaid, vec![other, reads(30, 7, OTHER, 0), run(40, 7), last]),
+        (
+            "other data by another thread",
+            Presence::Unsaid,
+            vec![other, run(40, 7), reads(50, 8, OTHER, 0), last],
+        ),
+        ("other data after this", Presence::Unsaid, vec![other, run(40, 7), last, reads(70, 7, OTHER, 0)]),
+        ("a look at other data", Presence::Unsaid, vec![other, run(40, 7), peek(50), last]),
+        ("on its CPU before the data", Presence::Unsaid, vec![other, run(8, 7), reads(50, 7, OTHER, 0), last]),
+        ("polling", Presence::Polling, vec![reads(60, 7, 70, 50)]),
+    ];
+    for (name, expected, more) in table {
+        let mut events: Vec<_> = arrived().into_iter().chain(more).collect();
+        events.sort_by_key(|e| e.time_ns);
+        let done = correlate(coverage(), flows(Proto::UDP), events).0;
+        let presence: Vec<_> = done.iter().map(|journey| journey.presence).collect();
+        assert_eq!(presence, [expected], "{name}");
+        // The time on its CPU until this read belongs to the other data.
+        let blame = Blame::of(&done[0], coverage()).unwrap();
+        let (away, own) = (blame.ns(Part::ReaderAway), blame.ns(Part::Reading));
+        if done[0].rungs.has(Hop::TaskRun) {
+            let expected = if expected == Presence::Busy { (Some(20), None) } else { (None, Some(20)) };
+            assert_eq!((away, own), expected, "{name}");
+        }
     }
 }
 

@@ -95,11 +95,11 @@ impl MarkWriter for Chrome {
                 }
                 self.put(&flow)
             }
-            MarkKind::Ended { about, after, reason } => {
+            MarkKind::Ended(ended) => {
                 self.name(mark, LOST, "lost and dropped")?;
-                let args = json!({"journey": about.id.to_string(), "after": after.name(), "reason": reason});
-                let name = about.verdict.name();
-                self.put(&json!({"ph": "i", "s": "t", "name": name, "ts": us, "pid": pid, "tid": LOST, "args": args}))
+                let (journey, after) = (ended.about.id.to_string(), ended.after.name());
+                let args = json!({"journey": journey, "after": after, "reason": ended.reason()});
+                self.put(&json!({"ph": "i", "s": "t", "name": ended.name(), "ts": us, "pid": pid, "tid": LOST, "args": args}))
             }
             MarkKind::Loss { to_ns, loss } => {
                 self.name(mark, LOST, "lost and dropped")?;

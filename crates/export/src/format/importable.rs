@@ -1,4 +1,4 @@
-//! The formats that can be imported.
+//! The formats that can be imported, and what each cannot say.
 
 /// A format that a recording can be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,45 @@ pub enum Importable {
     Bp,
     /// `MAGNeT`'s binary traces.
     Trace,
+}
+
+/// A part of a report that a format may be unable to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Events that are in no journey.
+    EventsOfNoJourney,
+    /// Bytes of events that are in no journey, such as those that `tcp.send` accepted and TCP did not send.
+    BytesOfNoJourney,
+    /// Which of several hosts lost records.
+    HostsOfLosses,
+    /// Names of senders without a hop of their socket.
+    SendersOfPackets,
+    /// Copies that the kernel dropped.
+    DroppedCopies,
+}
+
+impl Detail {
+    /// All of them.
+    pub const ALL: [Detail; 5] = [
+        Detail::EventsOfNoJourney,
+        Detail::BytesOfNoJourney,
+        Detail::HostsOfLosses,
+        Detail::SendersOfPackets,
+        Detail::DroppedCopies,
+    ];
+
+    /// That a recording has it and the format does not, as the user reads it after a number.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Detail::EventsOfNoJourney => "events belong to no journey and have no line",
+            Detail::BytesOfNoJourney => "bytes belong to no journey and are in no line",
+            Detail::HostsOfLosses => {
+                "stretches of loss were one host's of several: verdicts near them allow for that on every host"
+            }
+            Detail::SendersOfPackets => "journeys have no line of their sender",
+            Detail::DroppedCopies => "dropped copies have no line",
+        }
+    }
 }
 
 impl Importable {
@@ -24,12 +63,24 @@ impl Importable {
         if begin.starts_with(b"ts=") { Importable::Bp } else { Importable::Ulm }
     }
 
+    /// The details that it cannot say. Its export or its import names each with a number; of all others the report
+    /// of the import says what that of the original says.
+    pub const fn lacks(self) -> &'static [Detail] {
+        match self {
+            Importable::Ulm | Importable::Bp => {
+                &[Detail::EventsOfNoJourney, Detail::BytesOfNoJourney, Detail::HostsOfLosses]
+            }
+            Importable::Trace => &[Detail::HostsOfLosses, Detail::SendersOfPackets, Detail::DroppedCopies],
+        }
+    }
+
     /// What a recording of it cannot have, whatever was captured; empty where it has all that its lines have.
     pub const fn without(self) -> &'static str {
         match self {
             Importable::Ulm | Importable::Bp => "",
             Importable::Trace => {
-                "a trace has no addresses and no byte ranges, so its events have no flow and no journey"
+                "a trace has no addresses, no byte ranges and no losses, so its events have no flow, no journey, no \
+                 copies and no sender"
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Converts batches and journeys to marks.
 
-use super::{About, Hit, LeftOutBy, Mark, MarkKind, Probed};
+use super::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed};
 use crate::Chosen;
 use crate::names::Names;
 use crate::timeline::TimeLine;
@@ -9,7 +9,7 @@ use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::journey::Presence;
 use magscope_core::merged_reader::Piece;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -132,12 +132,15 @@ impl Marks {
                 if span.is_wait { (Some(span.ns), None) } else { (None, span_of) }
             });
             let here = Some((rung.hop, rung.copy));
+            // Without a hop of its socket, the first hop has the sender.
+            let who = journey.sender.filter(|_| rung.tid == 0 && first == here && is_sent(rung.hop));
+            let (tgid, tid) = who.map_or((rung.tgid, rung.tid), |who| (who.tgid, who.tid));
             let what = MarkKind::Hit(Hit {
                 about: about.clone(),
                 hop: rung.hop,
                 cpu: rung.cpu,
-                tgid: rung.tgid,
-                tid: rung.tid,
+                tgid,
+                tid,
                 latency,
                 waited_ns: waited,
                 at_return: rung.at_return,
@@ -165,13 +168,37 @@ impl Marks {
                 out(places.mark(self.line.ns(told_ns), Hop::TcpXmit, what));
             }
         }
-        let (after, reason) = match journey.verdict {
-            Verdict::LostAfter { hop } => (hop, None),
-            Verdict::Dropped { hop, reason } => (hop, Some(reason)),
-            _ => return,
+        self.ends(journey, &about, &places, out);
+    }
+
+    /// The dropped copies of a journey, and its own early end.
+    fn ends(&self, journey: &Journey, about: &Arc<About>, places: &Places, out: &mut impl FnMut(Mark)) {
+        let mut put = |ns: u64, after: Hop, reason: Option<u32>, again: u32, is_end: bool| {
+            let node = places.of(after).0;
+            let name = |number: u32| {
+                let known = self.names.infos().get(usize::from(node)).into_iter().flat_map(|i| &i.drop_reasons);
+                known.clone().find(|reason| reason.number == number).map(|reason| reason.name.clone())
+            };
+            let reason = reason.map(|number| DropReason { number, name: name(number).unwrap_or_default() });
+            let what = Ended { about: about.clone(), after, reason, again, is_end };
+            out(places.mark(self.line.ns(ns), after, MarkKind::Ended(what)));
         };
-        let ns = self.line.ns(journey.end_ns().unwrap_or_default());
-        out(places.mark(ns, after, MarkKind::Ended { about, after, reason }));
+        let mut end = match journey.verdict {
+            Verdict::LostAfter { hop } => Some((hop, None)),
+            Verdict::Dropped { hop, reason } => Some((hop, Some(reason))),
+            _ => None,
+        };
+        // The drop that ended a journey is its last one.
+        let mut drops: Vec<_> = journey.copies.iter().filter_map(|copy| Some((copy.dropped?, copy))).collect();
+        drops.sort_by_key(|(drop, _)| std::cmp::Reverse(drop.time_ns));
+        for (n, (drop, copy)) in drops.into_iter().enumerate() {
+            let ended = end.take_if(|(_, reason)| n == 0 && *reason == Some(drop.reason));
+            let after = copy.rungs.last().or(ended.map(|(hop, _)| hop)).unwrap_or(Hop::TcpXmit);
+            put(drop.time_ns, after, Some(drop.reason), copy.number.saturating_sub(1), ended.is_some());
+        }
+        if let Some((after, reason)) = end {
+            put(journey.end_ns().unwrap_or_default(), after, reason, journey.copy.saturating_sub(1), true);
+        }
     }
 
     /// Number, host and namespace of one end of a journey.
@@ -190,8 +217,17 @@ struct Places {
 }
 
 impl Places {
+    /// The end that a hop is at.
+    fn of(&self, hop: Hop) -> &(u16, Arc<str>, Arc<str>) {
+        if hop.direction() == Direction::Rx { &self.rx } else { &self.tx }
+    }
+
     fn mark(&self, ns: i64, hop: Hop, what: MarkKind) -> Mark {
-        let (node, host, place) = if hop.direction() == Direction::Rx { &self.rx } else { &self.tx };
+        let (node, host, place) = self.of(hop);
         Mark { ns, node: *node, host: host.clone(), place: place.clone(), what }
     }
+}
+
+fn is_sent(hop: Hop) -> bool {
+    hop.direction() == Direction::Tx
 }

@@ -6,6 +6,7 @@ pub use marks::Marks;
 
 use magscope_core::batch::Loss;
 use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::node::DropReason;
 use magscope_core::{Direction, Hop, Proto, TcpSample, Verdict};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -30,15 +31,8 @@ pub struct Mark {
 pub enum MarkKind {
     /// A journey passed a hop.
     Hit(Hit),
-    /// A journey ended early: dropped, or not seen again.
-    Ended {
-        /// The journey.
-        about: Arc<About>,
-        /// The last hop it passed.
-        after: Hop,
-        /// The kernel's drop reason, if any.
-        reason: Option<u32>,
-    },
+    /// A journey ended early, or the kernel dropped one of its copies.
+    Ended(Ended),
     /// Records are missing.
     Loss {
         /// End of the loss.
@@ -66,6 +60,33 @@ pub enum MarkKind {
         /// Number of accepted events in the same time.
         kept: u64,
     },
+}
+
+/// The early end of a journey or of one of its copies: dropped, or not seen again.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The journey.
+    pub about: Arc<About>,
+    /// The last hop that it, or the copy, passed.
+    pub after: Hop,
+    /// The kernel's drop reason, if any.
+    pub reason: Option<DropReason>,
+    /// Copy number: 0 for the first transmission.
+    pub again: u32,
+    /// The journey ended here. Otherwise the kernel dropped a copy, and the bytes were sent again.
+    pub is_end: bool,
+}
+
+impl Ended {
+    /// Name for display.
+    pub fn name(&self) -> &'static str {
+        if self.is_end { self.about.verdict.name() } else { "dropped copy" }
+    }
+
+    /// The number of the kernel's drop reason, if any.
+    pub fn reason(&self) -> Option<u32> {
+        self.reason.as_ref().map(|reason| reason.number)
+    }
 }
 
 /// Cause of rejection before recording.

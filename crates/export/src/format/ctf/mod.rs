@@ -135,12 +135,12 @@ impl MarkWriter for Ctf<'_> {
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
         match &mark.what {
             MarkKind::Hit(hit) => self.hit(mark, hit),
-            MarkKind::Ended { about, after, reason } => {
+            MarkKind::Ended(ended) => {
                 self.place(mark);
-                self.scratch.extend(about.id.to_le_bytes());
-                self.text(about.verdict.name());
-                self.text(after.name());
-                self.scratch.extend(reason.unwrap_or(0).to_le_bytes());
+                self.scratch.extend(ended.about.id.to_le_bytes());
+                self.text(ended.name());
+                self.text(ended.after.name());
+                self.scratch.extend(ended.reason().unwrap_or(0).to_le_bytes());
                 self.put(mark, ENDED, 0)
             }
             MarkKind::Loss { to_ns, loss } => {

@@ -1,10 +1,18 @@
-//! Which captured events a log has lines of: a line belongs to a journey, and what no journey has is left out and counted.
+//! Which captured events and bytes a log has lines of: a line belongs to a journey, and what no journey has is
+//! left out and counted.
 
+use crate::format::importable::Detail;
 use crate::mark::{Mark, MarkKind};
-use magscope_core::hash::Set;
-use magscope_core::hop::Role;
-use magscope_core::{Batch, Hop};
+use magscope_core::stats::HopRate;
+use magscope_core::{Batch, Hop, Proto};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+/// Hops whose events are in no journey, so that a log never has a line of them.
+const NO_LINES: [Hop; 6] =
+    [Hop::SockFull, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit, Hop::SchedSwitched];
+/// Maximum number of lines of one instant that are compared.
+const MOST: usize = 1 << 16;
 
 /// Hops that a log can have lines of.
 pub fn hops_of_lines() -> impl Iterator<Item = Hop> {
@@ -16,48 +24,79 @@ pub fn has_lines(hop: Hop) -> bool {
     !matches!(hop.role(), Role::Overflow | Role::Task)
 }
 
-/// Counts events and those of them that have a line.
+/// One event of an instant: hop, node, CPU, thread or drop reason.
+type Key = (Hop, u16, u16, u32);
+
+/// Counts events and bytes, and those of them that have a line.
 #[derive(Default)]
 pub struct EventCount {
-    events: BTreeMap<Hop, u64>,
-    with_lines: BTreeMap<Hop, u64>,
-    /// Events of the instant of the last mark: one event has a line for each of its journeys.
-    instant: (i64, Set<(Hop, u16, u16, u32)>),
+    captured: BTreeMap<Hop, HopRate>,
+    in_lines: BTreeMap<Hop, HopRate>,
+    /// Time of the last mark, and its lines: one event has a line for each of its journeys. A line has its event,
+    /// protocol, first byte and number of bytes.
+    instant: (i64, Vec<(Key, Proto, u32, u64)>),
 }
 
 impl EventCount {
     /// Takes what was captured.
     pub fn batch(&mut self, batch: &Batch) {
         for event in &batch.events {
-            *self.events.entry(event.hop).or_default() += 1;
+            self.captured.entry(event.hop).or_default().count(u64::from(event.len));
         }
     }
 
     /// Takes a mark that becomes a line.
     pub fn mark(&mut self, mark: &Mark) {
-        let event = match &mark.what {
-            MarkKind::Hit(hit) => (hit.hop, mark.node, hit.cpu, hit.tid),
-            MarkKind::Ended { reason: Some(_), about, .. } => (Hop::SkbDrop, mark.node, about.ip_id, about.seq),
+        let (key, about) = match &mark.what {
+            MarkKind::Hit(hit) => ((hit.hop, mark.node, hit.cpu, hit.tid), &hit.about),
+            MarkKind::Ended(ended) => match ended.reason() {
+                Some(reason) => ((Hop::SkbDrop, mark.node, 0, reason), &ended.about),
+                None => return,
+            },
             _ => return,
         };
-        if self.instant.0 != mark.ns {
+        if self.instant.0 != mark.ns || self.instant.1.len() >= MOST {
+            self.settle();
             self.instant.0 = mark.ns;
-            self.instant.1.clear();
         }
-        if self.instant.1.insert(event) {
-            *self.with_lines.entry(event.0).or_default() += 1;
-        }
+        self.instant.1.push((key, about.proto, about.seq, about.bytes));
     }
 
-    /// Events without a line, and in words at which hops they were; `None` if every event has one.
-    pub fn left_out(&self) -> Option<(u64, String)> {
-        let without = |(hop, n): (&Hop, &u64)| {
-            let n = n.saturating_sub(self.with_lines.get(hop).copied().unwrap_or(0));
-            (n > 0).then_some((*hop, n))
-        };
-        let left: Vec<(Hop, u64)> = self.events.iter().filter_map(without).collect();
-        let all = left.iter().map(|(_, n)| n).sum();
-        let hops: Vec<String> = left.iter().map(|(hop, n)| format!("{hop} {n}")).collect();
-        (all > 0).then(|| (all, format!("events belong to no journey and have no line: {}", hops.join(", "))))
+    /// Counts the events of the last instant, and the bytes that their lines have together.
+    fn settle(&mut self) {
+        let lines = &mut self.instant.1;
+        lines.sort_unstable_by_key(|(key, ..)| *key);
+        for event in lines.chunk_by_mut(|a, b| a.0 == b.0) {
+            // Sequence numbers wrap: those of one event are close to each other.
+            let base = event[0].2.wrapping_sub(1 << 31);
+            event.sort_unstable_by_key(|(_, _, seq, _)| seq.wrapping_sub(base));
+            let (mut bytes, mut end) = (0, 0_u64);
+            for (_, proto, seq, len) in &*event {
+                let start = u64::from(seq.wrapping_sub(base));
+                // A datagram has no position in a stream.
+                let overlap = if *proto == Proto::TCP { end.saturating_sub(start).min(*len) } else { 0 };
+                bytes += len - overlap;
+                end = end.max(start.saturating_add(*len));
+            }
+            self.in_lines.entry(event[0].0.0).or_default().count(bytes);
+        }
+        lines.clear();
+    }
+
+    /// Events and bytes without a line: how many, and in words at which hops.
+    pub fn left_out(&mut self) -> Vec<(Cow<'static, str>, u64)> {
+        self.settle();
+        let details: [(Detail, fn(&HopRate) -> u64); 2] =
+            [(Detail::EventsOfNoJourney, |rate| rate.events), (Detail::BytesOfNoJourney, |rate| rate.bytes)];
+        let named = details.map(|(detail, of)| {
+            let without = |(hop, rate): (&Hop, &HopRate)| {
+                let n = of(rate).saturating_sub(self.in_lines.get(hop).map_or(0, of));
+                (n > 0).then_some((*hop, n))
+            };
+            let left: Vec<(Hop, u64)> = self.captured.iter().filter_map(without).collect();
+            let hops: Vec<String> = left.iter().map(|(hop, n)| format!("{hop} {n}")).collect();
+            (format!("{}: {}", detail.words(), hops.join(", ")).into(), left.iter().map(|(_, n)| n).sum())
+        });
+        named.into_iter().filter(|(_, n)| *n > 0).collect()
     }
 }

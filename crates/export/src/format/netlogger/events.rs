@@ -7,7 +7,8 @@
 use super::counted::has_lines;
 use super::hosts::Hosts;
 use super::read::Line;
-use super::rejoin::rejoin;
+use super::reasons::Reasons;
+use super::rejoin::{is_packet, rejoin};
 use super::threads::{Threads, Tids};
 use super::write::CAPTURE;
 use crate::wire::mix;
@@ -53,6 +54,7 @@ pub struct Events {
     written: Set<(u8, u64, u64, u32)>,
     threads: Threads,
     tids: Tids,
+    reasons: Reasons,
     hosts: Hosts,
     sample: Option<TcpSample>,
     seen: HopSet,
@@ -131,7 +133,9 @@ impl Events {
             line.number::<u64>(&["VOL", "bytes", "NBYTES", "SZ"]).unwrap_or(0).min(u64::from(u32::MAX)) as u32;
         let seq = line.number::<u32>(&["MAG.SEQ"]);
         let proto = proto(line.get(&["PROT", "proto"]), seq.is_some());
-        let flow = self.flow(line, hop, proto);
+        // A dropped packet was at the end of its last hop.
+        let last = line.get(&["MAG.FROM", "mag.from"]).filter(|_| hop == Hop::SkbDrop);
+        let flow = self.flow(line, last.and_then(|last| last.parse().ok()).unwrap_or(hop), proto);
         let id = line.get(&["ID", "guid"]).unwrap_or_default();
         self.hosts.line(line, hop, hash(id), hash(line.get(&["HOST", "host"]).unwrap_or_default()));
         let mut event = Event::at(hop, ns);
@@ -145,11 +149,11 @@ impl Events {
         event.tgid = number(&["PS", "pid"]);
         let host = line.get(&["HOST", "host"]).unwrap_or_default();
         event.tid = self.tids.number(host, number(&["MAG.TID", "tid"]));
-        let packet = matches!(hop.role(), Role::Packet | Role::Drop);
+        let packet = is_packet(hop);
         let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
         // Above IP a datagram has no identification.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
-            _ if !packet => 0,
+            _ if !packet && (hop != Hop::SkbDrop || proto != Proto::TCP) => 0,
             // IPv6 has no identification: order identifies the copy, and without order there is no latency.
             _ if proto == Proto::TCP && is_ipv6 => 0,
             // The copy number, if the bytes were sent several times.
@@ -180,8 +184,11 @@ impl Events {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
             // That data is ready has no bytes of its own.
-            Role::Ready if seq.is_some() => event.len = 0,
-            Role::Drop => event.detail = number(&["MAG.RSN", "mag.reason"]),
+            Hop::SockReady if seq.is_some() => event.len = 0,
+            Hop::SkbDrop => {
+                let name = line.get(&["MSG", "msg"]).unwrap_or_default();
+                event.detail = self.reasons.number(number(&["MAG.RSN", "mag.reason"]), name);
+            }
             // Wake-ups and runs belong to a thread and have no bytes.
             Role::Reader => (event.seq, event.len) = (0, 0),
             Role::Ready
@@ -390,6 +397,7 @@ impl Events {
             kernel: self.kernel.clone(),
             clock: "utc".to_owned(),
             netns: netns.collect(),
+            drop_reasons: self.reasons.named(),
             several: self.several(),
             coverage: Coverage { hops: Hop::ALL.iter().map(service).collect(), ..Coverage::default() },
             ..NodeInfo::default()

@@ -6,6 +6,7 @@ mod events;
 mod field;
 mod hosts;
 mod read;
+mod reasons;
 mod rejoin;
 mod threads;
 mod words;

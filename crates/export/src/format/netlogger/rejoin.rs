@@ -8,8 +8,7 @@
 //! announcement. Datagrams of one `UDP_SEGMENT` call left as one super-packet; as separate sends, each would be
 //! given up when the next began.
 
-use magscope_core::hop::Role;
-use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
+use magscope_core::{Event, EventFlags, FlowId, Hop, Layer, Proto};
 
 /// Maximum number of events of one instant that are compared.
 const NEAR: usize = 64;
@@ -69,6 +68,12 @@ fn super_packets(of_one_instant: &mut [Event]) {
     }
 }
 
+/// True for the hops that a packet passes.
+pub(super) fn is_packet(hop: Hop) -> bool {
+    matches!(hop.layer(), Layer::Ip | Layer::Device)
+        || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv)
+}
+
 /// Merges `event` into `before` if both are parts of one event.
 fn join(before: &mut Event, event: &Event) -> bool {
     let ready = before.proto == Proto::TCP && before.hop == Hop::SockReady;
@@ -84,7 +89,12 @@ fn join(before: &mut Event, event: &Event) -> bool {
         before.detail = poller;
         return true;
     }
-    if before.proto != event.proto || place(before) != place(event) {
+    // The line of a packet has a thread if no hop of a socket has one.
+    let (tid, tgid) = (before.tid.max(event.tid), before.tgid.max(event.tgid));
+    let threads = is_packet(before.hop) && (before.tid == 0 || event.tid == 0);
+    let (was, is) =
+        if threads { (Event { tid, ..*before }, Event { tid, ..*event }) } else { (*before, *event) };
+    if was.proto != is.proto || place(&was) != place(&is) {
         return false;
     }
     let sends = before.hop.role() == Role::Send && before.hop.passes(Proto::UDP);
@@ -96,7 +106,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     if before.proto != Proto::TCP {
         return false;
     }
-    if matches!(before.hop.role(), Role::Ready | Role::Reader | Role::Drop) {
+    if matches!(before.hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun) {
         return false;
     }
     // Ranges relative to the start of the first: sequence numbers wrap.
@@ -109,6 +119,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     let Ok(len) = u32::try_from(last - first) else { return false };
     before.seq = before.seq.wrapping_add_signed(first as i32);
     before.len = len;
+    (before.tid, before.tgid) = (tid, tgid);
     // The newest of several passes: the packet belongs to that one, and the first pass of the bytes is marked
     // as such.
     before.ip_id = before.ip_id.max(event.ip_id);

@@ -6,7 +6,7 @@ use super::field::{addresses, digits, number, signed, text};
 use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
-use crate::mark::{About, Hit, LeftOutBy, Mark, MarkKind, Probed};
+use crate::mark::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed};
 use crate::names::hosts;
 use crate::output::{Output, Written};
 use magscope_core::node::{NodeInfo, Service};
@@ -200,6 +200,24 @@ impl NetLogger {
         self.end(mark)
     }
 
+    fn ended(&mut self, mark: &Mark, ended: &Ended) -> Result<(), ExportError> {
+        let event = if ended.reason.is_some() { Hop::SkbDrop.name() } else { "journey.lost" };
+        self.begin(mark, if ended.is_end { "Error" } else { "Warning" }, event);
+        self.about(&ended.about);
+        let (line, words) = (&mut self.chunk, self.words);
+        text(line, words.from, ended.after.name());
+        if ended.again > 0 {
+            number(line, words.again, u64::from(ended.again));
+        }
+        if let Some(reason) = &ended.reason {
+            number(line, words.reason, u64::from(reason.number));
+            if !reason.name.is_empty() {
+                text(line, words.message, &reason.name);
+            }
+        }
+        self.end(mark)
+    }
+
     fn sample(
         &mut self,
         mark: &Mark,
@@ -264,16 +282,7 @@ impl MarkWriter for NetLogger {
         self.counted.mark(mark);
         match &mark.what {
             MarkKind::Hit(hit) => self.hit(mark, hit),
-            MarkKind::Ended { about, after, reason } => {
-                let event = if reason.is_some() { Hop::SkbDrop.name() } else { "journey.lost" };
-                self.begin(mark, "Error", event);
-                self.about(about);
-                text(&mut self.chunk, self.words.from, after.name());
-                if let Some(reason) = reason {
-                    number(&mut self.chunk, self.words.reason, u64::from(*reason));
-                }
-                self.end(mark)
-            }
+            MarkKind::Ended(ended) => self.ended(mark, ended),
             MarkKind::Loss { to_ns, loss } => {
                 self.begin(mark, "Warning", "events.lost");
                 number(&mut self.chunk, self.words.count, loss.count);
@@ -311,8 +320,7 @@ impl MarkWriter for NetLogger {
         if let Some(file) = self.file.take() {
             file.close()?;
         }
-        let left_out = self.counted.left_out().map(|(n, what)| (what.into(), n)).into_iter().collect();
-        Ok(Written { rows: vec![("lines", self.lines)], left_out })
+        Ok(Written { rows: vec![("lines", self.lines)], left_out: self.counted.left_out() })
     }
 }
 

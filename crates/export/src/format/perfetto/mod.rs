@@ -225,18 +225,18 @@ impl MarkWriter for Perfetto {
                     },
                 )
             }
-            MarkKind::Ended { about, after, reason } => {
+            MarkKind::Ended(ended) => {
                 let track = self.hop(mark, u8::MAX, "lost and dropped")?;
-                let mut args = vec![annotation("after", after.name().to_owned())];
-                args.extend(reason.map(|reason| annotation("reason", reason.to_string())));
+                let mut args = vec![annotation("after", ended.after.name().to_owned())];
+                args.extend(ended.reason().map(|reason| annotation("reason", reason.to_string())));
                 self.event(
                     mark.ns,
                     TrackEvent {
                         kind: Some(INSTANT),
                         track_uuid: Some(track),
-                        name: Some(format!("{} {}", about.verdict.name(), about.id)),
+                        name: Some(format!("{} {}", ended.name(), ended.about.id)),
                         debug_annotations: args,
-                        flow_ids: vec![about.id],
+                        flow_ids: vec![ended.about.id],
                         ..TrackEvent::default()
                     },
                 )
