@@ -10,6 +10,7 @@ mod hostile;
 mod lines;
 mod missing;
 mod packets;
+mod periods;
 mod places;
 mod tables;
 mod tcpdump;

@@ -162,6 +162,8 @@ fn what_cannot_be_answered_is_said() {
         ("SELEC", "SELEC"),
         ("SELECT * FROM hop_pair('dev.xmitt', 'dev.recv')", "the nearest is `dev.xmit`"),
         ("SELECT percentile(total_ns, 101) FROM journeys", "0 to 100"),
+        ("SELECT * FROM periods(0)", "as in periods(1000)"),
+        ("SELECT * FROM periods('1s')", "as in periods(1000)"),
         ("CREATE TABLE x AS SELECT 1", "DDL"),
         ("COPY events TO '/tmp/never.csv'", "DML"),
     ] {

@@ -17,6 +17,7 @@ pub use words::step_words;
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet, Role};
 use crate::journey::{Journey, Presence};
+use crate::node::NodeInfo;
 use serde::Serialize;
 
 /// A part of the path that can take the blame.
@@ -101,6 +102,17 @@ impl Part {
 /// True if packets pass the hop on their path; the driver's return is off the path.
 fn on_the_way(hop: Hop, proto: Proto) -> bool {
     hop != Hop::DevDone && hop.passes(proto)
+}
+
+/// The hops available for a journey: each half by its own recording.
+pub fn served(journey: &Journey, infos: &[NodeInfo]) -> HopSet {
+    let of = |node: u16| infos.get(usize::from(node)).map_or(HopSet::EMPTY, |info| info.coverage.served());
+    let (tx, rx) = (of(journey.tx_node), of(journey.rx_node));
+    if journey.tx_node == journey.rx_node {
+        return tx;
+    }
+    let side = |hop: &Hop| if hop.direction() == Direction::Tx { tx } else { rx }.contains(*hop);
+    Hop::ALL.iter().copied().filter(side).collect()
 }
 
 /// The time of one journey, split.

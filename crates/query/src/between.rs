@@ -1,5 +1,6 @@
-//! The table functions `hop_pair('dev.queue', 'dev.xmit')` and `between_nodes('a', 'b')`. The first gives every
-//! journey's time between two hops, adjacent or not; the second the time on the wire between two nodes.
+//! The table functions `hop_pair('dev.queue', 'dev.xmit')`, `between_nodes('a', 'b')` and `periods(1000)`. The first
+//! gives every journey's time between two hops, adjacent or not; the second the time on the wire between two nodes;
+//! the third sums over intervals.
 
 use crate::feed::{Feed, Rows, Want};
 use datafusion::catalog::streaming::StreamingTable;
@@ -26,7 +27,7 @@ impl TableFunctionImpl for HopPair {
         let [from, to] = arguments.exprs() else {
             return plan_err!("hop_pair takes two hops, as in hop_pair('dev.queue', 'dev.xmit')");
         };
-        table(&self.0, Want::Between(hop(from)?, hop(to)?))
+        table(&self.0, Want::Between(hop(from)?, hop(to)?), Table::Pairs)
     }
 }
 
@@ -46,12 +47,33 @@ impl TableFunctionImpl for BetweenNodes {
                 "between_nodes takes two hosts or namespaces, as in between_nodes('client', 'server')"
             );
         };
-        table(&self.0, Want::Nodes(text(from)?.to_owned(), text(to)?.to_owned()))
+        table(&self.0, Want::Nodes(text(from)?.to_owned(), text(to)?.to_owned()), Table::Pairs)
     }
 }
 
-fn table(feed: &Feed, want: Want) -> Result<Arc<dyn TableProvider>> {
-    let schema = Table::Pairs.schema();
+/// `periods(every_ms)`.
+pub(crate) struct Periods(pub Feed);
+
+impl fmt::Debug for Periods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("periods")
+    }
+}
+
+impl TableFunctionImpl for Periods {
+    fn call_with_args(&self, arguments: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        if let [Expr::Literal(ScalarValue::Int64(Some(every_ms)), _)] = arguments.exprs()
+            && let Ok(every_ms) = u64::try_from(*every_ms)
+            && let Some(every_ns) = every_ms.checked_mul(1_000_000).filter(|ns| *ns > 0)
+        {
+            return table(&self.0, Want::Periods(every_ns), Table::Periods);
+        }
+        plan_err!("periods takes the length of its intervals in milliseconds, as in periods(1000)")
+    }
+}
+
+fn table(feed: &Feed, want: Want, rows: Table) -> Result<Arc<dyn TableProvider>> {
+    let schema = rows.schema();
     let rows = Rows { feed: feed.clone(), want, schema: schema.clone() };
     Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(rows)])?))
 }

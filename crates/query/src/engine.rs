@@ -1,6 +1,6 @@
 //! The engine: tables, functions, a query, its answer.
 
-use crate::between::{BetweenNodes, HopPair};
+use crate::between::{BetweenNodes, HopPair, Periods};
 use crate::duration::Duration;
 use crate::error::QueryError;
 use crate::feed::{Feed, Rows, Want};
@@ -89,6 +89,7 @@ impl Engine {
         }
         context.register_udtf("hop_pair", Arc::new(HopPair(feed.clone())));
         context.register_udtf("between_nodes", Arc::new(BetweenNodes(feed.clone())));
+        context.register_udtf("periods", Arc::new(Periods(feed.clone())));
         context.register_udaf(AggregateUDF::from(Percentile::new()));
         context.register_udaf(AggregateUDF::from(Duration::new()));
         Ok(Engine { context, runtime })

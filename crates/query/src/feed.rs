@@ -7,7 +7,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use magscope_core::Hop;
-use magscope_export::Table;
+use magscope_export::{ExportError, Table, TableWriter};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
@@ -24,10 +24,12 @@ pub enum Want {
     Between(Hop, Hop),
     /// Times on the wire of journeys from one host or namespace to another.
     Nodes(String, String),
+    /// Sums over intervals of this length, nanoseconds.
+    Periods(u64),
 }
 
 /// Output of a feed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Out(Sender<Result<RecordBatch>>);
 
 impl Out {
@@ -39,6 +41,17 @@ impl Out {
     /// True while the query accepts rows: false after a LIMIT or a cancellation.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
+    }
+}
+
+impl TableWriter for Out {
+    fn rows(&mut self, _: Table, _: u16, batch: &RecordBatch) -> std::result::Result<(), ExportError> {
+        self.give(batch.clone());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::result::Result<(), ExportError> {
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     VerdictRow,
 };
 use crate::batch::{Batch, LossCause};
-use crate::blame::Blame;
+use crate::blame::{self, Blame};
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::{Flow, FlowId, Proto};
@@ -320,7 +320,7 @@ impl ReportBuilder {
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
-            blame = Blame::of(journey, self.coverage_of(journey));
+            blame = Blame::of(journey, blame::served(journey, &self.infos));
             if let Some(blame) = &blame {
                 self.blame.entry(journey.proto).or_default().count(blame);
             }
@@ -343,19 +343,6 @@ impl ReportBuilder {
             groups.count(journey, blame.as_ref(), context);
         }
         self
-    }
-
-    /// The hops available for a journey: each half by its own recording.
-    fn coverage_of(&self, journey: &Journey) -> HopSet {
-        let served =
-            |node: u16| self.infos.get(usize::from(node)).map_or(HopSet::EMPTY, |i| i.coverage.served());
-        if self.infos.len() < 2 {
-            return self.coverage;
-        }
-        let (tx, rx) = (served(journey.tx_node), served(journey.rx_node));
-        let side =
-            |hop: &Hop| if hop.direction() == Direction::Tx { tx.contains(*hop) } else { rx.contains(*hop) };
-        Hop::ALL.iter().copied().filter(side).collect()
     }
 
     /// The report.

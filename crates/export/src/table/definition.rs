@@ -129,7 +129,7 @@ tables! {
     }
     /// Aggregates per period, hop and group: the synthesis of the 2007 paper.
     Periods "periods" {
-        ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, journeys: Int,
+        ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, proto: Name, journeys: Int,
         bytes: Int, latencies: Int, mean_ns: Floats, stddev_ns: Floats, min_ns: MaybeInt, p50_ns: MaybeInt,
         p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt,
     }

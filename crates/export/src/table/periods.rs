@@ -1,7 +1,7 @@
 //! Synthesis: counts, bytes and latencies per period, hop and group.
 //!
 //! Percentiles exist only for hops as a whole. Flows, processes and cgroups have mean, deviation, minimum and
-//! maximum, so that memory is bounded for any number of them.
+//! maximum, so that memory is bounded for any number of them. The parts of the time are those of the report.
 
 use super::definition::{Table, columns};
 use crate::Chosen;
@@ -10,12 +10,12 @@ use crate::format::tables::TableWriter;
 use crate::names::Names;
 use crate::output::{Export, Written};
 use crate::timeline::TimeLine;
+use magscope_core::blame::{self, Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::journey::Latency;
 use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopPairStats;
-use magscope_core::{Direction, Hop, Journey};
+use magscope_core::{Direction, Hop, Journey, Proto};
 use std::collections::BTreeMap;
 
 /// Maximum number of periods open for late journeys.
@@ -29,9 +29,24 @@ const HOP: &str = "hop";
 const FLOW: &str = "flow";
 const PROCESS: &str = "process";
 const CGROUP: &str = "cgroup";
+/// The parts of the time of journeys with a seen end: [`Part`]. Their rows have no hop.
+const PART: &str = "part";
 
-/// Node, criterion, group, hop.
-type Key = (u16, &'static str, String, Hop);
+/// Node, criterion, group, hop, protocol.
+type Key = (u16, &'static str, String, Option<Hop>, Proto);
+
+/// True for a part of the sender's host; the others are in the rows of the receiver's.
+const fn is_senders(part: Part) -> bool {
+    match part {
+        Part::SenderStack | Part::SendQueue | Part::Retransmission => true,
+        Part::Wire
+        | Part::ReceiverStack
+        | Part::Scheduler
+        | Part::ReaderAway
+        | Part::Reading
+        | Part::Unknown => false,
+    }
+}
 
 /// Sums of a group.
 #[derive(Default)]
@@ -50,7 +65,12 @@ struct Sum {
 }
 
 impl Sum {
-    fn latency(&mut self, Latency { ns, half_width_ns, .. }: Latency) {
+    fn count(&mut self, journey: &Journey) {
+        self.journeys += 1;
+        self.bytes = self.bytes.saturating_add(journey.bytes());
+    }
+
+    fn latency(&mut self, ns: u64, half_width_ns: u64) {
         self.n += 1;
         self.half_width_ns = self.half_width_ns.max(half_width_ns);
         let off = ns as f64 - self.mean;
@@ -103,7 +123,36 @@ impl<W: TableWriter> Periods<W> {
         self
     }
 
+    /// The groups of the interval of an instant, or of the first one that is not written yet.
+    fn at(&mut self, time_ns: u64) -> &mut BTreeMap<Key, Sum> {
+        let mut at = self.line.ns(time_ns).div_euclid(self.every_ns);
+        if let Some(written_to) = self.written_to.filter(|to| at < *to) {
+            // Too late for its period, but not lost.
+            self.late += 1;
+            at = written_to;
+        }
+        self.open.entry(at).or_default()
+    }
+
+    /// The parts of its time, in the interval of its end.
+    fn parts(&mut self, journey: &Journey) {
+        let Some(end_ns) = journey.end_ns().filter(|_| journey.verdict.is_whole()) else { return };
+        let served = blame::served(journey, self.names.infos());
+        let Some(blame) = Blame::of(journey, served) else { return };
+        let groups = self.at(end_ns);
+        for (part, ns) in blame.parts() {
+            let node = if is_senders(part) { journey.tx_node } else { journey.rx_node };
+            let sum = groups.entry((node, PART, part.words().to_owned(), None, journey.proto)).or_default();
+            sum.count(journey);
+            let is_between = matches!(part, Part::Wire | Part::Unknown);
+            let half_width_ns = if is_between { journey.total_half_width_ns() } else { 0 };
+            sum.latency(ns, half_width_ns);
+            sum.percentiles.get_or_insert_default().record(ns);
+        }
+    }
+
     fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        self.parts(journey);
         let ends = context.tx_flow(journey).map(|f| (f.local, f.remote));
         let ends = ends.or_else(|| context.rx_flow(journey).map(|f| (f.remote, f.local)));
         let flow = ends.map(|(from, to)| format!("{} {from}→{to}", journey.proto));
@@ -114,26 +163,19 @@ impl<W: TableWriter> Periods<W> {
             let counts = rung.copy == 0 || rung.copy == journey.copy;
             let sent = rung.hop.direction() == Direction::Tx;
             let node = if sent { journey.tx_node } else { journey.rx_node };
-            let mut at = self.line.ns(rung.time_ns).div_euclid(self.every_ns);
-            if let Some(written_to) = self.written_to.filter(|to| at < *to) {
-                // Too late for its period, but not lost.
-                self.late += 1;
-                at = written_to;
-            }
-            let groups = self.open.entry(at).or_default();
+            let groups = self.at(rung.time_ns);
             let mut add = |by: &'static str, name: &str| {
                 let full = groups.len() >= GROUPS;
-                let mut key = (node, by, name.to_owned(), rung.hop);
+                let mut key = (node, by, name.to_owned(), Some(rung.hop), journey.proto);
                 if full && by != HOP && !groups.contains_key(&key) {
                     OTHERS.clone_into(&mut key.2);
                 }
                 let sum = groups.entry(key).or_default();
                 if counts {
-                    sum.journeys += 1;
-                    sum.bytes = sum.bytes.saturating_add(journey.bytes());
+                    sum.count(journey);
                 }
                 if let Some(latency) = latency {
-                    sum.latency(latency);
+                    sum.latency(latency.ns, latency.half_width_ns);
                     if by == HOP {
                         sum.percentiles.get_or_insert_default().record(latency.ns);
                     }
@@ -155,8 +197,8 @@ impl<W: TableWriter> Periods<W> {
         while self.open.len() > keep {
             let Some((at, groups)) = self.open.pop_first() else { break };
             self.written_to = Some(at.saturating_add(1));
-            for ((node, by, name, hop), sum) in groups {
-                self.row(at, node, by, &name, hop, &sum);
+            for (key, sum) in groups {
+                self.row(at, &key, &sum);
             }
         }
         if self.rows.rows >= 8_192 || keep == 0 { self.hand_over() } else { Ok(()) }
@@ -171,7 +213,7 @@ impl<W: TableWriter> Periods<W> {
         Ok(())
     }
 
-    fn row(&mut self, at: i64, node: u16, by: &str, name: &str, hop: Hop, sum: &Sum) {
+    fn row(&mut self, at: i64, (node, by, name, hop, proto): &Key, sum: &Sum) {
         let rows = &mut self.rows;
         let ns = at.saturating_mul(self.every_ns);
         let measured = sum.n > 0;
@@ -179,10 +221,11 @@ impl<W: TableWriter> Periods<W> {
         rows.ts_ns.push_signed(ns);
         rows.ts.push(self.line.to_utc_ns.map(|_| ns));
         rows.every_ns.push_signed(self.every_ns);
-        rows.host.push(&self.names.host(node));
+        rows.host.push(&self.names.host(*node));
         rows.group_by.push(by);
         rows.name.push(name);
-        rows.hop.push(hop.name());
+        rows.hop.push(hop.map_or("", Hop::name));
+        rows.proto.push(&super::rows::proto(*proto));
         rows.journeys.push(sum.journeys);
         rows.bytes.push(sum.bytes);
         rows.latencies.push(sum.n);

@@ -6,7 +6,7 @@ use magscope_core::journey::Limits;
 use magscope_core::merged_reader::Piece;
 use magscope_core::source::Progress;
 use magscope_export::table::{Pairs, Rows};
-use magscope_export::{Chosen, ExportError, TimeLine};
+use magscope_export::{Chosen, Export, ExportError, Periods, TimeLine};
 use magscope_query::{Feed, Out, Want};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub fn of(recordings: Arc<Recordings>, limits: Limits) -> Feed {
 }
 
 fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyhow::Result<()> {
-    let mut maker = Maker::new(recordings, want);
+    let mut maker = Maker::new(recordings, want, out);
     let mut walker = recordings.walker(limits, None);
     let mut failed = None;
     while failed.is_none() && out.is_wanted() {
@@ -39,14 +39,18 @@ fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyh
 enum Maker {
     Rows(Box<Rows>),
     Pairs(Box<Pairs>),
+    Periods(Box<Periods<Out>>),
 }
 
 impl Maker {
-    fn new(recordings: &Recordings, want: &Want) -> Self {
+    fn new(recordings: &Recordings, want: &Want, out: &Out) -> Self {
         let (infos, line) = (recordings.infos(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
         match want {
             Want::Table(table) => {
                 Maker::Rows(Box::new(Rows::new(infos, line, Chosen { tables: vec![*table], filter: None })))
+            }
+            Want::Periods(every_ns) => {
+                Maker::Periods(Box::new(Periods::new(infos, line, Chosen::default(), *every_ns, out.clone())))
             }
             Want::Between(from, to) => Maker::Pairs(Box::new(Pairs::new(infos, line, *from, *to))),
             Want::Nodes(from, to) => {
@@ -66,6 +70,7 @@ impl Maker {
                 pairs.take(false).map(|batch| batch.into_iter().for_each(|batch| out.give(batch)))
             }
             (Maker::Pairs(_), Piece::Batch(..)) => Ok(()),
+            (Maker::Periods(periods), piece) => periods.piece(piece),
         }
     }
 
@@ -75,6 +80,7 @@ impl Maker {
                 out.give(batch);
                 Ok(())
             }),
+            Maker::Periods(mut periods) => periods.finish().map(|_| ()),
             Maker::Pairs(mut pairs) => {
                 pairs.take(true).map(|batch| batch.into_iter().for_each(|batch| out.give(batch)))
             }
