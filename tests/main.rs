@@ -32,6 +32,7 @@ mod private_files;
 mod probes;
 mod query;
 mod record;
+mod rows_add_up;
 mod same_runs;
 mod sched;
 mod screen;
