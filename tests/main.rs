@@ -26,6 +26,7 @@ mod killed;
 mod machines;
 mod metrics;
 mod nonsense;
+mod one_protocol_a_row;
 mod overhead;
 mod overhead_truth;
 mod private_files;

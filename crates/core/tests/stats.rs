@@ -233,7 +233,7 @@ fn groups_hold_every_journey_once_or_twice() {
         assert_eq!(figures().map(|f| f.journeys).sum::<u64>(), times * journeys.len() as u64, "{by}");
         let bytes: u64 = journeys.iter().map(Journey::bytes).sum();
         assert_eq!(figures().map(|f| f.bytes).sum::<u64>(), times * bytes, "{by}");
-        assert_eq!(table.rows.len() as u64 + table.others, if by == GroupBy::Flow { 12 } else { 2 });
+        assert_eq!(table.rows.len() as u64 + table.others, if by == GroupBy::Flow { 12 } else { 4 });
         for row in &table.rows {
             assert_eq!(row.figures.histogram.iter().map(|b| b.n).sum::<u64>(), row.figures.whole);
             assert!((row.figures.blame.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() < 1e-9);

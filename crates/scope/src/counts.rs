@@ -49,6 +49,7 @@ impl Counts {
         if line.journey.verdict.is_whole()
             && let Some(total_ns) = line.journey.total_ns()
         {
+            self.pyramid.count(Lane::Whole(Family::of(line.journey.proto)), line.start_ns(), total_ns);
             self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
         }
         let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };

@@ -41,6 +41,23 @@ pub fn counted(below: &Below) -> impl Iterator<Item = (Family, Span, Lane)> + '_
     steps.chain(Family::ALL.map(|family| (family, Span::Wait, Lane::Waits(family))))
 }
 
+/// The whole journeys of a stretch of time: a row a family of protocols that has any, or one row of none.
+pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Family>, Lane)> {
+    let lanes = Family::ALL.map(|family| (Some(family), Lane::Whole(family)));
+    let has_any = |(_, lane): &(Option<Family>, Lane)| pyramid.total(*lane, from_ns, to_ns).count > 0;
+    let rows: Vec<_> = lanes.into_iter().filter(has_any).collect();
+    if rows.is_empty() { vec![(None, Lane::Journeys)] } else { rows }
+}
+
+/// Whole journeys name their family only if there are others.
+fn named(readings: impl Iterator<Item = PairReading>) -> Vec<PairReading> {
+    let mut readings: Vec<_> = readings.collect();
+    if Family::only(readings.iter().filter_map(|reading| reading.family)).is_some() {
+        readings.iter_mut().filter(|reading| reading.span == Span::Whole).for_each(|of| of.family = None);
+    }
+    readings
+}
+
 /// Every time of a journey that is counted, but for the whole: its steps in path order, and its waits.
 pub fn spans(line: &Lifeline) -> impl Iterator<Item = (Span, Step)> + '_ {
     let steps = line.steps().map(|step| (Span::Step(step.from, step.to), step));
@@ -75,11 +92,11 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
     (n > 0).then(|| pairs.sum::<f64>() / n as f64)
 }
 
-/// The complete journey, then every observed pair of hops. A journey is assigned by its beginning, a pair by
+/// The complete journeys, a row a family of protocols, then every observed pair of hops. A journey is assigned by its beginning, a pair by
 /// the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
-    let mut whole = Vec::new();
+    let mut whole: [Times; Family::COUNT] = Default::default();
     let mut pairs: Vec<(Family, Span, Times)> = Vec::new();
     for line in lines {
         let family = Family::of(line.journey.proto);
@@ -87,7 +104,7 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             && inside(line.start_ns())
             && let Some(total_ns) = line.journey.total_ns()
         {
-            whole.push((line.start_ns(), total_ns));
+            whole[family as usize].push((line.start_ns(), total_ns));
         }
         for (span, step) in spans(line).filter(|(_, step)| inside(step.at_ns)) {
             match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (family, span)) {
@@ -107,7 +124,10 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
         PairReading { family, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
     };
     let pairs = pairs.into_iter().map(|(family, span, times)| reading(Some(family), span, times));
-    std::iter::once(reading(None, Span::Whole, whole)).chain(pairs).collect::<Vec<_>>()
+    let none = whole.iter().all(Vec::is_empty).then(|| (None, Vec::new()));
+    let whole = Family::ALL.map(Some).into_iter().zip(whole).filter(|(_, times)| !times.is_empty());
+    let whole = whole.chain(none).map(|(family, times)| reading(family, Span::Whole, times));
+    named(whole.chain(pairs))
 }
 
 /// The same from the pyramid, to within its classes and tiles.
@@ -119,7 +139,8 @@ pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> 
     };
     let pairs = counted(below).map(|(family, span, lane)| reading(Some(family), span, lane));
     let pairs = pairs.filter(|reading| reading.times.n > 0);
-    std::iter::once(reading(None, Span::Whole, Lane::Journeys)).chain(pairs).collect()
+    let whole = whole(pyramid, from_ns, to_ns).into_iter();
+    named(whole.map(|(family, lane)| reading(family, Span::Whole, lane)).chain(pairs))
 }
 
 #[cfg(test)]

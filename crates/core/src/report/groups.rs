@@ -4,7 +4,7 @@ mod text;
 
 pub(super) use text::write;
 
-use super::{LeftOut, as_text};
+use super::{LeftOut, as_text, as_text_of};
 use crate::blame::{Blame, Part};
 use crate::context::Context;
 use crate::flow::{Flow, FlowId, Proto, Task};
@@ -46,12 +46,12 @@ pub enum Role {
 pub struct GroupTable {
     /// Grouping key.
     pub by: GroupBy,
-    /// The groups with the most bytes. Except for flows, each journey is in two of them: the sender's and the
-    /// reader's.
+    /// The groups with the most bytes, each of one protocol. Except for flows, each journey is in two of them: the
+    /// sender's and the reader's.
     pub rows: Vec<GroupRow>,
     /// Number of groups outside the rows; an evicted group that returned counts each time.
     pub others: u64,
-    /// Sum of all of those.
+    /// Sum of all of those. Without times if they are of several protocols.
     pub rest: Figures,
 }
 
@@ -61,6 +61,9 @@ pub struct GroupRow {
     /// The label.
     #[serde(flatten)]
     pub label: Label,
+    /// The protocol of its journeys; `None` if the label has it.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text_of")]
+    pub proto: Option<Proto>,
     /// The end of its journeys; `None` for flows, which have both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -177,10 +180,16 @@ pub(super) enum Key {
     Unknown(Role),
 }
 
-/// Sums of the journeys of one group.
+/// The group of one protocol.
+pub(super) type ProtoKey = (Key, Proto);
+
+/// Sums of the journeys of one group, or of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     pub label: Label,
+    proto: Option<Proto>,
+    /// The groups are of several protocols, so times would be of none.
+    is_mixed: bool,
     bytes: u64,
     kinds: [u64; Verdict::KINDS],
     resent: u64,
@@ -195,6 +204,8 @@ impl Weighed for Sum {
     }
 
     fn merge(&mut self, other: &Self) {
+        self.is_mixed |= other.is_mixed || self.proto.is_some_and(|proto| other.proto != Some(proto));
+        self.proto = other.proto;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.resent += other.resent;
         self.retransmits += other.retransmits;
@@ -214,6 +225,7 @@ impl Weighed for Sum {
 
 impl Sum {
     fn count(&mut self, journey: &Journey, blame: Option<&Blame>) {
+        self.proto = Some(journey.proto);
         self.bytes = self.bytes.saturating_add(journey.bytes());
         self.kinds[journey.verdict.kind()] += 1;
         self.resent += u64::from(journey.retransmits() > 0);
@@ -236,6 +248,8 @@ impl Sum {
         let mut blame: Vec<Share> =
             Part::ALL.into_iter().map(share).filter(|share| share.share > 0.0).collect();
         blame.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let total = self.total.as_ref().filter(|_| !self.is_mixed);
+        blame.retain(|_| !self.is_mixed);
         Figures {
             bytes: self.bytes,
             bytes_per_s: weight.map(|weight| per_second(self.bytes, duration_ns) * weight),
@@ -245,8 +259,8 @@ impl Sum {
             left_out: LeftOut::of(&self.kinds),
             resent: self.resent,
             retransmits: self.retransmits,
-            total: self.total.as_ref().and_then(|total| total.quantiles()),
-            histogram: self.total.as_ref().map(|total| total.buckets()).unwrap_or_default(),
+            total: total.and_then(|total| total.quantiles()),
+            histogram: total.map(|total| total.buckets()).unwrap_or_default(),
             blame,
         }
     }
@@ -256,7 +270,7 @@ impl Sum {
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     by: GroupBy,
-    sums: Heaviest<Key, Sum>,
+    sums: Heaviest<ProtoKey, Sum>,
 }
 
 impl Groups {
@@ -288,7 +302,7 @@ impl Groups {
         }
         let named = if ends[0].flow.is_some() { &ends[0] } else { &ends[1] };
         let id = named.flow.map_or(FlowId::NONE, |flow| flow.id);
-        let sum = self.sums.entry(Key::Flow(named.node, id, named.role));
+        let sum = self.sums.entry((Key::Flow(named.node, id, named.role), journey.proto));
         sum.count(journey, blame);
         if sum.label == Label::Unknown {
             sum.label = Label::Flow(Box::new(FlowEnds::new(journey.proto, ends[0].flow, ends[1].flow)));
@@ -301,7 +315,7 @@ impl Groups {
     fn count_end(&mut self, journey: &Journey, blame: Option<&Blame>, end: &End<'_>, context: &dyn Context) {
         let task = end.task(context);
         let key = end.key(self.by, task).unwrap_or(Key::Unknown(end.role));
-        let sum = self.sums.entry(key);
+        let sum = self.sums.entry((key, journey.proto));
         sum.count(journey, blame);
         if sum.label == Label::Unknown {
             sum.label = end.label(key, task, context);
@@ -313,7 +327,7 @@ impl Groups {
         }
     }
 
-    pub fn ranking(self, top: usize) -> Ranking<Key, Sum> {
+    pub fn ranking(self, top: usize) -> Ranking<ProtoKey, Sum> {
         self.sums.ranking(top)
     }
 }
@@ -410,13 +424,14 @@ impl FlowEnds {
 /// The table of the counts.
 pub(super) fn table(
     by: GroupBy,
-    ranking: &Ranking<Key, Sum>,
+    ranking: &Ranking<ProtoKey, Sum>,
     duration_ns: u64,
     weight: Option<f64>,
 ) -> GroupTable {
-    let row = |row: &crate::stats::heaviest::Row<Key, Sum>| GroupRow {
+    let row = |row: &crate::stats::heaviest::Row<ProtoKey, Sum>| GroupRow {
         label: row.value.label.clone(),
-        role: match row.key {
+        proto: if matches!(row.value.label, Label::Flow(_)) { None } else { Some(row.key.1) },
+        role: match row.key.0 {
             Key::Flow(..) => None,
             Key::Process(_, _, role) | Key::Cgroup(_, _, role) | Key::Node(_, _, role) | Key::Unknown(role) => {
                 Some(role)

@@ -122,8 +122,7 @@ pub struct Minimap {
 /// A row of the heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
-    /// Protocol family of the journeys. `None` for the complete journey, for the kernel's sums, and if all rows
-    /// have one family.
+    /// Protocol family of the journeys. `None` for the kernel's sums, and if all rows have one family.
     pub family: Option<Family>,
     /// Of which time.
     pub span: Span,
@@ -191,7 +190,7 @@ pub struct HeatMap {
     pub to_ns: u64,
     /// Edges of the classes of latency, nanoseconds: one more than classes, growing by a factor.
     pub edges_ns: Vec<u64>,
-    /// The whole journey, then hop pairs in path order.
+    /// The whole journeys by protocol family, then hop pairs in path order.
     pub rows: Vec<HeatRow>,
     /// The largest count of any cell, at least 1.
     pub max_count: u32,

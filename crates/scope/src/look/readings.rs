@@ -57,7 +57,7 @@ impl Span {
 /// The times of one span of journeys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
-    /// Protocol family of the journeys; `None` for the complete journey and for the kernel's sums.
+    /// Protocol family of the journeys; `None` for complete journeys if all are of one, and for the kernel's sums.
     pub family: Option<Family>,
     /// Of which time.
     pub span: Span,
@@ -80,7 +80,7 @@ impl PairReading {
 /// A span in words.
 pub(crate) fn span_words(family: Option<Family>, span: Span, arrow: &str) -> String {
     let words = match span {
-        Span::Whole => return "whole journey".to_owned(),
+        Span::Whole => "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
         // TCP alone sends again.
         Span::Wait => return Part::Retransmission.words().to_owned(),
@@ -127,7 +127,7 @@ pub struct Measurements {
     pub from_ns: u64,
     /// Last instant.
     pub to_ns: u64,
-    /// The complete journey, then every observed pair of hops in path order.
+    /// The complete journeys by protocol family, then every observed pair of hops in path order.
     pub pairs: Vec<PairReading>,
     /// The pairs of hops from the kernel's sums, in path order. An interval that overlaps the stretch counts
     /// completely.

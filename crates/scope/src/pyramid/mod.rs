@@ -34,6 +34,8 @@ pub enum Lane {
     Payload(Hop),
     /// Complete journeys: their time, by their beginning.
     Journeys,
+    /// The same of one family of protocols.
+    Whole(Family),
     /// Ended journeys of any verdict, by their end.
     Ended,
     /// Of those, journeys that the kernel dropped or that were not seen again.
@@ -51,7 +53,7 @@ pub enum Lane {
 }
 
 /// Those that are always there.
-const LANES: usize = COUNTS + 7 + Family::COUNT;
+const LANES: usize = COUNTS + 7 + 2 * Family::COUNT;
 /// The first that is not of one hop.
 const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
 
@@ -68,13 +70,14 @@ impl Lane {
             Self::Events => COUNTS + 5,
             Self::LostJourneys => COUNTS + 6,
             Self::Waits(family) => COUNTS + 7 + family as usize,
+            Self::Whole(family) => COUNTS + 7 + Family::COUNT + family as usize,
             Self::Hits(probe) => LANES + probe.index(),
         })
     }
 
     /// True if the lane has classes of its values.
     const fn has_classes(self) -> bool {
-        matches!(self, Self::Latency(..) | Self::Waits(_) | Self::Journeys)
+        matches!(self, Self::Latency(..) | Self::Waits(_) | Self::Whole(_) | Self::Journeys)
     }
 }
 

@@ -9,13 +9,13 @@ use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
 use crate::family::Family;
 use crate::look::{HeatMap, HeatRow, Span};
-use crate::measure::counted;
+use crate::measure::{counted, whole};
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use std::ops::Range;
 
 /// Maximum number of latency classes of a picture.
 const MOST_CLASSES: usize = 256;
-/// A family of protocols, `None` for the whole journey, the span, and its lane.
+/// A family of protocols, `None` for whole journeys of one, the span, and its lane.
 type Row = (Option<Family>, Span, Lane);
 
 impl Scope {
@@ -24,7 +24,9 @@ impl Scope {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
         let spans = counted(&self.counts.below).map(|(family, span, lane)| (Some(family), span, lane));
-        let rows: Vec<(Row, Tile)> = std::iter::once((None, Span::Whole, Lane::Journeys))
+        let whole = whole(&self.counts.pyramid, stretch.0, stretch.1).into_iter();
+        let rows: Vec<(Row, Tile)> = whole
+            .map(|(family, lane)| (family, Span::Whole, lane))
             .chain(spans)
             .map(|row| (row, self.counts.pyramid.total(row.2, stretch.0, stretch.1)))
             .filter(|(_, total)| total.count > 0)

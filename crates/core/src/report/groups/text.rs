@@ -64,7 +64,7 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
         Some(Role::Reads) => Some("reads".to_owned()),
         None => None,
     };
-    match &row.label {
+    let (name, more) = match &row.label {
         Label::Unknown => ("not known".to_owned(), role),
         Label::Flow(ends) => {
             (format!("{} {}", ends.proto, ends.from), Some(format!("→ {} ({})", ends.to, ends.route())))
@@ -82,7 +82,8 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
             (last.to_owned(), Some(format!("{}, {path}, cgroup {id}", role.unwrap_or_default())))
         }
         Label::Node { node } => (node.clone(), role),
-    }
+    };
+    (row.proto.map_or_else(|| name.clone(), |proto| format!("{proto} {name}")), more)
 }
 
 /// Rate, denominator of the times, blame.
