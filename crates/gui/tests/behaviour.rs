@@ -60,7 +60,7 @@ fn buttons_have_names_and_do_what_they_say() {
     harness.run_steps(2);
     assert_eq!(harness.state().front.chosen.tab, Tab::Hops);
     assert_eq!(harness.state().scope.frame().view.room, Room::Hops);
-    assert!(harness.query_all_by_label("whole journey").next().is_some());
+    assert!(harness.query_all_by_label("tcp whole journey").next().is_some());
     harness.get_by_label("light or dark").click();
     harness.run_steps(2);
     assert_eq!(harness.state().front.chosen.light, Light::Light);

@@ -5,7 +5,7 @@ use crate::common;
 use common::made_up::{World, storm};
 use common::nonsense;
 use common::{SECOND, busy, chosen, two_hosts, window};
-use egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
+use egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, Rect, TouchPhase, Vec2};
 use egui_kittest::kittest::Queryable;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
@@ -97,8 +97,9 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
         std::mem::replace(&mut fresh.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
     assert_eq!(kept.dimensions(), anew.dimensions());
     // Only the strips: glyph positions in the font texture may differ in the last bit.
-    let rows = harness.query_all_by_label("whole journey").map(|node| node.rect());
-    let row = rows.max_by(|a, b| a.width().total_cmp(&b.width())).expect("the first strip");
+    let rows = harness.query_all_by_label_contains("whole journey").map(|node| node.rect());
+    let first = |a: &Rect, b: &Rect| a.width().total_cmp(&b.width()).then(b.top().total_cmp(&a.top()));
+    let row = rows.max_by(first).expect("the first strip");
     let x = row.left() as u32 + 172..row.right() as u32 - 272;
     let y = row.top() as u32 + 1..size.y as u32 - 60;
     let strips = y.flat_map(|y| x.clone().map(move |x| (x, y)));
