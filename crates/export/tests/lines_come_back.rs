@@ -156,6 +156,24 @@ fn every_datagram_of_one_call_keeps_its_send() {
     }
 }
 
+#[test]
+fn bytes_of_a_datagram_that_was_read_in_part_are_counted() {
+    let mut recording = super_packets(false, false, false);
+    let reads = recording.batches[0].events.iter_mut().filter(|event| event.hop == Hop::AppRecv);
+    let not_read: u64 = reads.map(|event| std::mem::replace(&mut event.len, 100) - 100).map(u64::from).sum();
+    let info = std::slice::from_ref(&recording.info);
+    let marks = Marks::new(info, TimeLine { to_utc_ns: Some(0) }, Chosen::default());
+    let files = Files::default();
+    let writer = NetLogger::new(files.create("log"), Dialect::Ulm, info);
+    let written = recording.export(&mut Marked::new(marks, writer));
+    let said: Vec<_> = written.left_out.iter().filter(|(words, _)| words.contains("read in part")).collect();
+    assert!(
+        matches!(said.as_slice(), [(words, n)] if *n == not_read && words.ends_with(&format!(": app.recv {n}"))),
+        "{:?}",
+        written.left_out
+    );
+}
+
 /// The log of a generated capture as if its two ends were two hosts with equal thread ids.
 fn of_two_hosts(log: &str) -> String {
     let rx = |line: &str| {

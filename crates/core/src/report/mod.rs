@@ -297,6 +297,7 @@ impl LeftOut {
     }
 }
 
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 fn as_text_of<T: std::fmt::Display, S: serde::Serializer>(
     value: &Option<T>,
     serializer: S,

@@ -8,7 +8,7 @@ use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, EventFlags, Flow, Generator, GeneratorOptions, Hop, Task};
-use magscope_export::{Export, Output};
+use magscope_export::{Export, Output, Written};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -52,7 +52,7 @@ impl Recording {
     }
 
     /// Feeds the whole recording to an export.
-    pub fn export(&self, export: &mut dyn Export) {
+    pub fn export(&self, export: &mut dyn Export) -> Written {
         struct Played<'r>(&'r Recording, usize);
         impl Source for Played<'_> {
             fn info(&self) -> &NodeInfo {
@@ -72,7 +72,7 @@ impl Recording {
         let mut visit = |piece: Piece<'_>| export.piece(&piece).expect("memory takes all");
         merged_reader::walk(&mut [&mut played], &alignment, Limits::default(), Duration::ZERO, &mut visit)
             .expect("it is in memory");
-        export.finish().expect("memory takes all");
+        export.finish().expect("memory takes all")
     }
 }
 

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 /// Hops whose events are in no journey, so that a log never has a line of them.
 const NO_LINES: [Hop; 6] =
     [Hop::SockFull, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit, Hop::SchedSwitched];
+/// Bytes that a line has too many, as the user reads it after a number.
+const NOT_READ: &str = "bytes did not pass and are in lines, because datagrams were read in part";
 /// Maximum number of lines of one instant that are compared.
 const MOST: usize = 1 << 16;
 
@@ -83,19 +85,25 @@ impl EventCount {
         lines.clear();
     }
 
-    /// Events and bytes without a line: how many, and in words at which hops.
+    /// Events and bytes without a line, and bytes of lines without an event: how many, and in words at which hops.
     pub fn left_out(&mut self) -> Vec<(Cow<'static, str>, u64)> {
         self.settle();
-        let details: [(Detail, fn(&HopRate) -> u64); 2] =
-            [(Detail::EventsOfNoJourney, |rate| rate.events), (Detail::BytesOfNoJourney, |rate| rate.bytes)];
-        let named = details.map(|(detail, of)| {
-            let without = |(hop, rate): (&Hop, &HopRate)| {
-                let n = of(rate).saturating_sub(self.in_lines.get(hop).map_or(0, of));
-                (n > 0).then_some((*hop, n))
-            };
-            let left: Vec<(Hop, u64)> = self.captured.iter().filter_map(without).collect();
+        // At a hop whose events have no bytes, a line has those of its journey.
+        let surplus =
+            |was: &HopRate, is: &HopRate| is.bytes.saturating_sub(was.bytes) * u64::from(was.bytes > 0);
+        let differences: [(&str, &dyn Fn(&HopRate, &HopRate) -> u64); 3] = [
+            (Detail::EventsOfNoJourney.words(), &|was, is| was.events.saturating_sub(is.events)),
+            (Detail::BytesOfNoJourney.words(), &|was, is| was.bytes.saturating_sub(is.bytes)),
+            (NOT_READ, &surplus),
+        ];
+        let named = differences.map(|(words, of)| {
+            let left = self
+                .captured
+                .iter()
+                .map(|(hop, was)| (*hop, of(was, &self.in_lines.get(hop).copied().unwrap_or_default())));
+            let left: Vec<(Hop, u64)> = left.filter(|(_, n)| *n > 0).collect();
             let hops: Vec<String> = left.iter().map(|(hop, n)| format!("{hop} {n}")).collect();
-            (format!("{}: {}", detail.words(), hops.join(", ")).into(), left.iter().map(|(_, n)| n).sum())
+            (format!("{words}: {}", hops.join(", ")).into(), left.iter().map(|(_, n)| n).sum())
         });
         named.into_iter().filter(|(_, n)| *n > 0).collect()
     }
