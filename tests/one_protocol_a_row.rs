@@ -37,7 +37,7 @@ const INSTANTS: [&str; 12] = [
 ];
 /// Tables with times and without a protocol, each with the reason.
 const NO_PROTOCOL: [(Table, &str); 1] =
-    [(Table::Cells, "the kernel adds up times between two hops without looking at the protocol")];
+    [(Table::Histograms, "the kernel adds up times between two hops without looking at the protocol")];
 /// Metrics of times without a protocol, each with the reason.
 const METRICS: [(&str, &str); 2] = [
     ("magnet_scope_receiver_wakeup_delay_seconds", "a thread's wait for a CPU is the same for every protocol"),

@@ -70,17 +70,17 @@ fn story(report: &Value) -> Value {
 }
 
 /// A recording: its report and its journeys.
-struct Told {
+struct Recording {
     report: Value,
     journeys: Value,
 }
 
-impl Told {
+impl Recording {
     fn of(dirs: &[String]) -> Self {
         let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
         arguments.extend(dirs.iter().map(String::as_str));
         let journeys = serde_json::from_str(&ran(&arguments).0).expect("journeys");
-        Told { report: report(dirs), journeys }
+        Recording { report: report(dirs), journeys }
     }
 
     /// How many it has of a detail that a format may be unable to say.
@@ -115,7 +115,7 @@ impl Told {
 /// has.
 fn carried_or_named(
     format: Importable,
-    (was, is): (&Told, &Told),
+    (was, is): (&Recording, &Recording),
     hosts: usize,
     said: &str,
     of: &str,
@@ -220,7 +220,7 @@ fn log_comes_back(
     arguments.extend(dirs.iter().map(String::as_str));
     let (_, said) = ran(&arguments);
     let (_, imported) = ran(&["import", &log, "-o", &back]);
-    let (told, back) = (Told::of(dirs), Told::of(&[back]));
+    let (told, back) = (Recording::of(dirs), Recording::of(&[back]));
     let (was, is) = (&told.report, &back.report);
     same(&story(was), &story(is), &imported, &of);
     same_places(was, is, &of);
@@ -280,7 +280,7 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
     let mut arguments = vec!["import", &trace, "-o", &back];
     arguments.extend(maps.iter().flat_map(|map| ["--map", map]));
     let (_, said) = ran(&arguments);
-    let (told, back) = (Told::of(dirs), Told::of(&[back]));
+    let (told, back) = (Recording::of(dirs), Recording::of(&[back]));
     let (was, is) = (&told.report, &back.report);
     let mut expected = events(was);
     // Samples of TCP's state are in a table of their own and have no row of `events`.

@@ -15,7 +15,7 @@ mod words;
 pub use words::step_words;
 
 use crate::flow::Proto;
-use crate::hop::{Hop, HopSet, Role};
+use crate::hop::{Direction, Hop, HopSet, Role};
 use crate::journey::{Journey, Presence};
 use crate::node::NodeInfo;
 use serde::Serialize;

@@ -22,6 +22,7 @@ mod lossy_journeys;
 mod merged_reader;
 mod model;
 mod model_stack;
+mod namesakes;
 mod new_flows;
 mod properties;
 mod report_text;

@@ -58,7 +58,7 @@ impl Rules {
         let (tx, rx) = (of_all(Direction::Tx), of_all(Direction::Rx));
         let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
         let blind = |told_by: &[Hop]| served(told_by).is_none().then(|| served(&rx)).flatten();
-        let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+        let packet_tx: Vec<Hop> = Hop::path_in(Direction::Tx).filter(|hop| hop.spec().has_packet).collect();
         let tx_end_only = or_any(TX_END, TX);
         let rx_end_only = or_any(RX_END, RX);
         Rules {

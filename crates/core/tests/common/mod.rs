@@ -4,6 +4,7 @@
 pub mod heap;
 pub mod new_flows;
 
+use magscope_core::hop::Role;
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Proto};
 

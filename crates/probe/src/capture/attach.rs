@@ -66,6 +66,14 @@ pub(crate) fn attach(
     Ok(links)
 }
 
+/// The hooks of netfilter: name, number, outermost priority, and the step inwards.
+const NETFILTER_HOOKS: [(&str, i32, i32, i32); 4] = [
+    ("LOCAL_OUT", libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
+    ("POST_ROUTING", libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
+    ("PRE_ROUTING", libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
+    ("LOCAL_IN", libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
+];
+
 /// TX hooks run before and after all other netfilter hooks, and RX hooks likewise. Address translation and
 /// filters therefore lie between two hops, and their time is measured.
 fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {

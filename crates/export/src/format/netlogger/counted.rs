@@ -3,16 +3,15 @@
 
 use crate::format::importable::Detail;
 use crate::mark::{Mark, MarkKind};
+use magscope_core::hop::Role;
 use magscope_core::stats::HopRate;
 use magscope_core::{Batch, Hop, Proto};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Hops whose events are in no journey, so that a log never has a line of them.
-const NO_LINES: [Hop; 6] =
-    [Hop::SockFull, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit, Hop::SchedSwitched];
 /// Bytes that a line has too many, as the user reads it after a number.
 const NOT_READ: &str = "bytes did not pass and are in lines, because datagrams were read in part";
+
 /// Maximum number of lines of one instant that are compared.
 const MOST: usize = 1 << 16;
 

@@ -184,8 +184,8 @@ impl Events {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
             // That data is ready has no bytes of its own.
-            Hop::SockReady if seq.is_some() => event.len = 0,
-            Hop::SkbDrop => {
+            Role::Ready if seq.is_some() => event.len = 0,
+            Role::Drop => {
                 let name = line.get(&["MSG", "msg"]).unwrap_or_default();
                 event.detail = self.reasons.number(number(&["MAG.RSN", "mag.reason"]), name);
             }

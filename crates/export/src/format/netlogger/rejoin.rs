@@ -8,7 +8,8 @@
 //! announcement. Datagrams of one `UDP_SEGMENT` call left as one super-packet; as separate sends, each would be
 //! given up when the next began.
 
-use magscope_core::{Event, EventFlags, FlowId, Hop, Layer, Proto};
+use magscope_core::hop::Role;
+use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 
 /// Maximum number of events of one instant that are compared.
 const NEAR: usize = 64;
@@ -70,8 +71,7 @@ fn super_packets(of_one_instant: &mut [Event]) {
 
 /// True for the hops that a packet passes.
 pub(super) fn is_packet(hop: Hop) -> bool {
-    matches!(hop.layer(), Layer::Ip | Layer::Device)
-        || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv)
+    matches!(hop.role(), Role::Packet | Role::Drop)
 }
 
 /// Merges `event` into `before` if both are parts of one event.
