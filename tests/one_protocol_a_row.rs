@@ -110,10 +110,9 @@ fn reports_and_comparisons_name_the_protocol_of_their_times() {
             without_protocol(&report, "", &mut found);
             for path in &found {
                 match path.as_str() {
-                    // Such a row has times of its own only if journeys of one protocol passed.
-                    "hops.latency" | "hops.nodes.latency" => {}
-                    // The sum of all further rows has times only if those are of one protocol.
-                    "groups.rest.total" | "groups.rest.blame" => {}
+                    // A row of hops has times of its own only if journeys of one protocol passed, and the sum of all
+                    // further groups only if those are of one.
+                    "hops.latency" | "hops.nodes.latency" | "groups.rest.total" | "groups.rest.blame" => {}
                     path => panic!("by {by}: {path} has times of no protocol"),
                 }
             }

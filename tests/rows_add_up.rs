@@ -43,7 +43,9 @@ fn lists_by_host(of: &Value, path: &str, out: &mut BTreeSet<String>) {
             if rows.iter().any(|row| NAMES_A_HOST.iter().any(|key| !row[key].is_null())) {
                 out.insert(path.to_owned());
             }
-            rows.iter().for_each(|row| lists_by_host(row, path, out));
+            for row in rows {
+                lists_by_host(row, path, out);
+            }
         }
         _ => {}
     }

@@ -129,9 +129,10 @@ fn carried_or_named(
         let lacks = before + added - after;
         let named = said.contains(&format!(": {} {words}", count(lacks)));
         let of_all = !format.without().is_empty() && said.contains(format.without());
-        match format.lacks().contains(&detail) {
-            true => assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {said}"),
-            false => assert_eq!(lacks, 0, "{of}: {words}: {before} became {after}"),
+        if format.lacks().contains(&detail) {
+            assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {said}");
+        } else {
+            assert_eq!(lacks, 0, "{of}: {words}: {before} became {after}");
         }
         (words, before)
     });
@@ -306,7 +307,9 @@ fn what_is_imported_says_what_was_exported_or_the_difference_is_named() {
                 Importable::Bp => log_comes_back(format, "bp", dirs, dir.path()),
                 Importable::Trace => trace_comes_back(dirs, dir.path()),
             };
-            details.into_iter().for_each(|(detail, n)| *has.entry(detail).or_default() += n);
+            for (detail, n) in details {
+                *has.entry(detail).or_default() += n;
+            }
         }
         // The recordings have each detail, so that it was looked for.
         assert!(has.values().all(|n: &u64| *n > 0), "{has:?}");

@@ -28,6 +28,9 @@ pub fn has_lines(hop: Hop) -> bool {
 /// One event of an instant: hop, node, CPU, thread or drop reason.
 type Key = (Hop, u16, u16, u32);
 
+/// What captured events of a hop, and then its lines, differ by.
+type Difference = fn(&HopRate, &HopRate) -> u64;
+
 /// Counts events and bytes, and those of them that have a line.
 #[derive(Default)]
 pub struct EventCount {
@@ -90,10 +93,10 @@ impl EventCount {
         // At a hop whose events have no bytes, a line has those of its journey.
         let surplus =
             |was: &HopRate, is: &HopRate| is.bytes.saturating_sub(was.bytes) * u64::from(was.bytes > 0);
-        let differences: [(&str, &dyn Fn(&HopRate, &HopRate) -> u64); 3] = [
-            (Detail::EventsOfNoJourney.words(), &|was, is| was.events.saturating_sub(is.events)),
-            (Detail::BytesOfNoJourney.words(), &|was, is| was.bytes.saturating_sub(is.bytes)),
-            (NOT_READ, &surplus),
+        let differences: [(&str, Difference); 3] = [
+            (Detail::EventsOfNoJourney.words(), |was, is| was.events.saturating_sub(is.events)),
+            (Detail::BytesOfNoJourney.words(), |was, is| was.bytes.saturating_sub(is.bytes)),
+            (NOT_READ, surplus),
         ];
         let named = differences.map(|(words, of)| {
             let left = self
