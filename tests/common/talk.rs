@@ -119,6 +119,16 @@ pub fn events(dir: &Path) -> u64 {
     if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
 }
 
+/// Number of journeys with this size that were sent, arrived and were read. Those soon after a loss count as broken if
+/// their send returns late: its record might be among the lost ones.
+pub fn read(dir: &Path, bytes: u64) -> usize {
+    let has = |row: &Value, hop: &str| {
+        row["rungs"].as_array().is_some_and(|rungs| rungs.iter().any(|rung| rung["hop"] == hop))
+    };
+    let all = ["dev.xmit", "dev.recv", "app.recv"];
+    rows(dir, bytes).iter().filter(|row| all.iter().all(|hop| has(row, hop))).count()
+}
+
 /// Numbers of journeys with this size, by verdict.
 pub fn verdicts(dir: &Path, bytes: u64) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
