@@ -47,7 +47,7 @@ impl Pair {
         // A program that binds its port itself keeps it after the close.
         let range = format!("{0} {0}", PORTS[1]);
         in_namespace(client, || {
-            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", range).expect("ports")
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", range).expect("ports");
         });
         Some(pair)
     }

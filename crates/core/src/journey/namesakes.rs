@@ -8,6 +8,7 @@
 use super::correlator::Correlator;
 use super::journey::Journey;
 use super::piece::{Piece, RX, TX};
+use super::rules::is_certain_end;
 use super::state::{CloseReason, CorrelatorState, Half};
 use super::stream::Stream;
 use crate::event::Event;
@@ -32,7 +33,7 @@ impl Correlator {
                 stream.gains_namesake(&mut self.state, done);
             }
         }
-        let is_end = self.state.rules.is_certain_end(event.hop);
+        let is_end = is_certain_end(event.hop);
         let mut own = None;
         let (mut best, mut found) = (0, None);
         for slot in slots.iter().rev().take(MOST) {

@@ -21,6 +21,11 @@ pub(super) struct Rules {
 const TX_END: u32 = bits(Hop::AppSend, Hop::IpOut);
 const RX_END: u32 = bits(Hop::IpIn, Hop::AppRecv);
 
+/// True for a hop that no forwarder passes.
+pub(super) const fn is_certain_end(hop: Hop) -> bool {
+    bit(hop) & (TX_END | RX_END) != 0
+}
+
 /// The rules of one protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProtocolRules {
@@ -100,11 +105,6 @@ impl Rules {
             has_app_send: coverage.contains(Hop::AppSend),
             tells_resends: coverage.contains(Hop::TcpRetransmit),
         }
-    }
-
-    /// True for a served hop that no forwarder passes.
-    pub fn is_certain_end(&self, hop: Hop) -> bool {
-        bit(hop) & (TX_END | RX_END) != 0
     }
 
     pub fn of(&self, proto: Proto) -> &ProtocolRules {

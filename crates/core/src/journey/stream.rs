@@ -3,6 +3,7 @@
 use super::journey::Journey;
 use super::piece::{Mark, Piece, RX, State, TX};
 use super::pieces::Pieces;
+use super::rules::is_certain_end;
 use super::rungs::bit;
 use super::state::{CloseReason, CorrelatorState, Ends, Half, StreamRef, TRAIL_NS};
 use crate::event::Event;
@@ -107,7 +108,7 @@ impl Stream {
             }
             return Admitted::Yes;
         }
-        if self.has_namesakes || half.sure && state.rules.is_certain_end(hop) {
+        if self.has_namesakes || half.sure && is_certain_end(hop) {
             return Admitted::Namesake;
         }
         if half.flow.is_none() || is_end && !half.sure {
