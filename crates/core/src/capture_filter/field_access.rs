@@ -27,11 +27,17 @@ pub fn field_access(hop: Hop, field: Field) -> FieldAccess {
     };
     match field {
         Field::Cpu | Field::Hop | Field::Dir => FieldAccess::Itself,
-        Field::Proto | Field::Netns | Field::Host | Field::Port => of_socket,
         Field::Src | Field::Dst | Field::Sport | Field::Dport if spec.side == Direction::Off => {
             FieldAccess::Never
         }
-        Field::Src | Field::Dst | Field::Sport | Field::Dport => of_socket,
+        Field::Proto
+        | Field::Netns
+        | Field::Host
+        | Field::Port
+        | Field::Src
+        | Field::Dst
+        | Field::Sport
+        | Field::Dport => of_socket,
         Field::Iface => if_known(spec.has_interface),
         Field::Len => if_known(spec.has_length),
         Field::Socket => if_known(spec.has_socket),
