@@ -98,7 +98,9 @@ fn a_read_without_its_port_is_of_its_socket_or_of_nothing() {
     let mut all = flows(Proto::TCP);
     all.push(Flow { id: CLOSED, local: "10.0.0.2:0".parse().unwrap(), ..all[1] });
     let mut arrival = run(&PACKET_RX, 100, SERVER, 1000, 100);
-    arrival.iter_mut().for_each(|event| event.socket = 55);
+    for event in &mut arrival {
+        event.socket = 55;
+    }
     for (socket, rx_read) in [(55, true), (56, false)] {
         let late = by(tcp(Hop::AppRecv, 500, CLOSED, 1000, 100), 3, socket);
         let events = [sent(0, CLIENT, 1000), arrival.clone(), vec![late]].concat();
