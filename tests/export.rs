@@ -38,6 +38,22 @@ fn every_format_takes_every_session_and_leaves_nothing_half() {
 }
 
 #[test]
+fn the_tests_and_the_documents_have_every_format_of_the_command_line() {
+    let output = run(&["export", &golden("demo"), "--to", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    let (_, names) = text.split_once("possible values: ").expect("the formats");
+    let names: Vec<&str> = names.split(']').next().unwrap_or_default().split(", ").collect();
+    assert_eq!(names, FORMATS);
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+    let page = fs::read_to_string(page).expect("docs/formats.md");
+    for name in names {
+        let is_named = page.contains(&format!("`{name}`")) || page.contains(&format!("--to {name}"));
+        assert!(is_named, "docs/formats.md does not name {name}");
+    }
+}
+
+#[test]
 fn what_is_asked_for_is_all_that_is_written() {
     let dir = TempDir::new().expect("a directory");
     let all = table(&dir, "demo", "journeys");

@@ -20,22 +20,17 @@ use magscope_session::Session;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 /// Maximum time since the last write of a running recording.
 const FRESH: Duration = Duration::from_secs(3);
 
-/// The export formats that need no selection of tables.
-const FORMATS: &[Format] = &[
-    Format { name: "perfetto", words: "a trace for ui.perfetto.dev", ending: "pftrace" },
-    Format { name: "pcapng", words: "packets with their journeys, for Wireshark", ending: "pcapng" },
-    Format { name: "jsonl", words: "a line of JSON a row", ending: "jsonl" },
-    Format { name: "parquet", words: "tables for pyarrow, duckdb, polars: a directory", ending: "parquet" },
-    Format { name: "csv", words: "tables as text: a directory", ending: "csv" },
-    Format { name: "chrome", words: "Chrome's JSON trace", ending: "json" },
-    Format { name: "ctf", words: "Common Trace Format: a directory", ending: "ctf" },
-    Format { name: "ulm", words: "a line an event, as NetLogger reads it", ending: "ulm" },
-];
+/// The export formats that need no selection of tables. They live as long as the program.
+static FORMATS: LazyLock<Vec<Format>> = LazyLock::new(|| {
+    let format = |(name, words, ending): (String, _, _)| Format { name: name.leak(), words, ending };
+    Written::of_window().into_iter().map(format).collect()
+});
 
 /// Recordings on disk.
 pub struct Files {
@@ -165,7 +160,7 @@ impl World for Files {
     }
 
     fn formats(&self) -> &'static [Format] {
-        FORMATS
+        &FORMATS
     }
 
     fn export(&self, part: &Part, format: Format, to: &Path, job: &Job) -> Result<String, Trouble> {
@@ -203,7 +198,8 @@ mod tests {
 
     #[test]
     fn every_format_is_one_of_the_command_line() {
-        for format in FORMATS {
+        assert_eq!(FORMATS.first().map(|format| format.name), Some("perfetto"));
+        for format in FORMATS.iter() {
             assert!(Written::from_str(format.name, true).is_ok(), "{}", format.name);
         }
     }

@@ -46,7 +46,81 @@ pub enum Format {
     Magnet,
 }
 
+/// The output of a format without a selection of tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A file, or a stream.
+    File,
+    /// A directory with a file a table; a file if one table is selected.
+    TableFiles,
+    /// A directory.
+    Directory,
+}
+
+/// The properties of a format.
+struct FormatSpec {
+    /// File name extension.
+    ending: &'static str,
+    /// Words in the window, and the place in its list; `None` if the window does not offer the format.
+    window: Option<(u8, &'static str)>,
+    place: Place,
+    /// Rows can be appended for a concurrent reader.
+    follows: bool,
+    /// The rows are those of tables.
+    has_tables: bool,
+    /// Additional compression is useful to readers.
+    compresses: bool,
+}
+
 impl Format {
+    /// The row of the format. A new one fails to compile until it has a row.
+    const fn spec(self) -> FormatSpec {
+        let (ending, window, place, [follows, has_tables, compresses]) = match self {
+            Self::Parquet => {
+                let words = "tables for pyarrow, duckdb, polars: a directory";
+                ("parquet", Some((3, words)), Place::TableFiles, [false, true, false])
+            }
+            Self::Csv => {
+                ("csv", Some((4, "tables as text: a directory")), Place::TableFiles, [false, true, true])
+            }
+            Self::Jsonl => ("jsonl", Some((2, "a line of JSON a row")), Place::File, [true, true, true]),
+            Self::Ulm => {
+                ("ulm", Some((7, "a line an event, as NetLogger reads it")), Place::File, [true, false, true])
+            }
+            Self::Bp => ("bp", None, Place::File, [true, false, true]),
+            Self::Pcapng => {
+                let words = "packets with their journeys, for Wireshark";
+                ("pcapng", Some((1, words)), Place::File, [false, false, true])
+            }
+            Self::Perfetto => {
+                ("pftrace", Some((0, "a trace for ui.perfetto.dev")), Place::File, [false, false, true])
+            }
+            Self::Chrome => ("json", Some((5, "Chrome's JSON trace")), Place::File, [false, false, true]),
+            Self::Ctf => {
+                ("ctf", Some((6, "Common Trace Format: a directory")), Place::Directory, [false, false, false])
+            }
+            Self::Magnet => ("magnet", None, Place::File, [false, false, true]),
+        };
+        FormatSpec { ending, window, place, follows, has_tables, compresses }
+    }
+
+    /// The formats that the window offers, in its order: name, words and file name extension.
+    pub fn of_window() -> Vec<(String, &'static str, &'static str)> {
+        let offered = |format: &Format| {
+            let FormatSpec { window, ending, .. } = format.spec();
+            let (place, words) = window?;
+            Some((place, (format.name(), words, ending)))
+        };
+        let mut rows: Vec<_> = Self::value_variants().iter().filter_map(offered).collect();
+        rows.sort_by_key(|(place, _)| *place);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Name on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// The format of a file name extension.
     pub fn of(name: &Path) -> Option<Self> {
         let end = name.extension()?.to_str()?;
@@ -59,27 +133,26 @@ impl Format {
 
     /// True if the output is a directory.
     pub fn is_dir(self, chosen: &Chosen, buckets: bool) -> bool {
-        match self {
-            Self::Parquet if buckets => true,
-            Self::Parquet | Self::Csv => chosen.tables.len() != 1,
-            Self::Ctf => true,
-            _ => false,
+        match self.spec().place {
+            Place::File => false,
+            Place::TableFiles => buckets && self == Self::Parquet || chosen.tables.len() != 1,
+            Place::Directory => true,
         }
     }
 
     /// True if rows can be appended for a concurrent reader.
     pub const fn can_follow(self) -> bool {
-        matches!(self, Self::Jsonl | Self::Ulm | Self::Bp)
+        self.spec().follows
     }
 
     /// True for formats of table rows.
     pub const fn is_tables(self) -> bool {
-        matches!(self, Self::Parquet | Self::Csv | Self::Jsonl)
+        self.spec().has_tables
     }
 
     /// True if additional compression is useful to readers.
     pub const fn can_compress(self) -> bool {
-        !matches!(self, Self::Parquet | Self::Ctf)
+        self.spec().compresses
     }
 
     /// The writer of the format.
@@ -147,8 +220,7 @@ fn rows<'t>(
 
 /// Names of the formats, for a message.
 pub fn names() -> String {
-    let names = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    names.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
+    Format::value_variants().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// A trace id derived from the recordings, so that repeated exports are equal.
