@@ -226,7 +226,7 @@ fn no_order_of_actions_breaks_a_scope() {
         Action::ToggleHelp,
         Action::Back,
     ];
-    for mut scope in [busy(), Scope::new(NodeInfo::default(), Options::default())] {
+    for mut scope in [Box::new(busy()), Box::new(Scope::new(NodeInfo::default(), Options::default()))] {
         let mut dice = 7_usize;
         for n in 0..2_000_u32 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
