@@ -109,9 +109,10 @@ fn json_keeps_its_keys() {
     let mut inputs: Vec<Vec<&str>> = recordings.iter().map(|path| vec![&**path]).collect();
     inputs.push(vec![&*a, &*b]);
     inputs.push(vec![&*recordings[0], &*recordings[1]]);
-    let commands: [(&str, &[&str]); 6] = [
+    let commands: [(&str, &[&str]); 7] = [
         ("info", &["--verify"]),
-        ("report", &["--by", "flow"]),
+        ("report", &[]),
+        ("report", &["--by", "process"]),
         ("journeys", &["--slowest", "200"]),
         ("replay", &[]),
         ("align", &[]),
@@ -129,7 +130,7 @@ fn json_keeps_its_keys() {
         }
         assert!(!all.is_empty(), "{command} has JSON");
         for key in all {
-            let _ = writeln!(lines, "{command}: {key}");
+            let _ = writeln!(lines, "{}: {key}", [&[command], more].concat().join(" "));
         }
     }
     compare("json", &lines);
