@@ -29,6 +29,10 @@ wanted=("$@")
 
 ip netns add client
 ip netns add server
+# The recordings have the traffic alone: no search for routers, and no report of groups (after the sleep below).
+for end in client server; do
+    ip netns exec "$end" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/router_solicitations'
+done
 recorder=
 trap '[ -z "$recorder" ] || kill -INT "$recorder"; ip netns del client; ip netns del server' EXIT
 ip -n client link add v0 type veth peer name v0 netns server
@@ -42,6 +46,8 @@ done
 server() { ip netns exec server "$@"; }
 # Neighbours are set in advance, so recordings have the traffic alone.
 server python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"", ("10.78.0.1", 9))'
+
+sleep 4
 
 # traffic SCENE: real sockets. Each end runs in its own namespace, in a thread of its own.
 traffic() { python3 scripts/golden-traffic.py "$1" "$recorder"; }

@@ -39,6 +39,8 @@ fn recording(dir: &TempDir) -> (String, NodeInfo) {
         all.clock.append(&mut batch.clock);
         all.watermark_ns = batch.watermark_ns;
     }
+    // A demo may have drops of its own.
+    all.events.retain(|event| event.hop != Hop::SkbDrop);
     let received =
         |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);
     let at = all.events.iter().rposition(received).expect("a datagram");

@@ -39,7 +39,7 @@ fn every_format_takes_every_session_and_leaves_nothing_half() {
 
 #[test]
 fn the_tests_and_the_documents_have_every_format_of_the_command_line() {
-    let output = run(&["export", &golden("demo"), "--to", "nonsense"]);
+    let output = run(&["export", &golden("demo"), "--format", "nonsense", "-o", "-"]);
     assert_eq!(output.status.code(), Some(2));
     let text = stderr(&output);
     let (_, names) = text.split_once("possible values: ").expect("the formats");
@@ -48,7 +48,7 @@ fn the_tests_and_the_documents_have_every_format_of_the_command_line() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
     let page = fs::read_to_string(page).expect("docs/formats.md");
     for name in names {
-        let is_named = page.contains(&format!("`{name}`")) || page.contains(&format!("--to {name}"));
+        let is_named = page.contains(&format!("`{name}`")) || page.contains(&format!("--format {name}"));
         assert!(is_named, "docs/formats.md does not name {name}");
     }
 }

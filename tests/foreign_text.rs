@@ -128,10 +128,6 @@ fn check_output(what: &str, output: &Output) {
     check(what, &output.stderr);
 }
 
-fn lines(bytes: &[u8]) -> usize {
-    String::from_utf8_lossy(bytes).lines().count()
-}
-
 /// Two hostile recordings.
 fn recordings(dir: &TempDir) -> [String; 2] {
     ["a", "b"].map(|name| {
@@ -205,9 +201,12 @@ fn no_subcommand_prints_what_a_terminal_obeys() {
         }
     }
     assert!(replaced > 100, "hostile text is in the answers, cleaned: {replaced}");
-    // What it says has as many lines as of a recording that is not hostile.
-    let whole = run(&["journeys", &golden("demo")]);
-    assert_eq!(lines(&run(&["journeys", &a]).stdout), lines(&whole.stdout));
+    // A break of lines in a name would make a line that is not indented. Longer names alone may wrap a line.
+    let outer = |path: &str| {
+        let output = run(&["journeys", path]);
+        stdout(&output).lines().filter(|line| !line.starts_with(' ') || line.contains(" #")).count()
+    };
+    assert_eq!(outer(&a), outer(&golden("demo")));
 }
 
 /// What a server answers to this, until it closes or for some time.

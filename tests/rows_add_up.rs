@@ -112,7 +112,7 @@ fn recordings(report: &Value, of: &str) {
 /// A recording of two hosts, made from the log of two.
 fn of_two_hosts(dir: &TempDir) -> String {
     let [log, back] = ["log", "two"].map(|name| dir.path().join(name).to_string_lossy().into_owned());
-    let output = run(&["export", &golden("lost"), &golden("drops"), "--to", "ulm", "-o", &log]);
+    let output = run(&["export", &golden("lost"), &golden("drops"), "--format", "ulm", "-o", &log]);
     assert!(output.status.success(), "{}", stderr(&output));
     let output = run(&["import", &log, "-o", &back]);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -239,9 +239,12 @@ fn log_comes_back(
         assert_eq!(n + added, here + left, "{of}: events of {hop}: {said}{imported}");
     }
     assert!(is_events.keys().all(|hop| events(was).contains_key(hop)), "{of}");
-    let dropped = |report: &Value| report["drops"]["dropped"].as_u64().expect("a number");
+    // What the kernel discarded: drops, and packets of a socket that closed.
+    let discarded = |report: &Value| -> u64 {
+        ["dropped", "cleaned_up"].iter().map(|key| report["drops"][*key].as_u64().expect("a number")).sum()
+    };
     let left = named.get("skb.drop").copied().unwrap_or(0);
-    assert_eq!(dropped(was), dropped(is) + left, "{of}: drops");
+    assert_eq!(discarded(was), discarded(is) + left, "{of}: drops");
     // A hop that was served is not said to be missing.
     let missing = |report: &Value| {
         let hops = array(&report["missing"]).map(|row| text(row, "hop").to_owned());

@@ -118,7 +118,7 @@ fn of_rows(rows: &[Value]) -> BTreeMap<Key, Sum> {
 
 fn export(dirs: &[String], format: &str, dir: &TempDir) -> String {
     let out = dir.path().join(format).to_string_lossy().into_owned();
-    let mut arguments = vec!["export", "--to", format, "--every", "100ms", "-o", &out, "--replace"];
+    let mut arguments = vec!["export", "--format", format, "--every", "100ms", "-o", &out, "--replace"];
     arguments.extend(dirs.iter().map(String::as_str));
     let output = run(&arguments);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -152,7 +152,7 @@ fn cells(line: &str) -> Vec<String> {
 fn in_sql(dirs: &[String]) -> Option<Vec<Value>> {
     let mut arguments = vec!["query"];
     arguments.extend(dirs.iter().map(String::as_str));
-    arguments.extend(["SELECT * FROM periods(100)", "--to", "jsonl"]);
+    arguments.extend(["SELECT * FROM periods(100)", "--format", "jsonl"]);
     if !cfg!(feature = "query") {
         skipped("periods in SQL", "it was built without the feature `query`");
         return None;

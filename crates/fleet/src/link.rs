@@ -130,7 +130,7 @@ impl Acceptor {
             let (permit, replaces) = self.handshakes.admit_or_replace(&address_key(from.ip()), HANDSHAKES);
             if replaces {
                 let most = HANDSHAKES.each;
-                self.log.write(Kind::Stranger, || {
+                self.log.write(Kind::Replaced, || {
                     format!("an unfinished handshake ends, because {from} comes: at most {most} of one address")
                 });
             }

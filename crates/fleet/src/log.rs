@@ -19,6 +19,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub enum Kind {
     /// A connection of an unauthenticated peer was refused.
     Stranger,
+    /// An unfinished handshake ended for a newer one of the same address.
+    Replaced,
     /// A connection was refused because of this host's own files, for the same reason as before.
     OwnFiles,
     /// An authenticated peer was refused.
@@ -46,6 +48,7 @@ impl Kind {
     const fn more(self) -> &'static str {
         match self {
             Self::Stranger | Self::OwnFiles => "more connections are not let in",
+            Self::Replaced => "more unfinished handshakes end",
             Self::Refused => "more requests of known viewers are refused",
             Self::Began => "more streams began",
             Self::Ended => "more streams ended",

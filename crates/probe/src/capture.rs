@@ -68,6 +68,8 @@ pub struct Capture {
     pub(crate) object: Object,
     _ring_maps: Vec<MapHandle>,
     doorbell: Doorbell,
+    /// Waits that a watermark ended.
+    wakeups: u64,
     pub(crate) control: Control,
     pub(crate) facts: HostFacts,
     /// Everything that is loaded, attached or not.
@@ -180,6 +182,7 @@ impl Capture {
             object,
             _ring_maps: ring_maps,
             doorbell,
+            wakeups: 0,
             control,
             facts,
             loaded,
@@ -229,6 +232,11 @@ impl Capture {
     /// The reason for events without TSC time stamps although the TSC was requested.
     pub fn clock_fallback(&self) -> Option<&str> {
         self.clock_fallback.as_deref()
+    }
+
+    /// Number of waits of the reader that a watermark of events or bytes ended, and no timeout or signal.
+    pub fn wakeups(&self) -> u64 {
+        self.wakeups
     }
 
     /// Events dropped because they occurred during attach or detach.
@@ -325,7 +333,8 @@ impl Source for Capture {
             return Ok(Progress::End);
         }
         if self.stopped_at_ns.is_none() {
-            self.doorbell.wait(timeout.min(self.options.watermark.time));
+            let is_woken = self.doorbell.wait(timeout.min(self.options.watermark.time));
+            self.wakeups += u64::from(is_woken);
         }
         batch.clock.extend(self.clock.poll());
         batch.changes.append(&mut self.changes);

@@ -32,13 +32,14 @@ impl Doorbell {
         Ok(Doorbell { epoll })
     }
 
-    /// Waits for a watermark, at most `timeout`. An interrupted wait returns early.
-    pub(crate) fn wait(&self, timeout: Duration) {
+    /// Waits for a watermark, at most `timeout`. An interrupted wait returns early. Returns true for a watermark.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         let mut events = Vec::with_capacity(AT_ONCE);
-        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        let woken = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        woken.is_ok_and(|rings| rings > 0)
     }
 }

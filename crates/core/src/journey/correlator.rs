@@ -310,10 +310,11 @@ impl Correlator {
         if hop == Hop::AppRecv {
             stream.pass_below(from, event.time_ns, state);
         }
-        let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), state, done);
-        let has_ended = ended_bytes > 0;
+        let ended = stream.cover(from, to, &mark, reader.as_ref(), state, done);
+        let has_ended = ended.all > 0;
         if hop == state.rules.of(Proto::TCP).counted_at {
-            state.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.send(from, to));
+            state.counters.resent_after_end_bytes += ended.resent;
+            stream.sent_to = stream.sent_to.max(to);
         }
         // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.

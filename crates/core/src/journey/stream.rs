@@ -39,8 +39,8 @@ pub(super) struct Stream {
     pub ready: u64,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
-    /// End of the bytes that were sent.
-    sent_to: u64,
+    /// End of the bytes that were sent. New bytes leave in order.
+    pub sent_to: u64,
     pub last_ns: u64,
     visit_at: u64,
     age_at: u64,
@@ -274,13 +274,6 @@ impl Stream {
             self.pieces.count_gone();
         }
         self.tidy();
-    }
-
-    /// Number of the bytes `[from, to)`, now sent, that were not sent before. New bytes leave in order.
-    pub fn send(&mut self, from: u64, to: u64) -> u64 {
-        let fresh = to.saturating_sub(from.max(self.sent_to));
-        self.sent_to = self.sent_to.max(to);
-        fresh
     }
 
     /// Closes all pieces and resets the position of the stream.

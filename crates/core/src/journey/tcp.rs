@@ -25,6 +25,21 @@ enum Place {
     Unknown,
 }
 
+/// Bytes of a range whose journeys have ended.
+#[derive(Clone, Copy, Default)]
+pub(super) struct EndedBytes {
+    pub all: u64,
+    /// Those of them that were sent before.
+    pub resent: u64,
+}
+
+impl EndedBytes {
+    fn add(&mut self, from: u64, to: u64, sent_to: u64) {
+        self.all += to.saturating_sub(from);
+        self.resent += to.min(sent_to).saturating_sub(from);
+    }
+}
+
 impl Stream {
     fn place(&self, seq: u32) -> Place {
         let Some(position) = self.position else { return Place::Unknown };
@@ -86,7 +101,7 @@ impl Stream {
     }
 
     /// Records an event on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones in gaps.
-    /// Returns the number of bytes of ended journeys.
+    /// Returns the bytes of ended journeys.
     pub fn cover(
         &mut self,
         from: u64,
@@ -95,17 +110,17 @@ impl Stream {
         reader: Option<&Reader>,
         state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
-    ) -> u64 {
+    ) -> EndedBytes {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, state));
-        let (mut at, mut ended_bytes) = (from, 0);
+        let (mut at, mut ended, sent_to) = (from, EndedBytes::default(), self.sent_to);
         while at < to {
             match self.pieces.get(index) {
                 Some(piece) if piece.start <= at => {
                     let start = at;
                     at = piece.end.min(to);
                     if piece.is_gone() {
-                        ended_bytes += at - start;
+                        ended.add(start, at, sent_to);
                     } else {
                         self.cut(index, to, state);
                         self.meet_reader(index, mark, reader);
@@ -116,7 +131,7 @@ impl Stream {
                 next => {
                     let end = next.map_or(to, |piece| piece.start.min(to));
                     let start = at.max(self.floor);
-                    ended_bytes += start.min(end) - at;
+                    ended.add(at, start.min(end), sent_to);
                     at = end;
                     if start < end {
                         self.add(index, Piece::new(start, end, mark.time_ns), state);
@@ -126,7 +141,7 @@ impl Stream {
                 }
             }
         }
-        ended_bytes
+        ended
     }
 
     /// Cuts the piece at `index` at `at` if that is inside it.
