@@ -267,7 +267,12 @@ struct bpf_nf_ctx {
 	struct sk_buff *skb;
 };
 
+enum iter_type {
+	ITER_UBUF = 0,
+};
 struct iov_iter {
+	__u8 iter_type;
+	unsigned long iov_offset;
 	unsigned long count;
 };
 struct msghdr {

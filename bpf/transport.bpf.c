@@ -4,12 +4,12 @@
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
-/* A thread's current call of tcp_sendmsg: its socket and its last byte. It prevents a second report
- * of the same call. Two threads that share a slot only cause repeated reports. */
+/* A thread's current call of tcp_sendmsg: its socket, its first byte and its last. It prevents a
+ * second report of the same call. Two threads that share a slot only cause repeated reports. */
 struct call {
 	__u64 sk;
 	__u32 end;
-	__u32 pad;
+	__u32 start;
 };
 #define SENDERS 4096
 struct {
@@ -32,10 +32,18 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	__u32 left = READ(msg, msg_iter.count);
 	__u32 index = pid_tgid & (SENDERS - 1);
 	struct call *call = bpf_map_lookup_elem(&senders, &index);
-	if (!call || (call->sk == (__u64)sk && call->end == seq + left && left))
+	if (!call)
+		return 0;
+	/* After a short write (a full buffer, a signal) the next call has the same last byte. It is
+	 * another one if it begins at its buffer's first byte, and not where the last one began. */
+	__u8 ubuf = bpf_core_enum_value(enum iter_type, ITER_UBUF);
+	bool begins = READ(msg, msg_iter.iter_type) == ubuf && !READ(msg, msg_iter.iov_offset);
+	bool again = begins && call->start != seq;
+	if (call->sk == (__u64)sk && call->end == seq + left && left && !again)
 		return 0;
 	call->sk = (__u64)sk;
 	call->end = seq + left;
+	call->start = seq;
 	log_socket(MAG_TCP_SEND, sk, cookie_of(TYPED, sk), seq, left, 0, pid_tgid, now);
 	return 0;
 }

@@ -368,6 +368,45 @@ fn bursts_into_a_small_udp_buffer() {
     });
 }
 
+/// A send buffer that is full ends a call early. The next call with the rest of the data is a call of its own.
+#[test]
+fn each_call_after_a_short_write_is_seen() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture([Hop::TcpSend].into_iter().collect());
+        let connection = Connection::open(&net, SERVER, 5213);
+        connection.client.set_nonblocking(true).expect("a socket");
+        let payload = vec![1; 4_000_000];
+        let mut begins = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| read(&connection.server, payload.len(), 100_000));
+            let mut sent = 0;
+            while sent < payload.len() {
+                match (&connection.client).write(&payload[sent..]) {
+                    Ok(n) => {
+                        begins.push(sent as u32);
+                        sent += n;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+        assert!(begins.len() > 1, "the buffer has room for everything");
+        let events = finish(recording).0.events;
+        let first = events.first().expect("a call").seq;
+        // A call that finds no room at all is seen too, at the same byte.
+        let mut seen: Vec<u32> = events.iter().map(|event| event.seq.wrapping_sub(first)).collect();
+        seen.dedup();
+        assert_eq!(seen, begins);
+    });
+}
+
 /// During the copy of a call, its thread migrates to another processor and back.
 #[test]
 fn a_call_that_moves_to_another_processor_is_told_once() {
