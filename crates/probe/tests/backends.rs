@@ -84,7 +84,7 @@ fn traffic(net: &Net) -> usize {
         near.connect(address(server, port)).expect("connect");
         for size in sizes(100, 1_400) {
             near.send(&buffer[..size]).expect("send");
-            assert_eq!(far.recv(&mut buffer).expect("recv"), size);
+            assert_eq!(common::receive(&far, &mut buffer).expect("recv"), size);
         }
     }
     sent

@@ -80,7 +80,7 @@ fn many_switches_under_load_lose_and_leak_nothing() {
             let mut buffer = [0; 64];
             while !done.load(Relaxed) {
                 client.send(&[1; 64]).expect("send");
-                server.recv(&mut buffer).expect("recv");
+                common::receive(&server, &mut buffer).expect("recv");
                 sent.fetch_add(1, Relaxed);
                 // all events are stored for counting: some thousands a second suffice
                 std::thread::sleep(Duration::from_micros(50));

@@ -44,7 +44,7 @@ fn pair(net: &Net, from: &str, to: &str, port: u16) -> (UdpSocket, UdpSocket) {
 /// call.
 fn recv(socket: &UdpSocket) -> usize {
     loop {
-        match socket.recv(&mut vec![0; 65536]) {
+        match common::receive(socket, &mut vec![0; 65536]) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             got => return got.expect("recv"),
         }
@@ -133,7 +133,7 @@ fn a_datagram_that_lost_a_fragment_is_lost_behind_the_device() {
         net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &packet));
         std::thread::sleep(Duration::from_millis(50));
         server.set_nonblocking(true).expect("non-blocking");
-        assert!(server.recv(&mut [0; 3000]).is_err(), "half a datagram is none");
+        assert!(common::receive(&server, &mut [0; 3000]).is_err(), "half a datagram is none");
         let (mine, _) = journeys_to(recording, port);
         assert_eq!(mine.len(), 1, "{mine:?}");
         assert_eq!((mine[0].bytes(), mine[0].ip_id), (2000, 77));

@@ -24,7 +24,7 @@ fn slept(
 ) -> (Duration, bool) {
     for _ in 0..count {
         sockets.0.send(&[1; 64]).expect("send");
-        sockets.1.recv(&mut [0; 100]).expect("recv");
+        common::receive(&sockets.1, &mut [0; 100]).expect("recv");
     }
     let mut batch = Batch::default();
     let (begin, before) = (Instant::now(), recording.capture().wakeups());

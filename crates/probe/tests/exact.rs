@@ -22,7 +22,7 @@ fn datagrams(net: &Net, from: &str, to: &str, port: u16, count: usize, size: usi
     let (payload, mut buffer) = (vec![7u8; size], vec![0u8; 65536]);
     for _ in 0..count {
         assert_eq!(client.send(&payload).expect("send"), size);
-        assert_eq!(server.recv(&mut buffer).expect("recv"), size);
+        assert_eq!(common::receive(&server, &mut buffer).expect("recv"), size);
     }
 }
 
@@ -250,7 +250,7 @@ fn loopback_is_seen_on_both_paths() {
         socket.connect("127.0.0.1:5008").expect("connect");
         for _ in 0..100 {
             socket.send(&[1; 50]).expect("send");
-            socket.recv(&mut [0; 100]).expect("recv");
+            common::receive(&socket, &mut [0; 100]).expect("recv");
         }
         let (recording, _) = finish(recording);
         for hop in TX_PACKET.iter().chain(&RX_PACKET).chain(&[Hop::UdpRecv, Hop::AppSend, Hop::AppRecv]) {
@@ -335,7 +335,7 @@ fn every_hop_can_be_captured_alone() {
             let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
             let reader = std::thread::spawn(move || {
                 for _ in 0..10 {
-                    server.recv(&mut [0; 100]).expect("recv");
+                    common::receive(&server, &mut [0; 100]).expect("recv");
                 }
             });
             let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));

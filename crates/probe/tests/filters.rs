@@ -311,7 +311,7 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                     client.send(&((round * CLIENTS + n) as u64).to_le_bytes().repeat(32)).expect("send");
                 }
                 let mut datagram = [0; 256];
-                while server.recv(&mut datagram).is_ok() {
+                while common::receive(&server, &mut datagram).is_ok() {
                     reads.push(usize::from_le_bytes(datagram[..8].try_into().expect("eight bytes")));
                 }
             }

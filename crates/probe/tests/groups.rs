@@ -55,7 +55,7 @@ fn talk(net: &Net, group: Ipv6Addr, members: &[UdpSocket], at_once: bool) -> (Ve
     };
     let receive = |read: &mut [Vec<Note>]| {
         for (member, notes) in members.iter().zip(read) {
-            let (done, note) = noted(|| member.recv(&mut [0; 2 * BYTES]));
+            let (done, note) = noted(|| common::receive(member, &mut [0; 2 * BYTES]));
             assert_eq!(done.expect("recv"), BYTES);
             notes.push(note);
         }

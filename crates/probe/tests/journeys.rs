@@ -34,7 +34,7 @@ fn udp_journeys(from: &str, to: &str, port: u16) {
     for i in 0..COUNT {
         // different sizes reveal a confusion of two datagrams
         client.send_to(&vec![0; 100 + i % 7], address(to, port)).expect("send");
-        server.recv(&mut [0; 2000]).expect("recv");
+        common::receive(&server, &mut [0; 2000]).expect("recv");
     }
     let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
@@ -230,7 +230,7 @@ fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_
         let dropped = (counter(&net.server, "Udp", "RcvbufErrors") - before) as usize;
         server.set_nonblocking(true).expect("non-blocking");
         let mut read = 0;
-        while server.recv(&mut [0; 2000]).is_ok() {
+        while common::receive(&server, &mut [0; 2000]).is_ok() {
             read += 1;
         }
         assert!(dropped > 100 && read + dropped == COUNT, "{read} read, {dropped} dropped");

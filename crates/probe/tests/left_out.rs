@@ -97,7 +97,7 @@ fn captures_exactly(facts: &HostFacts, case: &str, port: u16) -> HopSet {
     client.connect(address(SERVER, port)).expect("connect");
     for _ in 0..COUNT {
         assert_eq!(client.send(&[7; 300]).expect("send"), 300);
-        assert_eq!(server.recv(&mut [0; 1000]).expect("recv"), 300);
+        assert_eq!(crate::common::receive(&server, &mut [0; 1000]).expect("recv"), 300);
     }
     let left_out: BTreeSet<Ability> =
         recording.info().coverage.left_out.iter().map(|row| row.ability).collect();

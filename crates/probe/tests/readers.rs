@@ -77,7 +77,7 @@ fn one_waiting(port: u16, waits: impl Fn(&UdpSocket) + Sync) {
         let thread = scope.spawn(|| {
             for n in 0..COUNT {
                 waits(&server);
-                assert_eq!(server.recv(&mut [0; 2000]).expect("recv"), 100 + n);
+                assert_eq!(common::receive(&server, &mut [0; 2000]).expect("recv"), 100 + n);
             }
             tid()
         });
@@ -154,7 +154,7 @@ fn a_reader_that_spins_was_there() {
         scope.spawn(|| {
             stay_on(far);
             while got.load(SeqCst) < COUNT {
-                let came = server.recv(&mut [0; 2000]).is_ok();
+                let came = common::receive(&server, &mut [0; 2000]).is_ok();
                 reads.fetch_add(1, SeqCst);
                 got.fetch_add(usize::from(came), SeqCst);
             }
@@ -190,7 +190,7 @@ fn a_reader_that_comes_late_was_away() {
     for _ in 0..5 {
         client.send(&[1; 100]).expect("send");
         std::thread::sleep(PAUSE);
-        server.recv(&mut [0; 2000]).expect("recv");
+        common::receive(&server, &mut [0; 2000]).expect("recv");
     }
     let mine = finish(recording, port);
     assert_eq!(mine.len(), 5);
@@ -211,7 +211,7 @@ fn what_lies_behind_what_is_read_first_waits_for_the_reader() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..3 {
-                server.recv(&mut [0; 2000]).expect("recv");
+                common::receive(&server, &mut [0; 2000]).expect("recv");
                 std::thread::sleep(2 * PAUSE); // busy with the datagram
             }
         });
@@ -245,7 +245,7 @@ fn threads_that_share_a_socket_are_each_named_for_what_they_read() {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let n = server.recv(&mut [0; 2000]).expect("recv");
+                    let n = common::receive(&server, &mut [0; 2000]).expect("recv");
                     if n == 1 {
                         return; // one for each reader, as end mark
                     }
@@ -292,7 +292,7 @@ fn sockets_of_one_port_have_their_own_readers() {
             socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
             let read = &read;
             scope.spawn(move || {
-                while let Ok(n) = socket.recv(&mut [0; 2000]) {
+                while let Ok(n) = common::receive(socket, &mut [0; 2000]) {
                     read.lock().expect("no panic").push((n as u64, tid()));
                 }
             });

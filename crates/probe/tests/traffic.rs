@@ -331,14 +331,14 @@ fn bursts_into_a_small_udp_buffer() {
             }
             // the loop's end reads the last burst; the reader leaves some datagrams behind now and then
             for _ in 0..burst / 2 + 8 {
-                match server.recv(&mut buffer) {
+                match common::receive(&server, &mut buffer) {
                     Ok(len) => read.push(len),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),
                 }
             }
         }
-        while let Ok(len) = server.recv(&mut buffer) {
+        while let Ok(len) = common::receive(&server, &mut buffer) {
             read.push(len);
         }
         let dropped = drops_of(&net, PORT);

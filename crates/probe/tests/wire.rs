@@ -197,7 +197,7 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
     mark(&client, from.contains(':'));
     for i in 0..400 {
         client.send_to(&vec![0; 1 + i % 1_400], address(to, port)).expect("send");
-        server.recv(&mut [0; 2_000]).expect("recv");
+        common::receive(&server, &mut [0; 2_000]).expect("recv");
     }
     let from = client.local_addr().expect("an address");
     let recording = finish(recording).0;
