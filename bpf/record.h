@@ -186,8 +186,8 @@ struct mag_hit {
 #define MAG_LONGEST_NS 100000000000ULL
 struct mag_pair {
 	unsigned long long sum_ns;
-	unsigned int
-		buckets[MAG_BUCKETS]; /* may wrap: the reader reads often enough to extend them */
+	/* They may wrap: the reader reads often enough to extend them. */
+	unsigned int buckets[MAG_BUCKETS];
 };
 enum mag_rate_kind {
 	MAG_RATE_FLOW = 1,

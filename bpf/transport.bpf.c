@@ -38,8 +38,8 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	 * another one if it begins at its buffer's first byte, and not where the last one began. */
 	__u8 ubuf = bpf_core_enum_value(enum iter_type, ITER_UBUF);
 	bool begins = READ(msg, msg_iter.iter_type) == ubuf && !READ(msg, msg_iter.iov_offset);
-	bool again = begins && call->start != seq;
-	if (call->sk == (__u64)sk && call->end == seq + left && left && !again)
+	bool is_next = begins && call->start != seq;
+	if (call->sk == (__u64)sk && call->end == seq + left && left && !is_next)
 		return 0;
 	call->sk = (__u64)sk;
 	call->end = seq + left;

@@ -221,8 +221,8 @@ fn log_comes_back(
     arguments.extend(dirs.iter().map(String::as_str));
     let (_, said) = ran(&arguments);
     let (_, imported) = ran(&["import", &log, "-o", &back]);
-    let (told, back) = (Recording::of(dirs), Recording::of(&[back]));
-    let (was, is) = (&told.report, &back.report);
+    let (original, back) = (Recording::of(dirs), Recording::of(&[back]));
+    let (was, is) = (&original.report, &back.report);
     same(&story(was), &story(is), &imported, &of);
     same_places(was, is, &of);
     let bytes = named(Detail::BytesOfNoJourney, &said);
@@ -254,7 +254,7 @@ fn log_comes_back(
     if let [_] = dirs {
         assert_eq!(was["kernel"], is["kernel"], "{of}");
     }
-    carried_or_named(format, (&told, &back), dirs.len(), &(said + &imported), &of)
+    carried_or_named(format, (&original, &back), dirs.len(), &(said + &imported), &of)
 }
 
 /// A trace as `MAGNeT` of 2001 wrote it on a 64-bit machine whose clock counts nanoseconds.
@@ -284,8 +284,8 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
     let mut arguments = vec!["import", &trace, "-o", &back];
     arguments.extend(maps.iter().flat_map(|map| ["--map", map]));
     let (_, said) = ran(&arguments);
-    let (told, back) = (Recording::of(dirs), Recording::of(&[back]));
-    let (was, is) = (&told.report, &back.report);
+    let (original, back) = (Recording::of(dirs), Recording::of(&[back]));
+    let (was, is) = (&original.report, &back.report);
     let mut expected = events(was);
     // Samples of TCP's state are in a table of their own and have no row of `events`.
     expected.remove("tcp.state");
@@ -293,7 +293,7 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
     assert_eq!(by_hop(was, "bytes"), by_hop(is, "bytes"), "{of}");
     assert_eq!(is["denominator"]["journeys"], 0, "{of}");
     assert!(said.contains(Importable::Trace.without()), "{of}: {said}");
-    carried_or_named(Importable::Trace, (&told, &back), dirs.len(), &said, &of)
+    carried_or_named(Importable::Trace, (&original, &back), dirs.len(), &said, &of)
 }
 
 #[test]

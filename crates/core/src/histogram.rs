@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_follow_each_other_too_and_a_bound_ends_one() {
+    fn buckets_follow_each_other_and_a_bound_ends_one() {
         let mut next_ns = 0;
         for at in 0..bucket(LONGEST_NS) {
             // some numbers are no bucket's: one is unused where a bound is the last time of a step
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_is_in_its_cell(ns in 0..LONGEST_NS) {
+        fn a_time_is_in_its_bucket(ns in 0..LONGEST_NS) {
             let (least, most) = bucket_range_ns(bucket(ns)).unwrap_or_default();
             prop_assert!(least <= ns && ns <= most);
             prop_assert_eq!(bucket_step(bucket(ns)), Some((step(ns), bounds_below(ns))));

@@ -3,7 +3,7 @@
 //! `commands/` has one file per subcommand; shared parts (privileges, capture, the demo's hosts, argument
 //! values) are next to it.
 
-// Without the window, what only it uses is left over.
+// A build without the window has code that only the window uses.
 #![cfg_attr(not(feature = "gui"), allow(dead_code, unused_imports))]
 
 mod agent;

@@ -7,7 +7,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static STARTS: Mutex<()> = Mutex::new(());
 
@@ -54,7 +54,8 @@ impl SharedFiles {
     /// Waits until no closed link is attached any more; returns false if a process has it for longer.
     pub(crate) fn wait_for_closed(&mut self, patience: Duration) -> bool {
         if self.in_doubt {
-            self.older.retain(|reader| !has_ended(reader, patience));
+            let end = Instant::now() + patience;
+            self.older.retain(|reader| !has_ended(reader, end.saturating_duration_since(Instant::now())));
             self.in_doubt = !self.older.is_empty();
         }
         !self.in_doubt

@@ -162,7 +162,7 @@ fn a_reader_that_spins_was_there() {
         scope.spawn(|| {
             stay_on(near);
             for nth in 0..COUNT {
-                // Other load may take the reader's CPU: it is sent to when it has just read, in vain.
+                // Other load may take the reader's CPU. So the sender waits until the reader has just found nothing.
                 let wait_while = |holds: &dyn Fn() -> bool| while holds() {};
                 wait_while(&|| got.load(SeqCst) < nth);
                 let before = reads.load(SeqCst);

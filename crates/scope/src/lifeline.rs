@@ -166,8 +166,8 @@ pub(crate) mod tests {
         journey.id = id;
         journey.verdict = Verdict::Complete;
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
-        let seat = |netns| Some(NetnsKey { node: 0, netns });
-        Lifeline { journey, ends, from: seat(1), to: seat(2) }
+        let netns_key = |netns| Some(NetnsKey { node: 0, netns });
+        Lifeline { journey, ends, from: netns_key(1), to: netns_key(2) }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn counted(below: &Below) -> impl Iterator<Item = (Family, Span, Lane)> + '_
     steps.chain(Family::ALL.map(|family| (family, Span::Wait, Lane::Waits(family))))
 }
 
-/// The whole journeys of a stretch of time: a row a family of protocols that has any, or one row of none.
+/// The complete journeys of a stretch of time: a row per family of protocols that has any, or one empty row.
 pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Family>, Lane)> {
     let lanes = Family::ALL.map(|family| (Some(family), Lane::Whole(family)));
     let has_any = |(_, lane): &(Option<Family>, Lane)| pyramid.total(*lane, from_ns, to_ns).count > 0;
@@ -92,8 +92,8 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
     (n > 0).then(|| pairs.sum::<f64>() / n as f64)
 }
 
-/// The complete journeys, a row a family of protocols, then every observed pair of hops. A journey is assigned by its beginning, a pair by
-/// the instant at its upper hop; the stretch includes both ends.
+/// The complete journeys, a row per family of protocols, then every observed pair of hops. A journey is assigned
+/// by its beginning, a pair by the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
     let mut whole: [Times; Family::COUNT] = Default::default();

@@ -84,10 +84,10 @@ impl Names {
     }
 
     /// Display name of a node; `outside` for one without probes.
-    pub fn netns_name(&self, seat: Option<NetnsKey>) -> String {
-        let Some(seat) = seat else { return "outside".to_owned() };
+    pub fn netns_name(&self, netns_key: Option<NetnsKey>) -> String {
+        let Some(netns_key) = netns_key else { return "outside".to_owned() };
         let context: &dyn Context = self;
-        context.place(seat.node, seat.netns)
+        context.place(netns_key.node, netns_key.netns)
     }
 }
 

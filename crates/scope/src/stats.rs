@@ -8,8 +8,7 @@ use crate::format;
 use crate::lifeline::Lifeline;
 use crate::names::NetnsKey;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
-use magscope_core::hop::PATH_HOPS;
-use magscope_core::hop::Role;
+use magscope_core::hop::{PATH_HOPS, Role};
 use magscope_core::{Direction, Event, Hop};
 
 /// Nodes with windows of their own.
@@ -140,28 +139,28 @@ impl Stats {
     }
 
     /// Counts an event of a node.
-    pub fn event(&mut self, event: &Event, seat: Option<NetnsKey>) {
+    pub fn event(&mut self, event: &Event, netns_key: Option<NetnsKey>) {
         let Some(index) = event.hop.rank() else { return };
-        let node = seat.map_or(ELSEWHERE, |seat| self.node(seat));
+        let node = netns_key.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
         let at = self.filling();
         self.nodes[usize::from(node)].hops[index].event(at, payload(event));
     }
 
-    fn node(&mut self, seat: NetnsKey) -> u8 {
-        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(seat)) {
+    fn node(&mut self, netns_key: NetnsKey) -> u8 {
+        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(netns_key)) {
             return at as u8;
         }
         if self.nodes.len() > MAX_NODES {
             return ELSEWHERE;
         }
-        self.nodes.push(Node::new(Some(seat)));
+        self.nodes.push(Node::new(Some(netns_key)));
         (self.nodes.len() - 1) as u8
     }
 
     /// Counts the latencies of a journey, each at the node of its upper hop.
     pub fn journey(&mut self, line: &Lifeline) {
-        let from = line.from.map_or(ELSEWHERE, |seat| self.node(seat));
-        let to = line.to.map_or(ELSEWHERE, |seat| self.node(seat));
+        let from = line.from.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
+        let to = line.to.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
         let at = self.filling();
         for step in line.steps() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };

@@ -180,7 +180,7 @@ hops! {
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: ReceiverStack, step: "{proto} input", border: "", screen_priority: 5,
-        without: "when data was there to be read: stack and reader cannot be told apart",
+        without: "when data was there to be read: the time of the stack and that of the reader cannot be separated",
         place: "`sk_data_ready`",
         content: "all below `rcv_nxt`",
         known: "socket",

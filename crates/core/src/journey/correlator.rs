@@ -242,10 +242,11 @@ impl Correlator {
         Some(slot)
     }
 
-    /// The stream of an event without a valid flow, by its socket. A socket keeps the identity that it had while
-    /// it was connected: some recordings lack the port of a socket that the kernel had closed before the read.
+    /// The stream of an event whose flow lacks a port, by its socket. A socket keeps the identity that it had while
+    /// it was connected; the kernel may have cleared its port since. The search visits all streams, so it is not
+    /// for flows that are merely unknown.
     fn stream_of_socket(&mut self, event: &Event) -> Option<usize> {
-        if event.socket == 0 || event.proto != Proto::TCP {
+        if event.socket == 0 || event.proto != Proto::TCP || !self.directory.lacks_port(event.flow) {
             return None;
         }
         let receives = event.hop.direction() == Direction::Rx;

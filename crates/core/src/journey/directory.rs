@@ -129,6 +129,11 @@ impl Directory {
         Some(slot as usize)
     }
 
+    /// True for an announced flow without one of its ports.
+    pub fn lacks_port(&self, id: FlowId) -> bool {
+        self.flows.get(&id).is_some_and(|entry| !entry.flow.has_its_ports())
+    }
+
     /// Every stream between the addresses of a flow.
     pub fn all_streams(&self, id: FlowId, direction: Direction) -> Vec<usize> {
         let Some(entry) = self.flows.get(&id) else { return Vec::new() };

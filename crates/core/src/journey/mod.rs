@@ -13,7 +13,7 @@
 //! - All events must share one clock: one host. [`crate::join`] joins the halves of two hosts.
 //! - The tuple must be the same at both ends: through NAT the halves stay separate here, and [`crate::join`]
 //!   joins them.
-//! - Connections of several pairs of namespaces with equal addresses and ports are told apart only with a hop
+//! - Connections of several pairs of namespaces with equal addresses and ports are separated only with a hop
 //!   that forwarders do not pass. Bytes whose pair is unproven stay two halves.
 //! - On a node that also forwards the flow, the first packet can have a forwarder's times.
 //! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are

@@ -94,10 +94,10 @@ impl Stream {
     /// Accepts or rejects an event, and updates the true end's flow.
     pub fn admit(&mut self, event: &Event, state: &CorrelatorState) -> Admitted {
         let (flow, hop) = (event.flow, event.hop);
-        let way = state.rules.of(self.ends.proto);
+        let rules = state.rules.of(self.ends.proto);
         let (half, other, end_only) = match hop.direction() {
-            Direction::Rx => (&mut self.ends.rx, &self.ends.tx, way.rx_end_only),
-            _ => (&mut self.ends.tx, &self.ends.rx, way.tx_end_only),
+            Direction::Rx => (&mut self.ends.rx, &self.ends.tx, rules.rx_end_only),
+            _ => (&mut self.ends.tx, &self.ends.rx, rules.tx_end_only),
         };
         let is_end = bit(hop) & end_only != 0;
         let is_paired = !self.has_namesakes || !other.flow.is_none();

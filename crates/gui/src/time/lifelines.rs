@@ -54,8 +54,8 @@ impl<'c> Inks<'c> {
                 who.map_or(self.c.dim, |who| self.c.named(u64::from(who.tgid)))
             }
             Tint::Node => {
-                let seat = line.from.or(line.to);
-                seat.map_or(self.c.dim, |s| self.c.named(u64::from(s.node) << 32 | u64::from(s.netns)))
+                let netns_key = line.from.or(line.to);
+                netns_key.map_or(self.c.dim, |s| self.c.named(u64::from(s.node) << 32 | u64::from(s.netns)))
             }
             Tint::Cpu => line.cpu().map_or(self.c.dim, |cpu| self.c.named(u64::from(cpu))),
             Tint::Verdict if journey.verdict.is_whole() => self.c.line,

@@ -54,19 +54,19 @@ impl Peers {
     /// Admits a peer as soon as there is room.
     pub fn admit(&self, stream: &UnixStream) -> io::Result<Place> {
         let stream = stream.try_clone()?;
-        let mut seats = self.slots();
-        while seats.taken.len() >= MOST {
-            if let Some(idle) = seats.taken.iter().position(|seat| !seat.asked) {
+        let mut slots = self.slots();
+        while slots.taken.len() >= MOST {
+            if let Some(idle) = slots.taken.iter().position(|slot| !slot.asked) {
                 // its thread sees the end of the stream and returns
-                let _ = seats.taken.remove(idle).stream.shutdown(Shutdown::Both);
+                let _ = slots.taken.remove(idle).stream.shutdown(Shutdown::Both);
             } else {
-                seats = self.0.room.wait(seats).unwrap_or_else(PoisonError::into_inner);
+                slots = self.0.room.wait(slots).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        seats.came += 1;
-        let number = seats.came;
-        seats.taken.push(PeerSlot { number, stream, asked: false });
-        drop(seats);
+        slots.came += 1;
+        let number = slots.came;
+        slots.taken.push(PeerSlot { number, stream, asked: false });
+        drop(slots);
         Ok(Place { peers: self.clone(), number })
     }
 }
@@ -74,20 +74,20 @@ impl Peers {
 impl Place {
     /// Sets whether its question is being answered.
     pub fn asked(&self, asked: bool) {
-        let mut seats = self.peers.slots();
-        if let Some(at) = seats.taken.iter().position(|seat| seat.number == self.number) {
-            let mut seat = seats.taken.remove(at);
-            seat.asked = asked;
-            seats.taken.push(seat);
+        let mut slots = self.peers.slots();
+        if let Some(at) = slots.taken.iter().position(|slot| slot.number == self.number) {
+            let mut slot = slots.taken.remove(at);
+            slot.asked = asked;
+            slots.taken.push(slot);
         }
-        drop(seats);
+        drop(slots);
         self.peers.0.room.notify_all();
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.peers.slots().taken.retain(|seat| seat.number != self.number);
+        self.peers.slots().taken.retain(|slot| slot.number != self.number);
         self.peers.0.room.notify_all();
     }
 }

@@ -62,11 +62,11 @@ impl Scope {
         let flow = self.names.flow(hit.node, hit.hit.flow);
         let proto = self.view.proto.is_none_or(|proto| hit.hit.flow == FlowId::NONE || hit.hit.proto == proto);
         let route = self.view.route.zip(flow).is_none_or(|(route, flow)| {
-            let seat = Some(NetnsKey { node: hit.node, netns: flow.netns });
+            let netns_key = Some(NetnsKey { node: hit.node, netns: flow.netns });
             match probe.direction() {
-                Some(Direction::Tx) => route.from == seat,
-                Some(Direction::Rx) => route.to == seat,
-                _ => route.from == seat || route.to == seat,
+                Some(Direction::Tx) => route.from == netns_key,
+                Some(Direction::Rx) => route.to == netns_key,
+                _ => route.from == netns_key || route.to == netns_key,
             }
         });
         let picked = |pick: &Pick| match pick {

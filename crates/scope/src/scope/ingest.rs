@@ -94,7 +94,7 @@ impl Scope {
     }
 
     /// Where an event was, if that is known.
-    pub(super) fn seat_of(&mut self, node: u16, event: &Event) -> Option<NetnsKey> {
+    pub(super) fn netns_key_of(&mut self, node: u16, event: &Event) -> Option<NetnsKey> {
         let names = &self.names;
         let places = self.places.get_mut(usize::from(node))?;
         let netns = places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns))?;
@@ -102,7 +102,7 @@ impl Scope {
     }
 
     fn take_event(&mut self, node: u16, event: &Event) {
-        let seat = self.seat_of(node, event);
+        let netns_key = self.netns_key_of(node, event);
         self.begin_ns = self.begin_ns.or(Some(event.time_ns));
         if let Some(heard) = self.heard.get_mut(usize::from(node)) {
             *heard = (*heard).max(Some(event.time_ns));
@@ -113,7 +113,7 @@ impl Scope {
         }
         self.counts.pyramid.count(Lane::Events, event.time_ns, 1);
         if event.hop.rank().is_some() {
-            if self.looks_at(event, seat) {
+            if self.looks_at(event, netns_key) {
                 self.counts.payload(event);
             }
             if let Some(unfiltered) = &mut self.unfiltered {
@@ -121,7 +121,7 @@ impl Scope {
             }
         }
         if !self.is_recorded() {
-            self.stats.event(event, seat);
+            self.stats.event(event, netns_key);
             if self.view.paused {
                 self.journal.leave_out(event);
             } else {
@@ -158,9 +158,9 @@ impl Scope {
     }
 
     /// Whether the filters let an event through, as far as they ask for what an event knows.
-    pub(super) fn looks_at(&self, event: &Event, seat: Option<NetnsKey>) -> bool {
+    pub(super) fn looks_at(&self, event: &Event, netns_key: Option<NetnsKey>) -> bool {
         let receiving = event.hop.direction() == Direction::Rx;
-        self.view.route.is_none_or(|route| seat == if receiving { route.to } else { route.from })
+        self.view.route.is_none_or(|route| netns_key == if receiving { route.to } else { route.from })
             && self.view.proto.is_none_or(|proto| event.proto == proto)
     }
 

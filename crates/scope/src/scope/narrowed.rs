@@ -81,8 +81,8 @@ impl Scope {
         let kept = std::mem::take(&mut self.journal);
         for (node, entry) in kept.entries(0, kept.len()) {
             let Entry::Event(event) = entry else { continue };
-            let seat = self.seat_of(*node, event);
-            if event.hop.rank().is_some() && self.looks_at(event, seat) {
+            let netns_key = self.netns_key_of(*node, event);
+            if event.hop.rank().is_some() && self.looks_at(event, netns_key) {
                 self.counts.payload(event);
             }
         }

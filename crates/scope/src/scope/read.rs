@@ -39,12 +39,12 @@ impl Scope {
     }
 
     fn header(&self) -> Header {
-        let named = |seat: Option<NetnsKey>| self.names.netns_name(seat);
+        let named = |netns_key: Option<NetnsKey>| self.names.netns_name(netns_key);
         let (nodes, sender, receiver) = if let Some(route) = self.view.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
         } else {
-            let all: Vec<_> = self.netns_keys().into_iter().map(|seat| named(Some(seat))).collect();
+            let all: Vec<_> = self.netns_keys().into_iter().map(|netns_key| named(Some(netns_key))).collect();
             match all.as_slice() {
                 [] => (self.info().host.clone(), String::new(), String::new()),
                 [one] => (one.clone(), one.clone(), one.clone()),
@@ -118,13 +118,13 @@ impl Scope {
 
     /// The nodes that journeys began or ended at, in order of appearance.
     fn netns_keys(&self) -> Vec<NetnsKey> {
-        let mut seats: Vec<NetnsKey> = self.stats.netns_keys().collect();
-        for seat in self.routes.iter().flat_map(|route| [route.from, route.to]).flatten() {
-            if !seats.contains(&seat) {
-                seats.push(seat);
+        let mut netns_keys: Vec<NetnsKey> = self.stats.netns_keys().collect();
+        for netns_key in self.routes.iter().flat_map(|route| [route.from, route.to]).flatten() {
+            if !netns_keys.contains(&netns_key) {
+                netns_keys.push(netns_key);
             }
         }
-        seats
+        netns_keys
     }
 
     fn clock_words(&self) -> String {

@@ -66,7 +66,7 @@ impl Raster {
         cells
     }
 
-    /// Adds a part of some times to a column. A cell that covers several classes is divided among them, without
+    /// Adds a part of some times to a column. A bucket that covers several classes is divided among them, without
     /// loss.
     pub fn add(&self, times: &Buckets, part: f64, into: &mut [u32]) {
         for (at, n) in times.iter() {

@@ -153,7 +153,7 @@ impl Events {
         let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
         // Above IP a datagram has no identification.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
-            _ if !packet && (hop != Hop::SkbDrop || proto != Proto::TCP) => 0,
+            _ if !packet => 0,
             // IPv6 has no identification: order identifies the copy, and without order there is no latency.
             _ if proto == Proto::TCP && is_ipv6 => 0,
             // The copy number, if the bytes were sent several times.

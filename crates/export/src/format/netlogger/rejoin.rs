@@ -69,7 +69,7 @@ fn super_packets(of_one_instant: &mut [Event]) {
     }
 }
 
-/// True for the hops that a packet passes.
+/// True for an event of a packet: it passes, or ends.
 pub(super) fn is_packet(hop: Hop) -> bool {
     matches!(hop.role(), Role::Packet | Role::Drop)
 }

@@ -56,8 +56,8 @@ struct Asker<'a> {
 }
 
 /// Serves a client until its end.
-pub fn serve(stream: &UnixStream, seat: ClientSlot, desk: &AverageStore) {
-    let mut asker = Asker { averages: desk, slot: seat, watches: BTreeMap::new(), last: 0 };
+pub fn serve(stream: &UnixStream, slot: ClientSlot, desk: &AverageStore) {
+    let mut asker = Asker { averages: desk, slot, watches: BTreeMap::new(), last: 0 };
     // A connection error concerns only its peer.
     let _ = asker.serve(stream);
 }
