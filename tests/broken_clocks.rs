@@ -4,8 +4,9 @@
 use crate::common::{self, two_clocks};
 
 use common::{skipped, stderr};
-use magscope_core::clock::{Break, NodeClock};
+use magscope_core::clock::Break;
 use magscope_session::Session;
+use magscope_timeline::NodeClock;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -3,9 +3,7 @@
 
 use crate::common::exports::golden;
 use crate::common::{run, stderr};
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::walk;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, EventFlags, Hop, Proto};
@@ -15,6 +13,8 @@ use magscope_sensor::health::{Softirq, Thresholds};
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{SelfUsage, Sensor};
 use magscope_session::{RecordOptions, Recorder, Session};
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::walk;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;

@@ -4,14 +4,14 @@ use crate::common;
 mod live;
 
 use common::{run, stderr};
-use magscope_core::align::{Alignment, Online};
-use magscope_core::clock::pair::{Recorded, State};
-use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::{Across, Limits};
-use magscope_core::merged_reader::{self, Piece, Walker};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Flow};
 use magscope_session::{RecordOptions, Recorder, Session};
+use magscope_timeline::align::{Alignment, Online};
+use magscope_timeline::join::{Timeline, Unaligned};
+use magscope_timeline::merged_reader::{self, Piece, Walker};
+use magscope_timeline::pair::{Recorded, State};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};

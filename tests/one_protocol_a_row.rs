@@ -3,15 +3,15 @@
 use crate::common::exports::{golden, table};
 use crate::common::{run, stderr};
 use magscope_core::Batch;
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::walk;
 use magscope_core::source::{Progress, Source};
 use magscope_export::Table;
 use magscope_scope::{Action, Options, Scope};
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{SelfUsage, Sensor};
 use magscope_session::Session;
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::walk;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

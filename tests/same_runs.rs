@@ -2,9 +2,9 @@
 
 use crate::common::hosts::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 use crate::common::is_root;
-use magscope_core::compare::{CONFIDENCE, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Limits};
+use magscope_report::compare::{CONFIDENCE, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_session::Session;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -127,7 +127,7 @@ fn alarms(comparison: &Comparison) -> Vec<String> {
         let steps = protocol.steps.iter().map(|step| (format!("{} to {}", step.from, step.to), &step.measured));
         for (what, measured) in steps.chain([("total".to_owned(), &protocol.total)]) {
             let changes = [measured.change, measured.p50.change, measured.p99.change];
-            if changes.into_iter().any(magscope_core::compare::Change::is_found) {
+            if changes.into_iter().any(magscope_report::compare::Change::is_found) {
                 all.push(format!("{} {what}: p50 {:?}, p99 {:?}", protocol.proto, measured.p50, measured.p99));
             }
         }

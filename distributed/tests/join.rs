@@ -1,6 +1,6 @@
 //! The join of two hosts' exports by two worker processes: the answer of one process, and no shuffle.
 
-use magscope_core::align::Aligner;
+use magscope_timeline::align::Aligner;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};

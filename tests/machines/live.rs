@@ -4,14 +4,14 @@ use super::{
     ANSWER_BYTES, CLIENT, DATAGRAMS, REQUEST_BYTES, REQUESTS, SERVER, booted, common, is_guest, journeys,
     no_packet_is_early, tool,
 };
-use magscope_core::align::Online;
-use magscope_core::clock::pair::State;
 use magscope_core::journey::{Across, Limits};
-use magscope_core::merged_reader::{Piece, Walker};
 use magscope_core::source::Source;
 use magscope_core::{Hop, LossCause, Proto, Verdict};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{Credentials, FleetError, Grants, HostDiscovery, Likely, ReadOptions, StartAt, Terms};
+use magscope_timeline::align::Online;
+use magscope_timeline::merged_reader::{Piece, Walker};
+use magscope_timeline::pair::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

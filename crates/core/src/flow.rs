@@ -103,7 +103,7 @@ impl fmt::Display for Flow {
 /// True if several hosts may send packets from this address. Without ports, every host without an address yet
 /// sends the same ones (its `MLD` reports from `::`). So a packet sent somewhere cannot be matched with one
 /// received elsewhere.
-pub(crate) fn is_from_anybody(proto: Proto, from: Endpoint) -> bool {
+pub fn is_from_anybody(proto: Proto, from: Endpoint) -> bool {
     !matches!(proto, Proto::TCP | Proto::UDP) && from.ip().is_unspecified()
 }
 

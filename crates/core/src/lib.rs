@@ -7,28 +7,23 @@
 //!
 //! - `hop`, `event`, `flow`, `batch`, `node`, `clock`: the data types. `source`: the trait at the head of every
 //!   stream of batches; `generator` implements it for tests.
-//! - `journey/`: correlates events of one clock into journeys. `join/`: joins the halves of several recordings
-//!   by wire key.
-//! - `align/`, `clock/`: one time line of several clocks, with a bound; `align::online` does it while packets
-//!   arrive.
-//! - `merged_reader`: reads several recordings, closed or growing, through all of that (`Walker`).
-//! - `blame`: the part that causes a step's time. `stats`, `report/`: sums and percentiles in bounded memory.
-//!   `compare`: differences of recordings.
+//! - `journey/`: correlates events of one clock into journeys.
+//! - `blame`: the part that causes a step's time.
 //! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
 //!   conditions of triggers.
 //! - `custom`: custom probes and their hits. `head`: first bytes of payload. `annotations`: buffers both until their
 //!   journeys have ended.
-//! - `switches`: context switches. `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the
-//!   kernel's histograms.
+//! - `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the kernel's histograms.
+//!
+//! Several hosts on one time line are the crate `magscope-timeline`; sums, percentiles and reports are
+//! `magscope-report`.
 
-pub mod align;
 pub mod annotations;
 pub mod batch;
 pub mod blame;
 pub mod capture_filter;
 pub mod change;
 pub mod clock;
-pub mod compare;
 pub mod condition;
 pub mod context;
 pub mod custom;
@@ -43,17 +38,12 @@ pub mod hash;
 pub mod head;
 pub mod histogram;
 pub mod hop;
-pub mod join;
 pub mod journey;
-pub mod merged_reader;
 pub mod netns_resolver;
 pub mod node;
-pub mod report;
 pub mod sampled;
 pub mod size;
 pub mod source;
-pub mod stats;
-pub mod switches;
 pub mod synthesis;
 pub mod words;
 
@@ -70,5 +60,4 @@ pub use generator::{Generator, GeneratorOptions};
 pub use head::PayloadHead;
 pub use hop::{Direction, Hop, HopSet, Layer};
 pub use journey::{Correlator, Journey, Limits, Verdict};
-pub use report::{Report, ReportBuilder};
 pub use synthesis::Synthesis;

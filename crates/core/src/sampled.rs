@@ -47,7 +47,7 @@ struct HopState {
 }
 
 /// The sampling rate of flows (one in this number), from a setting or a change.
-pub(crate) fn flows_one_in(setting: &str) -> Option<u32> {
+pub fn flows_one_in(setting: &str) -> Option<u32> {
     let flows = setting.strip_prefix("sample flows ")?;
     Some(flows.trim().strip_prefix("1/").and_then(|n| n.parse().ok()).unwrap_or(1).max(1))
 }

@@ -4,7 +4,6 @@ use magscope_core::blame::{Part, step_words};
 use magscope_core::hop::{HOP_IDS, Role};
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::source::{Progress, Source};
-use magscope_core::stats::layers::is_border;
 use magscope_core::{Batch, Direction, Generator, GeneratorOptions, Hop, Proto};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +42,7 @@ fn the_columns_of_a_row_agree() {
         assert_eq!(on_path && *hop != Hop::path()[0], !spec.step.is_empty(), "{hop}");
         let has_bytes =
             matches!(spec.role, Role::Send | Role::Read) || spec.role == Role::Packet && spec.has_packet;
-        assert_eq!(on_path && has_bytes, is_border(*hop), "{hop}");
+        assert_eq!(on_path && has_bytes, !spec.border.is_empty(), "{hop}");
         let is_of_path =
             matches!(spec.role, Role::Send | Role::Packet | Role::Ready | Role::Reader | Role::Read);
         assert_eq!(on_path, is_of_path, "{hop}");

@@ -5,9 +5,7 @@
 //! interleaved; results are medians. `ONLY=parquet` selects formats by prefix, `EVENTS` limits the recording,
 //! `ROUNDS=3` limits the rounds.
 
-use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::{self, Piece};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Generator, GeneratorOptions, node::NodeInfo};
 use magscope_export::format::chrome::Chrome;
@@ -23,6 +21,8 @@ use magscope_export::format::tables::Tables;
 use magscope_export::mark::Marks;
 use magscope_export::{Chosen, Export, Output, Table, TimeLine};
 use magscope_session::Session;
+use magscope_timeline::align::Aligner;
+use magscope_timeline::merged_reader::{self, Piece};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Sessions and journeys in formats of other tools.
 //!
-//! The writers are pure: input is [`magscope_core::merged_reader::Piece`]s, output goes to an [`Output`]. All
+//! The writers are pure: input is [`magscope_timeline::merged_reader::Piece`]s, output goes to an [`Output`]. All
 //! formats use one of two views: [`table`] makes flat rows (Parquet, CSV, JSON lines, SQL), and [`mark`] gives
 //! single marks with all names (ULM, BP, Perfetto, Chrome, CTF).
 //!

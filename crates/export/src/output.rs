@@ -1,7 +1,7 @@
 //! Outputs of formats, and the interface of exports.
 
 use crate::error::ExportError;
-use magscope_core::merged_reader::Piece;
+use magscope_timeline::merged_reader::Piece;
 use std::borrow::Cow;
 use std::io::{self, Write};
 

@@ -7,12 +7,12 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use common::sums;
 use magscope_core::histogram::{LONGEST_NS, bucket, bucket_range_ns};
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Flow, FlowId, Hop, Proto};
 use magscope_export::format::tables::{TableWriter, Tables};
 use magscope_export::{Chosen, Export, ExportError, Table, TimeLine};
+use magscope_timeline::merged_reader::Piece;
 use proptest::prelude::*;
 
 const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_000) };

@@ -11,15 +11,15 @@
 mod made_up;
 
 use egui::{Context, Pos2, RawInput, Rect, Vec2};
-use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::{Piece, Walker};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};
 use magscope_gui::{Chosen, Compared, Format, Front, Job, KeyMap, Opened, Part, Tab, Trouble, World, dress};
 use magscope_scope::recorded::{MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Action, Options, Scope, State};
 use magscope_session::{RecordOptions, Recorder, Session};
+use magscope_timeline::align::Aligner;
+use magscope_timeline::merged_reader::{Piece, Walker};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

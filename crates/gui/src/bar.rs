@@ -3,10 +3,10 @@
 use crate::overlays::{Overlay, Pick};
 use crate::ui_context::UiContext;
 use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
-use magscope_core::clock::pair::State as Clock;
 use magscope_scope::command::Question;
 use magscope_scope::format::{bytes, short_duration};
 use magscope_scope::{Action, Frame, State};
+use magscope_timeline::pair::State as Clock;
 
 use crate::chosen::Tint;
 

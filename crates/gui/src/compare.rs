@@ -1,7 +1,7 @@
 //! A comparison of two recordings for display: statistics, and full distributions to overlay.
 
-use magscope_core::compare::Comparison;
 use magscope_core::{Hop, Journey, Proto};
+use magscope_report::compare::Comparison;
 use std::collections::BTreeMap;
 
 /// Classes per octave.

@@ -6,10 +6,10 @@ use common::{busy, two_hosts};
 use egui::{Event, Key};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use magscope_core::compare::{Side, compare};
 use magscope_gui::{
     Ask, Compared, Feed, Format, Job, KeyMap, Light, Opened, Part, Shared, Spreads, Tab, Trouble, Window, World,
 };
+use magscope_report::compare::{Side, compare};
 use magscope_scope::{Action, CursorId, Scope};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,10 +8,10 @@ use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButto
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use magscope_core::Correlator;
-use magscope_core::compare::{Run, Side, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
 use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tab, Tint};
+use magscope_report::compare::{Run, Side, compare};
 use magscope_scope::look::Room;
 use magscope_scope::trigger::{HoldOff, Mode};
 use magscope_scope::{Action, MeasureSpan, Recording};

@@ -1,11 +1,11 @@
 //! Summary of several recordings: clock relations, joined connections, and failures with reasons.
 
-use magscope_core::align::Alignment;
-use magscope_core::clock::pair::Recorded;
-use magscope_core::join::{JoinCounters, Pairing};
-use magscope_core::merged_reader::ReadSummary;
 use magscope_core::node::NodeInfo;
 use magscope_scope::format::{self, count, duration};
+use magscope_timeline::align::Alignment;
+use magscope_timeline::join::{JoinCounters, Pairing};
+use magscope_timeline::merged_reader::ReadSummary;
+use magscope_timeline::pair::Recorded;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;

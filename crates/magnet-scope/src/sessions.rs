@@ -6,8 +6,8 @@ use crate::output;
 use crate::values::instant::Instant;
 use anyhow::Result;
 use jiff::Timestamp;
-use magscope_core::clock::UtcMap;
 use magscope_session::Session;
+use magscope_timeline::UtcMap;
 use std::path::Path;
 use std::time::Duration;
 

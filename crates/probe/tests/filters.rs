@@ -7,8 +7,9 @@ use common::{
     CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,
 };
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
-use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
+use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto};
 use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, default_hops, plan};
+use magscope_report::ReportBuilder;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;

@@ -5,13 +5,13 @@ use crate::common;
 
 use common::connection::Connection;
 use common::{Net, SERVER, can_capture};
-use magscope_core::clock::{NodeClock, UtcMap};
 use magscope_core::journey::Verdict;
 use magscope_core::node::{Backend, Service};
 use magscope_core::{Hop, Proto};
 use magscope_probe::clock::monotonic_ns;
 use magscope_probe::plan::{default_hops, full_hops};
 use magscope_probe::{CaptureOptions, HostFacts};
+use magscope_timeline::{NodeClock, UtcMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PORT: u16 = 5301;

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, TypeSignature, Volatility};
 use datafusion::physical_expr::expressions::Literal;
-use magscope_core::stats::HopPairStats;
+use magscope_report::stats::HopPairStats;
 use std::sync::Arc;
 
 /// `percentile(ns, p)` and `percentile(ns, p, n)`, `p` from 0 to 100.

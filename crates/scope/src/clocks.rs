@@ -2,9 +2,9 @@
 
 use crate::look::{ClockPair, ClockRow};
 use magscope_core::clock::ClockSample;
-use magscope_core::clock::pair::State;
 use magscope_core::journey::Across;
 use magscope_core::node::NodeInfo;
+use magscope_timeline::pair::State;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,9 +6,9 @@ use crate::names::{Names, NetnsKey};
 use crate::pyramid::Tile;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::synthesis::Synthesis;
 use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto, Verdict};
+use magscope_report::stats::heaviest::{Heaviest, Weighed};
 use std::collections::HashMap;
 
 /// Maximum number of flows with an entry of their own, about 1.5 kB each: the heaviest by time, bytes and

@@ -4,8 +4,8 @@ use crate::channel::Channel;
 use crate::look::Column;
 use crate::math::Math;
 use crate::pyramid::Keep;
-use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::{FlowId, TcpSample};
+use magscope_report::stats::heaviest::{Heaviest, Weighed};
 use std::collections::VecDeque;
 
 /// Maximum number of samples, about 7 MB. Live, the oldest are evicted; of a recording every second sample is

@@ -1,6 +1,6 @@
 //! A capture as a sensor for other programs: monitors, schedulers, dashboards.
 //!
-//! A [`Sensor`] receives the output of a [`Walker`](magscope_core::merged_reader::Walker), as a report does. It
+//! A [`Sensor`] receives the output of a [`Walker`](magscope_timeline::merged_reader::Walker), as a report does. It
 //! stores counters and histograms in bounded memory: since its start, and of the last minute by the events' own
 //! time. [`Sensed`] is a snapshot as plain data, and every format is a pure function of it, in its own file.
 //!

@@ -3,10 +3,10 @@
 use crate::ring::Ring;
 use crate::sensed::{Began, HopState, HostSensed, LeftOut, SelfUsage, Sensed};
 use crate::sums::{Sums, clean};
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
 use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
+use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 
 /// Maximum number of hosts; data of further hosts is counted and ignored.

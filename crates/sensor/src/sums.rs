@@ -6,9 +6,9 @@ use crate::sensed::{
 };
 use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
-use magscope_core::stats::HopRate;
 use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
+use magscope_report::stats::HopRate;
 use std::collections::BTreeMap;
 
 /// Maximum number of drop reasons; the kernel has some eighty.

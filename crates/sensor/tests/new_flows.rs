@@ -4,13 +4,13 @@ use crate::heap::held_bytes;
 use crate::made_up_flows::{FLOWS, NewFlows};
 
 use magscope_core::Batch;
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::{Piece, Walker};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_sensor::Sensor;
 use magscope_sensor::averages::Averages;
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::{Piece, Walker};
 use std::time::Duration;
 
 /// Flows that the averages remember.

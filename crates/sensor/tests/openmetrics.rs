@@ -1,8 +1,6 @@
 //! Compares the metrics formats with independent parsers.
 
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::walk;
 use magscope_core::node::DropReason;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -13,6 +11,8 @@ use magscope_sensor::{
     Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
     LeftOut, PairTimes, SelfUsage, Sensed, Sensor, Tally, Times,
 };
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::walk;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

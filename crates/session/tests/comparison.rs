@@ -1,10 +1,10 @@
 //! Comparison of recordings of the same workload: chance causes no finding. Each draw takes recordings for both
 //! sides from one set of ten, so all differences are random.
 
-use magscope_core::compare::{CONFIDENCE, Change, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Journey, Limits};
+use magscope_report::compare::{CONFIDENCE, Change, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_session::Session;
 use std::path::Path;
 use std::time::Duration;

@@ -187,12 +187,12 @@ impl Journey {
 
     /// The ladder without `dev.done`, which is off the path: on one host the receiver often has the packet
     /// before the sender's driver returns.
-    pub(crate) fn path(&self) -> impl Iterator<Item = Rung> + '_ {
+    pub fn path(&self) -> impl Iterator<Item = Rung> + '_ {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
     }
 
     /// True if nothing distinguished the copy of an event from others at its arrival.
-    pub(crate) fn is_crossing_unknown(&self, from: &Rung, to: &Rung) -> bool {
+    pub fn is_crossing_unknown(&self, from: &Rung, to: &Rung) -> bool {
         let is_ambiguous = |number: u32| self.copies.iter().any(|copy| copy.number == number && copy.ambiguous);
         from.copy != 0
             && from.hop.direction() == Direction::Tx
@@ -385,8 +385,8 @@ impl Journey {
         self.ends().map_or(0, |((first, _), (last, _))| self.half_width_ns(first, last))
     }
 
-    /// Moves all its times.
-    pub(crate) fn shift(&mut self, ns: i64) {
+    /// Moves all its times by `ns` nanoseconds.
+    pub fn shift(&mut self, ns: i64) {
         if ns == 0 {
             return;
         }
@@ -401,7 +401,7 @@ impl Journey {
     }
 
     /// Copies the receiver's part from another journey of the same bytes.
-    pub(crate) fn take_receiver(&mut self, other: &Journey) {
+    pub fn take_receiver(&mut self, other: &Journey) {
         self.rungs.take(&other.rungs, RX);
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
         self.ambiguous |= other.ambiguous;

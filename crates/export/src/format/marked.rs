@@ -5,7 +5,7 @@ use crate::mark::{Mark, Marks};
 use crate::order::Order;
 use crate::output::{Export, Written};
 use magscope_core::Batch;
-use magscope_core::merged_reader::Piece;
+use magscope_timeline::merged_reader::Piece;
 
 /// Consumer of marks in approximate time order.
 pub trait MarkWriter {

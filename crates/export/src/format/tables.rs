@@ -5,8 +5,8 @@ use crate::output::{Export, Written};
 use crate::table::{Chosen, Rows, Table};
 use crate::timeline::TimeLine;
 use arrow::array::RecordBatch;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
+use magscope_timeline::merged_reader::Piece;
 
 /// Consumer of the rows of all tables.
 pub trait TableWriter {

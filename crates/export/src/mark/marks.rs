@@ -8,9 +8,9 @@ use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::journey::Presence;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
+use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 

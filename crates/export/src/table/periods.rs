@@ -12,10 +12,10 @@ use crate::output::{Export, Written};
 use crate::timeline::TimeLine;
 use magscope_core::blame::{self, Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
-use magscope_core::stats::HopPairStats;
 use magscope_core::{Direction, Hop, Journey, Proto};
+use magscope_report::stats::HopPairStats;
+use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 
 /// Maximum number of periods open for late journeys.

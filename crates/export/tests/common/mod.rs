@@ -1,14 +1,14 @@
 //! Test recordings, and in-memory files.
 #![allow(dead_code)] // each test file uses a part
 
-use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::{self, Piece};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, EventFlags, Flow, Generator, GeneratorOptions, Hop, Task};
 use magscope_export::{Export, Output, Written};
+use magscope_timeline::align::Aligner;
+use magscope_timeline::merged_reader::{self, Piece};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

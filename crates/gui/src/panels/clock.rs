@@ -4,10 +4,10 @@ use crate::chart::{Axis, Chart};
 use crate::side::{heading, number};
 use crate::ui_context::UiContext;
 use egui::{Grid, Role, ScrollArea, Sense, Ui, WidgetInfo};
-use magscope_core::clock::pair::State;
 use magscope_scope::Frame;
 use magscope_scope::format::{self, count, short_duration};
 use magscope_scope::look::{ClockPair, ClockRow};
+use magscope_timeline::pair::State;
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {

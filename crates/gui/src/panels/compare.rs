@@ -5,8 +5,8 @@ use crate::compare::{CLASSES, Compared, edge_ns};
 use crate::grid::{self, Col, number, words};
 use crate::ui_context::UiContext;
 use egui::{Color32, RichText, Role, Sense, Ui, WidgetInfo};
-use magscope_core::compare::{Change, Measured};
 use magscope_core::{Hop, Proto};
+use magscope_report::compare::{Change, Measured};
 use magscope_scope::format::{amount, duration, short_duration};
 
 const COLUMNS: &[Col] = &[

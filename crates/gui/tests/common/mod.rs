@@ -8,7 +8,6 @@ pub mod raster;
 
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
 use made_up::{START_NS, World as MadeUp, info};
-use magscope_core::clock::pair::State as Clock;
 use magscope_core::custom::ProbeHit;
 use magscope_core::journey::{Across, Limits};
 use magscope_core::{Correlator, FlowId, Hop};
@@ -18,6 +17,7 @@ use magscope_gui::{
 use magscope_scope::look::ClockPair;
 use magscope_scope::recorded::{Stretch, Window as Span};
 use magscope_scope::{Action, Options, Overhead, Scope, State};
+use magscope_timeline::pair::State as Clock;
 use std::path::{Path, PathBuf};
 
 pub const SECOND: u64 = 1_000_000_000;

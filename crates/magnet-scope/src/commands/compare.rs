@@ -8,12 +8,12 @@ use crate::failure::Usage;
 use crate::reporting;
 use crate::{output, sessions};
 use anyhow::Result;
-use magscope_core::compare::{Run, Side, common_hops, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::Piece;
 use magscope_core::source::Source;
+use magscope_report::compare::{Run, Side, common_hops, compare};
 use magscope_session::Session;
+use magscope_timeline::merged_reader::Piece;
 use std::path::PathBuf;
 
 /// Arguments of `compare`.

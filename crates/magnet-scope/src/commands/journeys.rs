@@ -14,11 +14,11 @@ use crate::{output, reporting};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use magscope_core::annotations::Annotations;
-use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::filter::Filter;
-use magscope_core::merged_reader::{Piece, ReadSummary};
 use magscope_core::{Journey, Verdict};
+use magscope_timeline::UtcMap;
+use magscope_timeline::merged_reader::{Piece, ReadSummary};
 use row::{Route, Row};
 use slowest::Slowest;
 

@@ -6,7 +6,7 @@ use crate::recordings::Recordings;
 use crate::screen::ScreenArgs;
 use crate::{output, reporting, screen};
 use anyhow::Result;
-use magscope_core::ReportBuilder;
+use magscope_report::ReportBuilder;
 use magscope_scope::transport::{FASTEST, SLOWEST};
 
 /// Arguments of `replay`.

@@ -6,9 +6,9 @@ use crate::reporting;
 use crate::values::window;
 use anyhow::Result;
 use clap::ValueEnum;
-use magscope_core::ReportBuilder;
-use magscope_core::report::GroupBy;
-use magscope_core::stats::running::Window;
+use magscope_report::GroupBy;
+use magscope_report::ReportBuilder;
+use magscope_report::stats::running::Window;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]

@@ -7,11 +7,11 @@ use crate::reporting::note_evicted;
 use crate::screen::{Followed, Received};
 use crate::signals::Stop;
 use anyhow::{Result, bail};
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::Walker;
 use magscope_core::source::{Progress, Source};
 use magscope_sensor::Sensor;
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::Walker;
 use std::time::Duration;
 
 /// Maximum wait of a source, the maximum delay of a signal.

@@ -1,7 +1,7 @@
 //! Averaging windows: a number of receives (`1000`) or a time (`2s`).
 
 use super::{duration, shown};
-use magscope_core::stats::running::Window;
+use magscope_report::stats::running::Window;
 use std::time::Duration;
 
 /// Maximum number of receives in a window: each flow stores them all.

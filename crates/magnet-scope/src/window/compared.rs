@@ -3,11 +3,11 @@
 use crate::failure::Cancelled;
 use crate::recordings::Recordings;
 use anyhow::Result;
-use magscope_core::compare::{Run, Side, common_hops, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::Piece;
 use magscope_gui::{Compared, Job, Spreads};
+use magscope_report::compare::{Run, Side, common_hops, compare};
+use magscope_timeline::merged_reader::Piece;
 use std::cell::Cell;
 use std::path::PathBuf;
 

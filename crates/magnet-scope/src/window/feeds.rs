@@ -133,12 +133,12 @@ pub mod tests {
     use crate::recordings::Recordings;
     use crate::window::Files;
     use magscope_core::journey::Limits;
-    use magscope_core::merged_reader::Piece;
     use magscope_core::source::{Progress, Source};
     use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Journey};
     use magscope_gui::{Job, Shared, World};
     use magscope_scope::{Action, Detail, Place};
     use magscope_session::{RecordOptions, Recorder};
+    use magscope_timeline::merged_reader::Piece;
     use std::path::Path;
     use std::sync::Arc;
     use std::thread;

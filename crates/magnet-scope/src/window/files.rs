@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_selected_is_written_and_nothing_else() {
-        use magscope_core::merged_reader::Piece;
+        use magscope_timeline::merged_reader::Piece;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("synthetic.session");
         crate::window::feeds::tests::record(&path, 20_000);

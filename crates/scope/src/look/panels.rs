@@ -4,9 +4,9 @@ use crate::overhead::Overhead;
 use crate::probes::Probe;
 use crate::totals::Totals;
 use magscope_core::clock::ClockSample;
-use magscope_core::clock::pair::State;
 use magscope_core::node::Service;
 use magscope_core::{Hop, LossCause};
+use magscope_timeline::pair::State;
 
 /// The wire between sender and receiver: the bound of the time across it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

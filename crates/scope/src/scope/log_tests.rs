@@ -2,9 +2,9 @@
 
 use super::tests::{feed, info, message};
 use super::*;
-use magscope_core::clock::pair::State;
 use magscope_core::journey::Across;
 use magscope_core::node::{HostOf, MergedHosts};
+use magscope_timeline::pair::State;
 
 fn shown(across: Across) -> Scope {
     let of = |netns, host: &str| HostOf { netns, host: host.to_owned() };

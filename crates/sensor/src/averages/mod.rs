@@ -1,6 +1,6 @@
 //! Running averages for clients: bandwidth and latency of a socket, a flow, a process or a cgroup.
 //!
-//! [`Averages`] receives the output of a [`Walker`](magscope_core::merged_reader::Walker), as a
+//! [`Averages`] receives the output of a [`Walker`](magscope_timeline::merged_reader::Walker), as a
 //! [`Sensor`](crate::Sensor) does, and stores data of watched subjects only. Memory is bounded by the watches,
 //! and other traffic costs one table look-up. Windows use the events' own time.
 //!
@@ -19,10 +19,10 @@ mod watch;
 use losses::Losses;
 use magscope_client::wire::{self, FigureOrReason, Window};
 use magscope_core::flow::{Endpoint, Proto};
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::sampled::Sampled;
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Journey};
+use magscope_timeline::merged_reader::Piece;
 use reads::Reads;
 use served::Served;
 use std::collections::{BTreeMap, HashMap};

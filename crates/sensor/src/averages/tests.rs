@@ -2,12 +2,12 @@ use super::*;
 use magscope_client::wire::{Averages as Told, Latency, Rate, Span};
 use magscope_core::EventFlags;
 use magscope_core::flow::Task;
-use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::Walker;
 use magscope_core::node::{Backend, Coverage, HopService, Service};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Change, Loss, LossCause};
+use magscope_timeline::join::OneClock;
+use magscope_timeline::merged_reader::Walker;
 use std::time::Duration;
 
 const S: u64 = 1_000_000_000;

@@ -7,9 +7,9 @@ use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
 use magscope_core::custom::ProbeHit;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Event, Flow};
+use magscope_timeline::merged_reader::Piece;
 use std::io::Write;
 
 /// Names of the columns, in the first line.

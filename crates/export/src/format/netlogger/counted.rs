@@ -4,8 +4,8 @@
 use crate::format::importable::Detail;
 use crate::mark::{Mark, MarkKind};
 use magscope_core::hop::Role;
-use magscope_core::stats::HopRate;
 use magscope_core::{Batch, Hop, Proto};
+use magscope_report::stats::HopRate;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

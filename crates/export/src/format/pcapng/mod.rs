@@ -19,9 +19,9 @@ use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::head::PayloadHead;
 use magscope_core::hop::Role;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Event, Flow, Hop, HopSet, Journey};
+use magscope_timeline::merged_reader::Piece;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 

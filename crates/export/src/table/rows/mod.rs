@@ -14,9 +14,9 @@ use crate::wire;
 use arrow::array::RecordBatch;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Filter, Flow, FlowId, Journey};
+use magscope_timeline::merged_reader::Piece;
 
 /// Rows per batch.
 const BATCH_ROWS: usize = 16 << 10;

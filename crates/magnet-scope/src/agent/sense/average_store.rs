@@ -1,9 +1,9 @@
 //! Shared state of watches: the correlating thread writes, clients read.
 
 use magscope_client::wire::{self, Window};
-use magscope_core::merged_reader::Piece;
 use magscope_core::node::NodeInfo;
 use magscope_sensor::averages::{Averages, Subject, TooMany};
+use magscope_timeline::merged_reader::Piece;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

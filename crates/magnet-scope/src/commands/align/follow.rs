@@ -7,11 +7,11 @@ use crate::output;
 use crate::signals::Stop;
 use anyhow::Result;
 use jiff::Timestamp;
-use magscope_core::align::{Alignment, Online};
-use magscope_core::clock::pair::{Live, State};
-use magscope_core::merged_reader::Walker;
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source};
+use magscope_timeline::align::{Alignment, Online};
+use magscope_timeline::merged_reader::Walker;
+use magscope_timeline::pair::{Live, State};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

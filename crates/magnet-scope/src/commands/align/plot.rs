@@ -4,8 +4,8 @@
 //! therefore shows the difference minus a straight line through the estimates at both ends.
 
 use anyhow::{Result, anyhow};
-use magscope_core::align::Alignment;
-use magscope_core::clock::pair::Recorded;
+use magscope_timeline::align::Alignment;
+use magscope_timeline::pair::Recorded;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

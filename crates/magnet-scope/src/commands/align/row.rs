@@ -1,7 +1,7 @@
 //! Results for each pair of clocks.
 
-use magscope_core::align::Alignment;
-use magscope_core::clock::pair::{Bounds, Constraint, Kind, Recorded, State};
+use magscope_timeline::align::Alignment;
+use magscope_timeline::pair::{Bounds, Constraint, Kind, Recorded, State};
 use serde::Serialize;
 
 /// Results for all pairs, and their combination.
@@ -157,10 +157,10 @@ fn limiting(pair: &Recorded, a: u16, b: u16, at_ns: u64) -> Vec<Limiting> {
 mod tests {
     use super::super::text;
     use super::*;
-    use magscope_core::align::Aligner;
     use magscope_core::clock::ClockSample;
-    use magscope_core::join::Crossing;
     use magscope_core::node::NodeInfo;
+    use magscope_timeline::align::Aligner;
+    use magscope_timeline::join::Crossing;
 
     const SECOND: u64 = 1_000_000_000;
     const DELAY_NS: u64 = 25_000;

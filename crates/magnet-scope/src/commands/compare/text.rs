@@ -1,7 +1,7 @@
 //! A comparison as text, with two lines per step: the figures, then the conclusion.
 
 use crate::wrap::wrap;
-use magscope_core::compare::{
+use magscope_report::compare::{
     Change, Comparison, Measured, Protocol, Quantile, Share, Summary, least_journeys,
 };
 use magscope_scope::format::{count, duration, percent, short_duration};

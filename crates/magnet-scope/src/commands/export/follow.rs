@@ -23,7 +23,7 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     let given_up = source.given_up();
     let walked = reporting::walk(&mut source, args.limits.limits(), |piece| {
         fed.piece(&piece);
-        if let magscope_core::merged_reader::Piece::Batch(..) = piece
+        if let magscope_timeline::merged_reader::Piece::Batch(..) = piece
             && fed.error.is_none()
         {
             fed.error = fed.export.flush().err();

@@ -2,12 +2,12 @@
 
 use crate::sessions;
 use magscope_core::annotations::Annotations;
-use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::custom::{Mark, ProbeValue};
 use magscope_core::journey::{Across, Latency, Resend, Rung, SentCopy};
 use magscope_core::{Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
 use magscope_scope::format::duration;
+use magscope_timeline::UtcMap;
 use serde::{Serialize, Serializer};
 
 /// A journey with its names.

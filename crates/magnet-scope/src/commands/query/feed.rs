@@ -3,11 +3,11 @@
 use crate::recordings::Recordings;
 use magscope_core::Hop;
 use magscope_core::journey::Limits;
-use magscope_core::merged_reader::Piece;
 use magscope_core::source::Progress;
 use magscope_export::table::{Pairs, Rows};
 use magscope_export::{Chosen, Export, ExportError, Periods, TimeLine};
 use magscope_query::{Feed, Out, Want};
+use magscope_timeline::merged_reader::Piece;
 use std::sync::Arc;
 
 /// A feed of these recordings.

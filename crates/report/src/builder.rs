@@ -1,0 +1,585 @@
+//! Adds up batches and journeys to a report.
+
+use super::blame::BlameSum;
+use super::custom::Customs;
+use super::drops::DropSums;
+use super::estimates::{Estimates, Off};
+use super::governed::Stretches;
+use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
+use super::kernel::KernelSums;
+use super::running::Receives;
+use super::throughput::Throughput;
+use super::unobserved::UnobservedHop;
+use super::{
+    CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, Report,
+    VerdictRow,
+};
+use crate::stats::layers::Layers;
+use crate::stats::running::Window;
+use crate::stats::{HopPairStats, HopRate, per_second};
+use magscope_core::batch::{Batch, LossCause};
+use magscope_core::blame::{self, Blame};
+use magscope_core::context::Context;
+use magscope_core::event::Event;
+use magscope_core::flow::{Flow, FlowId, Proto};
+use magscope_core::hash::Map;
+use magscope_core::hop::{Direction, HOP_IDS, Hop, HopSet};
+use magscope_core::journey::{Journey, Verdict};
+use magscope_core::netns_resolver::Places;
+use magscope_core::node::{NodeInfo, Service};
+use magscope_core::sampled::Sampled;
+use std::collections::BTreeMap;
+
+/// Default number of groups in a table.
+const TOP: usize = 20;
+/// Maximum number of flows with stored addresses and namespaces.
+pub(super) const MAX_FLOWS: usize = 1 << 16;
+/// Maximum number of distinct namespaces; beyond it only the sums count.
+const MAX_NODES: usize = 256;
+/// Row name for an unknown namespace.
+const NOT_KNOWN: &str = "not known";
+/// Name of the row of namespaces beyond [`MAX_NODES`].
+const FURTHER: &str = "further namespaces";
+
+#[derive(Default)]
+struct HopSum {
+    rate: HopRate,
+    /// Times from the hop below, which differs between protocols.
+    steps: BTreeMap<Proto, Steps>,
+}
+
+/// Times to a hop from the hop below, of one protocol.
+#[derive(Default)]
+struct Steps {
+    latency: Box<HopPairStats>,
+    half_width: Option<Box<HopPairStats>>,
+    unresolvable: u64,
+}
+
+impl HopSum {
+    fn latency(&mut self, proto: Proto, ns: u64) -> &mut Steps {
+        let steps = self.steps.entry(proto).or_default();
+        steps.latency.record(ns);
+        steps
+    }
+
+    /// A row a protocol.
+    fn protocols(&self) -> Vec<HopProtocol> {
+        let row = |(proto, steps): (&Proto, &Steps)| {
+            Some(HopProtocol {
+                proto: *proto,
+                latency: steps.latency.quantiles()?,
+                half_width: steps.half_width.as_ref().and_then(|widths| widths.quantiles()),
+                unresolvable: steps.half_width.is_some().then_some(steps.unresolvable),
+                histogram: steps.latency.buckets(),
+            })
+        };
+        self.steps.iter().filter_map(row).collect()
+    }
+}
+
+/// Counts of a protocol's journeys in addition to the verdicts.
+#[derive(Clone, Copy, Default)]
+struct Extra {
+    resent: u64,
+    retransmits: u64,
+    ambiguous: u64,
+}
+
+/// One entry per hop, by its number.
+struct HopSums(Box<[HopSum; HOP_IDS]>);
+
+impl HopSums {
+    fn new() -> Self {
+        HopSums(Box::new(std::array::from_fn(|_| HopSum::default())))
+    }
+
+    fn of(&mut self, hop: Hop) -> &mut HopSum {
+        &mut self.0[hop as usize]
+    }
+}
+
+/// Adds up batches and journeys. Memory grows with hops, and up to a bound with namespaces and flows; not with time.
+pub struct ReportBuilder {
+    /// One entry per recording.
+    infos: Vec<NodeInfo>,
+    /// Hops that any recording serves.
+    coverage: HopSet,
+    top: usize,
+    span: Option<(u64, u64)>,
+    events: u64,
+    all: HopSums,
+    /// By recording: its sampling state, and the recorded events of each hop.
+    sampled: Vec<(Sampled, [HopRate; HOP_IDS])>,
+    /// By recording and namespace. An unknown namespace has a row of its own, so that the rows add up to the
+    /// total.
+    nodes: Vec<((u16, Option<u32>), HopSums)>,
+    /// Sums of further namespaces.
+    elsewhere: HopSums,
+    flows_seen: Map<(u16, FlowId), Flow>,
+    places: Vec<Places>,
+    flows: Groups,
+    groups: Option<(GroupBy, Option<Groups>)>,
+    layers: Option<Layers>,
+    receives: Option<Receives>,
+    customs: Customs,
+    governed: Stretches,
+    estimates: Estimates,
+    kernel: KernelSums,
+    kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
+    extra: BTreeMap<Proto, Extra>,
+    blame: BTreeMap<Proto, BlameSum>,
+    causes: BTreeMap<u8, u64>,
+    drops: DropSums,
+    losses: Losses,
+    measured: u64,
+    disordered: u64,
+}
+
+impl ReportBuilder {
+    /// An empty report about one node.
+    pub fn new(info: &NodeInfo) -> Self {
+        Self::of_many(std::slice::from_ref(info))
+    }
+
+    /// An empty report about several recordings.
+    pub fn of_many(infos: &[NodeInfo]) -> Self {
+        let mut report = ReportBuilder {
+            infos: Vec::new(),
+            coverage: HopSet::EMPTY,
+            top: TOP,
+            span: None,
+            events: 0,
+            all: HopSums::new(),
+            sampled: Vec::new(),
+            nodes: Vec::new(),
+            elsewhere: HopSums::new(),
+            flows_seen: Map::default(),
+            places: Vec::new(),
+            flows: Groups::new(GroupBy::Flow),
+            groups: None,
+            layers: None,
+            receives: None,
+            customs: Customs::default(),
+            governed: Stretches::default(),
+            estimates: Estimates::default(),
+            kernel: KernelSums::default(),
+            kinds: BTreeMap::new(),
+            extra: BTreeMap::new(),
+            blame: BTreeMap::new(),
+            causes: BTreeMap::new(),
+            drops: DropSums::default(),
+            losses: Losses::default(),
+            measured: 0,
+            disordered: 0,
+        };
+        for info in infos {
+            report.join(info);
+        }
+        report
+    }
+
+    /// Adds a recording that begins while the others run.
+    pub fn join(&mut self, info: &NodeInfo) {
+        self.coverage.0 |= info.coverage.served().0;
+        self.customs.join(self.infos.len() as u16, info);
+        self.estimates.join(info);
+        self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
+        self.places.push(Places::default());
+        self.infos.push(info.clone());
+    }
+
+    /// Number of flows, or other groups, in a table; 20 by default.
+    #[must_use]
+    pub fn top_flows(mut self, top: usize) -> Self {
+        self.top = top;
+        self
+    }
+
+    /// Groups the journeys.
+    #[must_use]
+    pub fn by(mut self, by: GroupBy) -> Self {
+        // Flows are counted anyway.
+        self.groups = Some((by, (by != GroupBy::Flow).then(|| Groups::new(by))));
+        self
+    }
+
+    /// Adds the throughput of each layer.
+    #[must_use]
+    pub fn throughput(mut self) -> Self {
+        self.layers = Some(Layers::default());
+        self
+    }
+
+    /// Adds the running average of received data.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
+        self.receives = Some(Receives::new(window, self.coverage));
+        self
+    }
+
+    /// Counts the events and losses of a batch.
+    pub fn batch(&mut self, batch: &Batch) -> &mut Self {
+        self.batch_of(0, batch)
+    }
+
+    /// Counts the events and losses of a batch of one of several recordings, with times on the time line of the first.
+    pub fn batch_of(&mut self, node: u16, batch: &Batch) -> &mut Self {
+        for flow in &batch.flows {
+            if self.flows_seen.len() < MAX_FLOWS {
+                self.flows_seen.insert((node, flow.id), *flow);
+            }
+        }
+        if let Some(receives) = &mut self.receives {
+            batch.tasks.iter().for_each(|task| receives.name((node, task.tid), &task.comm));
+        }
+        if let Some((sampled, _)) = self.sampled.get_mut(usize::from(node)) {
+            sampled.batch(batch);
+        }
+        if let Some(info) = self.infos.get(usize::from(node)) {
+            batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
+            batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
+        }
+        self.events += batch.events.len() as u64;
+        for event in &batch.events {
+            self.event(node, event);
+        }
+        for sample in &batch.tcp {
+            self.all.of(Hop::TcpState).rate.count(0);
+            let netns = self.flows_seen.get(&(node, sample.flow)).map(|flow| flow.netns);
+            self.place((node, netns)).of(Hop::TcpState).rate.count(0);
+            if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
+                rates[Hop::TcpState as usize].count(0);
+            }
+        }
+        for hit in &batch.hits {
+            let (from, to) = self.span.unwrap_or((hit.time_ns, hit.time_ns));
+            self.span = Some((from.min(hit.time_ns), to.max(hit.time_ns)));
+            self.customs.hit(node, hit);
+        }
+        batch.synthesis.iter().for_each(|row| self.kernel.add(node, row));
+        self.drops.batch(node, batch);
+        for loss in &batch.losses {
+            self.losses.records = self.losses.records.saturating_add(loss.count);
+            self.losses.stretches += 1;
+            let span_ns = loss.to_ns.saturating_sub(loss.from_ns);
+            self.losses.span_ns = self.losses.span_ns.saturating_add(span_ns);
+            let all = self.causes.entry(loss.cause as u8).or_default();
+            *all = all.saturating_add(loss.count);
+        }
+        self.losses.late_events = self.losses.late_events.saturating_add(batch.late);
+        self
+    }
+
+    fn event(&mut self, node: u16, event: &Event) {
+        let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
+        self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
+        let bytes = u64::from(event.len);
+        self.all.of(event.hop).rate.count(bytes);
+        if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
+            rates[event.hop as usize].count(bytes);
+        }
+        self.estimates.event(node, event, |flow| self.flows_seen.get(&(node, flow)));
+        let known = &self.flows_seen;
+        let places = self.places.get_mut(usize::from(node));
+        let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
+        self.place((node, netns)).of(event.hop).rate.count(bytes);
+        if let Some(layers) = &mut self.layers {
+            layers.event(node, event);
+        }
+        if let Some(receives) = &mut self.receives {
+            let place = || netns.map(|netns| place(&self.infos, node, netns));
+            receives.event(node, event, self.flows_seen.get(&(node, event.flow)), place);
+        }
+    }
+
+    /// The sums of a namespace of a recording, `None` for an unknown one; beyond the maximum, those of all
+    /// further ones.
+    fn place(&mut self, place: (u16, Option<u32>)) -> &mut HopSums {
+        let at = self.nodes.iter().position(|(known, _)| *known == place);
+        let at = at.or_else(|| {
+            (self.nodes.len() < MAX_NODES).then(|| {
+                self.nodes.push((place, HopSums::new()));
+                self.nodes.len() - 1
+            })
+        });
+        match at.and_then(|at| self.nodes.get_mut(at)) {
+            Some((_, sums)) => sums,
+            None => &mut self.elsewhere,
+        }
+    }
+
+    /// Counts a journey; the context resolves its flows and processes.
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
+        self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
+        let extra = self.extra.entry(journey.proto).or_default();
+        extra.resent += u64::from(journey.retransmits() > 0);
+        extra.retransmits += u64::from(journey.retransmits());
+        extra.ambiguous += u64::from(journey.ambiguous);
+        self.disordered += journey.disordered() as u64;
+        let mut blame = None;
+        if journey.verdict.is_whole() {
+            self.measured += 1;
+            blame = Blame::of(journey, blame::served(journey, &self.infos));
+            if let Some(blame) = &blame {
+                self.blame.entry(journey.proto).or_default().count(blame);
+            }
+            for latency in journey.latencies() {
+                let steps = self.all.of(latency.to).latency(journey.proto, latency.ns);
+                if latency.half_width_ns > 0 {
+                    steps.half_width.get_or_insert_default().record(latency.half_width_ns);
+                    steps.unresolvable += u64::from(!latency.is_resolvable());
+                }
+                let (node, flow) = match latency.to.direction() {
+                    Direction::Tx => (journey.tx_node, journey.tx_flow),
+                    _ => (journey.rx_node, journey.rx_flow),
+                };
+                let netns = self.flows_seen.get(&(node, flow)).map(|flow| flow.netns);
+                self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);
+            }
+        }
+        self.flows.count(journey, blame.as_ref(), context);
+        if let Some((_, Some(groups))) = &mut self.groups {
+            groups.count(journey, blame.as_ref(), context);
+        }
+        self
+    }
+
+    /// The report.
+    pub fn finish(mut self) -> Report {
+        // The kernel's sums cover time without events.
+        let spans = [self.span, self.kernel.span()].into_iter().flatten();
+        let whole = spans.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
+        let (start_ns, end_ns) = whole.unwrap_or_default();
+        let duration_ns = end_ns.saturating_sub(start_ns);
+        let estimates = std::mem::take(&mut self.estimates).finish(&self.infos, start_ns, end_ns);
+        // The row of the unknown namespace is the last of its recording.
+        self.nodes.sort_unstable_by_key(|((node, netns), _)| (*node, netns.is_none(), *netns));
+        let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
+        let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
+        let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
+        let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
+        let whole_weight = |hop: Hop| weight_of_all(&self.sampled, hop);
+        // For the kernel's sums the number of journeys is unknown.
+        let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
+        let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
+        let verdicts: Vec<_> =
+            self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
+        let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
+        let flows = self.flows.ranking(self.top);
+        let groups = self.groups.map(|(by, groups)| match groups {
+            Some(groups) => groups::table(by, &groups.ranking(self.top), duration_ns, journey_weight),
+            // a sampled flow is complete
+            None => groups::table(by, &flows, duration_ns, journey_weight.map(|_| 1.0)),
+        });
+        let mut losses = self.losses;
+        losses.causes = LossCause::ALL
+            .into_iter()
+            .filter_map(|cause| self.causes.get(&(cause as u8)).map(|n| CauseRow { cause, records: *n }))
+            .collect();
+        let several = self.infos.len() > 1;
+        let missing = self.infos.iter().flat_map(|info| info.coverage.hops.iter().map(move |row| (info, row)));
+        let missing = missing.filter_map(|(info, row)| match &row.service {
+            Service::Missing { because } if several => {
+                Some(MissingHop { hop: row.hop, because: format!("{}: {because}", info.host) })
+            }
+            Service::Missing { because } => Some(MissingHop { hop: row.hop, because: because.clone() }),
+            _ => None,
+        });
+        let mut kinds: [u64; Verdict::KINDS] = [0; Verdict::KINDS];
+        for proto in self.kinds.values() {
+            kinds.iter_mut().zip(proto).for_each(|(sum, n)| *sum += n);
+        }
+        let denominator = Denominator {
+            measured: self.measured,
+            journeys: kinds.iter().sum(),
+            left_out: LeftOut::of(&kinds),
+            disordered: self.disordered,
+        };
+        Report {
+            node: listed(self.infos.iter().map(|info| info.host.as_str())),
+            kernel: listed(self.infos.iter().map(|info| info.kernel.as_str())),
+            start_ns,
+            end_ns,
+            duration_ns,
+            events: self.events,
+            hops,
+            events_elsewhere: self.elsewhere.0.iter().map(|sum| sum.rate.events).sum(),
+            verdicts,
+            blame,
+            flows_total: flows.rows.len() as u64 + flows.others,
+            flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
+            flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
+            groups,
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
+            running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
+            synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {
+                Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
+                None => format!("{flow}"),
+            }),
+            probes: self.customs.finish(&self.infos, start_ns, end_ns),
+            drops: self.drops.finish(&self.infos),
+            losses,
+            governed: self.governed.all(),
+            estimates: estimates.rows,
+            missing: missing.collect(),
+            untold: if self.kinds.contains_key(&Proto::UDP) {
+                UnobservedHop::of(&self.infos)
+            } else {
+                Vec::new()
+            },
+            denominator,
+        }
+    }
+
+    fn host(&self, node: u16) -> &str {
+        self.infos.get(usize::from(node)).map_or("", |info| info.host.as_str())
+    }
+
+    fn hop_row(&self, hop: Hop, duration_ns: u64, off: &Off) -> HopRow {
+        let sum = &self.all.0[hop as usize];
+        let name = |(node, netns): &(u16, Option<u32>)| match netns {
+            Some(netns) => place(&self.infos, *node, *netns),
+            None if self.infos.len() > 1 => format!("{}/{NOT_KNOWN}", self.host(*node)),
+            None => NOT_KNOWN.to_owned(),
+        };
+        let nodes = self.nodes.iter().map(|(place, sums)| (name(place), &sums.0[hop as usize]));
+        let further = (FURTHER.to_owned(), &self.elsewhere.0[hop as usize]);
+        let mut nodes: Vec<HopNode> = nodes
+            .chain([further])
+            .filter(|(_, sum)| sum.rate.events > 0 || !sum.steps.is_empty())
+            .map(|(node, sum)| {
+                let mut protocols = sum.protocols();
+                let only = if protocols.len() == 1 { protocols.pop() } else { None };
+                let latency = only.map(|only| only.latency);
+                HopNode { node, events: sum.rate.events, bytes: sum.rate.bytes, latency, protocols }
+            })
+            .collect();
+        if nodes.len() < 2 {
+            nodes.clear();
+        }
+        let mut protocols = sum.protocols();
+        let only = if protocols.len() == 1 { protocols.pop() } else { None };
+        let is_estimated = self.sampled.iter().any(|(of, _)| of.weight(hop) > 1.0 || of.added_up(hop) > 0);
+        let all = |of: fn(&HopRate) -> u64| -> f64 {
+            self.sampled
+                .iter()
+                .map(|(sampled, rates)| of(&rates[hop as usize]) as f64 * sampled.weight(hop))
+                .sum()
+        };
+        let added_up: u64 = self.sampled.iter().map(|(sampled, _)| sampled.added_up(hop)).sum();
+        HopRow {
+            hop,
+            events: sum.rate.events,
+            bytes: sum.rate.bytes,
+            events_per_s: self.events_per_s(hop, duration_ns, off),
+            estimated: is_estimated,
+            all_events: is_estimated.then(|| all(|rate| rate.events) + added_up as f64),
+            // The kernel's sums have hits, and bytes at few hops.
+            all_bytes: (is_estimated && added_up == 0).then(|| all(|rate| rate.bytes)),
+            latency: only.as_ref().map(|only| only.latency),
+            half_width: only.as_ref().and_then(|only| only.half_width),
+            unresolvable: only.as_ref().and_then(|only| only.unresolvable),
+            histogram: only.map(|only| only.histogram).unwrap_or_default(),
+            protocols,
+            nodes,
+        }
+    }
+
+    /// Rate of all events while the hop was enabled: recorded, sampled out, or added up by the kernel.
+    fn events_per_s(&self, hop: Hop, duration_ns: u64, off: &Off) -> f64 {
+        let recordings = self.sampled.iter().enumerate();
+        let rates = recordings.map(|(node, (sampled, rates))| {
+            let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
+            let came = per_second(rates[hop as usize].events, watched_ns) * sampled.weight(hop);
+            came + per_second(sampled.added_up(hop), watched_ns)
+        });
+        rates.sum()
+    }
+
+    fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
+        let Extra { resent, retransmits, ambiguous } = self.extra.get(&proto).copied().unwrap_or_default();
+        let [
+            complete,
+            half_complete,
+            lost,
+            dropped,
+            broken,
+            in_flight,
+            read_unseen,
+            evicted,
+            not_probed,
+            filtered,
+        ] = *kinds;
+        VerdictRow {
+            proto,
+            journeys: kinds.iter().sum(),
+            complete,
+            half_complete,
+            lost,
+            dropped,
+            broken_by_event_loss: broken,
+            in_flight,
+            read_unseen,
+            evicted,
+            not_probed,
+            filtered,
+            resent,
+            retransmits,
+            ambiguous,
+        }
+    }
+}
+
+/// Events per recorded event of a hop, over all recordings, including the events that `not_counted` counts.
+fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
+    let (mut seen, mut meant) = (0.0, 0.0);
+    for (sampled, rates) in sampled {
+        let events = rates[hop as usize].events as f64;
+        seen += events;
+        meant += events * sampled.weight(hop) + beside(sampled) as f64;
+    }
+    if seen > 0.0 { meant / seen } else { 1.0 }
+}
+
+/// The same over the complete time, in part of which the kernel may have added up the events.
+fn weight_of_all(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop) -> f64 {
+    weight(sampled, hop, |sampled| sampled.added_up(hop))
+}
+
+/// Journeys per recorded journey, if equal for all recordings.
+fn journey_weight(sampled: &[(Sampled, [HopRate; HOP_IDS])]) -> Option<f64> {
+    let mut weights = sampled.iter().map(|(sampled, _)| sampled.journey_weight());
+    let first = weights.next().unwrap_or(Some(1.0));
+    weights.all(|weight| weight == first).then_some(first).flatten()
+}
+
+/// Display name of a namespace of a recording.
+fn place(infos: &[NodeInfo], node: u16, netns: u32) -> String {
+    infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1))
+}
+
+/// Each name once.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all.join(" + ")
+}
+
+fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {
+    let figures = sum.figures(duration_ns, None);
+    let ends = if let Label::Flow(ends) = &sum.label { (**ends).clone() } else { FlowEnds::default() };
+    FlowRow {
+        ends,
+        bytes: figures.bytes,
+        journeys: figures.journeys,
+        whole: figures.whole,
+        resent: figures.resent,
+        retransmits: figures.retransmits,
+        total: figures.total,
+    }
+}

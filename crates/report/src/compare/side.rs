@@ -1,0 +1,176 @@
+//! One of the two sides of a comparison: runs of the same system, each a recording, added up one after the
+//! other.
+
+use super::Summary;
+use super::blocks::Blocks;
+use super::runs::Estimate;
+use magscope_core::batch::Batch;
+use magscope_core::flow::Proto;
+use magscope_core::hop::{Hop, HopSet};
+use magscope_core::journey::{Journey, Rung, Verdict};
+use magscope_core::node::NodeInfo;
+use std::collections::BTreeMap;
+
+/// One recording during the read. Memory grows with protocols and hops, not with time.
+#[derive(Clone, Debug)]
+pub struct Run {
+    info: NodeInfo,
+    /// The hops that all recordings have.
+    hops: HopSet,
+    sums: BTreeMap<Proto, Sums>,
+    lost_events: u64,
+    span: Option<(u64, u64)>,
+    disordered: u64,
+}
+
+/// One protocol of one run.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// Totals by first and last hop.
+    totals: BTreeMap<(Hop, Hop), Sum>,
+    steps: BTreeMap<(Hop, Hop), Sum>,
+    counts: Counts,
+}
+
+/// Verdict counts of the journeys of one protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Journeys by kind of verdict.
+    pub kinds: [u64; Verdict::KINDS],
+    /// Retransmitted journeys, each counted once.
+    pub resent: u64,
+}
+
+/// Times and their sum.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    times: Blocks,
+    ns: u128,
+}
+
+/// Stored summary of the times of one step in one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub n: u64,
+    pub ns: u128,
+    pub p50: Estimate,
+    pub p99: Estimate,
+}
+
+/// Stored summary of one protocol of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Folded {
+    pub totals: BTreeMap<(Hop, Hop), Times>,
+    pub steps: BTreeMap<(Hop, Hop), Times>,
+    pub counts: Counts,
+}
+
+/// Runs of the same system. An added run takes some kilobytes.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub(super) infos: Vec<NodeInfo>,
+    pub(super) runs: Vec<BTreeMap<Proto, Folded>>,
+    pub(super) lost_events: u64,
+    disordered: u64,
+    duration_ns: u64,
+}
+
+impl Sum {
+    fn record(&mut self, ns: u64) {
+        self.times.record(ns);
+        self.ns += u128::from(ns);
+    }
+
+    fn fold(&self) -> Times {
+        let estimate = |q| Estimate::of(&self.times, q);
+        Times { n: self.times.all().n(), ns: self.ns, p50: estimate(0.5), p99: estimate(0.99) }
+    }
+}
+
+impl Counts {
+    pub fn journeys(&self) -> u64 {
+        self.kinds.iter().sum()
+    }
+}
+
+impl Run {
+    /// A recording to be read, reduced to the hops that all of them have.
+    pub fn new(info: &NodeInfo, hops: HopSet) -> Self {
+        let info = info.clone();
+        Run { info, hops, sums: BTreeMap::new(), lost_events: 0, span: None, disordered: 0 }
+    }
+
+    /// Counts the events and losses of a batch.
+    pub fn batch(&mut self, batch: &Batch) {
+        for event in &batch.events {
+            let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
+            self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
+        }
+        self.lost_events = self.lost_events.saturating_add(batch.lost());
+    }
+
+    /// Counts a journey.
+    pub fn journey(&mut self, journey: &Journey) {
+        let sums = self.sums.entry(journey.proto).or_default();
+        sums.counts.kinds[journey.verdict.kind()] += 1;
+        sums.counts.resent += u64::from(journey.retransmits() > 0);
+        if !journey.verdict.is_whole() {
+            return;
+        }
+        let (mut first, mut before): (Option<Rung>, Option<Rung>) = (None, None);
+        for rung in journey.ladder().filter(|rung| self.hops.contains(rung.hop)) {
+            // Only within one copy.
+            if let Some(before) = before
+                .filter(|before| !before.is_copy_before(&rung) && !journey.is_crossing_unknown(before, &rung))
+            {
+                match rung.time_ns.checked_sub(before.time_ns) {
+                    Some(ns) => sums.steps.entry((before.hop, rung.hop)).or_default().record(ns),
+                    None => self.disordered += 1,
+                }
+            }
+            // `dev.done` is off the path: the next step has the same beginning.
+            if rung.hop != Hop::DevDone {
+                first = first.or(Some(rung));
+                before = Some(rung);
+            }
+        }
+        if let (Some(first), Some(last)) = (first, before)
+            && first.hop != last.hop
+            && let Some(ns) = last.time_ns.checked_sub(first.time_ns)
+        {
+            sums.totals.entry((first.hop, last.hop)).or_default().record(ns);
+        }
+    }
+}
+
+impl Side {
+    /// Adds a run that was read to its end.
+    pub fn add(&mut self, run: Run) {
+        let each = |sums: &BTreeMap<(Hop, Hop), Sum>| {
+            sums.iter().map(|(pair, sum)| (*pair, sum.fold())).collect::<BTreeMap<_, _>>()
+        };
+        let fold =
+            |sums: &Sums| Folded { totals: each(&sums.totals), steps: each(&sums.steps), counts: sums.counts };
+        self.runs.push(run.sums.iter().map(|(proto, sums)| (*proto, fold(sums))).collect());
+        self.infos.push(run.info);
+        self.lost_events = self.lost_events.saturating_add(run.lost_events);
+        self.disordered += run.disordered;
+        let (from, to) = run.span.unwrap_or_default();
+        self.duration_ns = self.duration_ns.saturating_add(to - from);
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        let all = || self.runs.iter().flat_map(BTreeMap::values).map(|folded| folded.counts);
+        let first = self.infos.first();
+        Summary {
+            runs: self.runs.len() as u64,
+            host: first.map(|info| info.host.clone()).unwrap_or_default(),
+            kernel: first.map(|info| info.kernel.clone()).unwrap_or_default(),
+            duration_ns: self.duration_ns,
+            journeys: all().map(|counts| counts.journeys()).sum(),
+            measured: all().map(|counts| Verdict::whole_of(&counts.kinds)).sum(),
+            lost_events: self.lost_events,
+            disordered: self.disordered,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Packets that the kernel freed undelivered, by its reasons: drops, and clean-up separately.
+
+use super::figures::{count, plural, wrap};
+use magscope_core::batch::Batch;
+use magscope_core::drop_reason::CleanUp;
+use magscope_core::hop::Hop;
+use magscope_core::node::NodeInfo;
+use magscope_core::synthesis::{Sum, Synthesis};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Maximum number of distinct reasons over all recordings; a kernel has about a hundred.
+const MOST_REASONS: usize = 4_096;
+/// Reasons in the text.
+const SHOWN: usize = 5;
+
+/// Packets freed for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReasonRow {
+    /// The kernel's name of the reason.
+    pub reason: String,
+    /// Number of packets.
+    pub packets: u64,
+}
+
+/// Packets that the kernel freed undelivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// Packets dropped: all reasons but clean-up.
+    pub dropped: u64,
+    /// Packets freed in a clean-up ([`magscope_core::drop_reason::CLEAN_UP`]), which lost nothing.
+    pub cleaned_up: u64,
+    /// The drops by reason, the most frequent first.
+    pub reasons: Vec<ReasonRow>,
+    /// The clean-up by reason, the most frequent first.
+    pub clean_up_reasons: Vec<ReasonRow>,
+}
+
+/// Adds up drops: from events, and from the kernel's sums of intervals without events.
+#[derive(Default)]
+pub struct DropSums {
+    packets: BTreeMap<(u16, Option<u32>), u64>,
+    /// Time of the last event of each node.
+    last_event_ns: BTreeMap<u16, u64>,
+}
+
+impl DropSums {
+    pub fn batch(&mut self, node: u16, batch: &Batch) {
+        let before_ns = self.last_event_ns.get(&node).copied();
+        for row in &batch.synthesis {
+            let first = batch.events.partition_point(|event| event.time_ns < row.from_ns);
+            let has_events = before_ns.is_some_and(|at_ns| at_ns >= row.from_ns)
+                || batch.events.get(first).is_some_and(|event| event.time_ns <= row.to_ns);
+            if !has_events {
+                self.row(node, row);
+            }
+        }
+        for event in batch.events.iter().filter(|event| event.hop == Hop::SkbDrop) {
+            self.add(node, Some(event.detail), 1);
+        }
+        if let Some(event) = batch.events.last() {
+            self.last_event_ns.insert(node, event.time_ns);
+        }
+    }
+
+    fn row(&mut self, node: u16, row: &Synthesis) {
+        match row.of {
+            Sum::Reason(reason) if row.hop == Hop::SkbDrop => self.add(node, Some(reason), row.n),
+            Sum::Rest if row.hop == Hop::SkbDrop => self.add(node, None, row.n),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, node: u16, reason: Option<u32>, n: u64) {
+        let has_room = self.packets.len() < MOST_REASONS || self.packets.contains_key(&(node, reason));
+        let sum = self.packets.entry((node, reason.filter(|_| has_room))).or_default();
+        *sum = sum.saturating_add(n);
+    }
+
+    pub fn finish(self, infos: &[NodeInfo]) -> Drops {
+        let clean_up: Vec<CleanUp> = infos.iter().map(CleanUp::of).collect();
+        let (mut drops, mut cleaned) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
+        for ((node, reason), n) in self.packets {
+            let node = usize::from(node);
+            let is_clean_up = reason.is_some_and(|r| clean_up.get(node).is_some_and(|of| of.has(r)));
+            let words = match (reason, infos.get(node)) {
+                (Some(reason), Some(info)) => info.drop_reason(reason),
+                (Some(reason), None) => format!("reason {reason}"),
+                (None, _) => "other reasons".to_owned(),
+            };
+            let sum = if is_clean_up { &mut cleaned } else { &mut drops }.entry(words).or_default();
+            *sum = sum.saturating_add(n);
+        }
+        let all = |of: &BTreeMap<String, u64>| of.values().fold(0_u64, |all, n| all.saturating_add(*n));
+        Drops {
+            dropped: all(&drops),
+            cleaned_up: all(&cleaned),
+            reasons: rows(drops),
+            clean_up_reasons: rows(cleaned),
+        }
+    }
+}
+
+fn rows(packets: BTreeMap<String, u64>) -> Vec<ReasonRow> {
+    let mut rows: Vec<_> = packets.into_iter().map(|(reason, packets)| ReasonRow { reason, packets }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.packets));
+    rows
+}
+
+pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
+    let listed = |rows: &[ReasonRow]| {
+        let shown = rows.iter().take(SHOWN).map(|row| format!("{} {}", count(row.packets).trim(), row.reason));
+        let others = if rows.len() > SHOWN { ", …" } else { "" };
+        shown.collect::<Vec<_>>().join(", ") + others
+    };
+    if drops.dropped > 0 {
+        let packets = plural(drops.dropped, "packet", "packets");
+        wrap(out, &format!("The kernel dropped {packets}: {}.", listed(&drops.reasons)), width, "  ")?;
+    }
+    if drops.cleaned_up > 0 {
+        let packets = plural(drops.cleaned_up, "packet", "packets");
+        let words = format!(
+            "The kernel freed {packets} in the queues of closed sockets, which is no drop: {}.",
+            listed(&drops.clean_up_reasons)
+        );
+        wrap(out, &words, width, "  ")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Reports, statistics and comparison of recordings.
+//!
+//! A [`Report`] holds the results of a capture as one value that serialises and prints. Every figure names its
+//! unit and every percentile its denominator: the number of journeys, and the reasons for leaving the others
+//! out.
+//!
+//! - [`stats`]: sums and percentiles in bounded memory.
+//! - [`compare`]: differences of recordings, with confidence intervals.
+//! - [`switches`]: durations of context switches.
+
+mod blame;
+mod builder;
+pub mod compare;
+mod custom;
+mod drops;
+mod estimates;
+mod figures;
+mod governed;
+mod groups;
+mod kernel;
+mod running;
+pub mod stats;
+pub mod switches;
+mod text;
+mod throughput;
+mod unobserved;
+
+pub use blame::{BlamePart, BlameRow};
+pub use builder::ReportBuilder;
+pub use custom::{PointRow, ProbeRow, ValueRow};
+pub use drops::{Drops, ReasonRow};
+pub use estimates::Estimate;
+pub use governed::{Governed, GovernedStretch};
+pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
+pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
+pub use running::{RunningRow, RunningTable};
+pub use text::render_text;
+pub use throughput::{Border, ProtocolThroughput, Throughput};
+pub use unobserved::UnobservedHop;
+
+use crate::stats::{Bucket, Quantiles};
+use magscope_core::batch::LossCause;
+use magscope_core::flow::Proto;
+use magscope_core::hop::Hop;
+use magscope_core::journey::Verdict;
+use serde::Serialize;
+
+/// The results of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Host name.
+    pub node: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// First event, `CLOCK_MONOTONIC`, nanoseconds.
+    pub start_ns: u64,
+    /// Last event, `CLOCK_MONOTONIC`, nanoseconds.
+    pub end_ns: u64,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// Events of all hops.
+    pub events: u64,
+    /// One row per hop that was served or seen, in stack order.
+    pub hops: Vec<HopRow>,
+    /// Events of namespaces beyond the maximum number of distinct ones.
+    pub events_elsewhere: u64,
+    /// Verdicts of journeys, by protocol.
+    pub verdicts: Vec<VerdictRow>,
+    /// The parts of the time of journeys with a seen end, by protocol.
+    pub blame: Vec<BlameRow>,
+    /// The flows with the most bytes.
+    pub flows: Vec<FlowRow>,
+    /// Number of flows, including those outside the table. Beyond some two thousand the lighter ones are
+    /// evicted, and a returning one counts again.
+    pub flows_total: u64,
+    /// Payload bytes of the journeys of flows outside the table.
+    pub flows_rest_bytes: u64,
+    /// The journeys in the requested groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupTable>,
+    /// Input and output of each layer, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
+    /// The running average of received data, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningTable>,
+    /// The kernel's sums in place of events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthesis: Option<KernelTable>,
+    /// Custom probes, and their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeRow>,
+    /// Packets that the kernel dropped.
+    pub drops: Drops,
+    /// Records that were lost.
+    pub losses: Losses,
+    /// Reduced capture levels by budgets, with their times.
+    #[serde(skip_serializing_if = "Governed::is_empty")]
+    pub governed: Governed,
+    /// Estimates from complete flows, if others were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Estimate>,
+    /// Unserved hops, and the reasons.
+    pub missing: Vec<MissingHop>,
+    /// Information on datagrams that the available hops do not give, and the hop that would.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<UnobservedHop>,
+    /// The basis of the latencies.
+    pub denominator: Denominator,
+}
+
+/// One hop of a [`Report`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopRow {
+    /// The hop.
+    pub hop: Hop,
+    /// Events.
+    pub events: u64,
+    /// Payload bytes of those events; a retransmitted byte counts again.
+    pub bytes: u64,
+    /// Events per second while the hop was on; of all that there were, where a sampler left some out or the
+    /// kernel added them up.
+    pub events_per_s: f64,
+    /// True if that covers more than the recorded events. All other figures of this row cover recorded events
+    /// only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// All events, if a sampler left some out or the kernel added them up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_events: Option<f64>,
+    /// All payload bytes, if a sampler left some out; `None` if the kernel added events up without their bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_bytes: Option<f64>,
+    /// Latency from the hop below on the path of the same journey; `None` if no journey passed both, or
+    /// journeys of several protocols did.
+    pub latency: Option<Quantiles>,
+    /// If the previous hop is on another clock: error bound of each such latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<Quantiles>,
+    /// Of those, the number that may be zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolvable: Option<u64>,
+    /// The shape of that latency, nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<Bucket>,
+    /// Latency from the hop below by protocol, if journeys of several passed it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<HopProtocol>,
+    /// The same per network namespace, if there are several. Their events and bytes add up to the hop's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<HopNode>,
+}
+
+/// The latency to one hop of one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopProtocol {
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Latency from the hop below.
+    pub latency: Quantiles,
+    /// As [`HopRow::half_width`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<Quantiles>,
+    /// As [`HopRow::unresolvable`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolvable: Option<u64>,
+    /// The shape of the latency, nanoseconds.
+    pub histogram: Vec<Bucket>,
+}
+
+/// One hop in one network namespace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopNode {
+    /// Name of the namespace; `not known` for events without one.
+    pub node: String,
+    /// Events.
+    pub events: u64,
+    /// Payload bytes of those events.
+    pub bytes: u64,
+    /// Latency from the hop below, if journeys of one protocol passed it.
+    pub latency: Option<Quantiles>,
+    /// The same by protocol, if journeys of several did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<HopProtocol>,
+}
+
+/// The verdicts of the journeys of one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictRow {
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Total number.
+    pub journeys: u64,
+    /// With a seen end, both ends in the capture.
+    pub complete: u64,
+    /// With a seen end at the one end in the capture.
+    pub half_complete: u64,
+    /// Vanished.
+    pub lost: u64,
+    /// Dropped by the kernel, with a reason.
+    pub dropped: u64,
+    /// Events of it are missing.
+    pub broken_by_event_loss: u64,
+    /// Not ended yet.
+    pub in_flight: u64,
+    /// Read without a read event.
+    pub read_unseen: u64,
+    /// Evicted.
+    pub evicted: u64,
+    /// Seen up to the last served hop, which is not the end.
+    pub not_probed: u64,
+    /// Left out by a filter, a sampler or a disabled hop.
+    pub filtered: u64,
+    /// Retransmitted journeys, each counted once.
+    pub resent: u64,
+    /// Sum of their retransmissions.
+    pub retransmits: u64,
+    /// Matched by order or length against part of the evidence.
+    pub ambiguous: u64,
+}
+
+/// One flow of a [`Report`], from the sender's side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowRow {
+    /// Sender and receiver.
+    #[serde(flatten)]
+    pub ends: FlowEnds,
+    /// Payload bytes of its journeys.
+    pub bytes: u64,
+    /// Journeys.
+    pub journeys: u64,
+    /// Journeys with a seen end.
+    pub whole: u64,
+    /// Retransmitted journeys, each counted once.
+    pub resent: u64,
+    /// Sum of their retransmissions.
+    pub retransmits: u64,
+    /// First hop to last of those with a seen end.
+    pub total: Option<Quantiles>,
+}
+
+/// Records lost between kernel and reader.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Losses {
+    /// Number of records.
+    pub records: u64,
+    /// Number of stretches.
+    pub stretches: u64,
+    /// Total length of the stretches.
+    pub span_ns: u64,
+    /// By cause.
+    pub causes: Vec<CauseRow>,
+    /// Events too late for sorting.
+    pub late_events: u64,
+}
+
+/// One cause of loss.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CauseRow {
+    /// Place of the loss.
+    pub cause: LossCause,
+    /// Number of records.
+    pub records: u64,
+}
+
+/// An unserved hop.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissingHop {
+    /// The hop.
+    pub hop: Hop,
+    /// The reason.
+    pub because: String,
+}
+
+/// Journeys with latencies in the table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Denominator {
+    /// Journeys whose latencies are in the table.
+    pub measured: u64,
+    /// Journeys in all.
+    pub journeys: u64,
+    /// The reasons why the others are not, each with a number.
+    pub left_out: Vec<LeftOut>,
+    /// Pairs of events of one journey in the wrong order of time, left out of the latencies.
+    pub disordered: u64,
+}
+
+/// A reason for excluding journeys from the latencies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Name of the verdict.
+    pub because: String,
+    /// Number of journeys.
+    pub journeys: u64,
+}
+
+impl LeftOut {
+    /// The kinds of verdict without an end-to-end latency, if any journey has them.
+    fn of(kinds: &[u64; Verdict::KINDS]) -> Vec<Self> {
+        let named = kinds.iter().zip(Verdict::NAMES).enumerate();
+        let left_out = named.filter(|(kind, (n, _))| **n > 0 && !Verdict::is_whole_kind(*kind));
+        left_out.map(|(_, (n, name))| LeftOut { because: name.to_owned(), journeys: *n }).collect()
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn as_text_of<T: std::fmt::Display, S: serde::Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

@@ -1,0 +1,185 @@
+//! The heaviest of many, in bounded memory.
+//!
+//! Flows can number millions, and a distribution for each would take gigabytes. So a maximum number is kept
+//! separately; beyond it, the lighter half is evicted and added up to one rest. The sum of rows and rest is
+//! always complete.
+//!
+//! **Known limit.** An evicted entry that returns starts from zero: such a row is marked, since part of it may
+//! be in the rest.
+
+use magscope_core::hash::Map;
+use std::cmp::Reverse;
+use std::hash::Hash;
+
+/// A value that can be added up and has a weight.
+pub trait Weighed: Default {
+    /// Heavier values stay longer; the weight never decreases.
+    fn weight(&self) -> u64;
+
+    /// Adds the counts of `other`.
+    fn merge(&mut self, other: &Self);
+}
+
+/// Keeps a maximum number separately, and adds up the rest.
+#[derive(Clone, Debug)]
+pub struct Heaviest<K, V> {
+    most: usize,
+    entries: Map<K, Entry<V>>,
+    rest: V,
+    let_go: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<V> {
+    value: V,
+    may_be_more: bool,
+}
+
+/// One of the heaviest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<K, V> {
+    /// The key.
+    pub key: K,
+    /// Its sum.
+    pub value: V,
+    /// True if it was first seen after evictions and may be an evicted one: part of it may be in the rest.
+    pub may_be_more: bool,
+}
+
+/// The heaviest first, and the sum of all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranking<K, V> {
+    /// The heaviest first.
+    pub rows: Vec<Row<K, V>>,
+    /// Sum of all entries outside the rows.
+    pub rest: V,
+    /// Number of entries in the rest; an evicted one that returned counts each time.
+    pub others: u64,
+}
+
+impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
+    /// Keeps at most `most` entries; at least 2.
+    pub fn new(most: usize) -> Self {
+        Heaviest { most: most.max(2), entries: Map::default(), rest: V::default(), let_go: 0 }
+    }
+
+    /// The entry of this key, a new one if not stored.
+    pub fn entry(&mut self, key: K) -> &mut V {
+        if self.entries.len() >= self.most && !self.entries.contains_key(&key) {
+            self.let_lighter_half_go();
+        }
+        let may_be_more = self.let_go > 0;
+        &mut self.entries.entry(key).or_insert_with(|| Entry { value: V::default(), may_be_more }).value
+    }
+
+    fn let_lighter_half_go(&mut self) {
+        let mut weights: Vec<u64> = self.entries.values().map(|kept| kept.value.weight()).collect();
+        let half = weights.len() / 2;
+        let limit = *weights.select_nth_unstable(half).1;
+        // Of equal weights, as many as needed in any order.
+        let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
+        let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
+        self.entries.retain(|_, kept| {
+            let weight = kept.value.weight();
+            let goes = weight < limit || weight == limit && equals > 0;
+            if goes {
+                equals -= usize::from(weight == limit);
+                rest.merge(&kept.value);
+                *let_go += 1;
+            }
+            !goes
+        });
+    }
+
+    /// The stored entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter().map(|(key, kept)| (key, &kept.value))
+    }
+
+    /// Sum of all evicted entries.
+    pub const fn rest(&self) -> &V {
+        &self.rest
+    }
+
+    /// Number of stored entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True without any count.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Number of entries so far; an evicted one that returned counts each time.
+    pub fn seen(&self) -> u64 {
+        self.entries.len() as u64 + self.let_go
+    }
+
+    /// Adds the counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (key, theirs) in &other.entries {
+            self.entry(key.clone()).merge(&theirs.value);
+            if let Some(kept) = self.entries.get_mut(key) {
+                kept.may_be_more |= theirs.may_be_more;
+            }
+        }
+        self.rest.merge(&other.rest);
+        self.let_go += other.let_go;
+    }
+
+    /// The `top` heaviest, those of one weight in the order of their keys, and the rest.
+    pub fn ranking(self, top: usize) -> Ranking<K, V> {
+        let row = |(key, Entry { value, may_be_more })| Row { key, value, may_be_more };
+        let mut rows: Vec<Row<K, V>> = self.entries.into_iter().map(row).collect();
+        rows.sort_by(|a, b| (Reverse(a.value.weight()), &a.key).cmp(&(Reverse(b.value.weight()), &b.key)));
+        let (mut rest, mut others) = (self.rest, self.let_go);
+        for row in rows.drain(top.min(rows.len())..) {
+            rest.merge(&row.value);
+            others += 1;
+        }
+        Ranking { rows, rest, others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weighed for u64 {
+        fn weight(&self) -> u64 {
+            *self
+        }
+
+        fn merge(&mut self, other: &Self) {
+            *self += other;
+        }
+    }
+
+    #[test]
+    fn a_million_stay_bounded_and_nothing_gets_lost() {
+        let mut heaviest = Heaviest::new(1000);
+        for i in 0..1_000_000_u64 {
+            *heaviest.entry(i) += 1;
+            *heaviest.entry(u64::MAX - i % 10) += 100;
+            assert!(heaviest.entries.len() <= 1000);
+        }
+        assert!(heaviest.seen() >= 1_000_010);
+        let ranking = heaviest.ranking(10);
+        assert!(ranking.rows.iter().all(|row| row.key >= u64::MAX - 9 && row.value == 10_000_000));
+        assert_eq!((ranking.rows.len(), ranking.others, ranking.rest), (10, 1_000_000, 1_000_000));
+        assert!(ranking.rows.iter().all(|row| !row.may_be_more), "they were there from the beginning");
+    }
+
+    #[test]
+    fn what_comes_again_says_so() {
+        let mut heaviest = Heaviest::new(2);
+        for key in [1, 2, 3] {
+            *heaviest.entry(key) += 10;
+        }
+        let ranking = heaviest.ranking(5);
+        assert_eq!((ranking.rows.len(), ranking.rest, ranking.others), (2, 10, 1));
+        let three = ranking.rows.iter().find(|row| row.key == 3).unwrap();
+        assert!(three.may_be_more);
+    }
+}

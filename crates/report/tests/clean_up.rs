@@ -1,0 +1,132 @@
+//! Packets freed in the queues of closed sockets, rows that add up, and steps by protocol.
+
+use crate::common::*;
+use magscope_core::context::NodeContext;
+use magscope_core::journey::{Correlator, Limits, Verdict};
+use magscope_core::node::{Coverage, DropReason, NodeInfo, Service};
+use magscope_core::{Batch, Event, FlowId, Hop, HopCount, Proto};
+use magscope_report::Report;
+use magscope_report::ReportBuilder;
+
+const DROP: u32 = 3;
+const PURGE: u32 = 77;
+
+fn node() -> NodeInfo {
+    let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
+    let mut coverage = Coverage::full(magscope_core::node::Backend::Generator);
+    for row in coverage.hops.iter_mut().filter(|row| matches!(row.hop, Hop::AppSend | Hop::DevDone)) {
+        row.service = Service::Off;
+    }
+    let drop_reasons = vec![reason(DROP, "no_socket"), reason(PURGE, "queue_purge")];
+    NodeInfo { host: "one".to_owned(), drop_reasons, coverage, ..NodeInfo::default() }
+}
+
+/// A datagram that arrives and is freed by the kernel for this reason.
+fn freed(at_ns: u64, id: u16, skb: u32, reason: u32) -> Vec<Event> {
+    let drop = Event { detail: reason, ..udp(Hop::SkbDrop, at_ns + 80, SERVER, id, skb, 100) };
+    [down(at_ns, id, 1, 100), up(at_ns + 50, id, skb, 100), vec![drop]].concat()
+}
+
+fn report(node: &NodeInfo, batch: &Batch) -> Report {
+    let mut correlator = Correlator::of_node(node, Limits::default());
+    let (mut report, mut done) = (ReportBuilder::new(node), Vec::new());
+    report.batch(batch);
+    correlator.push(batch, &mut done);
+    correlator.finish(&mut done);
+    for journey in &done {
+        report.journey(journey, &NodeContext { correlator: &correlator, node });
+    }
+    report.finish()
+}
+
+#[test]
+fn a_socket_that_closes_drops_nothing() {
+    let events = [freed(0, 1, 2, DROP), freed(1_000, 2, 3, PURGE), freed(2_000, 3, 4, PURGE)].concat();
+    let mut correlator = Correlator::of_node(&node(), Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows(Proto::UDP), events.clone()), &mut done);
+    correlator.finish(&mut done);
+    done.sort_by_key(|journey| journey.ip_id);
+    let lost: Vec<bool> = done.iter().map(|journey| journey.verdict.is_lost()).collect();
+    assert_eq!(lost, [true, false, false], "{:?}", done.iter().map(|j| j.verdict).collect::<Vec<_>>());
+    assert!(matches!(done[0].verdict, Verdict::Dropped { reason: DROP, .. }));
+    assert_eq!(correlator.counters().cleaned_up, 2);
+    let report = report(&node(), &batch(flows(Proto::UDP), events));
+    assert_eq!((report.drops.dropped, report.drops.cleaned_up), (1, 2));
+    assert_eq!((report.drops.reasons[0].reason.as_str(), report.verdicts[0].dropped), ("no_socket", 1));
+    let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("The kernel dropped 1 packet: 1 no_socket."), "{text}");
+    assert!(text.contains("2 queue_purge"), "{text}");
+}
+
+#[test]
+fn rows_by_namespace_add_up_to_the_hop() {
+    let mut events = [freed(0, 1, 2, DROP), freed(1_000, 2, 3, PURGE)].concat();
+    // Sends of a socket whose flow was never announced.
+    events.extend((0..7).map(|n| udp(Hop::UdpSend, 3_000 + n, FlowId(999), 0, 0, 50)));
+    events.extend((0..2).map(|n| udp(Hop::UdpSend, 4_000 + n, CLIENT, 0, 0, 50)));
+    events.extend((0..3).map(|n| udp(Hop::UdpSend, 5_000 + n, SERVER, 0, 0, 50)));
+    let sample = |flow| magscope_core::TcpSample { flow, ..magscope_core::TcpSample::default() };
+    let tcp = [CLIENT, SERVER, SERVER, FlowId(999)].map(sample).to_vec();
+    let report = report(&node(), &Batch { tcp, ..batch(flows(Proto::UDP), events) });
+    assert!(report.hops.iter().any(|row| row.hop == Hop::TcpState && row.nodes.len() == 3));
+    for row in report.hops.iter().filter(|row| !row.nodes.is_empty()) {
+        let sums = row.nodes.iter().fold((0, 0), |(n, bytes), node| (n + node.events, bytes + node.bytes));
+        assert_eq!(sums, (row.events, row.bytes), "{}", row.hop);
+    }
+    let sends = report.hops.iter().find(|row| row.hop == Hop::UdpSend).unwrap();
+    let rows: Vec<_> = sends.nodes.iter().map(|node| (node.node.as_str(), node.events)).collect();
+    assert_eq!(rows, [("netns:1", 2), ("netns:2", 3), ("not known", 7)]);
+}
+
+#[test]
+fn steps_of_two_protocols_are_two_rows() {
+    let tcp_flows = flows(Proto::TCP);
+    let udp_flows = flows(Proto::UDP).into_iter().map(|flow| {
+        let id = FlowId(flow.id.0 + 1_000);
+        magscope_core::Flow { id, ..flow }
+    });
+    let all: Vec<_> = tcp_flows.into_iter().chain(udp_flows).collect();
+    let datagram = [down(0, 9, 1, 100), up(50, 9, 2, 100), vec![read(90, 100)]].concat();
+    let other = |flow: FlowId| if flow.is_none() { flow } else { FlowId(flow.0 + 1_000) };
+    let datagram = datagram.into_iter().map(|e| Event { flow: other(e.flow), ..e });
+    let stream = [
+        vec![tcp(Hop::TcpSend, 200, CLIENT, 100, 50)],
+        run(&PACKET_TX, 210, CLIENT, 100, 50),
+        run(&PACKET_RX, 250, SERVER, 100, 50),
+        vec![tcp(Hop::SockReady, 260, SERVER, 150, 0), tcp(Hop::AppRecv, 300, SERVER, 100, 50)],
+    ];
+    let mut events: Vec<Event> = datagram.chain(stream.concat()).collect();
+    events.sort_by_key(|event| event.time_ns);
+    let report = report(&node(), &batch(all, events));
+    let recv = report.hops.iter().find(|row| row.hop == Hop::AppRecv).unwrap();
+    assert_eq!(recv.latency, None, "two protocols have no latency in common");
+    let rows: Vec<_> = recv.protocols.iter().map(|of| (of.proto, of.latency.n, of.latency.max_ns)).collect();
+    assert_eq!(
+        rows.iter().map(|(proto, n, _)| (*proto, *n)).collect::<Vec<_>>(),
+        [(Proto::TCP, 1), (Proto::UDP, 1)]
+    );
+    assert_ne!(rows[0].2, rows[1].2);
+    let only = report.hops.iter().find(|row| row.hop == Hop::TcpRecv).unwrap();
+    assert!(only.latency.is_some() && only.protocols.is_empty());
+}
+
+#[test]
+fn bytes_of_a_sampled_hop_are_corrected_as_its_events_are() {
+    let events: Vec<Event> = (0..10).map(|n| udp(Hop::DevXmit, 100 + n, CLIENT, 0, 0, 1_000)).collect();
+    let count = |kept, sampled| HopCount {
+        time_ns: 200,
+        hop: Hop::DevXmit,
+        kept,
+        filtered: 0,
+        undecided: 0,
+        sampled,
+        synthesised: 0,
+    };
+    let sampled = Batch { counts: vec![count(10, 90)], ..batch(flows(Proto::UDP), events) };
+    let report = report(&node(), &sampled);
+    let row = report.hops.iter().find(|row| row.hop == Hop::DevXmit).unwrap();
+    assert_eq!((row.events, row.bytes), (10, 10_000), "of what came");
+    assert_eq!((row.all_events, row.all_bytes), (Some(100.0), Some(100_000.0)));
+    assert!(report.to_string().contains("≈100 kB"), "{report}");
+}

@@ -1,0 +1,231 @@
+//! Alignment: one time line for several recordings, from the packets that crossed between them.
+//!
+//! The join gives [`Crossing`](crate::join::Crossing)s: a packet was certainly still here at one instant of one
+//! clock, and certainly there at one of the other's. Each bounds the difference of the two clocks from one side
+//! ([`crate::pair`]). All together give an interval that contains the truth as long as crystals drift
+//! apart by less than 200 ppm. The time line is that of recording 0.
+
+mod clock_paths;
+mod collect;
+mod many;
+mod online;
+
+pub use collect::Aligner;
+pub use online::Online;
+
+use crate::NodeClock;
+use crate::join::Timeline;
+use crate::pair::{Bounds, Difference, Drift, Recorded, SourcedBounds, State, UtcReading};
+use clock_paths::ClockPaths;
+use magscope_core::clock::ClockSample;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of clocks solved together, see [`Alignment`]; a hundred take some milliseconds per instant.
+const MOST_RECORDED: usize = 64;
+/// The same for running recordings, whose packets do not wait.
+const MOST_LIVE: usize = 16;
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    clock: NodeClock,
+    /// The first recording with the same clock.
+    same: u16,
+}
+
+/// The offsets between the clocks of several recordings: from complete recordings, or for running ones from the
+/// data so far ([`Online`]).
+#[derive(Debug)]
+pub struct Alignment<P = Recorded> {
+    nodes: Vec<Node>,
+    pairs: BTreeMap<(u16, u16), P>,
+    /// Pairs of clocks with packets, in both orders.
+    paired: BTreeSet<(u16, u16)>,
+    /// The same of pairs that are bounded from both sides.
+    paths: ClockPaths,
+    /// Maximum number of connected clocks solved together: the cost is the third power of their number, at each
+    /// instant.
+    most_solved: usize,
+}
+
+/// True if packets bound the difference from both sides.
+fn two_sided(pair: &impl Difference) -> bool {
+    pair.middle_ns().is_some_and(|at_ns| pair.estimate_at(at_ns).is_some())
+}
+
+impl<P: Difference> Alignment<P> {
+    fn new(nodes: Vec<Node>, pairs: BTreeMap<(u16, u16), P>, most_solved: usize) -> Self {
+        let paired = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        let bounded = pairs.iter().filter(|(_, pair)| two_sided(*pair)).map(|(key, _)| *key);
+        let paths = ClockPaths::of(bounded);
+        Alignment { nodes, pairs, paired, paths, most_solved }
+    }
+
+    /// The clocks that have a pair with this one.
+    fn neighbours(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
+        self.paired.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
+    }
+}
+
+impl<P: Difference> Alignment<P> {
+    /// The recordings that are the first with their clock.
+    pub fn clocks(&self) -> impl Iterator<Item = u16> + '_ {
+        self.nodes.iter().zip(0..).filter(|(node, at)| node.same == *at).map(|(_, at)| at)
+    }
+
+    /// Every two different clocks, by the first recordings that have them.
+    pub fn couples(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
+        self.clocks().flat_map(move |a| self.clocks().filter(move |b| a < *b).map(move |b| (a, b)))
+    }
+
+    /// Pairs with information to show: all pairs, or with many clocks only those with packets between them.
+    pub fn reported_pairs(&self) -> Vec<(u16, u16)> {
+        if self.clocks().nth(MOST_LIVE).is_none() {
+            self.couples().collect()
+        } else {
+            self.pairs.keys().copied().collect()
+        }
+    }
+
+    /// The pair's bounds from packets.
+    pub fn pair(&self, a: u16, b: u16) -> Option<&P> {
+        self.pairs.get(&(a, b))
+    }
+
+    /// The clocks of a recording.
+    pub fn clock(&self, node: u16) -> Option<&NodeClock> {
+        self.nodes.get(usize::from(node)).map(|node| &node.clock)
+    }
+
+    /// Basis of the difference between two recordings' clocks; `None` for one shared clock.
+    pub fn state(&self, a: u16, b: u16) -> Option<State> {
+        let (a, b) = (self.same(a)?.min(self.same(b)?), self.same(a)?.max(self.same(b)?));
+        if a == b {
+            return None;
+        }
+        let own = self.pair(a, b).map_or(State::Unsynchronised, P::state);
+        let weak = |state: &State| matches!(state, State::Unsynchronised | State::OneSided | State::Holdover);
+        if !weak(&own) {
+            return Some(own);
+        }
+        let amid = self.amid_ns(a, b);
+        let known = amid.and_then(|amid| Some(self.bounds_at(a, b, amid)?.state)).filter(|state| !weak(state));
+        // Packets between a third clock and both bound it as well.
+        let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
+        Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
+    }
+
+    /// An instant of R of `a` with maximum information about the difference to `b`.
+    pub fn amid_ns(&self, a: u16, b: u16) -> Option<u64> {
+        let of_pair = self.pair(a, b).and_then(P::middle_ns);
+        let of_pair = of_pair.or_else(|| {
+            // Both were recorded then, by their clocks' UTC.
+            let samples = |node| Some(self.clock(node)?.samples());
+            let ends = |node| Some((samples(node)?.first()?.realtime_ns, samples(node)?.last()?.realtime_ns));
+            let ((from_a, to_a), (from_b, to_b)) = (ends(a)?, ends(b)?);
+            let (from, to) = (from_a.max(from_b), to_a.min(to_b));
+            self.clock(a)?.raw_of_utc(from.checked_add(to.checked_sub(from)? / 2)?)
+        });
+        // Alternatively an instant amid packets of one of the two with a third clock.
+        of_pair.or_else(|| {
+            self.neighbours(a).find_map(|other| {
+                let first = other.min(a);
+                let amid = self.pair(first, other.max(a))?.middle_ns()?;
+                if first == a { Some(amid) } else { Some(self.cross_by_packets(first, a, amid)?.0) }
+            })
+        })
+    }
+
+    /// All information about the difference of two clocks at an instant of R of `a`: packets, and UTC where
+    /// both clocks have external bounds.
+    pub fn bounds_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<SourcedBounds> {
+        let pair = self.pair(a, b);
+        let packets = pair.map_or(SourcedBounds::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
+            SourcedBounds::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
+        });
+        let external = self.external_at(a, b, raw_ns);
+        (pair.is_some() || external.is_some()).then(|| packets.with_external(&external.unwrap_or(Bounds::NONE)))
+    }
+
+    /// The difference of two clocks by UTC alone, at an instant of R of `a`.
+    pub fn external_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Bounds> {
+        let here = self.clock(a)?.utc(raw_ns)?;
+        let clock = self.clock(b)?;
+        let there = clock.utc(clock.raw_of_utc(here.utc_ns)?)?;
+        // The other instant has the sum of both errors, and the difference drifts during that time.
+        let slack_ns = Drift::default().over_ns(here.error_ns.saturating_add(there.error_ns));
+        let there = UtcReading { error_ns: there.error_ns.saturating_add(slack_ns), ..there };
+        Some(UtcReading::difference(&here, &there))
+    }
+
+    fn same(&self, node: u16) -> Option<u16> {
+        self.nodes.get(usize::from(node)).map(|node| node.same)
+    }
+
+    /// R of `to` at an instant of R of `from`, with its error.
+    fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        let few = self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns));
+        few.or_else(|| self.cross_by_way(from, to, raw_ns))
+    }
+
+    /// The same from the two clocks' own pair alone.
+    fn cross_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        self.cross_by_packets(from, to, raw_ns).or_else(|| {
+            let bounds = self.external_at(from, to, raw_ns)?;
+            Some((raw_ns.checked_add_signed(bounds.middle_ns()?)?, bounds.width_ns()?.div_ceil(2)))
+        })
+    }
+
+    fn cross_by_packets(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        let pair = self.pairs.get(&(from.min(to), from.max(to)))?;
+        if from < to {
+            let (difference_ns, half_width_ns) = pair.estimate_at(raw_ns)?;
+            return Some((raw_ns.checked_add_signed(difference_ns)?, half_width_ns));
+        }
+        pair.inverse_at(raw_ns)
+    }
+}
+
+impl<P: Difference> Timeline for Alignment<P> {
+    fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
+        let same = self.same(node)?;
+        if same == 0 {
+            return Some(0);
+        }
+        let raw = self.clock(node)?.raw_ns(at_ns)?;
+        let (raw_0, _) = self.cross(same, 0, raw.ns)?;
+        let there = self.clock(0)?.event_ns(raw_0)?;
+        i64::try_from(i128::from(there.ns) - i128::from(at_ns)).ok()
+    }
+
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
+        let (from, to) = (self.same(a)?, self.same(b)?);
+        if from == to {
+            return Some((0, 0));
+        }
+        let raw = self.clock(a)?.raw_ns(at_ns)?;
+        let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
+        // A slewed clock turns an error of R into a different one of its own: both ends are checked.
+        let (clock, off_ns) = (self.clock(b)?, half_width_ns.saturating_add(raw.error_ns));
+        let back_ns = clock.event_ns(there)?.ns;
+        let (first, last) =
+            (clock.event_ns(there.saturating_sub(off_ns))?, clock.event_ns(there.saturating_add(off_ns))?);
+        let below_ns = back_ns.saturating_sub(first.ns.saturating_sub(first.error_ns));
+        let above_ns = last.ns.saturating_add(last.error_ns).saturating_sub(back_ns);
+        let difference_ns = i64::try_from(i128::from(back_ns) - i128::from(at_ns)).ok()?;
+        Some((difference_ns, below_ns.max(above_ns)))
+    }
+
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+        // Without a bound at this instant, the difference amid the recording is correct to within the clocks'
+        // drift.
+        let amid = || {
+            let pair = self.pairs.get(&(0, self.same(node)?))?;
+            let (difference_ns, _) = pair.estimate_at(pair.middle_ns()?)?;
+            let (first, second) = (self.clock(0)?.samples().first()?, self.clock(node)?.samples().first()?);
+            let unslewed = |s: &ClockSample| i128::from(s.event_ns()) - i128::from(s.raw_ns);
+            i64::try_from(unslewed(first) - unslewed(second) - i128::from(difference_ns)).ok()
+        };
+        let shift_ns = self.shift_ns(node, at_ns).or_else(amid).unwrap_or(0);
+        (at_ns as i64).wrapping_add(shift_ns)
+    }
+}

@@ -1,0 +1,472 @@
+//! The joiner: accepts the journeys of several recordings and returns them joined.
+
+use super::connection::Connection;
+use super::half::{Crossing, Half};
+use super::key::{End, Key};
+use super::merge::{merge, place};
+use super::pairing::Pairing;
+use super::timeline::Timeline;
+use super::translation::Translations;
+use magscope_core::context::Context;
+use magscope_core::flow::{Flow, Proto};
+use magscope_core::hash::Map;
+use magscope_core::journey::{Journey, Verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Sequence numbers turn here.
+const TURN: u64 = 1 << 32;
+
+/// Limits of a joiner's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinLimits {
+    /// Maximum number of waiting halves, about 600 bytes each. Beyond it the oldest are output alone.
+    pub max_waiting: usize,
+    /// Maximum number of stored directions of connections; beyond it all of them restart.
+    pub max_connections: usize,
+    /// Maximum distance of two halves of one packet on the common time line, nanoseconds. Without aligned
+    /// clocks there is no limit.
+    pub max_apart_ns: u64,
+}
+
+impl Default for JoinLimits {
+    fn default() -> Self {
+        JoinLimits { max_waiting: 1 << 18, max_connections: 1 << 16, max_apart_ns: 60_000_000_000 }
+    }
+}
+
+/// A journey from the joiner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The journey, on the time line of recording 0 as far as the alignment permits.
+    pub journey: Journey,
+    /// The crossing, if it was joined from halves.
+    pub crossing: Option<Crossing>,
+}
+
+/// Counters of a joiner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JoinCounters {
+    /// Halves accepted.
+    pub halves: u64,
+    /// Journeys joined from halves.
+    pub joined: u64,
+    /// Halves without another half.
+    pub alone: u64,
+    /// Of these, evicted because too many waited.
+    pub evicted: u64,
+    /// Directions of connections evicted because there were too many.
+    pub forgotten_connections: u64,
+}
+
+/// Joins half-journeys of several recordings as they arrive. Memory is bounded by [`JoinLimits`].
+pub struct Joiner<'t> {
+    timeline: &'t dyn Timeline,
+    limits: JoinLimits,
+    connections: Vec<Connection>,
+    by_key: Map<Key, usize>,
+    waiting: BTreeMap<u64, (usize, Half)>,
+    translations: Translations,
+    next: u64,
+    journeys: u64,
+    counters: JoinCounters,
+    scratch: Vec<u64>,
+}
+
+impl<'t> Joiner<'t> {
+    /// A joiner for recordings with clock offsets from `timeline`.
+    pub fn new(timeline: &'t dyn Timeline, limits: JoinLimits) -> Self {
+        Joiner {
+            timeline,
+            limits,
+            connections: Vec::new(),
+            by_key: Map::default(),
+            waiting: BTreeMap::new(),
+            translations: Translations::default(),
+            next: 0,
+            journeys: 0,
+            counters: JoinCounters::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Accepts a journey closed by a recording's correlator, and appends finished ones to `done`. `context`
+    /// resolves the recording's flows.
+    pub fn push(&mut self, node: u16, mut journey: Journey, context: &dyn Context, done: &mut Vec<Joined>) {
+        (journey.tx_node, journey.rx_node) = (node, node);
+        let end = match (journey.tx_flow.is_none(), journey.rx_flow.is_none()) {
+            (false, true) => End::Tx,
+            (true, false) => End::Rx,
+            _ => return self.whole(node, journey, done),
+        };
+        let flow: Option<&Flow> =
+            if end == End::Tx { context.tx_flow(&journey) } else { context.rx_flow(&journey) };
+        let Some(flow) = flow else { return self.whole(node, journey, done) };
+        let key = Key::of(node, end, flow);
+        if self.connections.len() >= self.limits.max_connections && !self.by_key.contains_key(&key) {
+            self.forget_connections(done);
+        }
+        self.counters.halves += 1;
+        let connection = self.connection(key);
+        let any_ns = || journey.all_rungs().map(|rung| rung.time_ns).min();
+        let wire_ns = Half::wire_ns(&journey, end).or_else(any_ns).unwrap_or_default();
+        let rough_ns = self.timeline.rough_ns(node, wire_ns);
+        let aligned = self.timeline.shift_ns(node, wire_ns).is_some();
+        let half = Half { node, end, journey, wire_ns, rough_ns, aligned, joined: false };
+        if let Some(known) = self.connections.get_mut(connection) {
+            known.note(&half);
+        }
+        for half in across_the_turn(half) {
+            self.half(connection, half, done);
+        }
+        if self.waiting.len() > self.limits.max_waiting {
+            self.evict(done);
+        }
+    }
+
+    /// Ends the recordings: joins the remaining halves where possible, and returns the others alone.
+    pub fn finish(&mut self, done: &mut Vec<Joined>) {
+        let connections = &self.connections;
+        let key_of =
+            |c: usize| connections.get(c).filter(|c| c.alias.is_none() && !c.has_both_ends()).map(|c| c.key);
+        for (tx, rx) in self.translations.rest(key_of) {
+            self.join_translated(tx, rx, done);
+        }
+        for connection in 0..self.connections.len() {
+            self.join_by_order(connection, done);
+        }
+        while let Some((_, (connection, half))) = self.waiting.pop_first() {
+            self.alone(connection, half, false, done);
+        }
+    }
+
+    /// Counters so far.
+    pub const fn counters(&self) -> &JoinCounters {
+        &self.counters
+    }
+
+    /// The result for each direction of each connection with a half.
+    pub fn pairings(&self) -> Vec<Pairing> {
+        let seen = self.connections.iter().filter(|c| c.alias.is_none());
+        let row = |c: &Connection| Pairing {
+            proto: c.key.proto,
+            from: c.key.from,
+            to: c.key.to,
+            translated: c.translated,
+            nodes: c.nodes,
+            joined: c.joined,
+            tx_only: c.alone[0],
+            rx_only: c.alone[1],
+            because: c.because(),
+        };
+        let mut rows: Vec<_> = seen.map(row).collect();
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.joined), row.from, row.to));
+        rows
+    }
+
+    fn connection(&mut self, key: Key) -> usize {
+        let new = self.connections.len();
+        let mut found = *self.by_key.entry(key).or_insert(new);
+        if found == new {
+            self.connections.push(Connection::new(key));
+        }
+        while let Some(alias) = self.connections.get(found).and_then(|c| c.alias) {
+            found = alias;
+        }
+        found
+    }
+
+    /// A journey that needs no other half.
+    fn whole(&mut self, node: u16, mut journey: Journey, done: &mut Vec<Joined>) {
+        place(&mut journey, node, self.timeline);
+        self.give(journey, None, done);
+    }
+
+    fn give(&mut self, mut journey: Journey, crossing: Option<Crossing>, done: &mut Vec<Joined>) {
+        self.journeys += 1;
+        journey.id = self.journeys;
+        done.push(Joined { journey, crossing });
+    }
+
+    fn half(&mut self, connection: usize, half: Half, done: &mut Vec<Joined>) {
+        let Some(known) = self.connections.get(connection) else { return };
+        let mut candidates = std::mem::take(&mut self.scratch);
+        known.candidates(&half, &mut candidates);
+        candidates
+            .retain(|number| self.waiting.get(number).is_some_and(|(_, other)| self.may_join(&half, other)));
+        // The nearest in time first: a sequence number repeats every 4 GiB, an identification every 65,536
+        // packets.
+        candidates.sort_by_key(|number| {
+            self.waiting.get(number).map_or(u64::MAX, |(_, other)| other.rough_ns.abs_diff(half.rough_ns))
+        });
+        if half.is_stream() {
+            self.join_bytes(connection, &half, &candidates, done);
+        } else if let Some(number) = candidates.first().copied() {
+            self.join_datagram(connection, half, number, done);
+        } else {
+            self.wait(connection, half.clone());
+            self.seek_translation(connection, &half, done);
+        }
+        candidates.clear();
+        self.scratch = candidates;
+    }
+
+    fn may_join(&self, half: &Half, other: &Half) -> bool {
+        !(half.aligned && other.aligned) || half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns
+    }
+
+    /// Joins the bytes that a half shares with waiting ones; the rests of both continue to wait.
+    fn join_bytes(&mut self, connection: usize, half: &Half, candidates: &[u64], done: &mut Vec<Joined>) {
+        let mut left = vec![half.seqs()];
+        for number in candidates {
+            let Some((from, to)) = self.waiting.get(number).map(|(_, other)| other.seqs()) else { continue };
+            if !left.iter().any(|(a, b)| *a < to && from < *b) {
+                continue;
+            }
+            let Some(other) = self.take(*number) else { continue };
+            let (mut rest, mut shared) = (Vec::new(), Vec::new());
+            for (a, b) in left {
+                let (start, end) = (a.max(from), b.min(to));
+                if start >= end {
+                    rest.push((a, b));
+                    continue;
+                }
+                shared.push((start, end));
+                rest.extend([(a, start), (end, b)].into_iter().filter(|(a, b)| a < b));
+            }
+            left = rest;
+            shared.sort_unstable();
+            let mut at = from;
+            for (start, end) in shared {
+                if at < start {
+                    self.wait(connection, other.cut(at, start));
+                }
+                self.join(connection, &half.cut(start, end), &other.cut(start, end), done);
+                at = end;
+            }
+            if at < to {
+                self.wait(connection, other.cut(at, to));
+            }
+            if left.is_empty() {
+                return;
+            }
+        }
+        for (from, to) in left {
+            self.wait(connection, half.cut(from, to));
+        }
+        self.seek_translation(connection, half, done);
+    }
+
+    fn join_datagram(&mut self, connection: usize, half: Half, number: u64, done: &mut Vec<Joined>) {
+        let Some(mut other) = self.take(number) else { return };
+        self.join(connection, &half, &other, done);
+        // Other receivers may have it too.
+        if self.connections.get(connection).is_some_and(|c| c.key.has_many_receivers()) {
+            let sender = if half.end == End::Tx { half } else { std::mem::replace(&mut other, half) };
+            let sender = if sender.end == End::Tx { sender } else { other };
+            self.wait(connection, Half { joined: true, ..sender });
+        }
+    }
+
+    fn join(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
+        let (tx, rx) = if half.end == End::Tx { (half, other) } else { (other, half) };
+        self.counters.joined += 1;
+        if let Some(known) = self.connections.get_mut(connection) {
+            known.joined += 1;
+        }
+        self.give(merge(tx, rx, self.timeline), Half::crossing(tx, rx), done);
+    }
+
+    fn wait(&mut self, connection: usize, half: Half) {
+        let number = self.next;
+        self.next += 1;
+        if let Some(known) = self.connections.get_mut(connection) {
+            known.insert(number, &half);
+            self.waiting.insert(number, (connection, half));
+        }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Half> {
+        let (connection, half) = self.waiting.remove(&number)?;
+        if let Some(known) = self.connections.get_mut(connection) {
+            known.remove(number, &half);
+        }
+        Some(half)
+    }
+
+    fn evict(&mut self, done: &mut Vec<Joined>) {
+        for connection in 0..self.connections.len() {
+            self.join_by_order(connection, done);
+        }
+        // Several at once: sorting datagrams costs the same for one as for all.
+        while self.waiting.len() > self.limits.max_waiting - self.limits.max_waiting / 8 {
+            let Some((number, (connection, _))) = self.waiting.first_key_value() else { return };
+            let (number, connection) = (*number, *connection);
+            if let Some(half) = self.take(number) {
+                self.alone(connection, half, true, done);
+            }
+        }
+    }
+
+    /// Closes a half without another half.
+    fn alone(&mut self, connection: usize, half: Half, evicted: bool, done: &mut Vec<Joined>) {
+        if half.joined {
+            return; // it is in the journeys of its receivers
+        }
+        self.counters.alone += 1;
+        self.counters.evicted += u64::from(evicted);
+        let Half { node, end, mut journey, .. } = half;
+        if let Some(known) = self.connections.get_mut(connection) {
+            known.alone[end as usize] += 1;
+            if evicted && known.has_both_ends() && journey.verdict == Verdict::HalfComplete {
+                journey.verdict = Verdict::Evicted;
+            }
+        }
+        self.whole(node, journey, done);
+    }
+
+    fn seek_translation(&mut self, connection: usize, half: &Half, done: &mut Vec<Joined>) {
+        let Some(known) = self.connections.get(connection) else { return };
+        if known.has_both_ends() || known.key.is_private() {
+            return;
+        }
+        if let Some((tx, rx)) = self.translations.offer(connection, half) {
+            self.join_translated(tx, rx, done);
+        }
+    }
+
+    /// Merges two connections identified as the two sides of an address translation.
+    fn join_translated(&mut self, tx: usize, rx: usize, done: &mut Vec<Joined>) {
+        self.translations.forget(rx);
+        let open = |c: usize| self.connections.get(c).is_some_and(|c| c.alias.is_none() && !c.has_both_ends());
+        if tx == rx || !open(tx) || !open(rx) {
+            return;
+        }
+        let Some(receiver) = self.connections.get_mut(rx) else { return };
+        receiver.alias = Some(tx);
+        let (key, node, seen, alone) = (receiver.key, receiver.nodes.1, receiver.seen[1], receiver.alone[1]);
+        let numbers = receiver.waiting(End::Rx);
+        let halves: Vec<Half> = numbers.into_iter().filter_map(|number| self.take(number)).collect();
+        if let Some(sender) = self.connections.get_mut(tx) {
+            sender.translated = Some((key.from, key.to));
+            sender.nodes.1 = node;
+            sender.seen[1] += seen;
+            sender.alone[1] += alone;
+        }
+        for half in halves {
+            self.half(tx, half, done);
+        }
+    }
+
+    /// Joins datagrams without an identification by their order and length, oldest first.
+    fn join_by_order(&mut self, connection: usize, done: &mut Vec<Joined>) {
+        let Some(known) = self.connections.get(connection).filter(|c| !c.is_stream() && c.has_both_ends())
+        else {
+            return;
+        };
+        let in_order = |end| {
+            let halves = known.unnumbered(end).into_iter();
+            let mut halves: Vec<_> = halves
+                .filter_map(|n| self.waiting.get(&n).map(|(_, h)| (h.rough_ns, n, h.journey.bytes())))
+                .collect();
+            halves.sort_unstable();
+            halves
+        };
+        let (sent, received) = (in_order(End::Tx), in_order(End::Rx));
+        let many = known.key.has_many_receivers();
+        // The next candidate among the sent datagrams of each length.
+        let mut by_len: Map<u64, std::collections::VecDeque<u64>> = Map::default();
+        for (_, number, len) in sent {
+            by_len.entry(len).or_default().push_back(number);
+        }
+        for (_, number, len) in received {
+            let Some(queue) = by_len.get_mut(&len) else { continue };
+            while let Some(oldest) = queue.front().copied() {
+                let fits = match (self.waiting.get(&oldest), self.waiting.get(&number)) {
+                    (Some((_, tx)), Some((_, rx))) => self.order(tx, rx),
+                    _ => Fit::TooOld,
+                };
+                match fits {
+                    Fit::TooOld => {
+                        queue.pop_front();
+                    }
+                    Fit::TooYoung => break,
+                    Fit::Yes => {
+                        if !many {
+                            queue.pop_front();
+                        }
+                        self.join_in_order(connection, oldest, number, many, done);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn join_in_order(
+        &mut self,
+        connection: usize,
+        sent: u64,
+        received: u64,
+        many: bool,
+        done: &mut Vec<Joined>,
+    ) {
+        let Some(mut rx) = self.take(received) else { return };
+        rx.journey.ambiguous = true;
+        if many {
+            let Some((_, tx)) = self.waiting.get_mut(&sent) else { return };
+            tx.joined = true;
+            let tx = tx.clone();
+            self.join(connection, &tx, &rx, done);
+        } else if let Some(tx) = self.take(sent) {
+            self.join(connection, &tx, &rx, done);
+        }
+    }
+
+    /// Whether a sent datagram can be the received one, according to the clocks.
+    fn order(&self, tx: &Half, rx: &Half) -> Fit {
+        let Some((_, width_ns)) = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns) else {
+            return Fit::Yes;
+        };
+        let delay_ns = rx.rough_ns.saturating_sub(tx.rough_ns);
+        if delay_ns < -(width_ns as i64) {
+            Fit::TooYoung
+        } else if delay_ns > self.limits.max_apart_ns as i64 {
+            Fit::TooOld
+        } else {
+            Fit::Yes
+        }
+    }
+
+    fn forget_connections(&mut self, done: &mut Vec<Joined>) {
+        self.finish(done);
+        self.counters.forgotten_connections += self.connections.len() as u64;
+        self.connections.clear();
+        self.by_key.clear();
+        self.translations = Translations::default();
+    }
+}
+
+/// The relation between a sent and a received datagram.
+enum Fit {
+    Yes,
+    TooOld,
+    TooYoung,
+}
+
+/// A TCP half in parts that do not cross the wrap of the sequence numbers.
+fn across_the_turn(half: Half) -> impl Iterator<Item = Half> {
+    let parts = if half.journey.proto == Proto::TCP {
+        let (from, to) = half.seqs();
+        if to > TURN {
+            let mut above = half.clone();
+            above.journey.range.start += TURN - from;
+            [Some(half.cut(from, TURN)), Some(above)]
+        } else {
+            [Some(half), None]
+        }
+    } else {
+        [Some(half), None]
+    };
+    parts.into_iter().flatten()
+}

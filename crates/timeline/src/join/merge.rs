@@ -1,0 +1,51 @@
+//! One journey from two halves.
+
+use super::half::Half;
+use super::key::End;
+use super::timeline::Timeline;
+use crate::pair::difference_over;
+use magscope_core::journey::{Across, Journey, Verdict};
+
+/// Moves a journey of one recording to the common time line.
+pub(super) fn place(journey: &mut Journey, node: u16, timeline: &dyn Timeline) {
+    (journey.tx_node, journey.rx_node) = (node, node);
+    if let Some(shift_ns) = journey.start_ns().map(|ns| timeline.placed_ns(node, ns)) {
+        journey.shift(shift_ns);
+    }
+}
+
+/// Joins two halves of the same bytes.
+pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
+    let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
+    let there = sent_ns.and_then(|sent| timeline.difference_ns(tx.node, rx.node, sent));
+    let back = received_ns.and_then(|received| timeline.difference_ns(rx.node, tx.node, received));
+    let known = there.zip(back).map(|(there, back)| difference_over(there, back));
+    let across = match known {
+        _ if tx.node == rx.node => Across::OneClock,
+        Some((_, 0)) => Across::OneClock,
+        Some((_, half_width_ns)) => Across::Bounded { half_width_ns },
+        None => Across::Apart,
+    };
+    let mut journey = tx.journey.clone();
+    let placed = |node, at: Option<u64>| at.map_or(0, |at| timeline.placed_ns(node, at));
+    let shift_ns = placed(tx.node, sent_ns);
+    journey.shift(shift_ns);
+    let mut theirs = rx.journey.clone();
+    // The receiver's shift depends on these two clocks alone: other pairs may have wider bounds.
+    let theirs_ns = known.map(|(ahead_ns, _)| shift_ns.saturating_sub(ahead_ns));
+    theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
+    (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
+    journey.take_receiver(&theirs);
+    journey.verdict = verdict(&tx.journey, &rx.journey);
+    journey.drop_ifindex = rx.journey.drop_ifindex;
+    journey
+}
+
+/// The receiver's half determines the end of the journey; with its events in doubt, the sender's does.
+fn verdict(tx: &Journey, rx: &Journey) -> Verdict {
+    match (tx.verdict, rx.verdict) {
+        (broken @ Verdict::BrokenByEventLoss { .. }, _) => broken,
+        (_, Verdict::HalfComplete) => Verdict::Complete,
+        (_, end) => end,
+    }
+}

@@ -1,0 +1,389 @@
+//! Several recordings read in parallel, their journeys joined: the equivalent of a correlator for a set of
+//! recordings.
+
+use crate::align::{Aligner, Alignment, Online};
+use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
+use magscope_core::batch::Batch;
+use magscope_core::clock::ClockSample;
+use magscope_core::context::Context;
+use magscope_core::flow::{Flow, FlowId, Task};
+use magscope_core::journey::{Correlator, Counters, Journey, Limits};
+use magscope_core::node::{NodeInfo, make_name_unique, make_names_unique};
+use magscope_core::source::{Progress, Source, SourceError};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Maximum number of journeys of a node that wait for its clocks; beyond it the oldest continue without.
+const MAX_HELD: usize = 1 << 16;
+/// Required clock information after a journey's end, nanoseconds: its instant on the other clock is not exact.
+const AROUND_NS: u64 = 20_000_000;
+
+/// The output, piece by piece.
+pub enum Piece<'a> {
+    /// Events of a recording, before their journeys. Their times, and those of losses and TCP states, are on
+    /// the time line of recording 0, as exactly as known.
+    Batch(u16, &'a Batch),
+    /// A journey that ended, the crossing of its halves, and the context of its flows and processes.
+    Journey(&'a Journey, Option<&'a Crossing>, &'a dyn Context),
+}
+
+/// Results of the walk.
+#[derive(Clone, Debug, Default)]
+pub struct ReadSummary {
+    /// Counters of each recording's correlator.
+    pub counters: Vec<Counters>,
+    /// Counters of the join.
+    pub join: JoinCounters,
+    /// The result for each direction of each connection with only halves from the correlators.
+    pub pairings: Vec<Pairing>,
+}
+
+/// State of one recording.
+struct Lane<'s> {
+    source: Box<dyn Source + 's>,
+    info: NodeInfo,
+    correlator: Correlator,
+    /// Approximate common time of the data read so far, nanoseconds.
+    at_ns: i64,
+    /// Ended journeys that wait for clock information around them.
+    held: VecDeque<Journey>,
+}
+
+impl<'s> Lane<'s> {
+    fn new(source: Box<dyn Source + 's>, info: NodeInfo, limits: Limits) -> Self {
+        let correlator = Correlator::of_node(&info, limits);
+        Lane { source, correlator, info, at_ns: i64::MIN, held: VecDeque::new() }
+    }
+}
+
+fn joiner(timeline: &dyn Timeline, limits: Limits) -> Joiner<'_> {
+    Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
+}
+
+/// The names of all lanes.
+struct Names<'a, 's>(&'a [Lane<'s>]);
+
+impl Context for Names<'_, '_> {
+    fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
+        self.0.get(usize::from(node))?.correlator.flow(id)
+    }
+
+    fn task(&self, node: u16, tid: u32) -> Option<&Task> {
+        self.0.get(usize::from(node))?.correlator.task(tid)
+    }
+
+    fn info(&self, node: u16) -> Option<&NodeInfo> {
+        self.0.get(usize::from(node)).map(|lane| &lane.info)
+    }
+
+    fn nodes(&self) -> u16 {
+        self.0.len() as u16
+    }
+}
+
+/// Reads recordings in parallel, one batch at a time, the least advanced first, so that halves wait as shortly
+/// as possible.
+pub struct Walker<'s> {
+    lanes: Vec<Lane<'s>>,
+    /// The running ones, by their position in time: the cost of a step must not grow with their number.
+    order: BTreeSet<(i64, usize)>,
+    timeline: &'s dyn Timeline,
+    /// Computes the clock offsets during the walk.
+    online: Option<&'s Online>,
+    /// Halves of one recording can match only with several namespaces, behind a translator.
+    joiner: Option<Joiner<'s>>,
+    limits: Limits,
+    patience: Duration,
+    /// Steps since the last data.
+    quiet: usize,
+    batch: Batch,
+    done: Vec<Journey>,
+    joined: Vec<Joined>,
+    finished: bool,
+}
+
+impl<'s> Walker<'s> {
+    /// Reads these sources in the order of `timeline`. If none of them has data, each may wait at most
+    /// `patience` for some.
+    pub fn new(
+        sources: Vec<Box<dyn Source + 's>>,
+        timeline: &'s dyn Timeline,
+        limits: Limits,
+        patience: Duration,
+    ) -> Self {
+        let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
+        make_names_unique(&mut infos);
+        let lanes = sources.into_iter().zip(infos).map(|(source, info)| Lane::new(source, info, limits));
+        let lanes: Vec<Lane<'_>> = lanes.collect();
+        let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
+        Walker {
+            order: (0..lanes.len()).map(|at| (i64::MIN, at)).collect(),
+            lanes,
+            timeline,
+            online: None,
+            joiner: joins.then(|| joiner(timeline, limits)),
+            limits,
+            patience,
+            quiet: 0,
+            batch: Batch::default(),
+            done: Vec::new(),
+            joined: Vec::new(),
+            finished: false,
+        }
+    }
+
+    /// Reads running sources, and computes the offsets between their clocks meanwhile. A journey waits for
+    /// later clock samples before the join, some tenths of a second. Before any bounds of two clocks, a
+    /// crossing between them has no latency.
+    pub fn live(
+        sources: Vec<Box<dyn Source + 's>>,
+        online: &'s Online,
+        limits: Limits,
+        patience: Duration,
+    ) -> Self {
+        Walker { online: Some(online), ..Walker::new(sources, online, limits, patience) }
+    }
+
+    /// Adds a running source; returns its info with a distinct name. Its times are placed by arrival until
+    /// packets give better bounds.
+    pub fn join(&mut self, source: Box<dyn Source + 's>) -> NodeInfo {
+        let infos: Vec<NodeInfo> = self.lanes.iter().map(|lane| lane.info.clone()).collect();
+        let mut info = source.info().clone();
+        make_name_unique(&infos, &mut info);
+        if let Some(online) = self.online {
+            online.join(&info);
+        }
+        // Earlier journeys here have no possible match, later ones have.
+        self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits));
+        self.order.insert((i64::MIN, self.lanes.len()));
+        self.lanes.push(Lane::new(source, info.clone(), self.limits));
+        self.finished = false;
+        info
+    }
+
+    /// Reads the next batch of one source and visits its output. After [`Progress::End`] there is no more
+    /// output, unless another source [joins](Walker::join).
+    pub fn step(&mut self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<Progress, SourceError> {
+        let newest_ns = self.order.last().map_or(i64::MIN, |(ns, _)| *ns);
+        let Some((_, at)) = self.order.pop_first() else {
+            self.finish(visit);
+            return Ok(Progress::End);
+        };
+        let node = at as u16;
+        let lane = &mut self.lanes[at];
+        // Quiet hosts are waited for if all of them are: otherwise each would delay the others in turn.
+        let patience = if self.quiet > self.order.len() { self.patience } else { Duration::ZERO };
+        // the last batch was of another source
+        self.batch.watermark_ns = 0;
+        if lane.source.next(&mut self.batch, patience)? == Progress::End {
+            lane.correlator.finish(&mut self.done);
+            if let Some(online) = self.online {
+                online.ended(node);
+            }
+        } else {
+            // A source without data, such as a quiet host, does not block the others.
+            let newest = newest(&self.batch);
+            self.quiet = if newest.is_some() { 0 } else { self.quiet.saturating_add(1) };
+            if let (Some(online), Some(own_ns)) = (self.online, newest) {
+                online.arrived(node, own_ns);
+            }
+            let first = at == 0 && lane.at_ns == i64::MIN;
+            lane.at_ns = match newest {
+                Some(own_ns) => self.timeline.rough_ns(node, own_ns),
+                // The others are placed by the first one's data.
+                None if first && self.online.is_some() => i64::MIN,
+                None => newest_ns.saturating_add(1),
+            };
+            self.order.insert((lane.at_ns, at));
+            lane.correlator.push(&self.batch, &mut self.done);
+            if let Some(online) = self.online {
+                self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
+            }
+            on_time_line(&mut self.batch, node, self.timeline);
+            visit(Piece::Batch(node, &self.batch));
+        }
+        if let Some(online) = self.online {
+            self.lanes[at].held.extend(self.done.drain(..));
+            self.release(at, |node, journey, held| {
+                let settled = online.settled_ns(node).map(|(_, to)| to);
+                held > MAX_HELD
+                    || journey.end_ns().is_none_or(|end| settled > Some(end.saturating_add(AROUND_NS)))
+            });
+        }
+        let names = Names(&self.lanes);
+        for journey in self.done.drain(..) {
+            match &mut self.joiner {
+                Some(joiner) => joiner.push(node, journey, &names, &mut self.joined),
+                None => visit(Piece::Journey(&journey, None, &names)),
+            }
+        }
+        self.hand_over(visit);
+        Ok(Progress::More)
+    }
+
+    /// Outputs held journeys of a node in order, as long as the clocks permit: by node, journey, and number
+    /// held.
+    fn release(&mut self, at: usize, may: impl Fn(u16, &Journey, usize) -> bool) {
+        let node = at as u16;
+        while let Some(lane) = self.lanes.get_mut(at)
+            && lane.held.front().is_some_and(|journey| may(node, journey, lane.held.len()))
+            && let Some(journey) = lane.held.pop_front()
+        {
+            match &mut self.joiner {
+                Some(joiner) => joiner.push(node, journey, &Names(&self.lanes), &mut self.joined),
+                None => self.joined.push(Joined { journey, crossing: None }),
+            }
+        }
+    }
+
+    fn hand_over(&mut self, visit: &mut dyn FnMut(Piece<'_>)) {
+        let names = Names(&self.lanes);
+        for one in self.joined.drain(..) {
+            if let (Some(online), Some(crossing)) = (self.online, &one.crossing) {
+                online.crossing(crossing);
+            }
+            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
+        }
+    }
+
+    /// Ends the sources: halves that still wait are output alone.
+    fn finish(&mut self, visit: &mut dyn FnMut(Piece<'_>)) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        (0..self.lanes.len()).for_each(|at| self.release(at, |_, _, _| true));
+        if let Some(joiner) = &mut self.joiner {
+            joiner.finish(&mut self.joined);
+        }
+        self.hand_over(visit);
+    }
+
+    /// Results of the walk.
+    pub fn walked(&self) -> ReadSummary {
+        let counters = self.lanes.iter().map(|lane| *lane.correlator.counters()).collect();
+        let joiner = self.joiner.as_ref();
+        let join = joiner.map(|joiner| *joiner.counters()).unwrap_or_default();
+        ReadSummary { counters, join, pairings: joiner.map(Joiner::pairings).unwrap_or_default() }
+    }
+}
+
+/// Reads sources to their end, in parallel in the order of `timeline`, and joins their correlators' output. A
+/// source may wait at most `patience` for data.
+pub fn walk(
+    sources: &mut [&mut dyn Source],
+    timeline: &dyn Timeline,
+    limits: Limits,
+    patience: Duration,
+    mut visit: impl FnMut(Piece<'_>),
+) -> Result<ReadSummary, SourceError> {
+    let sources = sources.iter_mut().map(|source| Box::new(&mut **source) as Box<dyn Source + '_>);
+    let mut walker = Walker::new(sources.collect(), timeline, limits, patience);
+    while walker.step(&mut visit)? == Progress::More {}
+    Ok(walker.walked())
+}
+
+/// The newest instant in a batch, on its node's event clock.
+fn newest(batch: &Batch) -> Option<u64> {
+    let event = batch.events.last().map(|event| event.time_ns);
+    event.or(batch.clock.last().map(ClockSample::event_ns))
+}
+
+/// Moves the times of a batch to those of recording 0. One shift for all of it, so that differences do not
+/// change.
+fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
+    // 0 and the maximum are no valid times
+    let watermark_ns = Some(batch.watermark_ns).filter(|ns| !matches!(ns, 0 | &u64::MAX));
+    // A batch can hold losses without events, or only the kernel's sums.
+    let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
+    let first = first.or(batch.losses.first().map(|loss| loss.to_ns));
+    let first = first.or(batch.synthesis.first().map(|sum| sum.to_ns));
+    let first = first.or(batch.counts.first().map(|count| count.time_ns));
+    let first = first.or(batch.changes.first().map(|change| change.to_ns));
+    let Some(first) = first.filter(|_| node > 0) else { return };
+    let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
+    let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
+    if watermark_ns.is_some() {
+        shift(&mut batch.watermark_ns);
+    }
+    batch.events.iter_mut().for_each(|event| shift(&mut event.time_ns));
+    batch.tcp.iter_mut().for_each(|sample| shift(&mut sample.time_ns));
+    batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));
+    batch.heads.iter_mut().for_each(|head| shift(&mut head.time_ns));
+    batch.counts.iter_mut().for_each(|count| shift(&mut count.time_ns));
+    for change in &mut batch.changes {
+        shift(&mut change.from_ns);
+        shift(&mut change.to_ns);
+    }
+    for sum in &mut batch.synthesis {
+        shift(&mut sum.from_ns);
+        shift(&mut sum.to_ns);
+    }
+    for loss in &mut batch.losses {
+        shift(&mut loss.from_ns);
+        shift(&mut loss.to_ns);
+    }
+}
+
+/// Reads recordings once for their clock alignment. `rough` orders the parallel read.
+pub fn align(
+    sources: &mut [&mut dyn Source],
+    rough: &dyn Timeline,
+    limits: Limits,
+    patience: Duration,
+) -> Result<Alignment, SourceError> {
+    let infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
+    let mut aligner = Aligner::new(&infos);
+    if aligner.is_one_clock() {
+        return Ok(aligner.finish());
+    }
+    walk(sources, rough, limits, patience, |piece| match piece {
+        Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| aligner.clock(node, *sample)),
+        Piece::Journey(_, Some(crossing), _) => aligner.crossing(crossing),
+        Piece::Journey(..) => {}
+    })?;
+    Ok(aligner.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::join::Unaligned;
+    use magscope_core::change::{Change, HopCount};
+    use magscope_core::hop::Hop;
+    use magscope_core::synthesis::{Sum, Synthesis};
+
+    #[test]
+    fn a_batch_of_nothing_but_sums_is_moved_to_the_line_too() {
+        let sum = Synthesis {
+            from_ns: 1_000,
+            to_ns: 2_000,
+            hop: Hop::DevXmit,
+            of: Sum::Begun,
+            n: 1,
+            sum: 0,
+            buckets: Vec::new(),
+        };
+        let count = HopCount {
+            time_ns: 2_000,
+            hop: Hop::DevXmit,
+            kept: 0,
+            filtered: 0,
+            undecided: 0,
+            sampled: 0,
+            synthesised: 1,
+        };
+        let line = Unaligned { to_utc_ns: vec![0, 500] };
+        // A recording without events has no watermark, and the last batch of one has the maximum.
+        for watermark_ns in [0, u64::MAX] {
+            let change = Change { from_ns: 1_000, to_ns: 1_001, what: "detail histograms".to_owned() };
+            let batch = Batch { counts: vec![count], changes: vec![change], watermark_ns, ..Batch::default() };
+            for sums in [vec![sum.clone()], Vec::new()] {
+                let mut batch = Batch { synthesis: sums, ..batch.clone() };
+                on_time_line(&mut batch, 1, &line);
+                assert!(batch.synthesis.iter().all(|sum| (sum.from_ns, sum.to_ns) == (1_500, 2_500)));
+                assert_eq!((batch.changes[0].from_ns, batch.changes[0].to_ns), (1_500, 1_501));
+                assert_eq!((batch.counts[0].time_ns, batch.watermark_ns), (2_500, watermark_ns));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The clocks of one node: from `CLOCK_MONOTONIC` to R, to UTC, and back, with a bound.
+
+use super::pair::UtcReading;
+use magscope_core::clock::{Break, ClockSample};
+
+/// Maximum rate difference of `CLOCK_MONOTONIC` against R without a sample: the kernel's own limit for a
+/// frequency correction (`MAXFREQ`), parts per million.
+const SLEW_PPM: u64 = 500;
+
+/// A value and its error bound, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The value.
+    pub ns: u64,
+    /// Maximum distance from the truth.
+    pub error_ns: u64,
+}
+
+/// The map from one clock of a node to another, from samples in order of time.
+///
+/// Between two samples the map is a straight line. The true map may have a kink there, because NTP changes the
+/// rate at any time. Its rate lies among those before, in and after the interval. So the error of the line is
+/// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval. That error is part of
+/// the bound. Outside the samples the error grows with 500 ppm. The map is monotonic.
+#[derive(Clone, Debug, Default)]
+pub struct NodeClock {
+    samples: Vec<ClockSample>,
+}
+
+/// One coordinate of a sample.
+type Axis = fn(&ClockSample) -> u64;
+
+const EVENTS: Axis = |s| s.event_ns();
+const MONOTONIC: Axis = |s| s.monotonic_ns;
+const RAW: Axis = |s| s.raw_ns;
+
+impl NodeClock {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a sample. A sample that is not newer on both clocks is ignored: time does not run backwards.
+    pub fn push(&mut self, sample: ClockSample) {
+        let newer = |last: &ClockSample| {
+            let clocks: [Axis; 3] = [EVENTS, MONOTONIC, RAW];
+            clocks.iter().all(|clock| clock(&sample) > clock(last))
+        };
+        if self.samples.last().is_none_or(newer) {
+            self.samples.push(sample);
+        }
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> &[ClockSample] {
+        &self.samples
+    }
+
+    /// The newest sample.
+    pub fn newest(&self) -> Option<ClockSample> {
+        self.samples.last().copied()
+    }
+
+    /// From the second sample to the last but one, on the events' clock. There the map is final, and its error
+    /// covers any rate that began meanwhile.
+    pub fn settled_ns(&self) -> Option<(u64, u64)> {
+        let last = self.samples.len().checked_sub(2)?;
+        Some((self.samples.get(1)?.event_ns(), self.samples.get(last)?.event_ns()))
+    }
+
+    /// Discards the oldest samples beyond `most`, with some margin: earlier instants have no map afterwards.
+    pub fn keep_newest(&mut self, most: usize) {
+        if self.samples.len() > most.saturating_add(most / 4) {
+            self.samples.drain(..self.samples.len() - most);
+        }
+    }
+
+    /// Breaks of R itself, on R: each between two instants. Earlier differences to another node's clock are
+    /// invalid after one.
+    pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
+        self.samples.windows(2).filter_map(|pair| {
+            let [before, next] = pair else { return None };
+            Some((before.raw_ns, next.raw_ns, before.break_of_raw_before(next)?))
+        })
+    }
+
+    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of the events' clock; `None` without a sample, or beyond `u64`.
+    pub fn raw_ns(&self, event_ns: u64) -> Option<Reading> {
+        self.map(event_ns, EVENTS, RAW)
+    }
+
+    /// The events' clock at an instant of R.
+    pub fn event_ns(&self, raw_ns: u64) -> Option<Reading> {
+        self.map(raw_ns, RAW, EVENTS)
+    }
+
+    /// UTC at an instant of R, if external bounds exist before and after and the clock was not set between.
+    pub fn utc(&self, raw_ns: u64) -> Option<UtcReading> {
+        let after =
+            self.samples.partition_point(|s| s.raw_ns <= raw_ns).min(self.samples.len().checked_sub(1)?);
+        let (before, next) = (self.samples.get(after.checked_sub(1)?)?, self.samples.get(after)?);
+        let vouched_ns = before.utc_error_ns?.max(next.utc_error_ns?);
+        if raw_ns < before.raw_ns || raw_ns > next.raw_ns || before.break_before(next).is_some() {
+            return None;
+        }
+        // REALTIME runs at the rate of MONOTONIC, so its deviation from a straight line is the same.
+        let monotonic = self.map(raw_ns, RAW, MONOTONIC)?;
+        let since = i128::from(monotonic.ns) - i128::from(before.monotonic_ns);
+        let (run, rise) = (
+            i128::from(next.monotonic_ns - before.monotonic_ns),
+            i128::from(next.realtime_ns) - i128::from(before.realtime_ns),
+        );
+        let utc_ns = i64::try_from(i128::from(before.realtime_ns) + since * rise / run.max(1)).ok()?;
+        // The three clocks of a sample were read within its width, one after the other.
+        let width_ns = u64::from(before.width_ns.max(next.width_ns));
+        let error_ns = vouched_ns.saturating_add(monotonic.error_ns).saturating_add(width_ns);
+        Some(UtcReading { raw_ns, utc_ns, error_ns })
+    }
+
+    /// The instant of R at this time in UTC.
+    pub fn raw_of_utc(&self, utc_ns: i64) -> Option<u64> {
+        let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
+        let anchor = self.samples.get(known)?;
+        let mut raw_ns = anchor.raw_ns.checked_add(utc_ns.abs_diff(anchor.realtime_ns))?;
+        // R and UTC drift apart by parts in a thousand at most: each iteration reduces the error a
+        // thousandfold.
+        for _ in 0..4 {
+            let seen = self.utc(raw_ns)?;
+            raw_ns = raw_ns.checked_add_signed(utc_ns.checked_sub(seen.utc_ns)?)?;
+        }
+        Some(raw_ns)
+    }
+
+    fn map(&self, at: u64, from: Axis, to: Axis) -> Option<Reading> {
+        let after = self.samples.partition_point(|s| from(s) <= at);
+        let (Some(before), Some(next)) = (self.samples.get(after.wrapping_sub(1)), self.samples.get(after))
+        else {
+            let end = self.samples.get(after).or(self.samples.last())?;
+            return beyond(at, end, from, to);
+        };
+        let run = i128::from(from(next) - from(before));
+        let rise = i128::from(to(next) - to(before));
+        let since = i128::from(at - from(before));
+        let ns = i128::from(to(before)) + since * rise / run.max(1);
+        let kink_ns = self.kink_ns(after, from, to, since);
+        let error_ns = half_ns(before.width_ns.max(next.width_ns)).saturating_add(kink_ns);
+        Some(Reading { ns: u64::try_from(ns).ok()?, error_ns })
+    }
+
+    /// Maximum error of the line between the samples `after − 1` and `after`, `since` its beginning, for a rate
+    /// among the neighbouring ones.
+    fn kink_ns(&self, after: usize, from: Axis, to: Axis, since: i128) -> u64 {
+        let gain = |i: usize| {
+            let (one, two) = (self.samples.get(i.checked_sub(1)?)?, self.samples.get(i)?);
+            let run = i128::from(from(two)) - i128::from(from(one));
+            let gain = i128::from(to(two)) - i128::from(to(one)) - run;
+            // Both samples have an error of up to half their widths, and so does an apparent change of rate.
+            let doubt = f64::from(one.width_ns) / 2.0 + f64::from(two.width_ns) / 2.0;
+            let run_ns = run.max(1) as f64;
+            Some((gain as f64 / run_ns, doubt / run_ns, run))
+        };
+        let Some((own, own_doubt, run)) = gain(after) else { return 0 };
+        let around = [after.checked_sub(1).and_then(gain), gain(after + 1)];
+        let slew = SLEW_PPM as f64 / 1e6;
+        // At an end of the samples the rate on the other side is unknown.
+        let known = around.iter().all(Option::is_some);
+        let rates = around.into_iter().flatten();
+        let (mut low, mut high) = rates
+            .fold((own - own_doubt, own + own_doubt), |(low, high), (rate, doubt, _)| {
+                (low.min(rate - doubt), high.max(rate + doubt))
+            });
+        if !known {
+            (low, high) = (low.min(own - slew), high.max(own + slew));
+        }
+        // The truth lies in the parallelogram of the flattest and the steepest rate between the two ends.
+        let (since, left) = (since as f64, (run - since) as f64);
+        let above = ((high - own) * since).min((own - low) * left);
+        let below = ((own - low) * since).min((high - own) * left);
+        above.max(below).max(0.0).ceil() as u64
+    }
+}
+
+/// Maximum error of a sample of this width. It is half the width, by a clock slewed by up to a tenth, plus the
+/// rounding of three readings to nanoseconds.
+fn half_ns(width_ns: u32) -> u64 {
+    (u64::from(width_ns) * 9).div_ceil(16) + 3
+}
+
+/// Outside the samples: slope one, and an increasing error.
+fn beyond(at: u64, end: &ClockSample, from: Axis, to: Axis) -> Option<Reading> {
+    let away = i128::from(at) - i128::from(from(end));
+    let ns = u64::try_from(i128::from(to(end)) + away).ok()?;
+    let grown = u64::try_from(away.unsigned_abs() * u128::from(SLEW_PPM) / 1_000_000).unwrap_or(u64::MAX);
+    Some(Reading { ns, error_ns: half_ns(end.width_ns).saturating_add(grown) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(monotonic_ns: u64, raw_ns: u64) -> ClockSample {
+        ClockSample { monotonic_ns, raw_ns, width_ns: 100, ..ClockSample::default() }
+    }
+
+    #[test]
+    fn a_steady_rate_is_followed_to_a_width() {
+        let mut clock = NodeClock::new();
+        assert_eq!(clock.raw_ns(1), None);
+        for i in 0..10 {
+            clock.push(sample(1_000_000 * i + 500, 1_000_100 * i + 7_000));
+        }
+        let raw = clock.raw_ns(4_500_500).unwrap();
+        // Half a width, and another half amid the samples: a kink within their noise is invisible.
+        assert_eq!(raw.ns, 4_500_450 + 7_000);
+        assert!((105..=112).contains(&raw.error_ns), "{raw:?}");
+        let back = clock.event_ns(raw.ns).unwrap();
+        assert!(back.ns.abs_diff(4_500_500) <= 1);
+        // An hour later: 500 ppm of it.
+        let late = clock.raw_ns(3_600_000_000_000).unwrap();
+        assert!(late.error_ns > 1_799_000_000 && late.error_ns < 1_801_000_000, "{late:?}");
+    }
+
+    #[test]
+    fn a_kink_inside_an_interval_is_inside_the_error() {
+        // The rate of R against MONOTONIC turns from one to 1.0005 at 2.3 ms.
+        let truth = |m: u64| m + m.saturating_sub(2_300_000) / 2_000;
+        let mut clock = NodeClock::new();
+        for m in (0..8_000_000).step_by(1_000_000) {
+            clock.push(sample(m, truth(m)));
+        }
+        for m in (0..7_000_000).step_by(10_000) {
+            let raw = clock.raw_ns(m).unwrap();
+            assert!(raw.ns.abs_diff(truth(m)) <= raw.error_ns, "{m}: {raw:?}, truly {}", truth(m));
+            assert!(raw.error_ns < 700, "{m}: {raw:?}");
+        }
+    }
+
+    #[test]
+    fn samples_that_run_backwards_are_left_out() {
+        let mut clock = NodeClock::new();
+        clock.push(sample(10, 10));
+        clock.push(sample(20, 5));
+        clock.push(sample(20, 30));
+        assert_eq!(clock.samples().len(), 2);
+        assert!(clock.raw_ns(u64::MAX).is_none_or(|r| r.error_ns > 1 << 40));
+    }
+}

@@ -1,0 +1,340 @@
+//! Simulated clocks of one node: slewed, asleep, moved to another clocksource, set. The map between them must
+//! hold, and must report its breaks.
+//!
+//! `MAGSCOPE_CASES` sets the number of nodes per property, with fresh seeds; by default, the same 10 000.
+
+use crate::clock_world;
+
+use clock_world::ROUNDING_NS;
+use clock_world::random::Random;
+use magscope_core::clock::{Break, ClockSample, Clocksource};
+use magscope_core::node::NodeInfo;
+use magscope_timeline::align::{Aligner, Online};
+use magscope_timeline::join::{Crossing, Timeline};
+use magscope_timeline::{NodeClock, UtcMap};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+const SECOND: u64 = 1_000_000_000;
+/// Mean distance of samples, and its variation.
+const EVERY_NS: u64 = 100_000_000;
+const JITTER_NS: u64 = 25_000_000;
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok());
+    let rng_seed = if asked.is_some() { RngSeed::Random } else { RngSeed::Fixed(2_026) };
+    let cases = asked.unwrap_or(10_000);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// An event of a node's clocks at a true instant.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    /// MONOTONIC and REALTIME run at this rate against R from now on, parts per million.
+    Slew(i64),
+    /// R, MONOTONIC and REALTIME stop for this time; BOOTTIME continues, and REALTIME is corrected at the
+    /// wake-up.
+    Suspend(u64),
+    /// The clock source changes: R jumps ahead by this.
+    Clocksource(u64),
+    /// REALTIME is set ahead by this.
+    Set(i64),
+}
+
+/// All clocks of a node at a true instant.
+#[derive(Clone, Copy, Debug)]
+struct Clocks {
+    t_ns: u64,
+    raw_ns: u64,
+    monotonic_ns: u64,
+    realtime_ns: i64,
+    suspended_ns: u64,
+    sets: u32,
+    source: Clocksource,
+}
+
+struct Node {
+    /// The clocks directly after each event.
+    pieces: Vec<(Clocks, i64)>,
+    end_ns: u64,
+}
+
+impl Node {
+    /// Events are at least four samples apart, and as far from the ends.
+    fn new(random: &mut Random, happenings: &[Happening]) -> Self {
+        let mut now = Clocks {
+            t_ns: 0,
+            raw_ns: random.below(1 << 50),
+            monotonic_ns: random.below(1 << 50),
+            realtime_ns: 1_790_000_000 * SECOND as i64,
+            suspended_ns: 0,
+            sets: 0,
+            source: Clocksource::Tsc,
+        };
+        let mut node = Node { pieces: vec![(now, random.below(1_000) as i64 - 500)], end_ns: 0 };
+        for happening in happenings {
+            now = node.at(now.t_ns + 5 * EVERY_NS + random.below(5 * EVERY_NS));
+            let (_, mut ppm) = *node.pieces.last().expect("one at least");
+            match *happening {
+                Happening::Slew(new) => ppm = new,
+                Happening::Suspend(ns) => {
+                    now.t_ns += ns;
+                    now.suspended_ns += ns;
+                    now.realtime_ns += ns as i64;
+                }
+                Happening::Clocksource(ns) => {
+                    now.raw_ns += ns;
+                    now.source =
+                        if now.source == Clocksource::Tsc { Clocksource::Hpet } else { Clocksource::Tsc };
+                }
+                Happening::Set(ns) => {
+                    now.realtime_ns += ns;
+                    now.sets += 1;
+                }
+            }
+            node.pieces.push((now, ppm));
+        }
+        node.end_ns = now.t_ns + 6 * EVERY_NS;
+        node
+    }
+
+    fn at(&self, t_ns: u64) -> Clocks {
+        let after = self.pieces.partition_point(|(clocks, _)| clocks.t_ns <= t_ns).max(1);
+        let (from, ppm) = self.pieces[after - 1];
+        let since = t_ns - from.t_ns;
+        let slewed = (i128::from(since) * i128::from(1_000_000 + ppm)).div_euclid(1_000_000) as u64;
+        Clocks {
+            t_ns,
+            raw_ns: from.raw_ns + since,
+            monotonic_ns: from.monotonic_ns + slewed,
+            realtime_ns: from.realtime_ns + slewed as i64,
+            ..from
+        }
+    }
+
+    /// True if it is awake at an instant: no process reads clocks during sleep.
+    fn is_awake(&self, t_ns: u64) -> bool {
+        let asleep = |pair: &[(Clocks, i64)]| {
+            let slept = pair[1].0.suspended_ns - pair[0].0.suspended_ns;
+            slept > 0 && (pair[1].0.t_ns - slept..pair[1].0.t_ns).contains(&t_ns)
+        };
+        !self.pieces.windows(2).any(asleep)
+    }
+
+    fn sample(&self, random: &mut Random, t_ns: u64) -> ClockSample {
+        // R and REALTIME were read somewhere between the two readings of MONOTONIC.
+        let width = 40 + random.below(400);
+        let (before, after) = (self.at(t_ns), self.at(t_ns + width));
+        let (first, second) = (random.below(width / 2), width / 2 + random.below(width / 2));
+        let width_ns = (after.monotonic_ns - before.monotonic_ns) as u32;
+        ClockSample {
+            monotonic_ns: before.monotonic_ns + u64::from(width_ns) / 2,
+            raw_ns: self.at(t_ns + first).raw_ns,
+            realtime_ns: self.at(t_ns + second).realtime_ns,
+            width_ns,
+            suspended_ns: before.suspended_ns,
+            realtime_steps: before.sets,
+            clocksource: before.source,
+            ..ClockSample::default()
+        }
+    }
+
+    fn samples(&self, random: &mut Random) -> Vec<(u64, ClockSample)> {
+        let (mut t_ns, mut samples) = (0, Vec::new());
+        while t_ns < self.end_ns {
+            // A reading interrupted by an event is not the narrowest of eight.
+            let quiet = self.pieces.iter().all(|(clocks, _)| !(t_ns..t_ns + 1_000).contains(&clocks.t_ns));
+            if quiet && self.is_awake(t_ns) && self.is_awake(t_ns + 1_000) {
+                samples.push((t_ns, self.sample(random, t_ns)));
+            }
+            t_ns += EVERY_NS - JITTER_NS + random.below(2 * JITTER_NS);
+        }
+        // As at the end of a capture.
+        samples.push((self.end_ns, self.sample(random, self.end_ns)));
+        samples
+    }
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        (-500..=500_i64).prop_map(Happening::Slew),
+        prop_oneof![Just(83_333_i64), Just(-83_333), -83_333..=83_333_i64].prop_map(Happening::Slew),
+        (2_000_000..3_600 * SECOND).prop_map(Happening::Suspend),
+        (0..10_000_000_u64).prop_map(Happening::Clocksource),
+        prop_oneof![Just(3_600 * SECOND as i64), -3_600_000_000_000..3_600_000_000_000_i64]
+            .prop_map(Happening::Set),
+    ]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_map_holds_between_its_breaks_and_names_them(
+        seed in any::<u64>(),
+        happenings in prop::collection::vec(happening(), 0..6),
+    ) {
+        let mut random = Random(seed);
+        let node = Node::new(&mut random, &happenings);
+        let samples = node.samples(&mut random);
+        let (mut clock, mut utc) = (NodeClock::new(), UtcMap::new());
+        for (_, sample) in &samples {
+            clock.push(*sample);
+            utc.push(*sample);
+        }
+        let breaks: Vec<_> = clock.breaks().collect();
+        let expected: Vec<Break> = happenings.iter().filter_map(|happening| match happening {
+            Happening::Suspend(_) => Some(Break::Suspend),
+            Happening::Clocksource(_) => Some(Break::Clocksource),
+            Happening::Slew(_) | Happening::Set(_) => None,
+        }).collect();
+        let found: Vec<Break> = breaks.iter().map(|(.., what)| *what).collect();
+        prop_assert_eq!(found, expected);
+        let (first, last) = (samples[1].0, samples[samples.len() - 2].0);
+        for _ in 0..20 {
+            let t_ns = first + random.below(last - first);
+            let truth = node.at(t_ns);
+            if !node.is_awake(t_ns) || breaks.iter().any(|(from, to, _)| (*from..=*to).contains(&truth.raw_ns)) {
+                continue;
+            }
+            let raw = clock.raw_ns(truth.monotonic_ns).expect("amid samples");
+            prop_assert!(raw.ns.abs_diff(truth.raw_ns) <= raw.error_ns + ROUNDING_NS, "{raw:?}, truly {truth:?}");
+            let back = clock.event_ns(truth.raw_ns).expect("amid samples");
+            prop_assert!(back.ns.abs_diff(truth.monotonic_ns) <= back.error_ns + ROUNDING_NS, "{back:?}, truly {truth:?}");
+            // Near a set or a wake-up, either value is valid.
+            let near = |clocks: &Clocks| clocks.t_ns.abs_diff(t_ns) > 2 * EVERY_NS;
+            if node.pieces.iter().skip(1).all(|(clocks, _)| near(clocks)) {
+                let shown = utc.utc_ns(truth.monotonic_ns).expect("amid samples");
+                prop_assert!(shown.abs_diff(truth.realtime_ns) <= 900, "{shown}, truly {truth:?}");
+            }
+        }
+    }
+
+    /// B's R jumps by less than a packet's delay, or more: the packets alone could not show it, its samples
+    /// can.
+    #[test]
+    fn a_known_break_is_an_epoch_however_small(
+        seed in any::<u64>(),
+        jump_ns in prop_oneof![0..40_000_u64, 0..1_000_000_000_u64],
+        on_b in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let nodes = one_jumps(&mut random, jump_ns, on_b);
+        let (end_ns, infos) = (nodes[0].end_ns, infos());
+        let mut aligner = Aligner::new(&infos);
+        for (at, node) in nodes.iter().enumerate() {
+            for (_, sample) in node.samples(&mut random) {
+                aligner.clock(at as u16, sample);
+            }
+        }
+        for (_, crossing) in crossings(&nodes, &mut random) {
+            aligner.crossing(&crossing);
+        }
+        let alignment = aligner.finish();
+        let pair = alignment.pair(0, 1).expect("they talked");
+        prop_assert_eq!((pair.steps(), pair.counts().rejected), (1, 0));
+        for _ in 0..20 {
+            let t_ns = 2 * EVERY_NS + random.below(end_ns - 4 * EVERY_NS);
+            let (a, b) = (nodes[0].at(t_ns).raw_ns, nodes[1].at(t_ns).raw_ns);
+            let (bounds, difference) = (pair.bounds_at(a), b.wrapping_sub(a) as i64);
+            prop_assert!(bounds.contains(difference), "{difference} at {a} is not in {bounds:?}");
+        }
+    }
+
+    /// The same live. Bounds hold at every instant except those between a break and the sample that shows it.
+    #[test]
+    fn online_bounds_hold_and_a_known_break_ends_them(
+        seed in any::<u64>(),
+        jump_ns in prop_oneof![0..40_000_u64, 0..1_000_000_000_u64],
+        on_b in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let nodes = one_jumps(&mut random, jump_ns, on_b);
+        let infos = infos();
+        let online = Online::new(&infos);
+        let mut told: Vec<(u64, Input)> = crossings(&nodes, &mut random)
+            .map(|(t_ns, crossing)| (t_ns, Input::Crossing(crossing)))
+            .collect();
+        for (at, node) in nodes.iter().enumerate() {
+            told.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Input::Clock(at as u16, s))));
+        }
+        told.sort_by_key(|(t_ns, _)| *t_ns);
+        let jumps = usize::from(on_b);
+        let broke_ns = nodes[jumps].pieces[1].0.t_ns;
+        // A sample shows the break within this time; until then bounds from before it are applied to later
+        // instants.
+        let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Input::Clock(at, _) if usize::from(*at) == jumps));
+        let told_ns = told_ns.expect("the last sample").0;
+        let mut known = 0;
+        for (t_ns, what) in told {
+            match what {
+                Input::Clock(node, sample) => online.clock(node, sample),
+                Input::Crossing(crossing) => online.crossing(&crossing),
+            }
+            if t_ns == told_ns {
+                prop_assert_eq!(online.difference_ns(0, 1, nodes[0].at(t_ns).monotonic_ns), None);
+            }
+            // now, recently, and long ago
+            for t_ns in [t_ns, t_ns.saturating_sub(EVERY_NS + JITTER_NS), random.below(t_ns + 1)] {
+                let (a, b) = (nodes[0].at(t_ns).monotonic_ns, nodes[1].at(t_ns).monotonic_ns);
+                let Some((difference_ns, half_width_ns)) = online.difference_ns(0, 1, a) else { continue };
+                if (broke_ns..told_ns).contains(&t_ns) { continue }
+                let off_ns = difference_ns.abs_diff(b.wrapping_sub(a) as i64);
+                prop_assert!(off_ns <= half_width_ns + 2 * ROUNDING_NS, "{off_ns} of {half_width_ns} at {t_ns}");
+                known += 1;
+            }
+        }
+        prop_assert!(known > 0);
+        let counts = online.counts(0, 1);
+        prop_assert_eq!((online.look(|all| all.pair(0, 1).map(|live| live.certified().steps())), counts.rejected), (Some(1), 0));
+        prop_assert!(counts.used > 20, "{counts:?}");
+    }
+}
+
+/// Input of a source.
+enum Input {
+    Clock(u16, ClockSample),
+    Crossing(Crossing),
+}
+
+fn infos() -> [NodeInfo; 2] {
+    ["a", "b"].map(|boot| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() })
+}
+
+/// Two nodes; one of them is slewed, the other one's R jumps.
+fn one_jumps(random: &mut Random, jump_ns: u64, on_b: bool) -> [Node; 2] {
+    let jumping = Node::new(random, &[Happening::Clocksource(jump_ns)]);
+    let steady = Node::new(random, &[Happening::Slew(83_333)]);
+    let mut nodes = if on_b { [steady, jumping] } else { [jumping, steady] };
+    let end_ns = nodes[0].end_ns.max(nodes[1].end_ns);
+    for node in &mut nodes {
+        node.end_ns = end_ns;
+    }
+    nodes
+}
+
+/// Packets in both directions, each with the true instant of its receipt.
+fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<Item = (u64, Crossing)> + 'a {
+    (0..120).map(|i| {
+        let t_ns = (nodes[0].end_ns - 1_000_000) * i / 120 + random.below(1_000);
+        let (tx, rx) = if i % 2 == 0 { (0, 1) } else { (1, 0) };
+        let received_t_ns = t_ns + 25_000 + random.exponential(10_000.0) as u64;
+        let crossing = Crossing {
+            tx_node: tx,
+            rx_node: rx,
+            sent_ns: nodes[usize::from(tx)].at(t_ns).monotonic_ns,
+            received_ns: nodes[usize::from(rx)].at(received_t_ns).monotonic_ns,
+        };
+        (received_t_ns, crossing)
+    })
+}
+
+/// Two sources with one clock have no difference, from the first packet on.
+#[test]
+fn sources_of_one_boot_have_no_difference_and_wait_for_nothing() {
+    let one = NodeInfo { boot_id: "a".to_owned(), ..NodeInfo::default() };
+    let online = Online::new(&[one.clone(), one]);
+    assert_eq!(online.difference_ns(0, 1, 12_345), Some((0, 0)));
+    let online = Online::new(&infos());
+    assert_eq!(online.difference_ns(0, 1, 12_345), None, "of two, nothing is known yet");
+}
