@@ -10,7 +10,7 @@
 //! their age, flows, threads, queues.
 //!
 //! **Known limits.**
-//! - All events must share one clock: one host. the crate `magscope-timeline` joins the halves of two hosts.
+//! - All events must share one clock: one host. The crate `magscope-timeline` joins the halves of two hosts.
 //! - The tuple must be the same at both ends: through NAT the halves stay separate here, and that crate
 //!   joins them.
 //! - Connections of several pairs of namespaces with equal addresses and ports are separated only with a hop

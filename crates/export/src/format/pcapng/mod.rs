@@ -2,7 +2,7 @@
 //!
 //! A packet has the number of its journey (`epb_packetid`) and a comment with verdict and latency. These are
 //! final only at the end of the journey, so a bounded number of packets wait; packets that are written earlier
-//! have no number. The writer is hand-written because no crate supports `epb_packetid`.
+//! have no number. `docs/adr/0009-formats-written-here.md` has the reason for an own writer.
 
 mod block;
 mod comment;
