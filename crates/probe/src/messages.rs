@@ -1,22 +1,29 @@
 //! Buffer for libbpf's messages: errors quote them, and standard error stays clean.
+//!
+//! libbpf prints in the thread that called it. Each thread has a buffer of its own, so that the messages of one load
+//! are never taken for those of another.
 
 use libbpf_rs::PrintLevel;
-use std::sync::Mutex;
+use std::cell::RefCell;
 
-static MESSAGES: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// Lines that an error shows.
 const SHOWN: usize = 6;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is libbpf-rs's")]
 fn take_down(_level: PrintLevel, message: String) {
-    if let Ok(mut messages) = MESSAGES.lock() {
+    // a thread that ends has no buffer any more
+    let _ended = MESSAGES.try_with(|messages| {
+        let mut messages = messages.borrow_mut();
         // bounded: a verifier log can have megabytes
         if messages.len() + message.len() > 1 << 16 {
             messages.clear();
         }
         messages.push_str(&message);
-    }
+    });
 }
 
 /// Starts to buffer messages.
@@ -24,9 +31,9 @@ pub fn keep() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, take_down)));
 }
 
-/// Returns and clears all messages.
+/// Returns and clears all messages of this thread.
 pub fn all() -> String {
-    MESSAGES.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default()
+    MESSAGES.take()
 }
 
 /// Returns the last lines, which include the verifier's, and clears the buffer.
@@ -38,4 +45,21 @@ pub fn last() -> String {
 pub fn tail(messages: &str) -> String {
     let tail: Vec<&str> = messages.lines().rev().filter(|l| !l.trim().is_empty()).take(SHOWN).collect();
     tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_thread_takes_no_message_of_this_one() {
+        take_down(PrintLevel::Warn, "libbpf: prog 'here': failed to load: -22\n".to_owned());
+        let there = std::thread::spawn(|| {
+            take_down(PrintLevel::Warn, "libbpf: prog 'there': failed to load: -22\n".to_owned());
+            all()
+        });
+        assert_eq!(there.join().expect("no panic"), "libbpf: prog 'there': failed to load: -22\n");
+        assert_eq!(last(), "libbpf: prog 'here': failed to load: -22");
+        assert_eq!(all(), "", "taken");
+    }
 }
