@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::wire::{LONGEST_LINE, Reply, Request};
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -38,7 +39,9 @@ impl Link {
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
-        let sent = sendmsg(&self.stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL);
+        // A signal ends a timed wait for room.
+        let sent =
+            retry_on_intr(|| sendmsg(&self.stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL));
         let sent = sent.map_err(|error| gone(error.into()))?;
         self.stream.write_all(&line[sent..]).map_err(gone)
     }

@@ -158,9 +158,12 @@ impl Lines<'_> {
             }
             self.peer.set_read_timeout(Some(left))?;
             let mut bytes = [0; 4096];
-            match self.peer.read(&mut bytes)? {
-                0 => return Ok(None),
-                n => self.beyond.extend_from_slice(&bytes[..n]),
+            match self.peer.read(&mut bytes) {
+                Ok(0) => return Ok(None),
+                Ok(n) => self.beyond.extend_from_slice(&bytes[..n]),
+                // A signal ends a timed wait, and no conversation.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }
