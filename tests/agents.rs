@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use talk::{
-    DATAGRAMS, Talk, came, events, info, journeys, locally, recordings, traffic, verdicts, without_wake_ups,
+    DATAGRAMS, Talk, are_complete, came, events, info, journeys, locally, recordings, traffic, verdicts,
+    without_wake_ups,
 };
 use terminal::Terminal;
 use wired::{CLIENT, RecorderChild, SERVER, in_namespace};
@@ -38,8 +39,8 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
     assert!(client.printed("me reads") && server.printed("me reads"));
     traffic(&hosts, Duration::from_millis(3));
-    // Until the last journeys are complete.
-    std::thread::sleep(Duration::from_millis(500));
+    // The viewer's recordings end with what has come to it.
+    let _came = eventually(|| are_complete(&recordings(&far), DATAGRAMS * 2));
     recorders.into_iter().for_each(RecorderChild::end);
     let ended = viewer.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
@@ -183,7 +184,7 @@ fn a_relay_is_an_agent_to_its_viewers() {
     };
     assert!(eventually(|| reading() == 2));
     traffic(&hosts, Duration::from_millis(3));
-    std::thread::sleep(Duration::from_millis(700));
+    let _came = eventually(|| are_complete(&recordings(&far), DATAGRAMS * 2));
     for child in [viewer, relay] {
         let ended = child.end();
         assert!(ended.status.success(), "{}", stderr(&ended));
@@ -224,8 +225,7 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     terminal.shows(&format!("{SERVER}:7001"));
     terminal.keys("q");
     assert!(terminal.ends());
-    // Until the last journeys are complete.
-    std::thread::sleep(Duration::from_millis(500));
+    let _came = eventually(|| are_complete(&recordings(&far), DATAGRAMS * 2));
     let ended = viewer.end();
     let said = stderr(&ended);
     assert!(ended.status.success() && said.contains("is not there yet, waiting for it"), "{said}");

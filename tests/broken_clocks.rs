@@ -3,8 +3,8 @@
 
 use crate::common::{self, two_clocks};
 
-use common::{skipped, stderr};
 use magscope_core::clock::Break;
+use common::{skipped, stderr, uninterrupted};
 use magscope_session::Session;
 use magscope_timeline::NodeClock;
 use serde_json::Value;
@@ -54,7 +54,7 @@ fn guest_echoes() {
     let mut buffer = [0; 1000];
     for phase in 0..PHASES {
         for _ in 0..ROUNDS {
-            let (len, from) = udp.recv_from(&mut buffer).expect("a datagram");
+            let (len, from) = uninterrupted(|| udp.recv_from(&mut buffer)).expect("a datagram");
             udp.send_to(&buffer[..len], from).expect("an answer");
             let request = &mut buffer[..bytes(phase)];
             stream.read_exact(request).expect("a request");
@@ -104,7 +104,7 @@ fn guest_breaks_its_clocks() {
     for phase in 0..PHASES {
         for _ in 0..ROUNDS {
             udp.send(&buffer[..bytes(phase)]).expect("a datagram");
-            udp.recv(&mut buffer).expect("an answer");
+            uninterrupted(|| udp.recv(&mut buffer)).expect("an answer");
             stream.write_all(&buffer[..bytes(phase)]).expect("a request");
             stream.read_exact(&mut buffer[..bytes(phase)]).expect("an answer");
         }

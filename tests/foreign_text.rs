@@ -4,7 +4,7 @@
 use crate::common::agents::Running;
 use crate::common::exports::{FORMATS, golden};
 use crate::common::foreign::{HOSTILE, hostile_recording, read, soiled_node, unsafe_characters};
-use crate::common::{eventually, is_root, magnet_scope, run, stderr, stdout};
+use crate::common::{eventually, is_root, magnet_scope, run, stderr, stdout, uninterrupted};
 use magscope_core::foreign::REPLACEMENT;
 use magscope_fleet::{Hosts, Listen, Memory, READER_BYTES, serve};
 use rustix::process::Signal;
@@ -215,7 +215,7 @@ fn ask(port: u16, question: &[u8]) -> Vec<u8> {
     stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a limit");
     stream.write_all(question).expect("sent");
     let (mut all, mut block) = (Vec::new(), [0; 4096]);
-    while let Ok(read @ 1..) = stream.read(&mut block) {
+    while let Ok(read @ 1..) = uninterrupted(|| stream.read(&mut block)) {
         all.extend_from_slice(&block[..read]);
     }
     all

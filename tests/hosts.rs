@@ -3,7 +3,7 @@
 
 use crate::common::{self, hosts as wired, two_clocks};
 
-use common::{is_root, run, skipped, stderr};
+use common::{is_root, run, skipped, stderr, uninterrupted};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -48,7 +48,7 @@ fn talk(hosts: &Hosts) {
         scope.spawn(|| {
             let mut datagram = [0; DATAGRAM_BYTES];
             for _ in 0..DATAGRAMS {
-                let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+                let (len, from) = uninterrupted(|| udp.recv_from(&mut datagram)).expect("a datagram");
                 udp.send_to(&datagram[..len / 2], from).expect("an answer");
             }
         });
@@ -66,7 +66,7 @@ fn talk(hosts: &Hosts) {
             udp.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
             for _ in 0..DATAGRAMS {
                 udp.send(&[3; DATAGRAM_BYTES]).expect("a datagram");
-                udp.recv(&mut answer).expect("an answer");
+                uninterrupted(|| udp.recv(&mut answer)).expect("an answer");
             }
         });
     });

@@ -3,7 +3,7 @@
 use crate::common;
 mod live;
 
-use common::{run, stderr};
+use common::{run, stderr, uninterrupted};
 use magscope_core::journey::{Across, Limits};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Flow};
@@ -73,7 +73,7 @@ fn guest_serves() {
         stream.write_all(&[7; ANSWER_BYTES]).expect("an answer");
     }
     for _ in 0..DATAGRAMS {
-        let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+        let (len, from) = uninterrupted(|| udp.recv_from(&mut datagram)).expect("a datagram");
         udp.send_to(&datagram[..len / 2], from).expect("an answer");
     }
     mirror.join().expect("a mirror");
@@ -96,7 +96,7 @@ fn echo(address: &str) {
     udp.set_read_timeout(LIMIT).expect("a limit");
     let mut datagram = [0; DATAGRAM_BYTES];
     while datagram[0] != LAST {
-        let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+        let (len, from) = uninterrupted(|| udp.recv_from(&mut datagram)).expect("a datagram");
         udp.send_to(&datagram[..len], from).expect("an answer");
     }
 }
@@ -110,7 +110,7 @@ fn ask(address: &str) {
         let first = if i + 1 == MORE { LAST } else { 0 };
         let answered = |_: &u32| {
             let sent = udp.send(&[first; DATAGRAM_BYTES]).is_ok();
-            sent && udp.recv(&mut [0; DATAGRAM_BYTES]).is_ok()
+            sent && uninterrupted(|| udp.recv(&mut [0; DATAGRAM_BYTES])).is_ok()
         };
         // the last answer may be lost after the peer has ended
         assert!((0..120).any(|n| answered(&n)) || first == LAST, "{address} does not answer");
@@ -155,7 +155,7 @@ fn guest_asks() {
     udp.set_read_timeout(LIMIT).expect("a limit");
     for i in 0..DATAGRAMS {
         udp.send(&[i as u8; DATAGRAM_BYTES]).expect("a datagram");
-        udp.recv(&mut answer).expect("an answer");
+        uninterrupted(|| udp.recv(&mut answer)).expect("an answer");
     }
     ask(MIRROR);
 }

@@ -3,7 +3,7 @@
 use crate::common::{self, agents, exports, hosts as wired, web};
 
 use agents::{AgentChild, Running, on};
-use common::{eventually, is_root, run, skipped, stderr};
+use common::{eventually, is_root, run, skipped, stderr, uninterrupted};
 use exports::python_with;
 use serde_json::Value;
 use std::fs;
@@ -66,7 +66,7 @@ impl Alone {
         peer.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
         for _ in 0..DATAGRAMS {
             own.send(&[7; BYTES]).expect("sent");
-            assert_eq!(peer.recv(&mut [0; 400]).expect("read"), BYTES);
+            assert_eq!(uninterrupted(|| peer.recv(&mut [0; 400])).expect("read"), BYTES);
         }
     }
 }
@@ -403,7 +403,7 @@ fn agents_hosts_have_their_names() {
     receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     for _ in 0..DATAGRAMS {
         sender.send_to(&[7; BYTES], (SERVER, 7001)).expect("sent");
-        receiver.recv(&mut [0; 400]).expect("read");
+        uninterrupted(|| receiver.recv(&mut [0; 400])).expect("read");
     }
     // Both are on this machine, so each has a number, in either order.
     let complete = || -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Ten real recordings of the same traffic, compared with each other: whatever is found between them is a false alarm.
 
 use crate::common::hosts::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
-use crate::common::is_root;
+use crate::common::{is_root, uninterrupted};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Limits};
 use magscope_report::compare::{CONFIDENCE, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
@@ -42,7 +42,7 @@ fn talk(hosts: &Hosts) {
                 stream.write_all(&bytes).expect("an answer");
             }
             for _ in 0..ROUNDS {
-                let (len, from) = answers.recv_from(&mut bytes).expect("a question");
+                let (len, from) = uninterrupted(|| answers.recv_from(&mut bytes)).expect("a question");
                 answers.send_to(&bytes[..len], from).expect("an answer");
             }
         });
@@ -58,7 +58,7 @@ fn talk(hosts: &Hosts) {
             socket.set_read_timeout(limit).expect("a limit");
             for _ in 0..ROUNDS {
                 socket.send_to(&question, (SERVER, PORT)).expect("room");
-                socket.recv_from(&mut bytes).expect("an answer");
+                uninterrupted(|| socket.recv_from(&mut bytes)).expect("an answer");
             }
         });
     });

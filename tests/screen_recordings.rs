@@ -2,7 +2,7 @@
 
 use crate::common::{self, hosts as wired, terminal, two_clocks};
 
-use common::{eventually, is_root, run, stderr};
+use common::{eventually, is_root, run, stderr, uninterrupted};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -25,9 +25,9 @@ fn slowly_read(hosts: &Hosts, wait: Duration) {
     for _ in 0..DATAGRAMS {
         sender.send(&[5; 300]).expect("sent");
         std::thread::sleep(wait);
-        let (_, from) = receiver.recv_from(&mut [0; 400]).expect("read");
+        let (_, from) = uninterrupted(|| receiver.recv_from(&mut [0; 400])).expect("read");
         receiver.send_to(&[6; 10], from).expect("answered");
-        sender.recv(&mut [0; 400]).expect("an answer");
+        uninterrupted(|| sender.recv(&mut [0; 400])).expect("an answer");
     }
 }
 
@@ -54,7 +54,6 @@ fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
     let recorders =
         [RecorderChild::start(&hosts.names[0], &paths[0]), RecorderChild::start(&hosts.names[2], &paths[1])];
     slowly_read(&hosts, Duration::from_millis(3));
-    std::thread::sleep(Duration::from_millis(200)); // the last journeys are complete
     recorders.into_iter().for_each(RecorderChild::end);
 
     let mut terminal =
@@ -135,22 +134,20 @@ fn a_live_view_records_between_two_keys() {
     terminal.keys("r");
     assert!(eventually(|| directories(dir.path()).len() == 1), "{}", terminal.text());
     slowly_read(&hosts, Duration::from_millis(1));
-    std::thread::sleep(Duration::from_millis(300));
-    terminal.keys("r");
     let recording = directories(dir.path()).remove(0);
+    let mine = || -> usize {
+        let output = run(&["journeys", "--json", "--slowest", "1000", &recording.display().to_string()]);
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        rows.as_array().into_iter().flatten().filter(|row| row["bytes"] == 300).count()
+    };
+    // The screen draws, and records, what has come to it.
+    let _came = eventually(|| mine() >= DATAGRAMS);
+    terminal.keys("r");
     assert!(eventually(|| info(&recording)["closed"] == true), "{}", terminal.text());
     slowly_read(&hosts, Duration::from_millis(1));
     terminal.keys("q");
     assert!(terminal.ends());
-    let output = run(&["journeys", "--json", "--slowest", "1000", &recording.display().to_string()]);
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let mine = rows.as_array().expect("rows").iter().filter(|row| row["bytes"] == 300);
-    assert_eq!(
-        mine.count(),
-        DATAGRAMS,
-        "what came between the two keys, and nothing else: {}",
-        info(&recording)
-    );
+    assert_eq!(mine(), DATAGRAMS, "what came between the two keys, and nothing else: {}", info(&recording));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::agents::Running;
 use crate::common::hosts::in_namespace;
-use crate::common::{eventually, field, is_root, magnet_scope, run, stderr, within};
+use crate::common::{eventually, field, is_root, magnet_scope, run, stderr, uninterrupted, within};
 use crate::unattended::scene::Place;
 use rustix::process::Signal;
 use std::fs;
@@ -80,8 +80,8 @@ impl Stream {
 
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.read(bytes),
-            Stream::Tcp(stream) => stream.read(bytes),
+            Stream::Unix(stream) => uninterrupted(|| stream.read(bytes)),
+            Stream::Tcp(stream) => uninterrupted(|| stream.read(bytes)),
         }
     }
 

@@ -96,6 +96,17 @@ pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
+/// Repeats a call that a signal has interrupted. A child's end interrupts timed waits of any thread while another
+/// one starts, although nothing handles that signal.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 /// Waits until `holds` returns true, at most 30 s; returns its result.
 pub fn eventually(holds: impl FnMut() -> bool) -> bool {
     within(Duration::from_secs(30), holds)

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 use super::hosts::{CLIENT, Hosts, SERVER, in_namespace};
-use super::{run, stderr};
+use super::{run, stderr, uninterrupted};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,9 +42,9 @@ impl Talk {
         for _ in 0..datagrams {
             self.sender.send(&[5; 300]).expect("sent");
             std::thread::sleep(wait);
-            let (_, from) = self.receiver.recv_from(&mut [0; 400]).expect("read");
+            let (_, from) = uninterrupted(|| self.receiver.recv_from(&mut [0; 400])).expect("read");
             self.receiver.send_to(&[6; 10], from).expect("answered");
-            self.sender.recv(&mut [0; 400]).expect("an answer");
+            uninterrupted(|| self.sender.recv(&mut [0; 400])).expect("an answer");
         }
     }
 }
@@ -87,6 +87,13 @@ pub fn journeys(dirs: &[&Path]) -> BTreeMap<String, usize> {
         *counts.entry(what).or_default() += 1;
     }
     counts
+}
+
+/// True if the recordings together have this many journeys, each complete.
+pub fn are_complete(dirs: &[PathBuf], count: usize) -> bool {
+    let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+    let journeys = if dirs.is_empty() { BTreeMap::new() } else { journeys(&dirs) };
+    journeys.values().sum::<usize>() == count && journeys.keys().all(|what| what.contains("\"complete\""))
 }
 
 /// The same journeys without the reader's wake-ups. Two captures of one packet have time stamps of

@@ -2,7 +2,7 @@
 
 use crate::common::exports::tool;
 use crate::common::hosts::namespace_name;
-use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout};
+use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout, uninterrupted};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
@@ -79,9 +79,9 @@ impl Wire {
         let mut datagram = [0; 1_000];
         for n in 0..DATAGRAMS {
             here.send_to(&datagram[..n * 9], (THERE, 7001)).expect("room");
-            let (len, from) = there.recv_from(&mut datagram).expect("a datagram");
+            let (len, from) = uninterrupted(|| there.recv_from(&mut datagram)).expect("a datagram");
             there.send_to(&datagram[..len / 2], from).expect("room");
-            here.recv_from(&mut datagram).expect("an answer");
+            uninterrupted(|| here.recv_from(&mut datagram)).expect("an answer");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tcpdump::{HERE, THERE, Wire, end, ip};
 use crate::common::exports::tool;
-use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout};
+use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout, uninterrupted};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -59,9 +59,9 @@ fn talk(wire: &Wire, here: IpAddr, there: IpAddr) -> [Sent; 2] {
     let mut bytes = vec![0; 8_192];
     for size in SIZES.repeat(DATAGRAMS) {
         client.send_to(&bytes[..size], (there, UDP_PORT)).expect("room");
-        let (len, from) = server.recv_from(&mut bytes).expect("a datagram");
+        let (len, from) = uninterrupted(|| server.recv_from(&mut bytes)).expect("a datagram");
         server.send_to(&bytes[..len], from).expect("room");
-        assert_eq!(client.recv_from(&mut bytes).expect("an answer").0, size);
+        assert_eq!(uninterrupted(|| client.recv_from(&mut bytes)).expect("an answer").0, size);
         for sent in [&mut near, &mut far] {
             sent.datagrams += 1;
             sent.datagram_bytes += size as u64;
