@@ -165,6 +165,8 @@ impl CgroupProcess {
     /// Starts a process that sends datagrams to a port; each input line gives a number of datagrams.
     fn new(root: &Path, name: &str, host: &common::Host, port: u16) -> Self {
         let folder = root.join(format!("magscope-{}-{name}", std::process::id()));
+        // an earlier process with this number may have been killed
+        let _left_over = std::fs::remove_dir(&folder);
         std::fs::create_dir(&folder).expect("a cgroup");
         let script = format!(
             "echo $$ > {}/cgroup.procs; while read n; do for i in $(seq $n); do echo x > /dev/udp/{SERVER}/{port}; done; echo done; done",

@@ -6,9 +6,9 @@ use crate::common;
 use common::account::Books;
 use common::connection::Connection;
 use common::counters::counter;
-use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, netem, only_ipv4_of_ours};
+use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, left_netem, netem, only_ipv4_of_ours};
 use common::tcp_info::TcpInfo;
-use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip, undisturbed};
+use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip, undisturbed, waits};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{Event, Hop};
 use magscope_probe::plan::full_hops;
@@ -52,20 +52,7 @@ fn tcp_survives(
     }
     let up = connection.upload((0..sizes.0 / 4_000).map(|_| 4_000), 30_000);
     let down = connection.download((0..sizes.1 / 2_500).map(|_| 2_500), 4_000);
-    // a spurious retransmission may still be in flight
-    let segments = |(client, server): &(TcpInfo, TcpInfo)| {
-        (client.segs_in, client.segs_out, server.segs_in, server.segs_out)
-    };
-    let mut counted = connection.counted();
-    loop {
-        recording.drain(Duration::from_millis(400));
-        let later = connection.counted();
-        if segments(&later) == segments(&counted) {
-            break;
-        }
-        counted = later;
-    }
-    let (client, server) = counted;
+    let (client, server) = settled(&connection, &mut recording);
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
@@ -79,6 +66,23 @@ fn tcp_survives(
     let up = way.journeys;
     drop((back.journeys, books));
     Some(Survived { net, recording, client, up, _connection: connection })
+}
+
+/// Counters of both sockets once they change no more: a spurious retransmission may still be in flight after the
+/// last acknowledgement.
+fn settled(connection: &Connection, recording: &mut Recording) -> (TcpInfo, TcpInfo) {
+    let segments = |(client, server): &(TcpInfo, TcpInfo)| {
+        (client.segs_in, client.segs_out, server.segs_in, server.segs_out)
+    };
+    let mut counted = connection.counted();
+    loop {
+        recording.drain(Duration::from_millis(400));
+        let later = connection.counted();
+        if segments(&later) == segments(&counted) {
+            return later;
+        }
+        counted = later;
+    }
 }
 
 /// Number of retransmitted journeys.
@@ -148,14 +152,16 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
     }
     undisturbed(|| {
         let net = Net::new();
-        let recording = net.capture(full_hops());
+        let mut recording = net.capture(full_hops());
         let connection = Connection::open(&net, SERVER, 5404);
         let (mut up, mut down) = (0, 0);
         for _ in 0..4 {
             std::thread::scope(|scope| {
                 net.server.run(|| ip(&["link", "set", "v0", "down"]));
-                let again = scope.spawn(|| {
-                    std::thread::sleep(Duration::from_millis(20));
+                let before = TcpInfo::of(&connection.client).bytes_sent;
+                let (connection, net) = (&connection, &net);
+                let again = scope.spawn(move || {
+                    waits::until("a segment is lost", || TcpInfo::of(&connection.client).bytes_sent > before);
                     net.server.run(|| ip(&["link", "set", "v0", "up"]));
                 });
                 up += connection.upload([4_000; 300], 30_000);
@@ -163,7 +169,7 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
                 again.join().expect("a link");
             });
         }
-        let (client, server) = connection.counted();
+        let (client, server) = settled(&connection, &mut recording);
         let recording = finish(recording).0;
         let books = Books::open(&recording);
         let (from, to) = (connection.from(), connection.to());
@@ -174,10 +180,16 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
     });
 }
 
-/// Sends `count` datagrams whose length is their number; returns the received numbers in order.
-fn numbered_datagrams(net: &Net, port: u16, count: usize, quiet: Duration) -> Vec<usize> {
+/// Sends `count` datagrams whose length is their number; returns the received numbers in order. `expected` is the
+/// number that arrives of those sent so far, once nothing is under way.
+fn numbered_datagrams(
+    net: &Net,
+    port: u16,
+    count: usize,
+    expected: impl Fn(usize) -> Option<usize>,
+) -> Vec<usize> {
     let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
-    server.set_read_timeout(Some(quiet)).expect("a time-out");
+    server.set_nonblocking(true).expect("non-blocking");
     let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
     let payload = vec![0; count];
     let mut buffer = vec![0; count + 1];
@@ -187,9 +199,12 @@ fn numbered_datagrams(net: &Net, port: u16, count: usize, quiet: Duration) -> Ve
             client.send_to(&payload[..*length], address(SERVER, port)).expect("send");
         }
         // the buffer never fills: an unread datagram was lost before it
-        while let Ok(length) = common::receive(&server, &mut buffer) {
-            read.push(length);
-        }
+        waits::until("each datagram arrives or is lost", || {
+            while let Ok(length) = common::receive(&server, &mut buffer) {
+                read.push(length);
+            }
+            expected(*burst.last().expect("a burst")) == Some(read.len())
+        });
     }
     read
 }
@@ -236,9 +251,10 @@ fn datagrams_lost_by_rule() {
         if !drop_arrivals(&net.server, "udp dport 5405 numgen inc mod 7 == 3") {
             return;
         }
-        let read = numbered_datagrams(&net, 5405, COUNT, Duration::from_millis(5));
+        let dropped = || dropped_by_rule(&net.server) as usize;
+        let read = numbered_datagrams(&net, 5405, COUNT, |sent| sent.checked_sub(dropped()));
         let recording = finish(recording).0;
-        assert_eq!(read.len() as u64 + dropped_by_rule(&net.server), COUNT as u64);
+        assert_eq!(read.len() + dropped(), COUNT);
         datagrams_are_lost(&recording, 5405, COUNT, &read, Hop::IpPre, "netfilter_drop");
     });
 }
@@ -340,11 +356,11 @@ fn netem_udp_with_loss() {
         if !netem(&net.client, &["delay", "2ms", "loss", "10%"]) {
             return;
         }
-        let read = numbered_datagrams(&net, 5416, COUNT, Duration::from_millis(60));
+        let dropped = || dropped_by_netem(&net.client) as usize;
+        let read = numbered_datagrams(&net, 5416, COUNT, |sent| sent.checked_sub(dropped()));
         let recording = finish(recording).0;
-        let dropped = dropped_by_netem(&net.client);
-        assert!(dropped > 0);
-        assert_eq!(read.len() as u64 + dropped, COUNT as u64);
+        assert!(dropped() > 0);
+        assert_eq!(read.len() + dropped(), COUNT);
         datagrams_are_lost(&recording, 5416, COUNT, &read, Hop::DevQueue, "qdisc_drop");
     });
 }
@@ -362,7 +378,7 @@ fn netem_udp_out_of_order() {
         if !netem(&net.client, &["delay", "5ms", "reorder", "30%", "50%"]) {
             return;
         }
-        let read = numbered_datagrams(&net, 5417, COUNT, Duration::from_millis(60));
+        let read = numbered_datagrams(&net, 5417, COUNT, Some);
         let recording = finish(recording).0;
         assert_eq!(read.len(), COUNT);
         assert!(!read.is_sorted(), "netem was meant to reorder some");
@@ -385,7 +401,9 @@ fn netem_udp_doubled() {
         if !netem(&net.client, &["delay", "2ms", "duplicate", "20%"]) {
             return;
         }
-        let read = numbered_datagrams(&net, 5418, COUNT, Duration::from_millis(60));
+        // netem counts a double where it leaves
+        let left = |sent| left_netem(&net.client).filter(|left| *left >= sent);
+        let read = numbered_datagrams(&net, 5418, COUNT, left);
         let recording = finish(recording).0;
         assert!(read.len() > COUNT, "netem was meant to double some");
         let (journeys, correlator) = recording.journeys();

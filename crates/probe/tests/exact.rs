@@ -1,13 +1,16 @@
 //! Exact counts on real sockets: every datagram at every hop once, every byte of a stream at every hop once.
 
-use crate::common;
+use crate::common::{self, waits};
 
+use common::sockets::tid;
 use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::{Event, EventFlags, Hop};
 use magscope_probe::CaptureOptions;
 use magscope_probe::plan::full_hops;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::time::Duration;
 
 const TX_PACKET: [Hop; 5] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone];
@@ -308,6 +311,7 @@ fn the_cost_of_a_hit_can_be_measured() {
 /// A hop that needs another program's state is served even if that program's hop is not requested.
 #[test]
 fn every_hop_can_be_captured_alone() {
+    const COUNT: usize = 10;
     if !can_capture() {
         return;
     }
@@ -331,24 +335,30 @@ fn every_hop_can_be_captured_alone() {
         for hop in alone {
             let net = Net::new();
             let recording = net.capture([hop].into_iter().collect());
-            // the reader sleeps in recv each time, so that a wake-up occurs
             let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
-            let reader = std::thread::spawn(move || {
-                for _ in 0..10 {
-                    common::receive(&server, &mut [0; 100]).expect("recv");
+            let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+            let (got, (named, name)) = (AtomicUsize::new(0), mpsc::channel());
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    named.send(tid()).expect("the sender waits");
+                    for _ in 0..COUNT {
+                        common::receive(&server, &mut [0; 100]).expect("recv");
+                        got.fetch_add(1, SeqCst);
+                    }
+                });
+                let reader = name.recv().expect("its number");
+                for nth in 0..COUNT {
+                    // the reader sleeps in recv each time, so that a wake-up occurs
+                    waits::until("the reader has read all", || got.load(SeqCst) == nth);
+                    waits::until_asleep(reader);
+                    client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
                 }
             });
-            let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
-            for _ in 0..10 {
-                // an emulated machine needs this time to sleep
-                std::thread::sleep(Duration::from_millis(20));
-                client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
-            }
-            reader.join().expect("the reader");
             let (recording, _) = finish(recording);
             let seen = recording.events.iter().filter(|e| e.hop == hop).count();
             assert_eq!(recording.events.len(), seen, "{hop}: others came along");
-            assert!(seen >= 8, "{hop} alone was seen {seen} times of 10");
+            // Some kernels trace neither interrupts during their first process nor switches away from it.
+            assert!(seen > COUNT / 2, "{hop} alone was seen {seen} times of {COUNT}");
         }
     });
 }

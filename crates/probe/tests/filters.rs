@@ -1,8 +1,9 @@
 //! Filters and samplers in the kernel: the numbers of accepted and rejected events equal the kernel's own
 //! counters exactly.
 
-use crate::common;
+use crate::common::{self, waits};
 
+use common::counters::counter;
 use common::{
     CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,
 };
@@ -293,13 +294,15 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
             if let Some(bytes) = room {
                 sockopt::set_socket_recv_buffer_size(&server, bytes).expect("SO_RCVBUF");
             }
-            server.set_read_timeout(Some(Duration::from_millis(100))).expect("a time-out");
-            let client = |_| {
-                let client = net.client.run(|| UdpSocket::bind(common::address(CLIENT, 0)).expect("bind"));
+            server.set_nonblocking(true).expect("non-blocking");
+            // fixed ports: their flows are always the same ones, of which some are kept
+            let client = |nth| {
+                let own = common::address(CLIENT, 6301 + nth);
+                let client = net.client.run(|| UdpSocket::bind(own).expect("bind"));
                 client.connect(common::address(SERVER, 6300)).expect("connect");
                 client
             };
-            let clients: Vec<UdpSocket> = (0..CLIENTS).map(client).collect();
+            let clients: Vec<UdpSocket> = (0..CLIENTS as u16).map(client).collect();
             let recording = net.capture_with(CaptureOptions {
                 hops: default_hops(),
                 flow_one_in: 4,
@@ -312,9 +315,13 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                     client.send(&((round * CLIENTS + n) as u64).to_le_bytes().repeat(32)).expect("send");
                 }
                 let mut datagram = [0; 256];
-                while common::receive(&server, &mut datagram).is_ok() {
-                    reads.push(usize::from_le_bytes(datagram[..8].try_into().expect("eight bytes")));
-                }
+                waits::until("each datagram is read or dropped", || {
+                    while common::receive(&server, &mut datagram).is_ok() {
+                        reads.push(usize::from_le_bytes(datagram[..8].try_into().expect("eight bytes")));
+                    }
+                    let dropped = counter(&net.server, "Udp", "RcvbufErrors") as usize;
+                    reads.len() + dropped == (round + 1) * CLIENTS
+                });
             }
             let (recording, counters) = finish(recording);
             let told: Vec<u64> = recording

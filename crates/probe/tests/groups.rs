@@ -1,7 +1,7 @@
 //! Datagrams to groups of IPv6, which carry no identification: every member has one journey of each, that takes no longer than the
 //! programs noted themselves; and the kernel's own reports to groups are taken for no others.
 
-use crate::common::{self, sockets};
+use crate::common::{self, sockets, waits};
 
 use common::{CLIENT6, Host, Net, Recording, address, can_capture, finish, undisturbed};
 use magscope_core::journey::{Journey, Verdict};
@@ -86,9 +86,10 @@ fn of_group(group: &str, members_here: usize, members_there: usize, at_once: boo
         let there = |e: &&Event| recording.flows.get(&e.flow.0).is_some_and(|f| f.netns == server);
         recording.events.iter().filter(is_report).filter(there).count()
     };
-    while reports(&recording) < 2 {
+    waits::until("the second report is sent", || {
         recording.drain(Duration::from_millis(50));
-    }
+        reports(&recording) >= 2
+    });
     let (recording, _) = finish(recording);
     let (journeys, correlator) = recording.journeys();
     let to_group = |j: &&Journey| {

@@ -10,7 +10,6 @@ use magscope_core::node::{Backend, Service};
 use magscope_probe::{CaptureOptions, HostFacts, Setting, plan_by};
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 const PORT: u16 = 5900;
 /// Datagrams of a round.
@@ -96,7 +95,7 @@ impl SlowChild {
 
 /// Events at each hop since the last call.
 fn new_events(recording: &mut Recording, of: HopSet) -> Vec<(Hop, usize)> {
-    recording.drain(Duration::from_millis(60));
+    recording.drain_all();
     let events = std::mem::take(&mut recording.events);
     let ours = |hop: Hop| {
         let is_ours = |event: &&magscope_core::Event| {
@@ -203,16 +202,18 @@ fn a_child_with_a_copy_of_a_custom_probe_doubles_no_hit() {
         let pair = Pair::new(&net, CLIENT, SERVER, PORT);
         pair.send(1, 1);
         let mut recording = net.capture_with(options);
-        let hits = |recording: &mut Recording| {
+        let mut seen = 0;
+        let mut hits = |recording: &mut Recording| {
             pair.send(DATAGRAMS, 100);
             // Processes of other namespaces are left out.
             net.client.run(|| (0..DATAGRAMS as u64).for_each(|n| _ = magscope_shared_links_probe_me(n)));
-            recording.drain(Duration::from_millis(60));
+            recording.drain_all();
             // Not of neighbour discovery: a call has its number, a datagram 42 bytes of headers.
             let is_ours = |value| (0..DATAGRAMS as i64).contains(&value) || value == 100 + 42;
-            let hits = recording.hits().filter(|hit| hit.value(0).is_some_and(is_ours)).count();
-            recording.batches.clear();
-            hits
+            let all = recording.hits().filter(|hit| hit.value(0).is_some_and(is_ours)).count();
+            let new = all - seen;
+            seen = all;
+            new
         };
         let child = SlowChild::start();
         let mut counts = vec![hits(&mut recording)];

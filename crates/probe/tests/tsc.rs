@@ -1,10 +1,10 @@
 //! Events with TSC time stamps. Real traffic has its hops in order and all bytes, and samples map the TSC to
 //! the other clocks and UTC. A hop that cannot use the TSC is missing for that reason.
 
-use crate::common;
+use crate::common::{self, waits};
 
 use common::connection::Connection;
-use common::{Net, SERVER, can_capture};
+use common::{Net, Recording, SERVER, can_capture};
 use magscope_core::journey::Verdict;
 use magscope_core::node::{Backend, Service};
 use magscope_core::{Hop, Proto};
@@ -18,6 +18,19 @@ const PORT: u16 = 5301;
 
 fn utc_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i64
+}
+
+/// Clock samples so far.
+fn samples(recording: &Recording) -> usize {
+    recording.batches.iter().map(|batch| batch.clock.len()).sum()
+}
+
+/// Drains until there are so many clock samples.
+fn sampled(recording: &mut Recording, count: usize) {
+    waits::until("the clock is sampled", || {
+        recording.drain(Duration::from_millis(20));
+        samples(recording) >= count
+    });
 }
 
 #[test]
@@ -42,13 +55,14 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
             Service::Off => {}
         }
     }
-    recording.drain(Duration::from_millis(300)); // two samples before the traffic
+    sampled(&mut recording, 2); // before the traffic
     let (before_ns, before_utc) = (monotonic_ns(), utc_ns());
     let connection = Connection::open(&net, SERVER, PORT);
     let bytes = connection.upload([1_000; 300], 4_096);
     recording.drain(Duration::from_millis(100));
     let (after_ns, after_utc) = (monotonic_ns(), utc_ns());
-    recording.drain(Duration::from_millis(300));
+    let before = samples(&recording);
+    sampled(&mut recording, before + 2);
     recording.stop();
     assert_eq!(recording.lost(), 0);
 

@@ -101,7 +101,7 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
     let connection = Connection::open(&net, to, port);
     let up = connection.upload((0..60).map(|i| 100 + i * 777), 30_000);
     let down = connection.download((0..40).map(|i| 40_000 - i * 900), 9_000);
-    let (client, server) = connection.counted();
+    let (client, server) = connection.settled();
     let recording = finish(recording).0;
     let packets = dump.stop(&net.client, to);
 

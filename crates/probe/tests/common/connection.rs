@@ -1,7 +1,7 @@
 //! A TCP connection between the two hosts, held open so that the counters of both sockets remain readable.
 
 use super::tcp_info::TcpInfo;
-use super::{Host, Net, address};
+use super::{Host, Net, address, waits};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -47,6 +47,20 @@ impl Connection {
         TcpInfo::once_acknowledged(&self.server);
         let client = TcpInfo::once_acknowledged(&self.client);
         (client, TcpInfo::once_acknowledged(&self.server))
+    }
+}
+
+impl Connection {
+    /// As [`Connection::counted`], after every data segment has arrived, also one that was sent again needlessly.
+    /// For networks that lose nothing.
+    pub fn settled(&self) -> (TcpInfo, TcpInfo) {
+        let mut counted = self.counted();
+        waits::until("every data segment arrives", || {
+            counted = self.counted();
+            let (client, server) = &counted;
+            (client.data_segs_out, server.data_segs_out) == (server.data_segs_in, client.data_segs_in)
+        });
+        counted
     }
 }
 

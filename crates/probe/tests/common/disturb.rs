@@ -99,3 +99,13 @@ pub fn dropped_by_netem(host: &Host) -> u64 {
     let output = tool(host, "tc", &["-s", "qdisc", "show", "dev", "v0"]).expect("tc");
     number_after(&String::from_utf8_lossy(&output.stdout), "dropped")
 }
+
+/// Packets that have left netem, doubles included; `None` while others wait in it.
+pub fn left_netem(host: &Host) -> Option<usize> {
+    let output = tool(host, "tc", &["-s", "qdisc", "show", "dev", "v0"]).expect("tc");
+    let text = String::from_utf8_lossy(&output.stdout);
+    // `Sent 4200 bytes 42 pkt (dropped …)`, and `backlog 0b 0p requeues 0` in a line of its own
+    let after = |word: &str| text.split_once(word).unwrap_or_else(|| panic!("no `{word}` in {text}")).1;
+    let waiting = number_after(after("backlog"), "b ");
+    (waiting == 0).then(|| number_after(after("Sent"), "bytes") as usize)
+}

@@ -8,6 +8,7 @@ pub mod counters;
 pub mod disturb;
 pub mod sockets;
 pub mod tcp_info;
+pub mod waits;
 pub mod wire;
 
 use magscope_core::hop::HopSet;
@@ -288,6 +289,15 @@ impl Recording {
         }
     }
 
+    /// Drains until every record that the kernel has counted is here, or was lost.
+    pub fn drain_all(&mut self) {
+        waits::until("every record comes", || {
+            self.one();
+            let counters = self.capture().counters().expect("counters");
+            self.numbered() + self.outside() + counters.lost() >= counters.hits
+        });
+    }
+
     /// Detaches, drains to the end, returns the kernel's counters.
     pub fn stop(&mut self) -> Counters {
         self.capture.as_mut().expect("running").stop();
@@ -362,12 +372,19 @@ pub fn refused(recording: &Recording) -> u64 {
 }
 
 /// Packets seen by netfilter and not by the adjacent tracepoint, without a loss. Some kernels do not trace
-/// interrupts during their first process and do not count these runs. Netfilter programs do run there.
+/// interrupts during their first process and do not count these runs. Netfilter programs do run there. Each flow
+/// is compared by itself: a flow that passes only the tracepoint hides no packet of another.
 pub fn untraced(recording: &Recording) -> u64 {
-    let seen = |hop: Hop| recording.events.iter().filter(|event| event.hop == hop).count() as u64;
-    let left_out = |netfilter: Hop, tracepoint: Hop| {
-        let both = recording.served.contains(netfilter) && recording.served.contains(tracepoint);
-        if both { seen(netfilter).saturating_sub(seen(tracepoint)) } else { 0 }
+    let left_out = |netfilter: Hop, tracepoint: Hop| -> u64 {
+        if !recording.served.contains(netfilter) || !recording.served.contains(tracepoint) {
+            return 0;
+        }
+        let mut more: HashMap<u64, i64> = HashMap::new();
+        for event in &recording.events {
+            let more = more.entry(event.flow.0).or_default();
+            *more += i64::from(event.hop == netfilter) - i64::from(event.hop == tracepoint);
+        }
+        more.into_values().filter_map(|more| u64::try_from(more).ok()).sum()
     };
     left_out(Hop::IpPost, Hop::DevQueue) + left_out(Hop::IpPre, Hop::DevRecv)
 }

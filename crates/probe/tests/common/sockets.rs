@@ -36,6 +36,17 @@ fn check(result: i32) -> i32 {
     result
 }
 
+/// Repeats a call that a signal has interrupted. A child's end interrupts timed waits of any thread, although
+/// nothing handles that signal.
+fn repeated(call: impl Fn() -> i32) -> i32 {
+    loop {
+        let result = call();
+        if result >= 0 || Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return check(result);
+        }
+    }
+}
+
 fn name_of(to: SocketAddrV4) -> libc::sockaddr_in {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut name: libc::sockaddr_in = unsafe { zeroed() };
@@ -84,17 +95,13 @@ pub fn receive_many(socket: &UdpSocket, most: usize) -> Vec<usize> {
             message
         })
         .collect();
+    let (room, count) = (messages.as_mut_ptr(), messages.len() as u32);
     // SAFETY: every pointer in the messages refers to data that outlives the call.
-    let got = unsafe {
-        libc::recvmmsg(
-            socket.as_raw_fd(),
-            messages.as_mut_ptr(),
-            messages.len() as u32,
-            libc::MSG_WAITFORONE,
-            std::ptr::null_mut(),
-        )
+    let once = || unsafe {
+        libc::recvmmsg(socket.as_raw_fd(), room, count, libc::MSG_WAITFORONE, std::ptr::null_mut())
     };
-    messages.iter().take(check(got) as usize).map(|m| m.msg_len as usize).collect()
+    let got = repeated(once);
+    messages.iter().take(got as usize).map(|m| m.msg_len as usize).collect()
 }
 
 /// An epoll instance that watches sockets.
@@ -116,10 +123,9 @@ impl Epoll {
     /// The descriptors that are ready, after at most `time`.
     pub fn wait(&self, time: Duration) -> Vec<i32> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        let (watch, room) = (self.0.as_raw_fd(), events.as_mut_ptr());
         // SAFETY: the buffer has room for the given number of events.
-        let n = check(unsafe {
-            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), 16, time.as_millis() as i32)
-        });
+        let n = repeated(|| unsafe { libc::epoll_wait(watch, room, 16, time.as_millis() as i32) });
         events[..n as usize].iter().map(|e| e.u64 as i32).collect()
     }
 }
@@ -127,22 +133,23 @@ impl Epoll {
 /// Waits in `poll` until a socket is readable. Returns whether it is.
 pub fn poll(socket: &impl AsRawFd, time: Duration) -> bool {
     let mut one = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let one = &raw mut one;
     // SAFETY: the count matches the one descriptor.
-    check(unsafe { libc::poll(&raw mut one, 1, time.as_millis() as i32) }) == 1
+    repeated(|| unsafe { libc::poll(one, 1, time.as_millis() as i32) }) == 1
 }
 
 /// Waits in `select` until a socket is readable. Returns whether it is.
 pub fn select(socket: &impl AsRawFd, time: Duration) -> bool {
     let fd = socket.as_raw_fd();
-    let mut time = libc::timeval { tv_sec: time.as_secs() as i64, tv_usec: i64::from(time.subsec_micros()) };
+    let time = libc::timeval { tv_sec: time.as_secs() as i64, tv_usec: i64::from(time.subsec_micros()) };
     // SAFETY: a set of zeros is empty, and the descriptor is below FD_SETSIZE or the assertion fails.
-    unsafe {
+    let once = || unsafe {
         assert!((fd as usize) < libc::FD_SETSIZE);
-        let mut set: libc::fd_set = zeroed();
+        let (mut set, mut time): (libc::fd_set, _) = (zeroed(), time);
         libc::FD_SET(fd, &raw mut set);
-        check(libc::select(fd + 1, &raw mut set, std::ptr::null_mut(), std::ptr::null_mut(), &raw mut time))
-            == 1
-    }
+        libc::select(fd + 1, &raw mut set, std::ptr::null_mut(), std::ptr::null_mut(), &raw mut time)
+    };
+    repeated(once) == 1
 }
 
 /// Id of the current thread.
