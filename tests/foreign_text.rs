@@ -10,7 +10,7 @@ use magscope_fleet::{Hosts, Listen, Memory, READER_BYTES, serve};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Output;
 use std::sync::Arc;
@@ -209,10 +209,10 @@ fn no_subcommand_prints_what_a_terminal_obeys() {
     assert_eq!(outer(&a), outer(&golden("demo")));
 }
 
-/// What a server answers to this, until it closes or for some time.
-fn ask(port: u16, question: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a limit");
+/// What a server answers to this, until it closes or says nothing for so long.
+fn ask(at: SocketAddr, question: &[u8], patience: Duration) -> Vec<u8> {
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    stream.set_read_timeout(Some(patience)).expect("a limit");
     stream.write_all(question).expect("sent");
     let (mut all, mut block) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = uninterrupted(|| stream.read(&mut block)) {
@@ -221,12 +221,15 @@ fn ask(port: u16, question: &[u8]) -> Vec<u8> {
     all
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port()
+/// A free port of a loopback address that only this process uses, so that no other socket takes it meanwhile.
+fn free_address() -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 100 + high, middle, low);
+    TcpListener::bind((own, 0)).expect("a port").local_addr().expect("bound")
 }
 
-fn answers(port: u16) -> bool {
-    eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+fn answers(at: SocketAddr) -> bool {
+    eventually(|| TcpStream::connect(at).is_ok())
 }
 
 #[test]
@@ -234,23 +237,23 @@ fn no_server_repeats_what_a_terminal_obeys() {
     let dir = TempDir::new().expect("a directory");
     let peer = Peer::start(Path::new(&golden("demo")));
     // A relay: what it says, and what its viewers read of it.
-    let (port, socket) = (free_port(), dir.path().join("relay.sock").display().to_string());
-    let listen = format!("127.0.0.1:{port}");
+    let (at, socket) = (free_address(), dir.path().join("relay.sock").display().to_string());
+    let listen = at.to_string();
     let arguments = ["relay", "--connect", &peer.address, "--insecure-loopback", &listen, "--socket", &socket];
     let relay = Running::of(magnet_scope(&arguments));
-    assert!(answers(port));
+    assert!(answers(at));
     let about = run(&["agent", "about", &format!("insecure:{listen}")]);
     assert!(about.status.success() && stdout(&about).contains(REPLACEMENT), "{}", stderr(&about));
     check_output("a relay's host", &about);
     relay.signal(Signal::INT);
     check_output("a relay", &relay.wait());
 
-    let port = free_port();
-    let arguments = ["metrics", "--connect", &peer.address, "--listen", &format!("127.0.0.1:{port}")];
+    let at = free_address();
+    let arguments = ["metrics", "--connect", &peer.address, "--listen", &at.to_string()];
     let metrics = Running::of(magnet_scope(&arguments));
-    assert!(answers(port));
-    let question = format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
-    let answer = ask(port, question.as_bytes());
+    assert!(answers(at));
+    let question = format!("GET /metrics HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+    let answer = ask(at, question.as_bytes(), Duration::from_mins(1));
     let text = String::from_utf8_lossy(&answer).replace("\r\n", "\n");
     assert!(text.contains("magnet_scope_"), "{text}");
     check("metrics", text.as_bytes());
@@ -275,12 +278,11 @@ fn a_supermon_repeats_nothing_that_a_terminal_obeys() {
             }
         }
     });
-    let port = free_port();
-    let supermon =
-        Running::of(magnet_scope(&["supermon", &mon.to_string(), "--listen", &format!("127.0.0.1:{port}")]));
-    assert!(answers(port));
+    let at = free_address();
+    let supermon = Running::of(magnet_scope(&["supermon", &mon.to_string(), "--listen", &at.to_string()]));
+    assert!(answers(at));
     for question in [&b"#"[..], b"#\n", b"S\n", b"(#)\n", b"R\n"] {
-        check("a supermon", &ask(port, question));
+        check("a supermon", &ask(at, question, Duration::from_secs(2)));
     }
     supermon.signal(Signal::INT);
     check_output("a supermon", &supermon.wait());

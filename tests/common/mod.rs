@@ -107,9 +107,9 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io
     }
 }
 
-/// Waits until `holds` returns true, at most 30 s; returns its result.
+/// Waits until `holds` returns true, at most two minutes; returns its result. A busy machine needs some seconds.
 pub fn eventually(holds: impl FnMut() -> bool) -> bool {
-    within(Duration::from_secs(30), holds)
+    within(Duration::from_mins(2), holds)
 }
 
 /// Waits until `holds` returns true, at most this long; returns its result.
@@ -133,6 +133,15 @@ pub fn children(parent: u32) -> Vec<u32> {
         field(&status, "PPid") == Some(parent.to_string().as_str())
     })
     .collect()
+}
+
+/// The time for which the threads of a process were ready to run and had no CPU: the machine's delay, not the
+/// program's.
+pub fn waited_for_cpu(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+    let waits = texts.filter_map(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+    Duration::from_nanos(waits.sum())
 }
 
 /// True if a process exists and is no zombie.

@@ -7,7 +7,7 @@ use magscope_core::{Batch, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session, Table};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Events per batch of the small session.
@@ -18,6 +18,19 @@ const BATCHES: usize = 3;
 struct Small {
     dir: TempDir,
     recorded: Batch,
+}
+
+/// Waits until a reader of the directory finds the last rows of every table.
+fn until_readable(dir: &Path, recorded: &Batch) {
+    let rows = |b: &Batch| {
+        let tables = [b.events.len(), b.tcp.len(), b.losses.len(), b.clock.len(), b.hits.len()];
+        (tables, [b.heads.len(), b.changes.len(), b.counts.len(), b.synthesis.len()])
+    };
+    let end = Instant::now() + Duration::from_mins(1);
+    while Session::open(dir).is_ok_and(|s| rows(&drain(&mut s.replay(None, None)).0) != rows(recorded)) {
+        assert!(Instant::now() < end, "the last rows are not flushed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 impl Small {
@@ -65,7 +78,7 @@ impl Small {
         if close {
             recorder.close().unwrap();
         } else {
-            std::thread::sleep(Duration::from_millis(20)); // flush of the last rows
+            until_readable(dir.path(), &recorded);
             let copy = tempfile::tempdir().unwrap();
             copy_dir(dir.path(), copy.path());
             drop(recorder);
