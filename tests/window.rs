@@ -91,6 +91,9 @@ fn differ(a: &Path, b: &Path) -> f64 {
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(f64::MAX)
 }
 
+/// Pixels by which a blinking cursor may change a picture.
+const BLINK: f64 = 150.0;
+
 /// The window, with its own directory.
 struct Gui<'d> {
     child: Child,
@@ -137,7 +140,40 @@ impl<'d> Gui<'d> {
 
     fn type_text(&self, text: &str) {
         self.display.tool(&["type", "--delay", "30", text]);
-        std::thread::sleep(Duration::from_millis(200));
+    }
+
+    /// Waits until the picture stays as it is; returns it.
+    fn rests(&self) -> PathBuf {
+        let (before, later) = (self.dir.join("before.png"), self.dir.join("later.png"));
+        self.display.shoot(&before);
+        let rests = eventually(|| {
+            self.display.shoot(&later);
+            let same = differ(&before, &later) < BLINK;
+            fs::rename(&later, &before).expect("own files");
+            same
+        });
+        assert!(rests, "the picture never rests");
+        before
+    }
+
+    /// Does something, and waits until the window shows another picture: keys that come in one frame would all go to
+    /// what has the focus before it. A blinking cursor is no other picture.
+    fn changes(&self, what: &str, act: impl FnOnce(&Self)) {
+        let (before, after) = (self.rests(), self.dir.join("after.png"));
+        act(self);
+        let changed = eventually(|| {
+            self.display.shoot(&after);
+            differ(&before, &after) > BLINK
+        });
+        assert!(changed, "{what} changes nothing");
+    }
+
+    /// Saves the picture by the dialog.
+    fn save(&self, to: &Path) {
+        self.changes("the dialog", |gui| gui.key(&["S"]));
+        self.changes("selecting the name", |gui| gui.key(&["ctrl+a"]));
+        self.changes("the new name", |gui| gui.type_text(&to.display().to_string()));
+        self.changes("saving", |gui| gui.key(&["Return"]));
     }
 
     /// A screenshot after the first drawing.
@@ -291,24 +327,20 @@ fn two_recorded_hosts_are_opened_zoomed_inspected_and_written() {
     let dirs = hosts.record(&dir);
     let display = Display::open();
     let mut gui = Gui::open(&display, dir.path(), &[&dirs[0], &dirs[1]]);
+    gui.shoot("two-hosts-opened");
+    gui.rests();
     let whole = gui.shoot("two-hosts-whole");
     gui.key(&["j", "Return"]);
-    let near = gui.shoot("two-hosts-journey");
-    assert!(differ(&whole, &near) > 10_000.0, "the picture is another one");
+    let other = eventually(|| differ(&whole, &gui.shoot("two-hosts-journey")) > 10_000.0);
+    assert!(other, "the picture is another one");
     gui.key(&["plus"; 5]);
     gui.shoot("two-hosts-near");
-    gui.key(&["S"]);
-    gui.key(&["ctrl+a"]);
     let png = dir.path().join("picture.png");
-    gui.type_text(&png.display().to_string());
-    gui.key(&["Return"]);
+    gui.save(&png);
     assert!(eventually(|| png.exists()), "the picture is written");
     assert!(eventually(|| colours(&png) > 60));
     let svg = dir.path().join("picture.svg");
-    gui.key(&["S"]);
-    gui.key(&["ctrl+a"]);
-    gui.type_text(&svg.display().to_string());
-    gui.key(&["Return"]);
+    gui.save(&svg);
     assert!(eventually(|| fs::read_to_string(&svg).is_ok_and(|text| text.ends_with("</svg>\n"))));
     let text = fs::read_to_string(&svg).expect("it is there");
     assert!(text.contains("app.recv") && text.contains("dev.xmit"), "names are words in it");
@@ -333,8 +365,7 @@ fn a_live_capture_has_no_privilege_left() {
     hosts.talk(400);
     let first = gui.shoot("live");
     hosts.talk(200);
-    let second = gui.shoot("live-later");
-    assert!(differ(&first, &second) > 200.0, "time goes on");
+    assert!(eventually(|| differ(&first, &gui.shoot("live-later")) > 200.0), "time goes on");
     // Recorded from here until the same key.
     let recording = || {
         let entries = fs::read_dir(dir.path()).expect("it is there").flatten();
@@ -367,7 +398,7 @@ fn damage_and_mistakes_are_told_in_a_dialog() {
     let damaged = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/damaged/session");
     let mut gui = Gui::open(&display, dir.path(), &[damaged]);
     gui.shoot("damaged");
-    gui.key(&["Escape"]);
+    gui.changes("closing the dialog", |gui| gui.key(&["Escape"]));
     gui.end();
     let none = dir.path().join("none.session").display().to_string();
     let mut gui = Gui::open(&display, dir.path(), &[&none]);
