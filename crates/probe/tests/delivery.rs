@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{CLIENT, Net, Recording, SERVER, can_capture};
+use common::{CLIENT, Net, Recording, SERVER, can_capture, lost_nothing};
 use magscope_core::hop::HopSet;
 use magscope_core::source::Source;
 use magscope_core::{Batch, Hop};
@@ -109,7 +109,7 @@ fn payload_counts_towards_the_bytes() {
         let (slept, is_woken) = slept(&mut recording, &sockets, 40, most);
         assert_eq!(is_woken, most == PATIENCE, "slept {slept:?} of {most:?}");
         recording.stop();
-        assert_eq!(recording.lost(), 0);
+        lost_nothing(&recording);
     }
 }
 
@@ -131,5 +131,5 @@ fn a_watermark_that_is_changed_while_it_runs_holds_from_then_on() {
     let (second, is_woken) = slept(&mut recording, &sockets, 5, Duration::from_millis(300));
     assert!(!is_woken, "{second:?}");
     recording.stop();
-    assert_eq!(recording.lost(), 0);
+    lost_nothing(&recording);
 }

@@ -4,7 +4,7 @@
 use crate::common::{self, waits};
 
 use common::connection::Connection;
-use common::{Net, Recording, SERVER, can_capture};
+use common::{Net, Recording, SERVER, can_capture, lost_nothing, undisturbed};
 use magscope_core::journey::Verdict;
 use magscope_core::node::{Backend, Service};
 use magscope_core::{Hop, Proto};
@@ -35,9 +35,12 @@ fn sampled(recording: &mut Recording, count: usize) {
 
 #[test]
 fn events_carry_the_tsc_and_lead_to_every_other_clock() {
-    if !can_capture() {
-        return;
+    if can_capture() {
+        undisturbed(compare_clocks);
     }
+}
+
+fn compare_clocks() {
     let net = Net::new();
     let mut recording =
         net.capture_with(CaptureOptions { hops: full_hops(), tsc: true, ..CaptureOptions::default() });
@@ -64,7 +67,7 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
     let before = samples(&recording);
     sampled(&mut recording, before + 2);
     recording.stop();
-    assert_eq!(recording.lost(), 0);
+    lost_nothing(&recording);
 
     let (mut clock, mut utc) = (NodeClock::new(), UtcMap::new());
     for sample in recording.batches.iter().flat_map(|batch| &batch.clock) {
