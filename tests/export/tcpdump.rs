@@ -6,7 +6,7 @@ use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, std
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -83,6 +83,19 @@ impl Wire {
             there.send_to(&datagram[..len / 2], from).expect("room");
             uninterrupted(|| here.recv_from(&mut datagram)).expect("an answer");
         }
+    }
+}
+
+/// Payload of the last packet.
+const LAST: &[u8] = b"the last packet that matters";
+
+impl Wire {
+    /// Sends the last packet, which somebody receives.
+    fn say_last(&self) {
+        let there = self.inside(1, || UdpSocket::bind((THERE, 7003)).expect("a port"));
+        let here = self.inside(0, || UdpSocket::bind((HERE, 7004)).expect("a port"));
+        here.send_to(LAST, (THERE, 7003)).expect("room");
+        assert_eq!(there.recv(&mut [0; 100]).expect("it comes"), LAST.len());
     }
 }
 
@@ -173,8 +186,10 @@ fn tcpdump_beside_it_sees_the_same_packets() {
     let tcpdump = tcpdump.stderr(Stdio::null()).spawn().expect("tcpdump starts");
     assert!(eventually(|| dumped.metadata().is_ok_and(|file| file.len() >= 24)), "it listens");
     wire.talk();
-    // Both files are complete when the last packets were read from the rings.
-    std::thread::sleep(Duration::from_secs(2));
+    // tcpdump has written all that came before the last packet.
+    wire.say_last();
+    let is_last = |bytes: Vec<u8>| bytes.windows(LAST.len()).any(|window| window == LAST);
+    assert!(eventually(|| fs::read(&dumped).is_ok_and(is_last)), "tcpdump has not seen the last packet");
     end(tcpdump);
     end(recorder);
     let output = run(&["export", &text(&session), "--format", "pcapng", "-o", &text(&ours)]);
