@@ -3,8 +3,8 @@
 
 use crate::common::{self, two_clocks};
 
-use magscope_core::clock::Break;
 use common::{skipped, stderr, uninterrupted};
+use magscope_core::clock::Break;
 use magscope_session::Session;
 use magscope_timeline::NodeClock;
 use serde_json::Value;
