@@ -13,7 +13,6 @@ const FLOWS: usize = 16;
 
 /// Datagrams that are sent and read in turn, until drop.
 pub struct Load {
-    a_second: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -22,9 +21,8 @@ pub struct Load {
 impl Load {
     /// Starts at this rate, as far as the machine allows.
     pub fn start(namespace: &str, a_second: u64) -> Self {
-        let a_second = Arc::new(AtomicU64::new(a_second));
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let load = (a_second.clone(), stop.clone(), sent.clone());
+        let load = (stop.clone(), sent.clone());
         let pairs: Vec<(UdpSocket, UdpSocket)> = in_namespace(namespace, || {
             (0..FLOWS)
                 .map(|_| {
@@ -35,33 +33,23 @@ impl Load {
                 .collect()
         });
         let thread = std::thread::spawn(move || {
-            let (a_second, stop, sent) = load;
-            let (mut began, mut since, mut pace) = (Instant::now(), 0_u64, 0);
-            for (own, peer) in pairs.iter().cycle() {
+            let (stop, sent) = load;
+            let began = Instant::now();
+            for ((own, peer), since) in pairs.iter().cycle().zip(1_u64..) {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
                 own.send(&[7; 100]).expect("sent");
                 peer.recv(&mut [0; 200]).expect("read");
                 sent.fetch_add(1, Ordering::Relaxed);
-                let asked = a_second.load(Ordering::Relaxed).max(1);
-                if asked != pace {
-                    (began, since, pace) = (Instant::now(), 0, asked);
-                }
-                since += 1;
-                let due = Duration::from_secs_f64(since as f64 / asked as f64);
+                let due = Duration::from_secs_f64(since as f64 / a_second as f64);
                 let ahead = due.saturating_sub(began.elapsed());
                 if ahead > Duration::from_millis(1) {
                     std::thread::sleep(ahead.min(Duration::from_millis(100)));
                 }
             }
         });
-        Load { a_second, stop, sent, thread: Some(thread) }
-    }
-
-    /// Changes the rate.
-    pub fn pace(&self, a_second: u64) {
-        self.a_second.store(a_second, Ordering::Relaxed);
+        Load { stop, sent, thread: Some(thread) }
     }
 
     /// Number of datagrams so far.
