@@ -112,7 +112,14 @@ impl Terminal {
 
     /// Waits until the screen no longer contains `words`.
     pub fn hides(&self, words: &str) {
-        let hidden = super::eventually(|| !self.text().contains(words));
+        // A frame comes in parts: in the middle of one, words may be gone that come again.
+        let is_gone = || !self.text().contains(words);
+        let hidden = super::eventually(|| {
+            is_gone() && {
+                thread::sleep(Duration::from_millis(50));
+                is_gone()
+            }
+        });
         assert!(hidden, "`{words}` does not go; there is\n{}", self.text());
     }
 
