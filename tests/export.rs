@@ -8,6 +8,7 @@ mod everything;
 mod follow;
 mod hostile;
 mod lines;
+mod marks;
 mod missing;
 mod packets;
 mod periods;

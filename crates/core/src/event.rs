@@ -1,7 +1,7 @@
 //! An event: one hit of one hop.
 
 use crate::flow::{FlowId, Proto};
-use crate::hop::Hop;
+use crate::hop::{Hop, Role};
 
 /// One hit of one hop, as recorded in the kernel. 72 bytes, `Copy`, no heap: draining a million of them
 /// allocates only their vector.
@@ -67,6 +67,9 @@ impl EventFlags {
     /// Recorded at the return of the call, not at its start: the process had already finished with the layers
     /// below.
     pub const AT_RETURN: Self = Self(2);
+    /// At packet hops of a recording made from a log: the log marks the journey of this datagram as ambiguous.
+    /// See [`Event::is_ambiguous`].
+    pub const AMBIGUOUS: Self = Self(2);
     /// The read only peeked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(4);
     /// At `udp.recv` and `skb.drop`: a sampler leaves out the flow of this datagram. The event exists because
@@ -89,6 +92,12 @@ impl EventFlags {
         self.0 & other.0 == other.0
     }
 
+    /// Its bits but for those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
@@ -100,6 +109,16 @@ impl Event {
     /// True for a read that only peeked: the bytes will be read again.
     pub const fn peeks(&self) -> bool {
         self.flags.contains(EventFlags::PEEK) && !self.is_for_order()
+    }
+
+    /// True if it was recorded at the return of its call.
+    pub const fn is_at_return(&self) -> bool {
+        self.flags.contains(EventFlags::AT_RETURN) && !matches!(self.hop.role(), Role::Packet)
+    }
+
+    /// True if the assignment of this event to its datagram was ambiguous in the recording that a log was made of.
+    pub const fn is_ambiguous(&self) -> bool {
+        self.flags.contains(EventFlags::AMBIGUOUS) && matches!(self.hop.role(), Role::Packet)
     }
 
     /// True if a sampler left out all other events of this datagram's flow.

@@ -12,6 +12,7 @@ use magscope_core::context::Context;
 use magscope_core::flow::{Flow, FlowId, Proto, Task};
 use magscope_core::journey::{Journey, ThreadRef, Verdict};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Maximum number of distinct groups, the heaviest by bytes; each has a distribution of up to 31 kB.
@@ -221,6 +222,14 @@ impl Weighed for Sum {
             self.label = other.label.clone();
         }
     }
+
+    fn by_name(&self, other: &Self) -> Ordering {
+        match (&self.label, &other.label) {
+            (Label::Flow(mine), Label::Flow(theirs)) => mine.names().cmp(&theirs.names()),
+            (Label::Node { node: mine }, Label::Node { node: theirs }) => mine.cmp(theirs),
+            _ => Ordering::Equal,
+        }
+    }
 }
 
 impl Sum {
@@ -389,6 +398,11 @@ impl FlowEnds {
         };
         let id = tx.or(rx).map_or(FlowId::NONE, |flow| flow.id);
         FlowEnds { id, proto, from, to, ..FlowEnds::default() }
+    }
+
+    /// What identifies it, but for its number, which is a hash.
+    fn names(&self) -> (u8, &str, &str, &str, &str) {
+        (self.proto.0, &self.from, &self.to, &self.from_node, &self.to_node)
     }
 
     /// Processes and where they run: `curl@client → nginx@server`.

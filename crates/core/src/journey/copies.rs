@@ -22,6 +22,9 @@ pub enum Resend {
 }
 
 impl Resend {
+    /// All kinds.
+    pub const ALL: [Resend; 4] = [Self::Unknown, Self::Fast, Self::Timeout, Self::TailLossProbe];
+
     /// The kind of this number in a record; numbers of a later version are unknown.
     pub const fn from_detail(detail: u32) -> Self {
         match detail {

@@ -203,7 +203,7 @@ impl Correlator {
 
     pub(super) fn mark(event: &Event) -> Mark {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
-        let at_return = event.flags.contains(EventFlags::AT_RETURN);
+        let at_return = event.is_at_return();
         let ids = Ids { first: event.ip_id, count: event.segs };
         Mark { hop, time_ns, cpu, who: ThreadRef { tgid, tid }, at_return, ids }
     }

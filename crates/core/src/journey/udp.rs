@@ -107,7 +107,9 @@ impl Stream {
                 None => (self.new_datagram(event, state), false),
             },
         };
-        if in_doubt && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
+        if (in_doubt || event.is_ambiguous())
+            && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous)
+        {
             piece.ambiguous = true;
             state.counters.ambiguous_datagrams += 1;
         }

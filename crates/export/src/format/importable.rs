@@ -24,16 +24,31 @@ pub enum Detail {
     SendersOfPackets,
     /// Copies that the kernel dropped.
     DroppedCopies,
+    /// Copies that a journey counts and does not list.
+    CopiesLeftOut,
+    /// Interfaces that dropped packets were at.
+    InterfacesOfDrops,
+    /// Journeys, and copies of them, that may be a neighbour's.
+    Ambiguous,
+    /// Earlier names of threads that had several.
+    NamesOfThreads,
+    /// Verdicts by what the capture or its reader left out.
+    LeftOutVerdicts,
 }
 
 impl Detail {
     /// All of them.
-    pub const ALL: [Detail; 5] = [
+    pub const ALL: [Detail; 10] = [
         Detail::EventsOfNoJourney,
         Detail::BytesOfNoJourney,
         Detail::HostsOfLosses,
         Detail::SendersOfPackets,
         Detail::DroppedCopies,
+        Detail::CopiesLeftOut,
+        Detail::InterfacesOfDrops,
+        Detail::Ambiguous,
+        Detail::NamesOfThreads,
+        Detail::LeftOutVerdicts,
     ];
 
     /// That a recording has it and the format does not, as the user reads it after a number.
@@ -46,6 +61,11 @@ impl Detail {
             }
             Detail::SendersOfPackets => "journeys have no line of their sender",
             Detail::DroppedCopies => "dropped copies have no line",
+            Detail::CopiesLeftOut => "copies of bytes that were sent again were not kept and have no line",
+            Detail::InterfacesOfDrops => "drops have no interface",
+            Detail::Ambiguous => "journeys or copies are not marked as ambiguous",
+            Detail::NamesOfThreads => "threads had several names, and all their journeys have one of them",
+            Detail::LeftOutVerdicts => "journeys are filtered or evicted, and no line has what was left out",
         }
     }
 }
@@ -67,10 +87,24 @@ impl Importable {
     /// of the import says what that of the original says.
     pub const fn lacks(self) -> &'static [Detail] {
         match self {
-            Importable::Ulm | Importable::Bp => {
-                &[Detail::EventsOfNoJourney, Detail::BytesOfNoJourney, Detail::HostsOfLosses]
-            }
-            Importable::Trace => &[Detail::HostsOfLosses, Detail::SendersOfPackets, Detail::DroppedCopies],
+            Importable::Ulm | Importable::Bp => &[
+                Detail::EventsOfNoJourney,
+                Detail::BytesOfNoJourney,
+                Detail::HostsOfLosses,
+                Detail::CopiesLeftOut,
+                Detail::NamesOfThreads,
+                Detail::LeftOutVerdicts,
+            ],
+            Importable::Trace => &[
+                Detail::HostsOfLosses,
+                Detail::SendersOfPackets,
+                Detail::DroppedCopies,
+                Detail::CopiesLeftOut,
+                Detail::InterfacesOfDrops,
+                Detail::Ambiguous,
+                Detail::NamesOfThreads,
+                Detail::LeftOutVerdicts,
+            ],
         }
     }
 

@@ -7,10 +7,11 @@ use crate::timeline::TimeLine;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
-use magscope_core::journey::Presence;
+use magscope_core::hop::Role;
+use magscope_core::journey::{Presence, Resend, Rung};
+use magscope_timeline::merged_reader::Piece;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
-use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -121,6 +122,7 @@ impl Marks {
             reader: name(context.reader(journey)),
             poller: journey.reader.filter(|_| journey.presence == Presence::Polling).map_or(0, |who| who.tid),
             netns: (tx.map_or(0, |flow| flow.netns), rx.map_or(0, |flow| flow.netns)),
+            copies_left_out: journey.copies_left_out,
             written: OnceLock::new(),
         });
         let places = Places { tx: self.end(journey.tx_node, tx), rx: self.end(journey.rx_node, rx) };
@@ -144,7 +146,9 @@ impl Marks {
                 latency,
                 waited_ns: waited,
                 at_return: rung.at_return,
+                ambiguous: is_ambiguous(journey, &rung),
                 again: rung.copy.saturating_sub(1),
+                resend: Resend::Unknown,
                 is_after: rung.copy > journey.copy,
                 ends: (first == here, last == here),
             });
@@ -161,28 +165,40 @@ impl Marks {
                     latency: None,
                     waited_ns: None,
                     at_return: false,
+                    ambiguous: false,
                     again: copy.number.saturating_sub(1),
+                    resend: copy.kind,
                     is_after: true,
                     ends: (false, false),
                 });
                 out(places.mark(self.line.ns(told_ns), Hop::TcpXmit, what));
             }
         }
-        self.ends(journey, &about, &places, out);
+        self.ends(journey, context, &about, &places, out);
     }
 
     /// The dropped copies of a journey, and its own early end.
-    fn ends(&self, journey: &Journey, about: &Arc<About>, places: &Places, out: &mut impl FnMut(Mark)) {
-        let mut put = |ns: u64, after: Hop, reason: Option<u32>, again: u32, is_end: bool| {
-            let node = places.of(after).0;
-            let name = |number: u32| {
-                let known = self.names.infos().get(usize::from(node)).into_iter().flat_map(|i| &i.drop_reasons);
-                known.clone().find(|reason| reason.number == number).map(|reason| reason.name.clone())
+    fn ends(
+        &self,
+        journey: &Journey,
+        context: &dyn Context,
+        about: &Arc<About>,
+        places: &Places,
+        out: &mut impl FnMut(Mark),
+    ) {
+        let mut put =
+            |ns: u64, (after, reason): (Hop, Option<u32>), at: Option<String>, again: u32, is_end: bool| {
+                let node = places.of(after).0;
+                let name = |number: u32| {
+                    let known =
+                        self.names.infos().get(usize::from(node)).into_iter().flat_map(|i| &i.drop_reasons);
+                    known.clone().find(|reason| reason.number == number).map(|reason| reason.name.clone())
+                };
+                let reason = reason.map(|number| DropReason { number, name: name(number).unwrap_or_default() });
+                let interface = at.unwrap_or_default().into();
+                let what = Ended { about: about.clone(), after, reason, interface, again, is_end };
+                out(places.mark(self.line.ns(ns), after, MarkKind::Ended(what)));
             };
-            let reason = reason.map(|number| DropReason { number, name: name(number).unwrap_or_default() });
-            let what = Ended { about: about.clone(), after, reason, again, is_end };
-            out(places.mark(self.line.ns(ns), after, MarkKind::Ended(what)));
-        };
         let mut end = match journey.verdict {
             Verdict::LostAfter { hop } => Some((hop, None)),
             Verdict::Dropped { hop, reason } => Some((hop, Some(reason))),
@@ -194,10 +210,12 @@ impl Marks {
         for (n, (drop, copy)) in drops.into_iter().enumerate() {
             let ended = end.take_if(|(_, reason)| n == 0 && *reason == Some(drop.reason));
             let after = copy.rungs.last().or(ended.map(|(hop, _)| hop)).unwrap_or(Hop::TcpXmit);
-            put(drop.time_ns, after, Some(drop.reason), copy.number.saturating_sub(1), ended.is_some());
+            let at = context.copy_drop_interface(journey, copy, &drop);
+            put(drop.time_ns, (after, Some(drop.reason)), at, copy.number.saturating_sub(1), ended.is_some());
         }
-        if let Some((after, reason)) = end {
-            put(journey.end_ns().unwrap_or_default(), after, reason, journey.copy.saturating_sub(1), true);
+        if let Some(end) = end {
+            let at = context.drop_interface(journey);
+            put(journey.end_ns().unwrap_or_default(), end, at, journey.copy.saturating_sub(1), true);
         }
     }
 
@@ -225,6 +243,16 @@ impl Places {
     fn mark(&self, ns: i64, hop: Hop, what: MarkKind) -> Mark {
         let (node, host, place) = self.of(hop);
         Mark { ns, node: *node, host: host.clone(), place: place.clone(), what }
+    }
+}
+
+/// True if an event may be of another datagram, or a received one of another copy.
+fn is_ambiguous(journey: &Journey, rung: &Rung) -> bool {
+    let is_of_copy = || journey.copies.iter().any(|copy| copy.number == rung.copy && copy.ambiguous);
+    match (rung.hop.role(), rung.copy) {
+        (Role::Packet, 0) => journey.ambiguous,
+        (Role::Packet, _) => rung.hop.direction() == Direction::Rx && is_of_copy(),
+        _ => false,
     }
 }
 

@@ -6,6 +6,7 @@ pub use marks::Marks;
 
 use magscope_core::batch::Loss;
 use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::journey::Resend;
 use magscope_core::node::DropReason;
 use magscope_core::{Direction, Hop, Proto, TcpSample, Verdict};
 use std::net::SocketAddr;
@@ -71,6 +72,8 @@ pub struct Ended {
     pub after: Hop,
     /// The kernel's drop reason, if any.
     pub reason: Option<DropReason>,
+    /// Name of the interface that a dropped packet was at; empty if it was at none.
+    pub interface: Box<str>,
     /// Copy number: 0 for the first transmission.
     pub again: u32,
     /// The journey ended here. Otherwise the kernel dropped a copy, and the bytes were sent again.
@@ -140,8 +143,12 @@ pub struct Hit {
     pub waited_ns: Option<u64>,
     /// Recorded at the return of the call.
     pub at_return: bool,
+    /// The hit may be of another datagram, or of another copy of the same bytes.
+    pub ambiguous: bool,
     /// Copy number: 0 for the first transmission.
     pub again: u32,
+    /// At a retransmission report, the kernel's reason.
+    pub resend: Resend,
     /// A hit of a copy after the one that ended the journey, or a retransmission report.
     pub is_after: bool,
     /// True for the first hit, and for the last, of its journey in path order.
@@ -175,6 +182,8 @@ pub struct About {
     pub poller: u32,
     /// Network namespaces of the two ends.
     pub netns: (u32, u32),
+    /// Number of copies that have no mark.
+    pub copies_left_out: u32,
     /// Encoded form, cached by a format.
     pub written: OnceLock<Vec<u8>>,
 }

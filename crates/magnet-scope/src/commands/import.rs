@@ -163,6 +163,9 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     if events.shared_losses() > 0 {
         output::note(&format!("{} {}", count(events.shared_losses()), Detail::HostsOfLosses.words()));
     }
+    if events.renamed() > 0 {
+        output::note(&format!("{} {}", count(events.renamed()), Detail::NamesOfThreads.words()));
+    }
     if events.renumbered() > 0 {
         let what =
             "threads have other numbers than in the log: two of its hosts have threads of the same number";

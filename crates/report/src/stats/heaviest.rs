@@ -8,7 +8,7 @@
 //! be in the rest.
 
 use magscope_core::hash::Map;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::hash::Hash;
 
 /// A value that can be added up and has a weight.
@@ -18,6 +18,12 @@ pub trait Weighed: Default {
 
     /// Adds the counts of `other`.
     fn merge(&mut self, other: &Self);
+
+    /// Order of two values of one weight, by what they are called. Keys may be hashes, which differ between a
+    /// recording and its import.
+    fn by_name(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
 }
 
 /// Keeps a maximum number separately, and adds up the rest.
@@ -128,11 +134,14 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         self.let_go += other.let_go;
     }
 
-    /// The `top` heaviest, those of one weight in the order of their keys, and the rest.
+    /// The `top` heaviest, those of one weight in the order of their names and then keys, and the rest.
     pub fn ranking(self, top: usize) -> Ranking<K, V> {
         let row = |(key, Entry { value, may_be_more })| Row { key, value, may_be_more };
         let mut rows: Vec<Row<K, V>> = self.entries.into_iter().map(row).collect();
-        rows.sort_by(|a, b| (Reverse(a.value.weight()), &a.key).cmp(&(Reverse(b.value.weight()), &b.key)));
+        rows.sort_by(|a, b| {
+            let by_weight = Reverse(a.value.weight()).cmp(&Reverse(b.value.weight()));
+            by_weight.then_with(|| a.value.by_name(&b.value)).then_with(|| a.key.cmp(&b.key))
+        });
         let (mut rest, mut others) = (self.rest, self.let_go);
         for row in rows.drain(top.min(rows.len())..) {
             rest.merge(&row.value);

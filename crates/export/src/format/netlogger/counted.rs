@@ -2,10 +2,10 @@
 //! left out and counted.
 
 use crate::format::importable::Detail;
-use crate::mark::{Mark, MarkKind};
+use crate::mark::{About, Mark, MarkKind};
 use magscope_core::hop::Role;
-use magscope_core::{Batch, Hop, Proto};
 use magscope_report::stats::HopRate;
+use magscope_core::{Batch, Hop, Proto, Verdict};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub struct EventCount {
     /// Time of the last mark, and its lines: one event has a line for each of its journeys. A line has its event,
     /// protocol, first byte and number of bytes.
     instant: (i64, Vec<(Key, Proto, u32, u64)>),
+    copies_left_out: u64,
+    left_out_verdicts: u64,
 }
 
 impl EventCount {
@@ -52,7 +54,12 @@ impl EventCount {
     /// Takes a mark that becomes a line.
     pub fn mark(&mut self, mark: &Mark) {
         let (key, about) = match &mark.what {
-            MarkKind::Hit(hit) => ((hit.hop, mark.node, hit.cpu, hit.tid), &hit.about),
+            MarkKind::Hit(hit) => {
+                if hit.ends.0 {
+                    self.journey(&hit.about);
+                }
+                ((hit.hop, mark.node, hit.cpu, hit.tid), &hit.about)
+            }
             MarkKind::Ended(ended) => match ended.reason() {
                 Some(reason) => ((Hop::SkbDrop, mark.node, 0, reason), &ended.about),
                 None => return,
@@ -64,6 +71,12 @@ impl EventCount {
             self.instant.0 = mark.ns;
         }
         self.instant.1.push((key, about.proto, about.seq, about.bytes));
+    }
+
+    fn journey(&mut self, about: &About) {
+        self.copies_left_out += u64::from(about.copies_left_out);
+        let is_left_out = matches!(about.verdict, Verdict::Filtered { .. } | Verdict::Evicted);
+        self.left_out_verdicts += u64::from(is_left_out);
     }
 
     /// Counts the events of the last instant, and the bytes that their lines have together.
@@ -87,7 +100,8 @@ impl EventCount {
         lines.clear();
     }
 
-    /// Events and bytes without a line, and bytes of lines without an event: how many, and in words at which hops.
+    /// Events and bytes without a line, and bytes of lines without an event: how many, and in words at which
+    /// hops. Of journeys, copies without a line, and verdicts that no line explains.
     pub fn left_out(&mut self) -> Vec<(Cow<'static, str>, u64)> {
         self.settle();
         // At a hop whose events have no bytes, a line has those of its journey.
@@ -107,6 +121,10 @@ impl EventCount {
             let hops: Vec<String> = left.iter().map(|(hop, n)| format!("{hop} {n}")).collect();
             (format!("{words}: {}", hops.join(", ")).into(), left.iter().map(|(_, n)| n).sum())
         });
-        named.into_iter().filter(|(_, n)| *n > 0).collect()
+        let of_journeys = [
+            (Detail::CopiesLeftOut.words().into(), self.copies_left_out),
+            (Detail::LeftOutVerdicts.words().into(), self.left_out_verdicts),
+        ];
+        named.into_iter().chain(of_journeys).filter(|(_, n)| *n > 0).collect()
     }
 }

@@ -15,7 +15,10 @@ use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
 use magscope_core::hop::Role;
-use magscope_core::node::{Backend, Coverage, HopService, HostOf, MergedHosts, NetnsName, NodeInfo, Service};
+use magscope_core::journey::Resend;
+use magscope_core::node::{
+    Backend, Coverage, HopService, HostOf, InterfaceName, MergedHosts, NetnsName, NodeInfo, Service,
+};
 use magscope_core::{
     Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
 };
@@ -26,6 +29,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const HELD: usize = 256 << 10;
 /// Maximum number of counted names, namespaces, flows and threads.
 const MOST: usize = 1 << 16;
+
+/// Maximum number of interfaces.
+const MOST_INTERFACES: usize = 4_096;
 
 /// The functions of MAGNET's probes in its papers, and the current hops.
 const FUNCTIONS: [(&str, Hop); 9] = [
@@ -55,6 +61,10 @@ pub struct Events {
     threads: Threads,
     tids: Tids,
     reasons: Reasons,
+    /// Interfaces of drops by network namespace and name.
+    interfaces: BTreeMap<(u32, String), u32>,
+    /// Threads that had another name in an earlier line.
+    renamed: Set<u32>,
     hosts: Hosts,
     sample: Option<TcpSample>,
     seen: HopSet,
@@ -156,6 +166,8 @@ impl Events {
             _ if !packet => 0,
             // IPv6 has no identification: order identifies the copy, and without order there is no latency.
             _ if proto == Proto::TCP && is_ipv6 => 0,
+            // The order of the lines decides, as in the capture.
+            _ if proto == Proto::TCP && is_ambiguous(line) => 0,
             // The copy number, if the bytes were sent several times.
             _ if proto == Proto::TCP => {
                 number(&["MAG.TRY", "mag.again"]).min(u32::from(u16::MAX) - 1) as u16 + 1
@@ -179,6 +191,9 @@ impl Events {
         if line.get(&["MAG.RET", "mag.at_return"]).is_some() {
             event.flags = event.flags.with(EventFlags::AT_RETURN);
         }
+        if packet && proto != Proto::TCP && is_ambiguous(line) {
+            event.flags = event.flags.with(EventFlags::AMBIGUOUS);
+        }
         match hop.role() {
             Role::Ready if proto == Proto::TCP => {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
@@ -188,14 +203,15 @@ impl Events {
             Role::Drop => {
                 let name = line.get(&["MSG", "msg"]).unwrap_or_default();
                 event.detail = self.reasons.number(number(&["MAG.RSN", "mag.reason"]), name);
+                event.ifindex = self.interface(line, flow);
             }
             // Wake-ups and runs belong to a thread and have no bytes.
             Role::Reader => (event.seq, event.len) = (0, 0),
+            Role::Resend => event.detail = resend(line) as u32,
             Role::Ready
             | Role::Send
             | Role::Packet
             | Role::Read
-            | Role::Resend
             | Role::Overflow
             | Role::Sample
             | Role::Task => {}
@@ -218,6 +234,18 @@ impl Events {
         self.taken += 1;
     }
 
+    /// Number of the interface that a dropped packet was at, in the namespace of its flow; 0 without one.
+    fn interface(&mut self, line: &Line<'_>, flow: FlowId) -> u32 {
+        let name = line.get(&["MAG.IF", "mag.interface"]).filter(|name| !name.is_empty());
+        let Some((name, flow)) = name.zip(self.flows.get(&flow)) else { return 0 };
+        let free = self.interfaces.len() as u32 + 1;
+        let key = (flow.netns, name.to_owned());
+        if free as usize > MOST_INTERFACES && !self.interfaces.contains_key(&key) {
+            return 0;
+        }
+        *self.interfaces.entry(key).or_insert(free)
+    }
+
     /// True at the first call with this value.
     fn once(&mut self, what: (u8, u64, u64, u32)) -> bool {
         if self.written.len() >= MOST {
@@ -233,6 +261,9 @@ impl Events {
         }
         if self.tasks.len() >= MOST {
             self.tasks.clear();
+        }
+        if self.tasks.contains_key(&event.tid) && self.renamed.len() < MOST {
+            self.renamed.insert(event.tid);
         }
         // The kernel's maximum length, with room for escapes.
         let comm: String = comm.chars().take(64).collect();
@@ -360,6 +391,11 @@ impl Events {
         self.tids.renumbered
     }
 
+    /// Number of threads that have several names in the lines.
+    pub fn renamed(&self) -> u64 {
+        self.renamed.len() as u64
+    }
+
     /// Wake-ups that no line has: a reader ran that something else had woken.
     pub const fn added_wakes(&self) -> u64 {
         self.added_wakes
@@ -380,6 +416,11 @@ impl Events {
             (true, false) => format!("{host}/{node}"),
             (false, false) => node.clone(),
         };
+        let interfaces = self.interfaces.iter().map(|((netns, name), index)| InterfaceName {
+            netns: *netns,
+            index: *index,
+            name: name.clone(),
+        });
         let netns = self.places.iter().map(|(place, number)| NetnsName { netns: *number, name: name(place) });
         let service = |hop: &Hop| HopService {
             hop: *hop,
@@ -397,12 +438,24 @@ impl Events {
             kernel: self.kernel.clone(),
             clock: "utc".to_owned(),
             netns: netns.collect(),
+            interfaces: interfaces.collect(),
             drop_reasons: self.reasons.named(),
             several: self.several(),
             coverage: Coverage { hops: Hop::ALL.iter().map(service).collect(), ..Coverage::default() },
             ..NodeInfo::default()
         }
     }
+}
+
+/// True if the line says that its packet may be another one.
+fn is_ambiguous(line: &Line<'_>) -> bool {
+    line.get(&["MAG.AMB", "mag.ambiguous"]).is_some()
+}
+
+/// The kernel's reason of a retransmission.
+fn resend(line: &Line<'_>) -> Resend {
+    let name = line.get(&["MAG.WHY", "mag.resend"]).unwrap_or_default();
+    Resend::ALL.into_iter().find(|resend| resend.name() == name).unwrap_or_default()
 }
 
 /// A number for an ID.

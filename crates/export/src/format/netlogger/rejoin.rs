@@ -41,7 +41,9 @@ fn super_packets(of_one_instant: &mut [Event]) {
     let leaves = |e: &&mut Event| e.hop == Hop::IpOut && e.proto == Proto::UDP && e.segs == 1;
     let mut packets: Vec<&mut Event> = of_one_instant.iter_mut().filter(leaves).collect();
     packets.sort_by_key(|e| (e.flow, e.cpu, e.tid, e.ip_id));
-    for run in packets.chunk_by_mut(|a, b| place(a) == place(b)) {
+    // A run is ambiguous if all of it is: each datagram has further lines with its own mark.
+    let place_of_run = |e: &Event| place(&Event { flags: e.flags.without(EventFlags::AMBIGUOUS), ..*e });
+    for run in packets.chunk_by_mut(|a, b| place_of_run(a) == place_of_run(b)) {
         // Identifications wrap; without them (IPv6) only the last one's length helps.
         if let Some(at) = run.windows(2).position(|pair| pair[1].ip_id.wrapping_sub(pair[0].ip_id) > 1) {
             run.rotate_left(at + 1);
@@ -62,6 +64,9 @@ fn super_packets(of_one_instant: &mut [Event]) {
         let (Ok(len), Ok(segs)) = (u32::try_from(total), u16::try_from(others.len() + 1)) else { continue };
         if in_order && whole.iter().all(|e| e.len == size) {
             (first.seq, first.len, first.segs) = (size, len, segs);
+            if !others.iter().all(|e| e.is_ambiguous()) {
+                first.flags = first.flags.without(EventFlags::AMBIGUOUS);
+            }
             for event in others.iter_mut() {
                 event.segs = 0;
             }

@@ -9,6 +9,7 @@ use crate::error::ExportError;
 use crate::mark::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed};
 use crate::names::hosts;
 use crate::output::{Output, Written};
+use magscope_core::journey::Resend;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::{Batch, Hop, TcpSample};
 use std::io::Write;
@@ -185,6 +186,12 @@ impl NetLogger {
         if hit.again > 0 {
             number(line, words.again, u64::from(hit.again));
         }
+        if hit.ambiguous {
+            number(line, words.ambiguous, 1);
+        }
+        if hit.resend != Resend::Unknown {
+            text(line, words.resend, hit.resend.name());
+        }
         if let Some(ns) = hit.waited_ns {
             number(line, words.waited, ns);
         }
@@ -214,6 +221,9 @@ impl NetLogger {
             if !reason.name.is_empty() {
                 text(line, words.message, &reason.name);
             }
+        }
+        if !ended.interface.is_empty() {
+            text(line, words.interface, &ended.interface);
         }
         self.end(mark)
     }
@@ -363,6 +373,7 @@ mod tests {
             reader: comm.into(),
             poller: 0,
             netns: (1, 2),
+            copies_left_out: 0,
             written: OnceLock::new(),
         };
         let hit = Hit {
@@ -373,7 +384,9 @@ mod tests {
             tid: 5,
             latency: Some((Hop::AppSend, 9, 1)),
             at_return: true,
+            ambiguous: true,
             again: 2,
+            resend: Resend::TailLossProbe,
             waited_ns: Some(8),
             is_after: false,
             ends: (true, true),
@@ -389,7 +402,7 @@ mod tests {
             written(Dialect::Ulm, "curl", "hostA", 1_767_323_045_123_456_789),
             "DATE=20260102030405.123456 HOST=hostA PROG=magnet-scope LVL=Usage NL.EVNT=tcp.send ID=18446744073709551615 \
              SRC.IP=\"fd00::1\" SRC.PORT=80 DST.IP=10.0.0.1 DST.PORT=443 PROT=tcp VOL=7 MAG.SEQ=4294967295 MAG.IPID=3 \
-             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 MAG.WAIT=8 \
+             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 MAG.AMB=1 MAG.WHY=\"tail loss probe\" MAG.WAIT=8 \
              MAG.RET=1 MAG.ALL=5 MAG.AERR=1 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
         );
     }
