@@ -117,7 +117,9 @@ fn flow(n: usize, end: u64) -> FlowId {
 /// An event of a flow: a packet of 100 bytes.
 fn event(n: usize, hop: Hop, ns: u64) -> Event {
     let receives = hop.direction() == magscope_core::Direction::Rx;
-    let thread = if hop.knows_process() { 5 + u32::from(receives) } else { 0 };
+    // The packet of a datagram is made by the thread that sends it.
+    let has_thread = hop.knows_process() || hop == Hop::IpOut && FLOWS[n].0 == Proto::UDP;
+    let thread = if has_thread { 5 + u32::from(receives) } else { 0 };
     let socket = if thread > 0 || hop == Hop::UdpRecv { 50 + n as u64 * 2 + u64::from(receives) } else { 0 };
     Event {
         flow: flow(n, u64::from(receives)),
