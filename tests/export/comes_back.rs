@@ -190,7 +190,9 @@ fn story_of_journey(journey: &Value, said: &str) -> String {
     };
     for list in ["rungs", "copies", "probes", "heads"] {
         for row in journey[list].as_array_mut().into_iter().flatten() {
-            ["time_ns", "retransmit_ns", "dropped_ns"].iter().for_each(|key| since_start(row, key));
+            for key in ["time_ns", "retransmit_ns", "dropped_ns"] {
+                since_start(row, key);
+            }
             if said.contains("threads have other numbers") {
                 row["tid"] = Value::Null;
             }
