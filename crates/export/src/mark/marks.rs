@@ -9,9 +9,9 @@ use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::hop::Role;
 use magscope_core::journey::{Presence, Resend, Rung};
-use magscope_timeline::merged_reader::Piece;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
+use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 

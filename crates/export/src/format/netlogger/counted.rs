@@ -4,8 +4,8 @@
 use crate::format::importable::Detail;
 use crate::mark::{About, Mark, MarkKind};
 use magscope_core::hop::Role;
-use magscope_report::stats::HopRate;
 use magscope_core::{Batch, Hop, Proto, Verdict};
+use magscope_report::stats::HopRate;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
