@@ -202,8 +202,8 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             let whole = pair.words(" → ");
             // Where there is room for one hop it is the one that the time leads to.
             let words = match pair.span.hops() {
-                Some((_, to)) if names < BOTH_NAMES => match pair.family {
-                    Some(family) => format!("→ {to} {family}"),
+                Some((_, to)) if names < BOTH_NAMES => match pair.proto {
+                    Some(proto) => format!("→ {to} {proto}"),
                     None => format!("→ {to}"),
                 },
                 _ => whole.clone(),
@@ -299,6 +299,9 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
         for (words, n) in [("dropped", m.drops), ("events lost", m.lost_events)] {
             let colour = if n > 0 { cx.c.bad } else { cx.c.dim };
             ui.label(RichText::new(format!("{} {words}", count(n))).color(colour));
+        }
+        if m.untimed > 0 {
+            ui.label(format!("{} without times", count(m.untimed)));
         }
         let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
         ui.label(RichText::new(format!("{} sent again", count(m.retransmits))).color(colour));

@@ -3,7 +3,6 @@
 //! Live there are two of them while a filter is on: one of all, which goes on counting, and one of what the filter chooses. So a filter
 //! that is taken away again brings back every count. A filter that is set can choose only among the journeys that are kept.
 
-use crate::family::Family;
 use crate::flows::Flows;
 use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
@@ -32,24 +31,29 @@ impl Counts {
 
     /// Counts a journey.
     pub fn journey(&mut self, line: &Lifeline, names: &Names) {
-        let family = Family::of(line.journey.proto);
-        for step in line.steps() {
-            self.pyramid.count(Lane::Latency(family, step.to), step.at_ns, step.ns);
-            if let Some(below) = step.to.rank().and_then(|index| self.below[family as usize].get_mut(index)) {
-                *below = Some(step.from);
+        let proto = line.journey.proto;
+        let complete = line.journey.verdict.is_whole().then(|| line.journey.total_ns()).flatten();
+        if let Some(below) = self.below.entry(proto) {
+            for step in line.steps() {
+                self.pyramid.count(Lane::Latency(proto, step.to), step.at_ns, step.ns);
+                if let Some(below) = step.to.rank().and_then(|index| below.get_mut(index)) {
+                    *below = Some(step.from);
+                }
             }
-        }
-        for wait in line.waits() {
-            self.pyramid.count(Lane::Waits(family), wait.at_ns, wait.ns);
+            for wait in line.waits() {
+                self.pyramid.count(Lane::Waits(proto), wait.at_ns, wait.ns);
+            }
+            if let Some(total_ns) = complete {
+                self.pyramid.count(Lane::Whole(proto), line.start_ns(), total_ns);
+            }
+        } else {
+            self.pyramid.count(Lane::Untimed, line.end_ns(), 1);
         }
         self.pyramid.count(Lane::Ended, line.end_ns(), 1);
         if line.journey.verdict.is_lost() {
             self.pyramid.count(Lane::LostJourneys, line.end_ns(), 1);
         }
-        if line.journey.verdict.is_whole()
-            && let Some(total_ns) = line.journey.total_ns()
-        {
-            self.pyramid.count(Lane::Whole(Family::of(line.journey.proto)), line.start_ns(), total_ns);
+        if let Some(total_ns) = complete {
             self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
         }
         let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };

@@ -1,11 +1,11 @@
 //! Measurements over a stretch of time: exact from the journeys in memory, otherwise from the pyramid.
 
-use crate::family::Family;
 use crate::lifeline::{Lifeline, Step};
 use crate::look::{PairReading, Percentiles, Span};
+use crate::protocols::{ByProtocol, only, order};
 use crate::pyramid::{Lane, Pyramid};
-use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::{Hop, Proto};
 
 /// The stretch of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub enum MeasureSpan {
     Cursors,
 }
 
-/// The hop below each hop, from journeys of each family of protocols.
-pub type Below = [[Option<Hop>; PATH_HOPS]; Family::COUNT];
+/// The hop below each hop, from journeys of each protocol.
+pub type Below = ByProtocol<[Option<Hop>; PATH_HOPS]>;
 
 /// Minimum number of events of a rate, for stretches shorter than a second.
 const FEWEST: u64 = 10;
@@ -30,30 +30,30 @@ pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
     has_rate.then(|| amount * 1e9 / stretch_ns.max(1) as f64)
 }
 
-/// Every pair of hops that was counted, with the family of protocols and the lane, in path order; then the waits between two copies.
-pub fn counted(below: &Below) -> impl Iterator<Item = (Family, Span, Lane)> + '_ {
+/// Every pair of hops that was counted, with its protocol and its lane, in path order; then the waits between two
+/// copies.
+pub fn counted(below: &Below) -> impl Iterator<Item = (Proto, Span, Lane)> + '_ {
     let steps = Hop::path().iter().enumerate().flat_map(move |(at, to)| {
-        let rows = Family::ALL.into_iter().zip(below);
-        rows.filter_map(move |(family, below)| {
-            Some((family, Span::Step((*below.get(at)?)?, *to), Lane::Latency(family, *to)))
+        let rows = below.protocols().zip(below.values());
+        rows.filter_map(move |(proto, below)| {
+            Some((proto, Span::Step((*below.get(at)?)?, *to), Lane::Latency(proto, *to)))
         })
     });
-    steps.chain(Family::ALL.map(|family| (family, Span::Wait, Lane::Waits(family))))
+    steps.chain(below.protocols().map(|proto| (proto, Span::Wait, Lane::Waits(proto))))
 }
 
-/// The complete journeys of a stretch of time: a row per family of protocols that has any, or one empty row.
-pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Family>, Lane)> {
-    let lanes = Family::ALL.map(|family| (Some(family), Lane::Whole(family)));
-    let has_any = |(_, lane): &(Option<Family>, Lane)| pyramid.total(*lane, from_ns, to_ns).count > 0;
-    let rows: Vec<_> = lanes.into_iter().filter(has_any).collect();
+/// The complete journeys of a stretch of time: a row per protocol that has any, or one empty row.
+pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Proto>, Lane)> {
+    let lanes = pyramid.protocols().map(|proto| (Some(proto), Lane::Whole(proto)));
+    let rows: Vec<_> = lanes.filter(|(_, lane)| pyramid.total(*lane, from_ns, to_ns).count > 0).collect();
     if rows.is_empty() { vec![(None, Lane::Journeys)] } else { rows }
 }
 
-/// Whole journeys name their family only if there are others.
+/// Whole journeys name their protocol only if there are others.
 fn named(readings: impl Iterator<Item = PairReading>) -> Vec<PairReading> {
     let mut readings: Vec<_> = readings.collect();
-    if Family::only(readings.iter().filter_map(|reading| reading.family)).is_some() {
-        readings.iter_mut().filter(|reading| reading.span == Span::Whole).for_each(|of| of.family = None);
+    if only(readings.iter().filter_map(|reading| reading.proto)).is_some() {
+        readings.iter_mut().filter(|reading| reading.span == Span::Whole).for_each(|of| of.proto = None);
     }
     readings
 }
@@ -92,55 +92,56 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
     (n > 0).then(|| pairs.sum::<f64>() / n as f64)
 }
 
-/// The complete journeys, a row per family of protocols, then every observed pair of hops. A journey is assigned
+/// The complete journeys, a row per protocol, then every observed pair of hops. A journey is assigned
 /// by its beginning, a pair by the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
-    let mut whole: [Times; Family::COUNT] = Default::default();
-    let mut pairs: Vec<(Family, Span, Times)> = Vec::new();
+    // Spans of each protocol, whole journeys among them.
+    let mut pairs: Vec<(Proto, Span, Times)> = Vec::new();
+    let mut add =
+        |proto, span, at_ns, ns| match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (proto, span)) {
+            Some((.., times)) => times.push((at_ns, ns)),
+            None => pairs.push((proto, span, vec![(at_ns, ns)])),
+        };
     for line in lines {
-        let family = Family::of(line.journey.proto);
         if line.journey.verdict.is_whole()
             && inside(line.start_ns())
             && let Some(total_ns) = line.journey.total_ns()
         {
-            whole[family as usize].push((line.start_ns(), total_ns));
+            add(line.journey.proto, Span::Whole, line.start_ns(), total_ns);
         }
         for (span, step) in spans(line).filter(|(_, step)| inside(step.at_ns)) {
-            match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (family, span)) {
-                Some((.., times)) => times.push((step.at_ns, step.ns)),
-                None => pairs.push((family, span, vec![(step.at_ns, step.ns)])),
-            }
+            add(line.journey.proto, span, step.at_ns, step.ns);
         }
     }
     let place = |span: Span| span.hops().map(|(from, to)| (to.rank(), from.rank()));
-    pairs.sort_by_key(|(family, span, _)| (*span == Span::Wait, place(*span), *family));
+    let kind = |span: Span| (span != Span::Whole, span == Span::Wait);
+    pairs.sort_by_key(|(proto, span, _)| (kind(*span), place(*span), order(*proto)));
     let stretch_ns = to_ns.saturating_sub(from_ns);
-    let reading = |family, span, mut times: Vec<(u64, u64)>| {
+    let reading = |proto, span, mut times: Vec<(u64, u64)>| {
         times.sort_unstable();
         let jitter_ns = jitter(&times);
         let mut only: Vec<u64> = times.into_iter().map(|(_, ns)| ns).collect();
         let times = percentiles(&mut only);
-        PairReading { family, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
+        PairReading { proto, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
     };
-    let pairs = pairs.into_iter().map(|(family, span, times)| reading(Some(family), span, times));
-    let none = whole.iter().all(Vec::is_empty).then(|| (None, Vec::new()));
-    let whole = Family::ALL.map(Some).into_iter().zip(whole).filter(|(_, times)| !times.is_empty());
-    let whole = whole.chain(none).map(|(family, times)| reading(family, Span::Whole, times));
-    named(whole.chain(pairs))
+    let none = pairs.first().is_none_or(|(_, span, _)| *span != Span::Whole);
+    let none = none.then(|| reading(None, Span::Whole, Vec::new()));
+    let pairs = pairs.into_iter().map(|(proto, span, times)| reading(Some(proto), span, times));
+    named(none.into_iter().chain(pairs))
 }
 
 /// The same from the pyramid, to within its classes and tiles.
 pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let stretch_ns = to_ns.saturating_sub(from_ns);
-    let reading = |family, span, lane| {
+    let reading = |proto, span, lane| {
         let times = pyramid.total(lane, from_ns, to_ns).percentiles();
-        PairReading { family, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
+        PairReading { proto, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
     };
-    let pairs = counted(below).map(|(family, span, lane)| reading(Some(family), span, lane));
+    let pairs = counted(below).map(|(proto, span, lane)| reading(Some(proto), span, lane));
     let pairs = pairs.filter(|reading| reading.times.n > 0);
     let whole = whole(pyramid, from_ns, to_ns).into_iter();
-    named(whole.map(|(family, lane)| reading(family, Span::Whole, lane)).chain(pairs))
+    named(whole.map(|(proto, lane)| reading(proto, Span::Whole, lane)).chain(pairs))
 }
 
 #[cfg(test)]
@@ -206,12 +207,12 @@ mod tests {
         ) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (at, ns) in &times {
-                pyramid.count(Lane::Latency(Family::Tcp, Hop::DevRecv), *at, *ns);
+                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv), *at, *ns);
                 pyramid.journey(Exemplar { key: *at, start_ns: *at, total_ns: *ns, x: 0.0 });
             }
             pyramid.settle();
             let mut below: Below = Default::default();
-            below[Family::Tcp as usize][Hop::DevRecv.rank().unwrap()] = Some(Hop::DevXmit);
+            below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()] = Some(Hop::DevXmit);
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
             for reading in &seen {

@@ -3,10 +3,10 @@
 //! A node is a network namespace. At most [`MAX_NODES`] have windows of their own. Events of further ones, and
 //! those of an unknown node, are counted together and are visible only in the view of all nodes.
 
-use crate::family::Family;
 use crate::format;
 use crate::lifeline::Lifeline;
 use crate::names::NetnsKey;
+use crate::protocols::{ByProtocol, order};
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::{PATH_HOPS, Role};
 use magscope_core::{Direction, Event, Hop};
@@ -19,20 +19,19 @@ const ELSEWHERE: u8 = 0;
 struct Node {
     netns: Option<NetnsKey>,
     hops: [HopWindow; PATH_HOPS],
-    /// Times to each hop, by family of protocols: their steps begin at different hops.
-    times: [[HopWindow; PATH_HOPS]; Family::COUNT],
+    /// Times to each hop, by protocol: their steps begin at different hops.
+    times: ByProtocol<[HopWindow; PATH_HOPS]>,
 }
 
 impl Node {
     fn windows(&mut self) -> impl Iterator<Item = &mut HopWindow> {
-        self.hops.iter_mut().chain(self.times.iter_mut().flatten())
+        self.hops.iter_mut().chain(self.times.values_mut().flatten())
     }
 }
 
 impl Node {
     fn new(netns: Option<NetnsKey>) -> Self {
-        let row = || std::array::from_fn(|_| HopWindow::default());
-        Node { netns, hops: row(), times: std::array::from_fn(|_| row()) }
+        Node { netns, hops: std::array::from_fn(|_| HopWindow::default()), times: ByProtocol::default() }
     }
 }
 
@@ -164,9 +163,10 @@ impl Stats {
         let at = self.filling();
         for step in line.steps() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };
-            if let Some(index) = step.to.rank() {
-                let family = Family::of(line.journey.proto) as usize;
-                self.nodes[usize::from(node)].times[family][index].latency(at, step.from, step.ns);
+            if let Some(index) = step.to.rank()
+                && let Some(times) = self.nodes[usize::from(node)].times.entry(line.journey.proto)
+            {
+                times[index].latency(at, step.from, step.ns);
             }
         }
     }
@@ -187,12 +187,14 @@ impl Stats {
             bytes += node.hops[index].bytes();
         }
         let (nodes, merged) = (&self.nodes, &mut self.merged);
-        let latency = Latency::of_most(Family::ALL.into_iter().filter_map(|family| {
+        let nodes = || nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted);
+        let mut protocols: Vec<_> = nodes().flat_map(|node| node.times.protocols()).collect();
+        protocols.sort_by_key(|proto| order(*proto));
+        protocols.dedup();
+        let latency = Latency::of_most(protocols.into_iter().filter_map(|proto| {
             merged.clear();
-            for node in nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
-                node.times[family as usize][index].add_latency(merged);
-            }
-            Some((family, merged.latency()?))
+            nodes().filter_map(|node| node.times.get(proto)).for_each(|times| times[index].add_latency(merged));
+            Some((proto, merged.latency()?))
         }));
         let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
         let carries = !matches!(hop.role(), Role::Ready | Role::Reader);

@@ -4,10 +4,9 @@
 //! and the oldest bucket is subtracted when it leaves. So reading is cheap and memory does not grow with
 //! traffic. Only complete buckets are shown: numbers change at bucket edges only.
 
-use crate::family::Family;
 use crate::look::Percentiles;
 use hdrhistogram::Histogram;
-use magscope_core::Hop;
+use magscope_core::{Hop, Proto};
 
 /// Width of a sub-bucket, nanoseconds.
 pub const BUCKET_NS: u64 = 500_000_000;
@@ -22,8 +21,8 @@ const LONGEST_NS: u64 = 100_000_000_000;
 pub struct Latency {
     /// The hop it is measured from.
     pub from: Hop,
-    /// Of journeys of these protocols, where those of others passed as well.
-    pub family: Option<Family>,
+    /// Protocol of the journeys, where journeys of others passed as well.
+    pub proto: Option<Proto>,
     /// How many journeys it is about.
     pub n: u64,
     /// Median, nanoseconds.
@@ -40,14 +39,15 @@ impl Latency {
     /// The percentiles of times measured from there.
     pub(crate) const fn of(from: Hop, times: Percentiles) -> Self {
         let Percentiles { n, p50_ns, p90_ns, p99_ns, max_ns, .. } = times;
-        Latency { from, family: None, n, p50_ns, p90_ns, p99_ns, max_ns }
+        Latency { from, proto: None, n, p50_ns, p90_ns, p99_ns, max_ns }
     }
 
-    /// That of the family of protocols with the most journeys. Steps of others begin at other hops, so that all of them are no one figure.
-    pub(crate) fn of_most(all: impl Iterator<Item = (Family, Self)>) -> Option<Self> {
+    /// That of the protocol with the most journeys. Steps of others begin at other hops, so that all of them are no
+    /// one figure.
+    pub(crate) fn of_most(all: impl Iterator<Item = (Proto, Self)>) -> Option<Self> {
         let all: Vec<_> = all.filter(|(_, latency)| latency.n > 0).collect();
-        let (family, most) = *all.iter().rev().max_by_key(|(_, latency)| latency.n)?;
-        Some(Latency { family: Some(family).filter(|_| all.len() > 1), ..most })
+        let (proto, most) = *all.iter().rev().max_by_key(|(_, latency)| latency.n)?;
+        Some(Latency { proto: Some(proto).filter(|_| all.len() > 1), ..most })
     }
 }
 
@@ -169,7 +169,7 @@ impl Merged {
         let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
         Some(Latency {
             from: self.below?,
-            family: None,
+            proto: None,
             n: histogram.len(),
             p50_ns: histogram.value_at_quantile(0.5),
             p90_ns: histogram.value_at_quantile(0.9),

@@ -83,7 +83,7 @@ fn about(lane: &Lane) -> String {
     match latency {
         Some(l) => format!(
             "{served}\n{}from {}: p50 {}, p99 {}, max {}",
-            l.family.map_or_else(String::new, |family| format!("{family} ")),
+            l.proto.map_or_else(String::new, |proto| format!("{proto} ")),
             l.from,
             short_duration(l.p50_ns),
             short_duration(l.p99_ns),
@@ -160,8 +160,8 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
-        if let Some(family) = latency.and_then(|l| l.family) {
-            let name = family.to_string();
+        if let Some(proto) = latency.and_then(|l| l.proto) {
+            let name = proto.to_string();
             text::put(painter, pos2(left + 8.0, y), Align2::LEFT_CENTER, &name, SMALL, cx.c.dim, 30.0);
         }
         let shown = times.into_iter().chain([Some(stats.shown(&rate(stats.events_per_s)))]);

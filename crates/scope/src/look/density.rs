@@ -2,9 +2,8 @@
 
 use super::Percentiles;
 use super::readings::{Span, span_words};
-use crate::family::Family;
 use crate::lane::Place;
-use magscope_core::Hop;
+use magscope_core::{Hop, Proto};
 
 /// Counts of one hop in one column of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,8 +121,8 @@ pub struct Minimap {
 /// A row of the heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
-    /// Protocol family of the journeys. `None` for the kernel's sums, and if all rows have one family.
-    pub family: Option<Family>,
+    /// Protocol of the journeys. `None` for the kernel's sums, and if all rows have one protocol.
+    pub proto: Option<Proto>,
     /// Of which time.
     pub span: Span,
     /// Over the whole row.
@@ -139,17 +138,17 @@ impl HeatRow {
     /// A row of these cells: column after column, in each so many classes.
     pub(crate) fn new(span: Span, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
         let max_count = cells.iter().copied().max().unwrap_or(1).max(1);
-        HeatRow { family: None, span, times, max_count, cells, classes }
+        HeatRow { proto: None, span, times, max_count, cells, classes }
     }
 
-    /// The same of journeys of one family of protocols.
-    pub(crate) fn of(self, family: Option<Family>) -> Self {
-        HeatRow { family, ..self }
+    /// The same of journeys of one protocol.
+    pub(crate) fn of(self, proto: Option<Proto>) -> Self {
+        HeatRow { proto, ..self }
     }
 
     /// Which span it is, in words.
     pub fn words(&self, arrow: &str) -> String {
-        span_words(self.family, self.span, arrow)
+        span_words(self.proto, self.span, arrow)
     }
 
     /// Counts by class of latency, the shortest first, one chunk per column of time from the left.
@@ -190,7 +189,7 @@ pub struct HeatMap {
     pub to_ns: u64,
     /// Edges of the classes of latency, nanoseconds: one more than classes, growing by a factor.
     pub edges_ns: Vec<u64>,
-    /// The whole journeys by protocol family, then hop pairs in path order.
+    /// The whole journeys by protocol, then hop pairs in path order.
     pub rows: Vec<HeatRow>,
     /// The largest count of any cell, at least 1.
     pub max_count: u32,

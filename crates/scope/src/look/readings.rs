@@ -2,11 +2,10 @@
 
 use super::hits::ChannelReading;
 use crate::cursor::CursorId;
-use crate::family::Family;
 use crate::measure::MeasureSpan;
 use crate::trigger::{Capture, Settings, TriggerState};
 use magscope_core::blame::Part;
-use magscope_core::{Hop, Layer};
+use magscope_core::{Hop, Layer, Proto};
 
 /// Percentiles of some times, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +56,8 @@ impl Span {
 /// The times of one span of journeys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
-    /// Protocol family of the journeys; `None` for complete journeys if all are of one, and for the kernel's sums.
-    pub family: Option<Family>,
+    /// Protocol of the journeys; `None` for complete journeys if all are of one, and for the kernel's sums.
+    pub proto: Option<Proto>,
     /// Of which time.
     pub span: Span,
     /// How long it took.
@@ -71,21 +70,21 @@ pub struct PairReading {
 }
 
 impl PairReading {
-    /// Which span it is, in words: `dev.xmit→dev.recv`, with the family of protocols where it has one.
+    /// Which span it is, in words: `dev.xmit→dev.recv`, with the protocol where it has one.
     pub fn words(&self, arrow: &str) -> String {
-        span_words(self.family, self.span, arrow)
+        span_words(self.proto, self.span, arrow)
     }
 }
 
 /// A span in words.
-pub(crate) fn span_words(family: Option<Family>, span: Span, arrow: &str) -> String {
+pub(crate) fn span_words(proto: Option<Proto>, span: Span, arrow: &str) -> String {
     let words = match span {
         Span::Whole => "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
         // TCP alone sends again.
         Span::Wait => return Part::Retransmission.words().to_owned(),
     };
-    family.map_or_else(|| words.clone(), |family| format!("{family} {words}"))
+    proto.map_or_else(|| words.clone(), |proto| format!("{proto} {words}"))
 }
 
 /// The time from a hop to a custom probe behind it, over the drawn lifelines.
@@ -127,7 +126,7 @@ pub struct Measurements {
     pub from_ns: u64,
     /// Last instant.
     pub to_ns: u64,
-    /// The complete journeys by protocol family, then every observed pair of hops in path order.
+    /// The complete journeys by protocol, then every observed pair of hops in path order.
     pub pairs: Vec<PairReading>,
     /// The pairs of hops from the kernel's sums, in path order. An interval that overlaps the stretch counts
     /// completely.
@@ -138,6 +137,8 @@ pub struct Measurements {
     pub layers: Vec<LayerRate>,
     /// Journeys that ended.
     pub journeys: u64,
+    /// Of these, journeys of protocols beyond the first [`MAX_PROTOCOLS`](crate::MAX_PROTOCOLS), which have no times.
+    pub untimed: u64,
     /// Packets the kernel dropped.
     pub drops: u64,
     /// Byte ranges sent again.

@@ -15,31 +15,33 @@ mod tile;
 pub use levels::{LEVELS, bits};
 pub use tile::{CLASSES, Extent, Part, Slowest, Tile, edges_of};
 
-use crate::family::Family;
 use crate::look::Exemplar;
 use crate::probes::ProbeId;
+use crate::protocols::ByProtocol;
 use levels::Levels;
-use magscope_core::Hop;
 use magscope_core::custom::MOST_VALUES;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::{Hop, Proto};
 
 /// The counted quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Times to a hop from the hop below it, of one family of protocols, nanoseconds.
-    Latency(Family, Hop),
-    /// Times between two copies of the same bytes, of one family of protocols, nanoseconds.
-    Waits(Family),
+    /// Times to a hop from the hop below it, of one protocol, nanoseconds.
+    Latency(Proto, Hop),
+    /// Times between two copies of the same bytes, of one protocol, nanoseconds.
+    Waits(Proto),
     /// Payload bytes of events at a hop.
     Payload(Hop),
     /// Complete journeys: their time, by their beginning.
     Journeys,
-    /// The same of one family of protocols.
-    Whole(Family),
+    /// The same of one protocol.
+    Whole(Proto),
     /// Ended journeys of any verdict, by their end.
     Ended,
     /// Of those, journeys that the kernel dropped or that were not seen again.
     LostJourneys,
+    /// Ended journeys of protocols without times of their own.
+    Untimed,
     /// Packets the kernel dropped.
     Drops,
     /// Byte ranges sent again.
@@ -52,26 +54,45 @@ pub enum Lane {
     Hits(ProbeId),
 }
 
-/// Those that are always there.
-const LANES: usize = COUNTS + 7 + 2 * Family::COUNT;
-/// The first that is not of one hop.
-const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
+/// Where the tiles of a lane are.
+enum Place {
+    /// At this index of the lanes of all protocols.
+    Common(usize),
+    /// At this index of the protocol's own lanes.
+    Of(Proto, usize),
+}
+
+/// Lanes of all protocols, without those of custom probes.
+const COMMON: usize = PATH_HOPS + 8;
+/// Lanes of one protocol: the hops, the waits, the whole journeys.
+const OF_PROTOCOL: usize = PATH_HOPS + 2;
+
+/// The tiles of one protocol.
+struct Times([Levels<Tile>; OF_PROTOCOL]);
+
+impl Default for Times {
+    fn default() -> Self {
+        Times(std::array::from_fn(|_| Levels::default()))
+    }
+}
 
 impl Lane {
-    fn index(self) -> Option<usize> {
+    /// Where its tiles are; `None` for a hop that is not on the path.
+    fn place(self) -> Option<Place> {
         Some(match self {
-            Self::Payload(hop) => hop.rank()?,
-            Self::Latency(family, hop) => (family as usize + 1) * PATH_HOPS + hop.rank()?,
-            Self::Journeys => COUNTS,
-            Self::Ended => COUNTS + 1,
-            Self::Drops => COUNTS + 2,
-            Self::Retransmits => COUNTS + 3,
-            Self::Lost => COUNTS + 4,
-            Self::Events => COUNTS + 5,
-            Self::LostJourneys => COUNTS + 6,
-            Self::Waits(family) => COUNTS + 7 + family as usize,
-            Self::Whole(family) => COUNTS + 7 + Family::COUNT + family as usize,
-            Self::Hits(probe) => LANES + probe.index(),
+            Self::Payload(hop) => Place::Common(hop.rank()?),
+            Self::Journeys => Place::Common(PATH_HOPS),
+            Self::Ended => Place::Common(PATH_HOPS + 1),
+            Self::Drops => Place::Common(PATH_HOPS + 2),
+            Self::Retransmits => Place::Common(PATH_HOPS + 3),
+            Self::Lost => Place::Common(PATH_HOPS + 4),
+            Self::Events => Place::Common(PATH_HOPS + 5),
+            Self::LostJourneys => Place::Common(PATH_HOPS + 6),
+            Self::Untimed => Place::Common(PATH_HOPS + 7),
+            Self::Hits(probe) => Place::Common(COMMON + probe.index()),
+            Self::Latency(proto, hop) => Place::Of(proto, hop.rank()?),
+            Self::Waits(proto) => Place::Of(proto, PATH_HOPS),
+            Self::Whole(proto) => Place::Of(proto, PATH_HOPS + 1),
         })
     }
 
@@ -91,15 +112,17 @@ pub enum Keep {
     All,
 }
 
-/// Maximum number of tiles per level and lane, live. The upper limit is 44 × 16 × 2048 tiles of about 150 bytes
-/// each; typical traffic of a host uses some ten megabytes.
+/// Maximum number of tiles per level and lane, live. Three protocols have 79 lanes × 16 levels × 2048 tiles of
+/// about 150 bytes at most; typical traffic of a host uses some ten megabytes.
 const MOST_LIVE: usize = 2048;
 /// The same of a recording, at the finest level; those above add a third.
 const MOST_RECORDED: usize = 32_768;
 
 /// The tile pyramid.
 pub struct Pyramid {
+    /// Of all protocols, then those of custom probes.
     lanes: Vec<Levels<Tile>>,
+    times: ByProtocol<Times>,
     slowest: Levels<Slowest>,
     /// The values of each custom probe, [`MOST_VALUES`] each.
     values: Vec<Levels<Extent>>,
@@ -119,23 +142,22 @@ impl Pyramid {
     pub fn with_probes(keep: Keep, probes: usize) -> Self {
         let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
         let (lanes, values) = (Vec::new(), Vec::new());
-        let mut pyramid = Pyramid { lanes, slowest: Levels::default(), values, keep, lowest: 0, most };
+        let times = ByProtocol::default();
+        let mut pyramid = Pyramid { lanes, times, slowest: Levels::default(), values, keep, lowest: 0, most };
         pyramid.grow(probes);
         pyramid
     }
 
     /// Makes room for this number of custom probes.
     pub fn grow(&mut self, probes: usize) {
-        self.lanes.resize_with(self.lanes.len().max(LANES + probes), Levels::default);
+        self.lanes.resize_with(self.lanes.len().max(COMMON + probes), Levels::default);
         self.values.resize_with(self.values.len().max(probes * MOST_VALUES), Levels::default);
     }
 
     /// Takes over from another what no filter narrows: drops, retransmissions, lost events, all events.
     pub fn take_not_narrowed(&mut self, other: &mut Self) {
-        for index in
-            [Lane::Drops, Lane::Retransmits, Lane::Lost, Lane::Events].into_iter().filter_map(Lane::index)
-        {
-            if let (Some(place), Some(levels)) = (self.lanes.get_mut(index), other.lanes.get_mut(index)) {
+        for lane in [Lane::Drops, Lane::Retransmits, Lane::Lost, Lane::Events] {
+            if let (Some(place), Some(levels)) = (self.levels_mut(lane), other.levels_mut(lane)) {
                 *place = std::mem::take(levels);
             }
         }
@@ -143,17 +165,41 @@ impl Pyramid {
 
     /// Has the payload of another, which keeps it.
     pub fn copy_payload(&mut self, other: &Self) {
-        for index in Hop::path().iter().filter_map(|hop| Lane::Payload(*hop).index()) {
-            if let (Some(place), Some(levels)) = (self.lanes.get_mut(index), other.lanes.get(index)) {
+        for lane in Hop::path().iter().map(|hop| Lane::Payload(*hop)) {
+            if let (Some(place), Some(levels)) = (self.levels_mut(lane), other.levels(lane)) {
                 place.clone_from(levels);
             }
         }
     }
 
+    /// The protocols with times of their own, in order.
+    pub fn protocols(&self) -> impl Iterator<Item = Proto> + '_ {
+        self.times.protocols()
+    }
+
+    fn levels(&self, lane: Lane) -> Option<&Levels<Tile>> {
+        match lane.place()? {
+            Place::Common(index) => self.lanes.get(index),
+            Place::Of(proto, index) => self.times.get(proto)?.0.get(index),
+        }
+    }
+
+    /// The same to change, with a new row for a new protocol.
+    fn levels_mut(&mut self, lane: Lane) -> Option<&mut Levels<Tile>> {
+        match lane.place()? {
+            Place::Common(index) => self.lanes.get_mut(index),
+            Place::Of(proto, index) => self.times.entry(proto)?.0.get_mut(index),
+        }
+    }
+
+    fn all_levels(&mut self) -> impl Iterator<Item = &mut Levels<Tile>> {
+        self.lanes.iter_mut().chain(self.times.values_mut().flat_map(|times| times.0.iter_mut()))
+    }
+
     /// Counts a value.
     pub fn count(&mut self, lane: Lane, time_ns: u64, value: u64) {
         let (lowest, most) = (self.lowest, self.limit());
-        if let Some(levels) = lane.index().and_then(|index| self.lanes.get_mut(index)) {
+        if let Some(levels) = self.levels_mut(lane) {
             levels.add(time_ns, lowest, most, |tile| tile.add(value, lane.has_classes()));
         }
     }
@@ -180,20 +226,22 @@ impl Pyramid {
     /// Makes all counts readable and enforces the bound. Call it after every batch.
     pub fn settle(&mut self) {
         let (lowest, most) = (self.lowest, self.limit());
-        self.lanes.iter_mut().for_each(|levels| levels.settle(lowest, most));
+        self.all_levels().for_each(|levels| levels.settle(lowest, most));
         self.slowest.settle(lowest, most);
         self.values.iter_mut().for_each(|levels| levels.settle(lowest, most));
-        while self.keep == Keep::All
-            && self.lowest + 1 < LEVELS
-            && (self.lanes.iter().any(|levels| levels.len(self.lowest) > self.most)
-                || self.values.iter().any(|levels| levels.len(self.lowest) > self.most))
-        {
+        while self.keep == Keep::All && self.lowest + 1 < LEVELS && self.finest_is_too_long() {
             let given_up = self.lowest;
-            self.lanes.iter_mut().for_each(|levels| levels.drop_level(given_up));
+            self.all_levels().for_each(|levels| levels.drop_level(given_up));
             self.slowest.drop_level(given_up);
             self.values.iter_mut().for_each(|levels| levels.drop_level(given_up));
             self.lowest += 1;
         }
+    }
+
+    fn finest_is_too_long(&self) -> bool {
+        let times = self.times.values().flat_map(|times| times.0.iter());
+        let longest = self.lanes.iter().chain(times).map(|levels| levels.len(self.lowest));
+        longest.chain(self.values.iter().map(|levels| levels.len(self.lowest))).any(|len| len > self.most)
     }
 
     /// The level for `columns` columns of a stretch: the widest tiles of which four fit into a column, and that
@@ -214,8 +262,7 @@ impl Pyramid {
         columns: usize,
         visit: impl FnMut(usize, usize, &Tile),
     ) -> u64 {
-        let levels = lane.index().and_then(|index| self.lanes.get(index));
-        levels.map_or(0, |levels| self.walk(levels, stretch, columns, visit))
+        self.levels(lane).map_or(0, |levels| self.walk(levels, stretch, columns, visit))
     }
 
     /// The same of a value of a custom probe.
@@ -278,7 +325,7 @@ impl Pyramid {
         columns: usize,
         mut visit: impl FnMut(Share, &Tile),
     ) {
-        let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) else { return };
+        let Some(levels) = self.levels(lane) else { return };
         let fine = self.level(levels, from_ns, to_ns, columns);
         let column_ns = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
         let wide = (fine..LEVELS).take_while(|level| 1 << bits(*level) <= column_ns).last().unwrap_or(fine);
@@ -296,7 +343,7 @@ impl Pyramid {
     /// The total of a lane over a stretch, to within 1/2048 of the stretch at each end.
     pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
         let mut total = Tile::default();
-        if let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) {
+        if let Some(levels) = self.levels(lane) {
             let finest = self.level(levels, from_ns, to_ns, 512);
             levels.cover(finest, from_ns, to_ns, |tile| total.merge(tile));
         }
@@ -412,13 +459,13 @@ mod tests {
         fn it_equals_counting_by_hand(values in values(), level in 0..LEVELS, first in 0..40_u64, tiles in 1..40_u64) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (n, (time_ns, value)) in values.iter().enumerate() {
-                pyramid.count(Lane::Latency(Family::Tcp, Hop::DevRecv), *time_ns, *value);
+                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv), *time_ns, *value);
                 if n % 97 == 0 {
                     pyramid.settle();
                 }
             }
             pyramid.settle();
-            let levels = &pyramid.lanes[Lane::Latency(Family::Tcp, Hop::DevRecv).index().unwrap()];
+            let levels = pyramid.levels(Lane::Latency(Proto::TCP, Hop::DevRecv)).unwrap();
             let width = 1_u64 << bits(level);
             let from = (1_000_000_000 / width + first) * width;
             let to = from + tiles * width;
@@ -541,7 +588,7 @@ mod tests {
             }
         }
         pyramid.settle();
-        let levels = &pyramid.lanes[Lane::Journeys.index().unwrap()];
+        let levels = pyramid.levels(Lane::Journeys).unwrap();
         assert!((0..LEVELS).all(|level| levels.len(level) <= MOST_LIVE));
         let all = pyramid.total(Lane::Journeys, 0, 4 * hour);
         assert_eq!((all.count, all.max), (40_000, 39_999));

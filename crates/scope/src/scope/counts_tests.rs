@@ -4,7 +4,6 @@
 use super::tests::{busy, feed, flows, info, message};
 use super::*;
 use crate::action::Action;
-use crate::family::Family;
 use crate::pyramid::Lane as Counted;
 use magscope_core::node::{Backend, Coverage, DropReason};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop};
@@ -70,27 +69,76 @@ fn steps_are_measured_by_protocol() {
     scope.apply(Action::Fit);
     let rows = |scope: &Scope| {
         let measured = scope.frame().measurements();
-        let of = |family| {
+        let of = |proto| {
             let row = measured
                 .pairs
                 .iter()
-                .find(|row| row.family == Some(family) && row.span.to() == Some(Hop::AppRecv));
+                .find(|row| row.proto == Some(proto) && row.span.to() == Some(Hop::AppRecv));
             row.map(|row| row.times.n)
         };
-        (of(Family::Tcp), of(Family::Udp))
+        (of(Proto::TCP), of(Proto::UDP))
     };
     assert_eq!(rows(&scope), (Some(200), Some(50)), "{:?}", scope.frame().measurements().pairs);
     let estimated = crate::measure::estimated(&scope.counts.pyramid, &scope.counts.below, 0, 3_000 * MS);
-    let to_app = |family| {
-        let row =
-            estimated.iter().find(|row| row.family == Some(family) && row.span.to() == Some(Hop::AppRecv));
+    let to_app = |proto| {
+        let row = estimated.iter().find(|row| row.proto == Some(proto) && row.span.to() == Some(Hop::AppRecv));
         row.map(|row| row.times.n)
     };
-    assert_eq!((to_app(Family::Tcp), to_app(Family::Udp)), (Some(200), Some(50)));
+    assert_eq!((to_app(Proto::TCP), to_app(Proto::UDP)), (Some(200), Some(50)));
     let heat = scope.frame().heat_map(10, 8);
     let heat: Vec<_> = heat.rows.iter().filter(|row| row.span.to() == Some(Hop::AppRecv)).collect();
-    let heat: Vec<_> = heat.iter().map(|row| (row.family, row.times.n)).collect();
-    assert_eq!(heat, [(Some(Family::Tcp), 200), (Some(Family::Udp), 50)]);
+    let heat: Vec<_> = heat.iter().map(|row| (row.proto, row.times.n)).collect();
+    assert_eq!(heat, [(Some(Proto::TCP), 200), (Some(Proto::UDP), 50)]);
+}
+
+/// A packet of another protocol, from the wire to its end of the path.
+fn packet(proto: Proto, n: u16, at: u64) -> Vec<Event> {
+    let event = |(hop, i): (&Hop, u64)| {
+        let end = if *hop == Hop::DevRecv { 2 } else { 1 };
+        let (flow, skb) = (FlowId(end + 100 * u64::from(proto.0)), u32::from(n) + 1);
+        Event { flow, proto, len: 56, skb, ip_id: n + 1, segs: 1, ..Event::at(*hop, at + i * 1_000) }
+    };
+    [Hop::DevXmit, Hop::DevRecv].iter().zip(0..).map(event).collect()
+}
+
+#[test]
+fn every_protocol_has_rows_of_its_own_up_to_a_bound() {
+    let mut scope =
+        Scope::new(NodeInfo { coverage: Coverage::full(Backend::Generator), ..info() }, Options::default());
+    let protocols: Vec<Proto> = [Proto::ICMP, Proto::ICMPV6]
+        .into_iter()
+        .chain((100..).map(Proto))
+        .take(crate::MAX_PROTOCOLS + 2)
+        .collect();
+    let of = |proto: Proto| {
+        let id = move |flow: &Flow| FlowId(flow.id.0 + 100 * u64::from(proto.0));
+        flows().into_iter().map(move |flow| Flow { id: id(&flow), proto, ..flow })
+    };
+    let flows: Vec<Flow> = protocols.iter().flat_map(|proto| of(*proto)).collect();
+    for n in 0..100_u16 {
+        let at = u64::from(n) * 20 * MS;
+        let each = protocols.iter().zip(1..);
+        let events = each.flat_map(|(proto, i)| packet(*proto, n, at + i * MS)).collect();
+        scope.ingest(&Batch { events, flows: flows.clone(), watermark_ns: at + 19 * MS, ..Batch::default() });
+    }
+    scope.end();
+    scope.apply(Action::Fit);
+    let measured = scope.frame().measurements();
+    let estimated = crate::measure::estimated(&scope.counts.pyramid, &scope.counts.below, 0, 3_000 * MS);
+    let wire = |rows: &[crate::look::PairReading]| {
+        let rows = rows.iter().filter(|row| row.span.to() == Some(Hop::DevRecv));
+        rows.map(|row| (row.proto.expect("a protocol"), row.times.n)).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = protocols.iter().map(|proto| (*proto, 100)).collect();
+    assert_eq!(wire(&measured.pairs), all, "of the journeys in memory");
+    assert_eq!(wire(&estimated), all[..crate::MAX_PROTOCOLS], "of the tiles");
+    assert_eq!((measured.journeys, measured.untimed), (1_000, 200));
+    let heat = scope.frame().heat_map(10, 8);
+    let heat = heat.rows.iter().filter(|row| row.span.to() == Some(Hop::DevRecv));
+    assert_eq!(
+        heat.map(|row| (row.proto.unwrap(), row.times.n)).collect::<Vec<_>>(),
+        all[..crate::MAX_PROTOCOLS]
+    );
 }
 
 #[test]
@@ -285,17 +333,17 @@ fn a_figure_of_one_of_several_protocols_names_it() {
         Scope::new(NodeInfo { coverage: Coverage::full(Backend::Generator), ..info() }, Options::default());
     let udp = |flow: &Flow| Flow { id: FlowId(flow.id.0 + 10), proto: Proto::UDP, ..*flow };
     let flows: Vec<Flow> = flows().iter().flat_map(|flow| [*flow, udp(flow)]).collect();
-    let family_at = |scope: &Scope, hop| {
+    let proto_at = |scope: &Scope, hop| {
         let frame = scope.frame();
         let lane = frame.lanes.iter().find(|lane| lane.hop() == Some(hop)).expect("a lane");
-        lane.stats.and_then(|stats| stats.latency).map(|latency| latency.family)
+        lane.stats.and_then(|stats| stats.latency).map(|latency| latency.proto)
     };
     for n in 0..400_u32 {
         let at = u64::from(n) * 10 * MS;
         let mut events = message(n, at, 2_000);
         // At first TCP is alone; then there are more datagrams than messages.
         if n == 150 {
-            assert_eq!(family_at(&scope, Hop::AppRecv), Some(None));
+            assert_eq!(proto_at(&scope, Hop::AppRecv), Some(None));
         }
         for more in 0..if n < 200 { 0 } else { 3 } {
             events.extend(datagram((4 * n + more) as u16, at + u64::from(more + 1) * MS));
@@ -304,6 +352,6 @@ fn a_figure_of_one_of_several_protocols_names_it() {
         scope.ingest(&Batch { events, flows: flows.clone(), watermark_ns: at + 9 * MS, ..Batch::default() });
     }
     scope.end();
-    assert_eq!(family_at(&scope, Hop::AppRecv), Some(Some(Family::Udp)));
-    assert_eq!(family_at(&scope, Hop::TcpSend), Some(None), "of one protocol alone nothing has to be said");
+    assert_eq!(proto_at(&scope, Hop::AppRecv), Some(Some(Proto::UDP)));
+    assert_eq!(proto_at(&scope, Hop::TcpSend), Some(None), "of one protocol alone nothing has to be said");
 }

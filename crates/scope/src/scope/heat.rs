@@ -7,26 +7,27 @@
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
-use crate::family::Family;
 use crate::look::{HeatMap, HeatRow, Span};
 use crate::measure::{counted, whole};
+use crate::protocols::only;
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
+use magscope_core::Proto;
 use std::ops::Range;
 
 /// Maximum number of latency classes of a picture.
 const MOST_CLASSES: usize = 256;
-/// A family of protocols, `None` for whole journeys of one, the span, and its lane.
-type Row = (Option<Family>, Span, Lane);
+/// A protocol, `None` for the whole journeys of one, the span, and its lane.
+type Row = (Option<Proto>, Span, Lane);
 
 impl Scope {
     /// With cells in these rows alone.
     pub(crate) fn heat_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
-        let spans = counted(&self.counts.below).map(|(family, span, lane)| (Some(family), span, lane));
+        let spans = counted(&self.counts.below).map(|(proto, span, lane)| (Some(proto), span, lane));
         let whole = whole(&self.counts.pyramid, stretch.0, stretch.1).into_iter();
         let rows: Vec<(Row, Tile)> = whole
-            .map(|(family, lane)| (family, Span::Whole, lane))
+            .map(|(proto, lane)| (proto, Span::Whole, lane))
             .chain(spans)
             .map(|row| (row, self.counts.pyramid.total(row.2, stretch.0, stretch.1)))
             .filter(|(_, total)| total.count > 0)
@@ -34,15 +35,15 @@ impl Scope {
         let Some(scale) = Scale::of(rows.iter().map(|(_, total)| total), classes) else {
             return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
         };
-        let only = Family::only(rows.iter().filter_map(|((family, ..), _)| *family));
+        let only = only(rows.iter().filter_map(|((proto, ..), _)| *proto));
         let rows: Vec<_> = rows
             .iter()
             .enumerate()
-            .map(|(at, ((family, span, lane), total))| {
-                let family = family.filter(|_| only.is_none());
+            .map(|(at, ((proto, span, lane), total))| {
+                let proto = proto.filter(|_| only.is_none());
                 if !shown.contains(&at) {
                     let row = HeatRow::new(*span, total.percentiles(), Vec::new(), classes);
-                    return row.of(family);
+                    return row.of(proto);
                 }
                 let mut cells = vec![0_u32; columns * classes];
                 let row_of = |class| scale.row_of(class);
@@ -53,7 +54,7 @@ impl Scope {
                         share.add(tile, &mut cells, classes, row_of);
                     });
                 }
-                HeatRow::new(*span, total.percentiles(), cells, classes).of(family)
+                HeatRow::new(*span, total.percentiles(), cells, classes).of(proto)
             })
             .collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);

@@ -2,15 +2,15 @@
 
 use super::Scope;
 use crate::channel::Channel;
-use crate::family::Family;
 use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
 use crate::measure::{MeasureSpan, estimated, exact, rate};
+use crate::protocols::only;
 use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::hop::Role;
-use magscope_core::{Direction, Hop, Layer};
+use magscope_core::{Direction, Hop, Layer, Proto};
 
 /// Columns of a rate measurement.
 const MEASURED_COLUMNS: usize = 512;
@@ -40,10 +40,10 @@ impl Scope {
         } else {
             estimated(&self.counts.pyramid, &self.counts.below, from_ns, to_ns.saturating_add(1))
         };
-        // With one family of protocols its name carries no information.
-        if Family::only(pairs.iter().filter_map(|pair| pair.family)).is_some() {
+        // With one protocol its name carries no information.
+        if only(pairs.iter().filter_map(|pair| pair.proto)).is_some() {
             for pair in &mut pairs {
-                pair.family = None;
+                pair.proto = None;
             }
         }
         let end_ns = to_ns.saturating_add(1);
@@ -59,6 +59,7 @@ impl Scope {
             passes: self.measured_passes(from_ns, to_ns),
             layers: self.layer_rates(from_ns, end_ns),
             journeys,
+            untimed: count(Lane::Untimed),
             drops: count(Lane::Drops).saturating_add(summed.drops),
             retransmits: count(Lane::Retransmits)
                 .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
@@ -136,11 +137,11 @@ impl Scope {
         let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
         let payload = self.counts.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
         let index = hop.rank()?;
-        let of = |family: Family| {
-            let times = self.counts.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();
-            Some((family, Latency::of(self.counts.below[family as usize][index]?, times)))
+        let of = |proto: Proto| {
+            let times = self.counts.pyramid.total(Lane::Latency(proto, hop), from_ns, to_ns).percentiles();
+            Some((proto, Latency::of(self.counts.below.get(proto)?[index]?, times)))
         };
-        let latency = Latency::of_most(Family::ALL.into_iter().filter_map(of));
+        let latency = Latency::of_most(self.counts.below.protocols().filter_map(of));
         let carries = !matches!(hop.role(), Role::Ready | Role::Reader);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,

@@ -3,7 +3,6 @@
 use super::Scope;
 use super::sums::Summed;
 use crate::channel::{Channel, Unit, Vertical};
-use crate::family::Family;
 use crate::lane::{Lane as Row, Place};
 use crate::look::{
     Cell, Column, Density, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn, PersistenceMap,
@@ -17,8 +16,8 @@ use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
 use crate::sums::{columns_of, part_of};
 use crate::view::Align;
-use magscope_core::FlowId;
 use magscope_core::context::Context;
+use magscope_core::{FlowId, Proto};
 
 /// Maximum number of columns of a picture: no front end is wider.
 pub(super) const MOST_COLUMNS: usize = 8192;
@@ -42,10 +41,11 @@ impl Scope {
                 cells = scan.cells(hop, stretch, columns);
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has none below it: its events are used instead.
-                let below = |family: &Family| {
-                    hop.rank().is_some_and(|index| self.counts.below[*family as usize][index].is_some())
+                let below = &self.counts.below;
+                let has_below = |proto: &Proto| {
+                    hop.rank().is_some_and(|index| below.get(*proto).is_some_and(|hops| hops[index].is_some()))
                 };
-                let of = Family::ALL.into_iter().filter(below).map(|family| Lane::Latency(family, hop));
+                let of = below.protocols().filter(has_below).map(|proto| Lane::Latency(proto, hop));
                 let mut lanes: Vec<Lane> = of.collect();
                 let latency = !lanes.is_empty();
                 if !latency {

@@ -139,7 +139,7 @@ impl Scope {
     pub(super) fn sum_readings(&self, stretch: (u64, u64)) -> Vec<PairReading> {
         let total = self.sums.total(stretch);
         let reading = |(pair, times): ((Hop, Hop), Percentiles)| PairReading {
-            family: None,
+            proto: None,
             span: Span::Step(pair.0, pair.1),
             times,
             per_s: Some(times.n as f64 / total.secs()),

@@ -1,7 +1,8 @@
 //! The number columns next to the lanes, and their selection by width.
 
+use magscope_core::Proto;
+use magscope_scope::HopStats;
 use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
-use magscope_scope::{Family, HopStats};
 
 /// A column of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +49,15 @@ impl Column {
         }
     }
 
-    /// Whose times begin in this column, where those of others are left out.
-    pub fn family(self, stats: &HopStats) -> Option<Family> {
-        stats.latency.filter(|_| self == Self::P50)?.family
+    /// A letter for the protocol whose times begin in this column, where those of others are left out.
+    pub fn protocol(self, stats: &HopStats) -> Option<&'static str> {
+        Some(match stats.latency.filter(|_| self == Self::P50)?.proto? {
+            Proto::TCP => "t",
+            Proto::UDP => "u",
+            Proto::ICMP => "i",
+            Proto::ICMPV6 => "6",
+            _ => "p",
+        })
     }
 
     /// What stands in it; `None` where nothing was measured.

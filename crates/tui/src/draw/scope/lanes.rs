@@ -98,8 +98,8 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
     let mut x = 0;
     for column in &layout.columns {
         x += GAP + column.width();
-        if let Some(family) = lane.stats.as_ref().and_then(|stats| column.family(stats)) {
-            canvas.put_right(area, x - column.width(), y, family.mark(), theme.dim);
+        if let Some(mark) = lane.stats.as_ref().and_then(|stats| column.protocol(stats)) {
+            canvas.put_right(area, x - column.width(), y, mark, theme.dim);
         }
         match lane.stats.as_ref().and_then(|stats| column.text(stats)) {
             Some(text) => canvas.put_right(area, x, y, &text, style),

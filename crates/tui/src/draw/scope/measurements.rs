@@ -85,6 +85,9 @@ fn lines(frame: &Frame) -> Vec<Line> {
     // Failures come before slow journeys.
     let wrong = [("dropped", m.drops), ("events lost", m.lost_events)];
     lines.extend(wrong.into_iter().filter(|(_, n)| *n > 0).map(|(words, n)| counted(words, n, true)));
+    if m.untimed > 0 {
+        lines.push(counted("without times", m.untimed, false));
+    }
     if m.retransmits > 0 {
         lines.push(counted("sent again", m.retransmits, false));
     }
