@@ -178,19 +178,18 @@ fn pictures_and_metrics_name_the_protocol_of_their_times() {
     // Terminal and window draw these rows with these words.
     let measured = frame.measurements().pairs;
     let heat = frame.heat_map(60, 24).rows;
-    let rows = measured.iter().map(|row| (row.family, row.times.n, row.words("→")));
-    let rows: Vec<_> = rows.chain(heat.iter().map(|row| (row.family, row.times.n, row.words("→")))).collect();
-    let families: BTreeSet<_> = rows.iter().filter_map(|(family, ..)| *family).collect();
-    assert!(families.len() > 1, "{rows:?}");
-    for (family, n, words) in &rows {
-        assert!(*n == 0 || family.is_some(), "{words} has {n} times of no protocol");
+    let rows = measured.iter().map(|row| (row.proto, row.times.n, row.words("→")));
+    let rows: Vec<_> = rows.chain(heat.iter().map(|row| (row.proto, row.times.n, row.words("→")))).collect();
+    let protocols: BTreeSet<_> = rows.iter().filter_map(|(proto, ..)| *proto).collect();
+    assert!(protocols.len() > 1, "{rows:?}");
+    for (proto, n, words) in &rows {
+        assert!(*n == 0 || proto.is_some(), "{words} has {n} times of no protocol");
         assert!(
-            family.is_none_or(|family| words.starts_with(&family.to_string()))
-                || words.contains("retransmission")
+            proto.is_none_or(|proto| words.starts_with(&proto.to_string())) || words.contains("retransmission")
         );
     }
     let whole = measured.iter().filter(|row| row.words("→").contains("whole journey"));
-    assert_eq!(whole.count(), families.len(), "{rows:?}");
+    assert_eq!(whole.count(), protocols.len(), "{rows:?}");
 
     let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
     let mut source = session.replay(None, None);
