@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test that needs no emulated machine, then the capture suites in one stock kernel, unless
+# Runs every test that needs no emulated machine. Beside them, the capture suites run in one stock kernel, unless
 # GUESTS=no. The calling user compiles tests that need root; they then run as root. `make test-all` has the
 # other tests.
 set -euo pipefail
@@ -9,37 +9,52 @@ features=(--workspace --features magnet-scope/query)
 # Tests that boot emulated machines of their own: scripts/test-all.sh runs them.
 skipped=(--skip machines:: --skip broken_clocks:: --skip same_runs::)
 
-guests() {
+# The emulator uses one CPU, and many native tests wait for traffic, so both run at once. The guest's output
+# follows that of the native tests.
+guest=
+start_guest() {
     if [ "${GUESTS:-yes}" = no ]; then
         echo "skipped, because GUESTS=no was given: the capture tests inside Debian's kernels (make test-kernels)"
         return
     fi
-    scripts/test-kernels.sh 6.12
+    guest_log=$(mktemp)
+    # A process group of its own, so that the machine ends with this script.
+    set -m
+    scripts/test-kernels.sh 6.12 </dev/null >"$guest_log" 2>&1 &
+    guest=$!
+    set +m
+    trap 'kill -- -"$guest" 2>/dev/null || true; rm -f "$guest_log"' EXIT
+}
+# Ends the script with the given result of the native tests, once the guest has its own.
+finish() {
+    local failed=$1
+    if [ -n "$guest" ]; then
+        wait "$guest" || failed=1
+        cat "$guest_log"
+    fi
+    exit "$failed"
 }
 
+cargo test "${features[@]}" --no-run
+start_guest
+failed=0
 # In CI a test without root fails. The first run of a user with sudo is without root.
 first=()
 if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null && sudo -n true 2>/dev/null; then first=(env -u CI); fi
 # All of them run, so one run names every failure.
-"${first[@]}" cargo test "${features[@]}" --no-fail-fast -- "${skipped[@]}"
-if [ "$(id -u)" = 0 ]; then
-    guests
-    exit 0
-fi
+"${first[@]}" cargo test "${features[@]}" --no-fail-fast -- "${skipped[@]}" || failed=1
+[ "$(id -u)" != 0 ] || finish $failed
 if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
     because="neither root nor a sudo without password is there: the end-to-end tests that capture"
     [ -z "${CI:-}" ] || { echo "not run, because $because" >&2; exit 1; }
     echo "skipped, because $because"
-    guests
-    exit 0
+    finish $failed
 fi
 # The binaries are already built. Each runs again, as root, and now without skipping. Cargo itself gives the
 # paths.
-failed=0
 while read -r test; do
     case $test in
         */deps/*) sudo -n --preserve-env=CI "$test" "${skipped[@]}" </dev/null || failed=1 ;;
     esac
 done < <(cargo test "${features[@]}" --no-run --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-[ $failed = 0 ] || exit 1
-guests
+finish $failed

@@ -160,10 +160,11 @@ guest_pack() {
 # String instructions are fastest on a real CPU, and by far the slowest on an emulated one, so the kernel is
 # configured without them. `guest_append` goes to the kernel's command line; variables that the kernel does
 # not know go to /init.
+# A signal to the process group of the caller ends the machine too (--foreground).
 guest_boot() {
     local folder=$1 image=$2 limit=$3
     shift 3
-    timeout "$limit" qemu-system-x86_64 -accel tcg,thread=single -M q35 -cpu max -nographic -no-reboot -nodefaults -serial stdio \
+    timeout --foreground "$limit" qemu-system-x86_64 -accel tcg,thread=single -M q35 -cpu max -nographic -no-reboot -nodefaults -serial stdio \
         -kernel "$folder/boot/vmlinuz-$(ls "$folder/lib/modules")" -initrd "$image" \
         -append "console=ttyS0 panic=-1 oops=panic loglevel=3 nokaslr mitigations=off no_timer_check clearcpuid=rep_good,erms,fsrm,fsrs ${guest_append:-}" "$@" </dev/null 2>&1
 }
