@@ -5,7 +5,7 @@ use crate::common::foreign::{HOSTILE, hostile_recording, read, unsafe_characters
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use magscope_core::foreign::REPLACEMENT;
 use magscope_scope::command::COMMANDS;
-use magscope_scope::{Action, Options, Recording, Room, Scope};
+use magscope_scope::{Action, Options, Recording, Scope, View};
 use magscope_tui::{Depth, Front, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -59,16 +59,17 @@ fn no_cell_of_the_terminal_holds_what_it_obeys() {
         ..magscope_tui::Options::default()
     };
     let mut scope = scope_of(&path);
-    for room in Room::ALL {
-        scope.apply(Action::Show(room));
-        let replaced = check_cells(&Front::new(options()), &scope, room.name());
-        assert!(replaced > 0, "{}: hostile text is on the screen, cleaned", room.name());
+    for (_, page) in View::pages() {
+        scope.apply(Action::Show(page.view));
+        let replaced = check_cells(&Front::new(options()), &scope, page.name);
+        assert!(replaced > 0, "{}: hostile text is on the screen, cleaned", page.name);
     }
-    // Every command, room after room: what opens over the rooms is among them.
+    // Every command, view after view: what opens over the views is among them.
     let commands = COMMANDS.iter().filter(|command| command.name != "quit");
-    for (command, room) in commands.zip(Room::ALL.into_iter().cycle()) {
+    let views: Vec<View> = View::all().collect();
+    for (command, view) in commands.zip(views.into_iter().cycle()) {
         let mut front = Front::new(options());
-        scope.apply(Action::Show(room));
+        scope.apply(Action::Show(view));
         press(&mut front, &mut scope, KeyCode::Char(':'));
         command.name.chars().for_each(|c| press(&mut front, &mut scope, KeyCode::Char(c)));
         check_cells(&front, &scope, command.name);
@@ -90,7 +91,7 @@ mod window {
     use egui_kittest::Harness;
     use egui_kittest::kittest::{NodeT, Queryable};
     use magscope_gui::{
-        Chosen, Compared, Format, HostRequest, Job, KeyMap, Opened, Part, Tab, Trouble, World, dress,
+        Chosen, Compared, Format, HostRequest, Job, KeyMap, Opened, Part, Trouble, World, dress,
     };
     use std::path::PathBuf;
 
@@ -185,7 +186,7 @@ mod window {
                 );
             harness.run_steps(3);
             let mut replaced = 0;
-            for (tab, _) in Tab::ALL {
+            for (tab, _) in View::tabs() {
                 let chosen = &mut harness.state_mut().front.chosen;
                 (chosen.tab, chosen.below) = (tab, true);
                 harness.run_steps(2);

@@ -175,7 +175,7 @@ fn tshark_sees_what_the_programs_sent_and_nothing_malformed() {
     let dir = TempDir::new().expect("a directory");
     let (session, out) = (dir.path().join("session"), dir.path().join("packets.pcapng"));
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    // Room for all of it, also where the reader has no CPU for a while.
+    // View for all of it, also where the reader has no CPU for a while.
     let arguments = ["record", "--netns", a, "--ring-size", "16MiB", "-o", &text(&session)];
     let recorder = magnet_scope(&arguments).spawn().expect("the binary starts");
     assert!(eventually(|| session.join("meta.toml").exists()), "it records");

@@ -14,9 +14,9 @@ use egui::{Context, Pos2, RawInput, Rect, Vec2};
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};
-use magscope_gui::{Chosen, Compared, Format, Front, Job, KeyMap, Opened, Part, Tab, Trouble, World, dress};
+use magscope_gui::{Chosen, Compared, Format, Front, Job, KeyMap, Opened, Part, Trouble, World, dress};
 use magscope_scope::recorded::{MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
-use magscope_scope::{Action, Options, Scope, State};
+use magscope_scope::{Action, Options, Scope, State, View};
 use magscope_session::{RecordOptions, Recorder, Session};
 use magscope_timeline::align::Aligner;
 use magscope_timeline::merged_reader::{Piece, Walker};
@@ -50,11 +50,11 @@ fn main() {
     );
     bench.report("a picture meanwhile");
     for (name, tab, height) in [
-        ("journeys", Tab::Journeys, 230.0),
-        ("heat map", Tab::Hops, 230.0),
-        ("heat map, every pair in sight", Tab::Hops, 820.0),
-        ("distributions", Tab::Distributions, 230.0),
-        ("flows", Tab::Flows, 230.0),
+        ("journeys", View::Journeys, 230.0),
+        ("heat map", View::Hops, 230.0),
+        ("heat map, every pair in sight", View::Hops, 820.0),
+        ("distributions", View::Distributions, 230.0),
+        ("flows", View::Flows, 230.0),
     ] {
         bench.front.chosen.tab = tab;
         bench.front.chosen.below_height = height;
@@ -68,7 +68,7 @@ fn main() {
         }
         bench.report(&format!("all of it, {name}"));
     }
-    bench.front.chosen.tab = Tab::Journeys;
+    bench.front.chosen.tab = View::Journeys;
     bench.front.chosen.below_height = 230.0;
     for (name, ns) in
         [("1 s", 1_000_000_000_u64), ("30 ms", 30_000_000), ("1 ms", 1_000_000), ("10 µs", 10_000)]

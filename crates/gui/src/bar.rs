@@ -77,7 +77,7 @@ fn named(ui: &mut Ui, glyph: &str, name: &str, on: bool) -> bool {
 
 fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let transport = &frame.transport;
-    let (glyph, name) = if frame.view.paused { ("▶", "go on") } else { ("❚❚", "stop the picture") };
+    let (glyph, name) = if frame.controls.paused { ("▶", "go on") } else { ("❚❚", "stop the picture") };
     if named(ui, glyph, name, false) {
         cx.act(Action::TogglePause);
     }
@@ -156,7 +156,7 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 }
 
 fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
-    let now = frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default();
+    let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
     // Other choices narrow the counts as well.
     let words =

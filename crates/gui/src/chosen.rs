@@ -1,5 +1,6 @@
 //! Settings of the window that persist between runs.
 
+use magscope_scope::View;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -42,52 +43,6 @@ impl Tint {
     }
 }
 
-/// A panel below the time line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tab {
-    /// Latency of every hop over time.
-    Hops,
-    /// Histogram and percentiles of a hop.
-    Distributions,
-    /// The flows.
-    Flows,
-    /// The journeys.
-    #[default]
-    Journeys,
-    /// The events.
-    Events,
-    /// The clocks.
-    Clock,
-    /// Losses and overhead.
-    Losses,
-    /// Trigger condition and captures.
-    Trigger,
-    /// Overlaid lifelines.
-    Persistence,
-    /// One signal against another.
-    Xy,
-    /// Comparison of two recordings.
-    Compare,
-}
-
-impl Tab {
-    /// All tabs with names, in order.
-    pub const ALL: [(Tab, &'static str); 11] = [
-        (Self::Hops, "heat map"),
-        (Self::Distributions, "distributions"),
-        (Self::Flows, "flows"),
-        (Self::Journeys, "journeys"),
-        (Self::Events, "events"),
-        (Self::Clock, "clock"),
-        (Self::Losses, "losses"),
-        (Self::Trigger, "trigger"),
-        (Self::Persistence, "persistence"),
-        (Self::Xy, "XY"),
-        (Self::Compare, "compare"),
-    ];
-}
-
 /// Light or dark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -128,8 +83,8 @@ pub struct Chosen {
     pub scale: f32,
     /// Attribute that determines lifeline colours.
     pub tint: Tint,
-    /// The bottom tab.
-    pub tab: Tab,
+    /// The view in the bottom tab.
+    pub tab: View,
     /// True if the bottom panel is shown.
     pub below: bool,
     /// True if inspector and measurements are shown.
@@ -154,7 +109,7 @@ impl Default for Chosen {
             light: Light::default(),
             scale: 1.0,
             tint: Tint::default(),
-            tab: Tab::default(),
+            tab: View::Journeys,
             below: true,
             side: true,
             below_height: 230.0,
@@ -179,6 +134,9 @@ impl Chosen {
         chosen.side_width = or(chosen.side_width, 220.0, 1200.0, 436.0);
         chosen.window =
             (or(chosen.window.0, 640.0, 16_000.0, 1440.0), or(chosen.window.1, 400.0, 16_000.0, 900.0));
+        if chosen.tab.spec().tab.is_none() {
+            chosen.tab = Self::default().tab;
+        }
         chosen.recent.truncate(MOST_RECENT);
         chosen
     }
@@ -216,6 +174,7 @@ mod tests {
         assert_eq!(Chosen::read("\u{0}[[["), Chosen::default());
         assert_eq!(Chosen::read("tint = \"blood group\""), Chosen::default());
         let odd = Chosen::read("scale = nan\nside_width = -1.0\nwindow = [inf, 1e9]\nnew_in_some_version = 1");
+        assert_eq!(Chosen::read("tab = \"scope\"").tab, View::Journeys, "a view without a tab");
         assert_eq!((odd.scale, odd.side_width, odd.window), (1.0, 220.0, (1440.0, 16_000.0)));
     }
 }

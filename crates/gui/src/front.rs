@@ -3,7 +3,7 @@
 
 use crate::bar;
 use crate::cache::Caches;
-use crate::chosen::{Chosen, Light, Tab};
+use crate::chosen::{Chosen, Light};
 use crate::colours::Colours;
 use crate::compare::Compared;
 use crate::host_request::HostRequest;
@@ -18,8 +18,7 @@ use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, CommandKind, FrontEndCommand};
-use magscope_scope::look::Room;
-use magscope_scope::{Action, Options, Scope};
+use magscope_scope::{Action, Options, Scope, View};
 
 /// The window's logic without a window.
 pub struct Front {
@@ -32,8 +31,8 @@ pub struct Front {
     over: Option<Overlay>,
     /// The comparison, if requested.
     pub compared: Option<Compared>,
-    /// The room of the last frame: if a key changed it, the tab follows.
-    room: Room,
+    /// The view of the last frame: if a key changed it, the tab follows.
+    view: View,
     number: u64,
     /// True to stop reading the rest of a recording.
     idle: bool,
@@ -50,7 +49,7 @@ impl Front {
             minimap: MinimapDrag::default(),
             over: None,
             compared: None,
-            room: Room::default(),
+            view: View::default(),
             number: 0,
             idle: false,
         }
@@ -59,7 +58,7 @@ impl Front {
     /// Marks the next scope as a different one, so that caches expire.
     pub fn other_scope(&mut self) {
         self.number = self.number.wrapping_add(1 << 40);
-        self.room = Room::default();
+        self.view = View::default();
         self.compared = None;
         self.idle = false;
     }
@@ -104,7 +103,7 @@ impl Front {
     /// Shows a comparison.
     pub fn show_compared(&mut self, compared: Compared) {
         self.compared = Some(compared);
-        (self.chosen.below, self.chosen.tab) = (true, Tab::Compare);
+        (self.chosen.below, self.chosen.tab) = (true, View::Compare);
     }
 
     /// True if an overlay is open.
@@ -217,61 +216,45 @@ impl Front {
 
     /// Executes the requests.
     fn act(&mut self, actions: Vec<Action>, scope: &mut Scope) {
-        let before = scope.frame().view.journey;
-        let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextRoom(_));
+        let before = scope.frame().controls.journey;
+        let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextView(_));
         let chosen = actions.iter().any(chooses);
         for action in actions {
             scope.apply(action);
         }
-        let (room, journey) = (scope.frame().view.room, scope.frame().view.journey);
+        let (view, journey) = (scope.frame().controls.view, scope.frame().controls.journey);
         if chosen {
-            self.follow_room(scope);
-        } else if room != self.room {
+            self.follow_view(scope);
+        } else if view != self.view {
             // Selecting a row returns a terminal to the picture; the window shows both.
-            scope.apply(Action::Show(self.room));
+            scope.apply(Action::Show(self.view));
         }
-        self.show_room(scope);
+        self.show_view(scope);
         let opens = journey.is_some() && journey != before && self.chosen.side;
         if opens && scope.frame().inspector.is_none() {
             scope.apply(Action::ToggleInspector);
         }
     }
 
-    /// Shows the tab of the room chosen by key or click.
-    fn follow_room(&mut self, scope: &Scope) {
-        let room = scope.frame().view.room;
-        if room == self.room {
+    /// Shows the tab of the view chosen by key or click.
+    fn follow_view(&mut self, scope: &Scope) {
+        let view = scope.frame().controls.view;
+        if view == self.view {
             return;
         }
-        self.room = room;
-        let tab = match room {
-            Room::Scope => None,
-            Room::Flows => Some(Tab::Flows),
-            Room::Hops => Some(Tab::Hops),
-            Room::Journeys => Some(Tab::Journeys),
-            Room::Events => Some(Tab::Events),
-            Room::Clock => Some(Tab::Clock),
-            Room::Losses => Some(Tab::Losses),
-        };
-        self.chosen.below = tab.is_some();
-        self.chosen.tab = tab.unwrap_or(self.chosen.tab);
+        self.view = view;
+        self.chosen.below = view.spec().tab.is_some();
+        if self.chosen.below {
+            self.chosen.tab = view;
+        }
     }
 
-    /// Sets the room whose rows the scope's keys move.
-    fn show_room(&mut self, scope: &mut Scope) {
-        let wanted = match self.chosen.tab {
-            _ if !self.chosen.below => Room::Scope,
-            Tab::Flows => Room::Flows,
-            Tab::Hops => Room::Hops,
-            Tab::Journeys => Room::Journeys,
-            Tab::Events => Room::Events,
-            Tab::Clock => Room::Clock,
-            Tab::Losses => Room::Losses,
-            Tab::Distributions | Tab::Trigger | Tab::Persistence | Tab::Xy | Tab::Compare => Room::Scope,
-        };
-        if wanted != self.room {
+    /// Sets the view whose rows the scope's keys move.
+    fn show_view(&mut self, scope: &mut Scope) {
+        let wanted = if self.chosen.below { self.chosen.tab } else { View::Scope };
+        if wanted != self.view {
             scope.apply(Action::Show(wanted));
-            self.room = wanted;
+            self.view = wanted;
         }
     }
 
@@ -319,7 +302,7 @@ impl Front {
             FrontEndCommand::Measurements => self.chosen.side = !self.chosen.side,
             FrontEndCommand::Svg => self.over = Some(Overlay::Pick(Pick::Svg)),
             FrontEndCommand::Theme => self.chosen.light = other_light(ctx),
-            own => actions.extend(own.action(scope.frame().view)),
+            own => actions.extend(own.action(scope.frame().controls)),
         }
     }
 }

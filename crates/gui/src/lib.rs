@@ -39,7 +39,7 @@ mod welcome;
 mod world;
 
 pub use app::{Ask, Window};
-pub use chosen::{Axes, Chosen, Light, Tab, Tint};
+pub use chosen::{Axes, Chosen, Light, Tint};
 pub use colours::{Colours, DARK, LIGHT, dress};
 pub use compare::{Compared, Spreads};
 pub use front::Front;

@@ -13,7 +13,7 @@ const EACH: f32 = 46.0;
 
 /// Number of loadlines, including the computed one.
 pub fn count(frame: &Frame) -> usize {
-    frame.view.channels.len() + usize::from(frame.view.math.is_some())
+    frame.controls.channels.len() + usize::from(frame.controls.math.is_some())
 }
 
 /// Total height.
@@ -41,7 +41,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 )
             });
             if response.clicked() {
-                let now = frame.view.channel as i32;
+                let now = frame.controls.channel as i32;
                 let by = (n as i32 - now).clamp(-100, 100) as i8;
                 cx.act(Action::NextChannel(by));
             }

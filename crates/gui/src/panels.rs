@@ -12,19 +12,18 @@ mod persistence;
 mod trigger;
 mod xy;
 
-use crate::chosen::Tab;
 use crate::compare::Compared;
 use crate::ui_context::UiContext;
 use egui::Ui;
-use magscope_scope::Frame;
+use magscope_scope::{Frame, View};
 
 /// Draws the tabs. A click on the active one hides the panel.
 pub fn tabs(ui: &mut Ui, cx: &mut UiContext) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        for (tab, name) in Tab::ALL {
+        for (tab, title) in View::tabs() {
             let shown = cx.chosen.below && cx.chosen.tab == tab;
-            if ui.selectable_label(shown, name).clicked() {
+            if ui.selectable_label(shown, title).on_hover_text(tab.spec().words).clicked() {
                 cx.chosen.below = !shown;
                 cx.chosen.tab = tab;
             }
@@ -37,16 +36,17 @@ pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Ui
     tabs(ui, cx);
     ui.add_space(2.0);
     match cx.chosen.tab {
-        Tab::Hops => heat::show(ui, frame, cx),
-        Tab::Distributions => distributions::show(ui, frame, cx),
-        Tab::Flows => flows::show(ui, frame, cx),
-        Tab::Journeys => journeys::show(ui, frame, cx),
-        Tab::Events => events::show(ui, frame, cx),
-        Tab::Clock => clock::show(ui, frame, cx),
-        Tab::Losses => losses::show(ui, frame, cx),
-        Tab::Trigger => trigger::show(ui, frame, cx),
-        Tab::Persistence => persistence::show(ui, frame, cx),
-        Tab::Xy => xy::show(ui, frame, cx),
-        Tab::Compare => compare::show(ui, compared, cx),
+        View::Hops => heat::show(ui, frame, cx),
+        View::Distributions => distributions::show(ui, frame, cx),
+        View::Flows => flows::show(ui, frame, cx),
+        View::Journeys => journeys::show(ui, frame, cx),
+        View::Events => events::show(ui, frame, cx),
+        View::Clock => clock::show(ui, frame, cx),
+        View::Losses => losses::show(ui, frame, cx),
+        View::Trigger => trigger::show(ui, frame, cx),
+        View::Persistence => persistence::show(ui, frame, cx),
+        View::Xy => xy::show(ui, frame, cx),
+        View::Scope => {} // above, without a tab
+        View::Compare => compare::show(ui, compared, cx),
     }
 }

@@ -50,7 +50,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 
 /// Hint for opening a ladder.
 fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
-    if frame.view.journey.is_none() {
+    if frame.controls.journey.is_none() {
         ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
         return;
     }
@@ -179,7 +179,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     ui.horizontal(|ui| {
         heading(ui, "MEASUREMENTS", cx);
         let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
-        for (over, words) in [(MeasureSpan::View, "picture"), (MeasureSpan::Cursors, "between cursors")] {
+        for (over, words) in [(MeasureSpan::Picture, "picture"), (MeasureSpan::Cursors, "between cursors")] {
             if ui.selectable_label(m.over == over, words).clicked() {
                 cx.act(Action::MeasureOver(over));
             }
@@ -208,7 +208,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 },
                 _ => whole.clone(),
             };
-            let chosen = pair.span.to().is_some_and(|to| frame.view.hop == Some(to));
+            let chosen = pair.span.to().is_some_and(|to| frame.controls.hop == Some(to));
             let colour = if chosen { cx.c.accent } else { cx.c.text };
             let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
             let clicked = ui.scope(|ui| {
@@ -355,7 +355,7 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 }
             }
             reading(ui, frame, cx);
-            if let Some(message) = &frame.view.message {
+            if let Some(message) = &frame.controls.message {
                 let colour = if message.is_error { cx.c.bad } else { cx.c.good };
                 ui.label(RichText::new(&message.text).color(colour));
             }

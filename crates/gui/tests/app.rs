@@ -7,10 +7,10 @@ use egui::{Event, Key};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use magscope_gui::{
-    Ask, Compared, Feed, Format, Job, KeyMap, Light, Opened, Part, Shared, Spreads, Tab, Trouble, Window, World,
+    Ask, Compared, Feed, Format, Job, KeyMap, Light, Opened, Part, Shared, Spreads, Trouble, Window, World,
 };
 use magscope_report::compare::{Side, compare};
-use magscope_scope::{Action, CursorId, Scope};
+use magscope_scope::{Action, CursorId, Scope, View};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -259,7 +259,7 @@ fn what_was_chosen_is_there_the_next_time() {
     assert!(!has(&harness, "MEASUREMENTS"), "nothing stands beside");
     assert_eq!(harness.ctx.theme(), egui::Theme::Light);
     let kept = magscope_gui::Chosen::read(&desk.kept.lock().unwrap());
-    assert_eq!((kept.tab, kept.light, kept.side), (Tab::Hops, Light::Light, false));
+    assert_eq!((kept.tab, kept.light, kept.side), (View::Hops, Light::Light, false));
 }
 
 #[test]

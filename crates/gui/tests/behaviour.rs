@@ -10,11 +10,10 @@ use egui_kittest::kittest::Queryable;
 use magscope_core::Correlator;
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tab, Tint};
+use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tint};
 use magscope_report::compare::{Run, Side, compare};
-use magscope_scope::look::Room;
 use magscope_scope::trigger::{HoldOff, Mode};
-use magscope_scope::{Action, MeasureSpan, Recording};
+use magscope_scope::{Action, MeasureSpan, Recording, View};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 
@@ -58,8 +57,8 @@ fn buttons_have_names_and_do_what_they_say() {
     assert!(span_ns(&harness) < 3_000_000_000);
     harness.get_by_label("heat map").click();
     harness.run_steps(2);
-    assert_eq!(harness.state().front.chosen.tab, Tab::Hops);
-    assert_eq!(harness.state().scope.frame().view.room, Room::Hops);
+    assert_eq!(harness.state().front.chosen.tab, View::Hops);
+    assert_eq!(harness.state().scope.frame().controls.view, View::Hops);
     assert!(harness.query_all_by_label("tcp whole journey").next().is_some());
     harness.get_by_label("light or dark").click();
     harness.run_steps(2);
@@ -73,7 +72,7 @@ fn keys_are_those_of_the_terminal() {
     type_text(&mut harness, "+");
     assert!(span_ns(&harness) < before);
     type_text(&mut harness, "2");
-    assert_eq!((harness.state().front.chosen.tab, harness.state().front.chosen.below), (Tab::Flows, true));
+    assert_eq!((harness.state().front.chosen.tab, harness.state().front.chosen.below), (View::Flows, true));
     type_text(&mut harness, "1");
     assert!(!harness.state().front.chosen.below);
     harness.key_press(Key::F1);
@@ -84,6 +83,25 @@ fn keys_are_those_of_the_terminal() {
     assert!(!harness.state().front.is_covered());
     type_text(&mut harness, "q");
     assert!(harness.state().scope.quits());
+}
+
+#[test]
+fn every_tab_opens_by_its_title_and_every_page_by_its_key() {
+    let mut harness = bench();
+    for (view, title) in View::tabs() {
+        harness.state_mut().front.chosen.below = false;
+        harness.run_steps(2);
+        harness.get_by_label(title).click();
+        harness.run_steps(2);
+        let chosen = &harness.state().front.chosen;
+        assert_eq!((chosen.tab, chosen.below), (view, true), "{title}");
+        assert_eq!(harness.state().scope.frame().controls.view, view, "{title}");
+    }
+    for (page, spec) in View::pages() {
+        type_text(&mut harness, &page.to_string());
+        let chosen = &harness.state().front.chosen;
+        assert_eq!(chosen.below.then_some(chosen.tab), spec.tab.map(|_| spec.view), "key {page}");
+    }
 }
 
 #[test]
@@ -110,7 +128,7 @@ fn a_filter_is_asked_for_corrected_and_taken() {
     harness.key_press(Key::Enter);
     harness.run_steps(3);
     assert!(!harness.state().front.is_covered());
-    let filter = harness.state().scope.frame().view.filter.as_ref().map(ToString::to_string);
+    let filter = harness.state().scope.frame().controls.filter.as_ref().map(ToString::to_string);
     assert_eq!(filter.as_deref(), Some("proto = tcp"));
 }
 
@@ -152,7 +170,7 @@ fn a_drag_selects_and_is_measured_and_a_double_click_fits() {
     let frame = harness.state().scope.frame();
     let cursors = frame.cursors.expect("cursors stand at the ends");
     assert!(cursors.a < cursors.b && cursors.b - cursors.a < 0.6, "{cursors:?}");
-    assert_eq!(frame.view.over, MeasureSpan::Cursors);
+    assert_eq!(frame.controls.over, MeasureSpan::Cursors);
     drop(frame);
     for _ in 0..2 {
         button(&mut harness, at, PointerButton::Primary, true);
@@ -178,7 +196,7 @@ fn a_click_selects_a_journey_also_a_slow_one_from_afar() {
     button(&mut harness, at, PointerButton::Primary, true);
     button(&mut harness, at, PointerButton::Primary, false);
     harness.run_steps(3);
-    let chosen = harness.state().scope.frame().view.journey;
+    let chosen = harness.state().scope.frame().controls.journey;
     assert!(chosen.is_some(), "the slow one is chosen at every zoom");
     assert_eq!(chosen, Some(key));
 }
@@ -295,7 +313,7 @@ fn recordings_are_laid_over_each_other_and_differences_are_marked() {
         spreads: (before.1, after.1),
     });
     harness.run_steps(4);
-    assert_eq!(harness.state().front.chosen.tab, Tab::Compare);
+    assert_eq!(harness.state().front.chosen.tab, View::Compare);
     harness.get_by_label("whole journey, before and after");
     let slower: Vec<_> = harness.query_all_by_label_contains("slower: p50 ×2").collect();
     assert!(slower.len() >= 3, "what takes twice as long is marked: {}", slower.len());
@@ -311,7 +329,7 @@ fn click(harness: &mut Harness<'_, Bench>, label: &str) {
 fn a_recording_is_played_stopped_sought_and_played_at_another_speed() {
     let mut harness = bench();
     let head = |harness: &Harness<'_, Bench>| harness.state().scope.frame().transport.head_ns;
-    let paused = |harness: &Harness<'_, Bench>| harness.state().scope.frame().view.paused;
+    let paused = |harness: &Harness<'_, Bench>| harness.state().scope.frame().controls.paused;
     let go = |harness: &mut Harness<'_, Bench>, ns| {
         let before = head(harness);
         harness.state_mut().scope.tick(ns);
@@ -410,8 +428,9 @@ fn the_trigger_is_set_armed_forced_and_what_it_kept_is_shown() {
     button(&mut harness, at, PointerButton::Primary, false);
     harness.run_steps(3);
     let frame = harness.state().scope.frame();
-    assert_eq!((frame.trigger.shown, frame.view.paused), (Some(0), true));
-    assert_eq!(frame.view.room, Room::Scope);
+    assert_eq!((frame.trigger.shown, frame.controls.paused), (Some(0), true));
+    assert_eq!(frame.controls.view, View::Trigger, "the tab stays");
+    assert!(frame.controls.view.is_on_picture());
     drop(frame);
     click(&mut harness, "single");
     click(&mut harness, "Arm");
@@ -427,7 +446,7 @@ fn a_loadline_is_computed_from_the_channels() {
     type_text(&mut harness, "srtt - rttvar");
     click(&mut harness, "Take");
     assert_eq!(
-        harness.state().scope.frame().view.math.map(|math| math.to_string()).as_deref(),
+        harness.state().scope.frame().controls.math.map(|math| math.to_string()).as_deref(),
         Some("srtt - rttvar")
     );
 }
@@ -458,7 +477,7 @@ fn probes_of_ones_own_have_lanes_points_values_and_rows() {
     button(&mut harness, at, PointerButton::Primary, true);
     button(&mut harness, at, PointerButton::Primary, false);
     harness.run_steps(3);
-    assert_eq!(harness.state().scope.frame().view.journey, journey);
+    assert_eq!(harness.state().scope.frame().controls.journey, journey);
     assert!(harness.query_all_by_label_contains("◆ into").next().is_some(), "and stands in its ladder");
     assert!(harness.query_all_by_label_contains("len=").next().is_some(), "with what it read");
     // Its values are channels like others.

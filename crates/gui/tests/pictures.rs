@@ -6,8 +6,8 @@ use crate::common;
 
 use common::{busy, chosen, picture, probed, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
-use magscope_gui::{Axes, Chosen, Light, Tab, Tint};
-use magscope_scope::{Action, Channel, MeasureSpan, Persistence};
+use magscope_gui::{Axes, Chosen, Light, Tint};
+use magscope_scope::{Action, Channel, MeasureSpan, Persistence, View};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 const BOTH: [(Light, &str); 2] = [(Light::Dark, "dark"), (Light::Light, "light")];
@@ -39,22 +39,22 @@ fn every_zoom() {
 fn every_panel() {
     let mut results = SnapshotResults::new();
     for (light, name) in BOTH {
-        for (tab, title) in Tab::ALL.iter().filter(|(tab, _)| *tab != Tab::Compare) {
+        for (tab, title) in View::tabs().filter(|(tab, _)| *tab != View::Compare) {
             let mut scope = busy();
             scope.apply(Action::SetTimebase(100_000_000));
             scope.apply(Action::SeekPart(0.5));
-            if *tab == Tab::Persistence {
+            if tab == View::Persistence {
                 scope.apply(Action::SetPersistence(Persistence::Endless));
             }
-            if *tab == Tab::Trigger {
+            if tab == View::Trigger {
                 scope.apply(Action::TriggerText("hop(dev.recv,app.recv) > 2ms".to_owned()));
                 scope.apply(Action::Force);
                 scope.end();
             }
-            if *tab == Tab::Xy {
+            if tab == View::Xy {
                 scope.apply(Action::SetXy(Some((Channel::Srtt, Channel::Cwnd))));
             }
-            let chosen = Chosen { tab: *tab, below_height: 420.0, side: false, ..chosen(light) };
+            let chosen = Chosen { tab, below_height: 420.0, side: false, ..chosen(light) };
             let mut harness = window(scope, chosen, SIZE);
             picture(&mut harness, &format!("panel_{}_{name}", title.replace(' ', "_")), &mut results);
         }
@@ -64,13 +64,13 @@ fn every_panel() {
 #[test]
 fn what_the_kernel_added_up() {
     let mut results = SnapshotResults::new();
-    for (tab, name) in [(Tab::Hops, "heat"), (Tab::Distributions, "distributions"), (Tab::Flows, "flows")] {
+    for (tab, name) in [(View::Hops, "heat"), (View::Distributions, "distributions"), (View::Flows, "flows")] {
         let chosen = Chosen { tab, below_height: 420.0, pair: 6, ..chosen(Light::Dark) };
         let mut harness = window(summed(0), chosen, SIZE);
         picture(&mut harness, &format!("sums_{name}"), &mut results);
     }
     // After events, next to their rows.
-    let chosen = Chosen { tab: Tab::Hops, below_height: 1_120.0, ..chosen(Light::Light) };
+    let chosen = Chosen { tab: View::Hops, below_height: 1_120.0, ..chosen(Light::Light) };
     let mut harness = window(summed(20), chosen, [1_100.0, 1_500.0]);
     picture(&mut harness, "sums_beside", &mut results);
 }
@@ -79,7 +79,7 @@ fn what_the_kernel_added_up() {
 fn percentiles_and_linear_time() {
     let mut results = SnapshotResults::new();
     let axes = Axes { log_time: false, percentiles: true, ..Axes::default() };
-    let chosen = Chosen { tab: Tab::Distributions, axes, below_height: 420.0, ..chosen(Light::Dark) };
+    let chosen = Chosen { tab: View::Distributions, axes, below_height: 420.0, ..chosen(Light::Dark) };
     let mut scope = busy();
     scope.apply(Action::SetTimebase(100_000_000));
     let mut harness = window(scope, chosen, SIZE);
@@ -112,13 +112,13 @@ fn probes_of_ones_own() {
         let from_ns = common::made_up::START_NS + 480_000_000;
         scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + 6_000_000 });
         scope.apply(Action::SelectJourney(1));
-        let mut harness = window(scope, Chosen { tab: Tab::Hops, ..chosen(light) }, [1440.0, 900.0]);
+        let mut harness = window(scope, Chosen { tab: View::Hops, ..chosen(light) }, [1440.0, 900.0]);
         harness.run_steps(2);
         picture(&mut harness, &format!("probes_{name}"), &mut results);
     }
     let mut scope = probed();
     scope.apply(Action::Fit);
-    let mut harness = window(scope, Chosen { tab: Tab::Events, ..chosen(Light::Dark) }, SIZE);
+    let mut harness = window(scope, Chosen { tab: View::Events, ..chosen(Light::Dark) }, SIZE);
     picture(&mut harness, "probes_far", &mut results);
 }
 

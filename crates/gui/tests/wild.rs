@@ -10,15 +10,15 @@ use egui_kittest::kittest::Queryable;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event as Hit, Hop};
-use magscope_gui::{Chosen, Light, Tab};
-use magscope_scope::{Action, Options, Scope};
+use magscope_gui::{Chosen, Light};
+use magscope_scope::{Action, Options, Scope, View};
 use magscope_session::Session;
 use std::time::Duration;
 
 const SIZE: [f32; 2] = [900.0, 600.0];
 
 fn every_tab(scope: impl Fn() -> Scope) {
-    for (tab, _) in Tab::ALL {
+    for (tab, _) in View::tabs() {
         let mut harness = window(scope(), Chosen { tab, ..chosen(Light::Dark) }, SIZE);
         harness.run_steps(2);
     }
@@ -75,7 +75,7 @@ fn many_flows_are_a_table_and_not_a_wall() {
     assert_eq!(listed + table.left_out, FLOWS, "what is not listed is counted");
     assert_eq!(scope.frame().footer.totals.journeys, FLOWS);
     let mut harness =
-        window(scope, Chosen { tab: Tab::Flows, below_height: 300.0, ..chosen(Light::Dark) }, SIZE);
+        window(scope, Chosen { tab: View::Flows, below_height: 300.0, ..chosen(Light::Dark) }, SIZE);
     harness.run_steps(3);
     let words = format!("{} journeys of others", magscope_scope::format::count(table.left_out));
     harness.get_by_label_contains(&words);
@@ -113,7 +113,7 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
 
 #[test]
 fn a_heat_map_that_is_kept_is_the_one_a_fresh_window_makes() {
-    let chosen = Chosen { tab: Tab::Hops, below_height: 300.0, ..chosen(Light::Dark) };
+    let chosen = Chosen { tab: View::Hops, below_height: 300.0, ..chosen(Light::Dark) };
     let mut harness = window(busy(), chosen, SIZE);
     harness.state_mut().apply(Action::Fit);
     same_as_a_fresh_one(&mut harness, "the first look");
@@ -157,7 +157,8 @@ fn a_recording_of_nonsense_is_drawn() {
             scope.apply(Action::Fit);
             scope
         };
-        let tab = Tab::ALL[seed as usize % Tab::ALL.len()].0;
+        let tabs: Vec<View> = View::tabs().map(|(tab, _)| tab).collect();
+        let tab = tabs[seed as usize % tabs.len()];
         let mut harness = window(read(), Chosen { tab, ..chosen(Light::Dark) }, SIZE);
         harness.run_steps(2);
         for steps in [-40, 90] {

@@ -2,23 +2,24 @@
 
 use crate::channel::Channel;
 use crate::cursor::CursorId;
-use crate::look::{FlowOrder, Room};
+use crate::look::FlowOrder;
 use crate::math::Math;
 use crate::measure::MeasureSpan;
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
 use crate::trigger::{Condition, HoldOff, Mode};
+use crate::views::View;
 use magscope_core::Hop;
 
 /// A request to change what the scope shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    // Rooms.
-    /// Shows a room.
-    Show(Room),
-    /// Shows the next room (1) or the previous one (−1), in a circle.
-    NextRoom(i8),
+    // Views.
+    /// Shows a view.
+    Show(View),
+    /// Shows the next page (1) or the previous one (−1), in a circle.
+    NextView(i8),
 
     // Transport: position and motion of the picture in time.
     /// Pauses the picture, or resumes it. Measuring never stops.
@@ -169,7 +170,7 @@ pub enum Action {
         /// Lane of the click; `None` for any lane.
         hop: Option<Hop>,
     },
-    /// Moves the selected row of a room's table up (negative) or down.
+    /// Moves the selected row of a view's table up (negative) or down.
     SelectRow(i32),
     /// Acts on the selected row: filters by its flow, shows its journey or seeks to its event.
     TakeRow,

@@ -1,5 +1,6 @@
 //! A frame: everything that a screen draws. It borrows from the scope and changes nothing.
 
+use crate::controls::Controls;
 use crate::format::short_duration;
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
@@ -9,7 +10,6 @@ use crate::scope::Scope;
 use crate::sweep::Sweep;
 use crate::totals::Totals;
 use crate::transport::Transport;
-use crate::view::View;
 use magscope_core::journey::Rung;
 use std::time::Duration;
 
@@ -145,12 +145,12 @@ pub enum Detail {
     Reading,
 }
 
-/// Everything that a screen draws. Data that only one room needs are methods, computed on demand.
+/// Everything that a screen draws. Data that only one view needs are methods, computed on demand.
 #[derive(Clone)]
 pub struct Frame<'a> {
     pub(crate) scope: &'a Scope,
-    /// The user's view.
-    pub view: &'a View,
+    /// The user's choices.
+    pub controls: &'a Controls,
     /// The line at the top.
     pub header: Header,
     /// The lanes, top first.

@@ -4,14 +4,14 @@
 //! This crate uses no threads, files, kernel or screen. Time is the time of events: a replayed recording shows
 //! the same as the live picture.
 //!
-//! # The front end's view
+//! # What a front end reads
 //!
 //! [`Scope::frame`] is cheap and always current; a front end draws it after [`Scope::revision`] has grown. The
-//! fields of a [`Frame`] hold the data of most rooms: the [view](View) (the user's choices, and a
-//! [message](View::message)), the [lanes](Frame::lanes), the [picture](Frame::sweep) and the table below it.
+//! fields of a [`Frame`] hold the data of most views: the [controls](Controls) (the user's choices, and a
+//! [message](Controls::message)), the [lanes](Frame::lanes), the [picture](Frame::sweep) and the table below it.
 //! Further fields: the [inspector](Frame::inspector), the [transport](Frame::transport), the
 //! [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the [cursors](Frame::cursors) and the
-//! [footer](Frame::footer). Data of one room or panel are methods, computed on demand: [`Frame::density`],
+//! [footer](Frame::footer). Data of one view or panel are methods, computed on demand: [`Frame::density`],
 //! [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`], [`Frame::heat_map`], [`Frame::sum_map`],
 //! [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
 //! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Methods for pictures take
@@ -19,7 +19,7 @@
 //!
 //! A custom probe has a lane with [`Lane::probe`] set: [`Frame::name_of`] names it, [`Frame::hits`] are its
 //! points. [`Frame::stops`] draws a lifeline through it if the hit saw the journey's bytes. Its values are
-//! [channels](Frame::channels) like all others. [`Frame::hit_heats`] are its rows in the room of hops.
+//! [channels](Frame::channels) like all others. [`Frame::hit_heats`] are its rows in the view of hops.
 //!
 //! The kernel's sums, which replace events in a synthesis capture, have rows of their own there
 //! ([`Frame::sum_map`]). They are never mixed with those of journeys: their times belong to packets and
@@ -39,6 +39,7 @@
 //! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
 //! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
+//! - `views`: the table of views, for every front end. `controls`: the user's choices.
 //! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
 mod action;
@@ -47,6 +48,7 @@ pub mod blame;
 mod channel;
 mod clocks;
 pub mod command;
+mod controls;
 mod counts;
 mod cursor;
 mod flows;
@@ -80,17 +82,17 @@ mod timebase;
 mod totals;
 pub mod transport;
 pub mod trigger;
-mod view;
+mod views;
 mod weights;
 mod window;
 
 pub use action::Action;
 pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
+pub use controls::{Align, Controls, List, Message, Route, Shown, Top};
 pub use cursor::{CursorId, Cursors};
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
-pub use look::Room;
 pub use math::{Math, MathError};
 pub use measure::MeasureSpan;
 pub use names::NetnsKey;
@@ -106,5 +108,5 @@ pub use sweep::Sweep;
 pub use timebase::{DIVISIONS, Timebase};
 pub use totals::Totals;
 pub use transport::Transport;
-pub use view::{Align, List, Message, Route, Shown, Top, View};
+pub use views::{Rows, VIEWS, View, ViewSpec};
 pub use window::Latency;

@@ -12,7 +12,7 @@ use magscope_core::{Hop, Proto};
 pub enum MeasureSpan {
     /// The picture.
     #[default]
-    View,
+    Picture,
     /// Between the cursors; the picture without cursors.
     Cursors,
 }

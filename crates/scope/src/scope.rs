@@ -11,8 +11,8 @@ mod picture;
 mod pictures;
 mod read;
 mod recording;
-mod rooms;
 mod sums;
+mod tables;
 mod time;
 mod trigger;
 mod values;
@@ -42,7 +42,7 @@ use crate::totals::{Totals, WindowTotals};
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
 
-use crate::view::{Route, Shown, View};
+use crate::controls::{Controls, Route, Shown};
 use crate::weights::Weights;
 use magscope_core::foreign::clean;
 use magscope_core::governed::Level;
@@ -95,7 +95,7 @@ pub struct Scope {
     info: NodeInfo,
     pub(crate) names: Names,
     state: State,
-    view: View,
+    controls: Controls,
     horizon: Horizon,
     playhead: Playhead,
     /// State of a recording with random access.
@@ -187,7 +187,7 @@ impl Scope {
             unfiltered: None,
             names: Names::new(infos),
             state: options.state,
-            view: View { channels: asked_for(&probes), ..View::default() },
+            controls: Controls { channels: asked_for(&probes), ..Controls::default() },
             probes,
             horizon: Horizon::default(),
             playhead: Playhead::new(head_ns, recorded.is_none(), options.speed),
@@ -257,8 +257,8 @@ impl Scope {
 
     /// Reads the windows into the lanes.
     fn measure(&mut self) {
-        let sides: Sides = self.view.route.map(|route| (route.from, route.to));
-        let summed = self.lately_summed().filter(|_| self.view.route.is_none());
+        let sides: Sides = self.controls.route.map(|route| (route.from, route.to));
+        let summed = self.lately_summed().filter(|_| self.controls.route.is_none());
         self.lanes.clear();
         for place in places(&self.probes).collect::<Vec<_>>() {
             let hop = match place {
@@ -286,7 +286,7 @@ impl Scope {
             let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
-            if self.view.proto.is_none_or(|proto| hop.passes(proto)) {
+            if self.controls.proto.is_none_or(|proto| hop.passes(proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
             }
         }
@@ -336,7 +336,7 @@ impl Scope {
     pub fn show_message(&mut self, text: String, is_error: bool) {
         let cleaned = if let Cow::Owned(cleaned) = clean(&text) { Some(cleaned) } else { None };
         let text = cleaned.unwrap_or(text);
-        self.view.message = Some(crate::view::Message { text, is_error });
+        self.controls.message = Some(crate::controls::Message { text, is_error });
         self.revision += 1;
     }
 
@@ -347,18 +347,18 @@ impl Scope {
 
     /// True after the user's request to quit.
     pub const fn quits(&self) -> bool {
-        self.view.quit
+        self.controls.quit
     }
 
     /// True if the user wants a recording. The caller starts and stops it and reports that with
     /// [`Scope::set_recording`].
     pub const fn wants_recording(&self) -> bool {
-        self.view.recording
+        self.controls.recording
     }
 
     /// Clears the user's request for a recording.
     pub const fn stop_recording(&mut self) {
-        self.view.recording = false;
+        self.controls.recording = false;
     }
 
     /// Info of the node; that of the first of several.
@@ -375,7 +375,7 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
     let loadlines =
         probes.all().iter().filter(|probe| probe.asked.mark == magscope_core::custom::Mark::Loadline);
     let channels =
-        loadlines.flat_map(|probe| probe.channels().collect::<Vec<_>>()).take(crate::view::MOST_SHOWN);
+        loadlines.flat_map(|probe| probe.channels().collect::<Vec<_>>()).take(crate::controls::MOST_SHOWN);
     channels.map(|(_, channel)| Shown { channel, vertical: Vertical::default() }).collect()
 }
 

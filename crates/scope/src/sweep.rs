@@ -4,10 +4,10 @@
 //! them. As an oscilloscope in auto mode, it waits for a trigger, or takes the slowest journey since the last
 //! sweep. It shows that journey with its surroundings, and holds the picture for a second.
 
+use crate::controls::Align;
 use crate::horizon::Horizon;
 use crate::lifeline::Lifeline;
 use crate::timebase::Timebase;
-use crate::view::Align;
 use std::collections::HashSet;
 
 /// Default maximum number of lifelines of a sweep: the capacity of a terminal. With more, the sweep keeps the

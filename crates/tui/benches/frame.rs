@@ -4,7 +4,7 @@
 mod made_up;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use magscope_scope::{Action, Options, Room, Scope};
+use magscope_scope::{Action, Options, Scope, View};
 use magscope_tui::Front;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -59,12 +59,12 @@ fn frame(c: &mut Criterion) {
         ("scope, crowded", &[Action::SetTimebase(20_000_000)]),
         ("scope, from afar", &[Action::Fit]),
         ("overlay of 512", &[Action::ToggleAlign]),
-        ("flows", &[Action::ToggleAlign, Action::Show(Room::Flows)]),
-        ("hops", &[Action::Show(Room::Hops), Action::Fit]),
-        ("journeys", &[Action::Show(Room::Journeys)]),
-        ("events", &[Action::Show(Room::Events)]),
-        ("clock", &[Action::Show(Room::Clock)]),
-        ("losses", &[Action::Show(Room::Losses)]),
+        ("flows", &[Action::ToggleAlign, Action::Show(View::Flows)]),
+        ("hops", &[Action::Show(View::Hops), Action::Fit]),
+        ("journeys", &[Action::Show(View::Journeys)]),
+        ("events", &[Action::Show(View::Events)]),
+        ("clock", &[Action::Show(View::Clock)]),
+        ("losses", &[Action::Show(View::Losses)]),
     ];
     measure(c, "frame 200x60", with_events(EVENTS, 4_000.0), views);
     let views: &[(&str, &[Action])] = &[
@@ -72,15 +72,15 @@ fn frame(c: &mut Criterion) {
         ("scope, crowded", &[Action::SetTimebase(20_000_000)]),
         ("scope, from afar", &[Action::Fit]),
         ("a journey opened", &[Action::SelectJourney(1), Action::ToggleInspector]),
-        ("hops", &[Action::Back, Action::Show(Room::Hops), Action::Fit]),
-        ("events", &[Action::Show(Room::Events)]),
+        ("hops", &[Action::Back, Action::Show(View::Hops), Action::Fit]),
+        ("events", &[Action::Show(View::Events)]),
     ];
     measure(c, "frame 200x60 with custom probes", with_probes(EVENTS / 10, 4_000.0), views);
     let views: &[(&str, &[Action])] = &[
         ("scope, near", &[Action::SetTimebase(1_000_000)]),
         ("scope, from afar", &[Action::Fit]),
-        ("flows", &[Action::Show(Room::Flows)]),
-        ("hops", &[Action::Show(Room::Hops), Action::Fit]),
+        ("flows", &[Action::Show(View::Flows)]),
+        ("hops", &[Action::Show(View::Hops), Action::Fit]),
     ];
     measure(c, "frame 200x60 with a million flows", with_flows(1_000_000), views);
 }

@@ -9,11 +9,11 @@ mod header;
 mod help;
 mod hit;
 mod palette;
-mod rooms;
 mod scope;
 mod shade;
 mod shell;
 mod values;
+mod views;
 
 pub(crate) use hit::{Hit, hit};
 pub(crate) use scope::ladder_lines;
@@ -21,9 +21,9 @@ pub(crate) use scope::ladder_lines;
 use crate::front::Overlay;
 use crate::theme::Theme;
 use canvas::Canvas;
+use magscope_scope::Frame;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::utc_time;
-use magscope_scope::{Frame, Room};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use shell::Shell;
@@ -63,7 +63,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         too_small(canvas, shell.body);
     } else {
-        room(canvas, shell.body, frame, extras);
+        views::draw(canvas, shell.body, frame, extras);
     }
     footer::draw(canvas, shell.footer, shell.keys, frame, extras);
     match extras.over {
@@ -72,21 +72,6 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
         Some(Overlay::Channels(at)) => palette::channels(canvas, area, *at, frame),
         Some(Overlay::Help(from)) => help::draw(canvas, area, extras.keys, *from),
         None => {}
-    }
-}
-
-fn room(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
-    match frame.view.room {
-        Room::Scope => scope::draw(canvas, body, frame, extras),
-        Room::Flows => rooms::flows(canvas, body, frame),
-        Room::Hops => rooms::hops(canvas, body, frame),
-        Room::Journeys => rooms::journeys(canvas, body, frame),
-        Room::Events => rooms::events(canvas, body, frame),
-        Room::Clock => rooms::clock(canvas, body, frame),
-        Room::Losses => rooms::losses(canvas, body, frame, extras),
-    }
-    if frame.inspector.is_some() && frame.view.room != Room::Scope {
-        scope::inspect(canvas, body, frame, extras.ladder_from);
     }
 }
 

@@ -174,10 +174,10 @@ impl Front {
             }
             None => match self.options.keys.get(chord(key)) {
                 Some(command) => {
-                    let before = scope.frame().view.journey;
+                    let before = scope.frame().controls.journey;
                     let wish = self.run(command, "", scope);
                     let frame = scope.frame();
-                    if frame.inspector.is_none() || frame.view.journey != before {
+                    if frame.inspector.is_none() || frame.controls.journey != before {
                         self.ladder_from = 0;
                     }
                     (true, wish)
@@ -364,7 +364,7 @@ impl Front {
 }
 
 fn act_by_what_is_shown(own: FrontEndCommand, scope: &mut Scope) {
-    let action = own.action(scope.frame().view);
+    let action = own.action(scope.frame().controls);
     if let Some(action) = action {
         scope.apply(action);
     }
@@ -391,7 +391,7 @@ fn select(scope: &Scope, at: f64, hop: Option<Hop>, column: f64) -> Action {
 /// Handles a click outside the picture. Returns true if the screen may have changed.
 fn click(hit: Hit, scope: &mut Scope) -> bool {
     let action = match hit {
-        Hit::Tab(room) => Action::Show(room),
+        Hit::Tab(view) => Action::Show(view),
         Hit::Lane(hop) => Action::ChooseHop(Some(hop)),
         Hit::Session(part) => Action::SeekPart(part.clamp(0.0, 1.0)),
         Hit::Listed(row) => {

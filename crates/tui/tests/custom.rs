@@ -1,4 +1,4 @@
-//! Custom probes and payload on the screen: lanes, points, loadlines, the rooms, and the journey inspector.
+//! Custom probes and payload on the screen: lanes, points, loadlines, the views, and the journey inspector.
 
 use crate::cells;
 use crate::made_up;
@@ -6,7 +6,7 @@ use crate::made_up;
 use cells::{cells, front, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use made_up::World;
-use magscope_scope::{Action, Options, Room, Scope};
+use magscope_scope::{Action, Options, Scope, View};
 use magscope_tui::Front;
 use ratatui::layout::Rect;
 
@@ -59,11 +59,11 @@ fn from_afar_points_become_shades_and_peaks_stay() {
 }
 
 #[test]
-fn the_rooms_have_their_rows() {
-    let scope = look("custom_events", &[Action::Show(Room::Events), Action::SelectRow(-1)]);
+fn the_views_have_their_rows() {
+    let scope = look("custom_events", &[Action::Show(View::Events), Action::SelectRow(-1)]);
     assert!(rows(&scope, 80, 24).iter().any(|line| line.contains("◇ deliver") && line.contains("len=")));
-    look("custom_hops", &[Action::SetTimebase(100_000_000), Action::SeekPart(0.5), Action::Show(Room::Hops)]);
-    look("custom_losses", &[Action::Show(Room::Losses)]);
+    look("custom_hops", &[Action::SetTimebase(100_000_000), Action::SeekPart(0.5), Action::Show(View::Hops)]);
+    look("custom_losses", &[Action::Show(View::Losses)]);
 }
 
 #[test]
@@ -100,6 +100,6 @@ fn values_are_among_the_signals_to_choose() {
     press(&mut front, &mut scope, KeyCode::Enter);
     assert!(text(&screen(&front, &scope, 80, 24)).contains("custom probe"));
     let shown: Vec<String> =
-        scope.frame().view.channels.iter().map(|shown| shown.channel.to_string()).collect();
+        scope.frame().controls.channels.iter().map(|shown| shown.channel.to_string()).collect();
     assert_eq!(shown, ["refill.free", "deliver.len"]);
 }

@@ -4,7 +4,7 @@ mod cells;
 mod custom;
 mod made_up;
 mod random_keys;
-mod rooms;
 mod screens;
 mod sums;
+mod views;
 mod wild;

@@ -5,7 +5,7 @@ use crate::made_up;
 
 use cells::{cells, front, screen};
 use made_up::{World, sums};
-use magscope_scope::{Action, Channel, Options, Room, Scope};
+use magscope_scope::{Action, Channel, Options, Scope, View};
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 40)];
 
@@ -37,11 +37,11 @@ fn alone_they_are_the_picture() {
     let mut scope = summed(40, |_| false);
     let shown = look("sums_scope", &mut scope, &[Action::ToggleChannel(Channel::ALL[0])]);
     assert!(shown.contains("Σ the kernel adds up: no events") && !shown.contains("dropped 0"), "{shown}");
-    let shown = look("sums_hops", &mut scope, &[Action::Show(Room::Hops), Action::SelectRow(4)]);
+    let shown = look("sums_hops", &mut scope, &[Action::Show(View::Hops), Action::SelectRow(4)]);
     assert!(shown.contains("Σ added up by the kernel, 1 s at a time"), "{shown}");
-    look("sums_flows", &mut scope, &[Action::Show(Room::Flows)]);
-    look("sums_losses", &mut scope, &[Action::Show(Room::Losses)]);
-    scope.apply(Action::Show(Room::Events));
+    look("sums_flows", &mut scope, &[Action::Show(View::Flows)]);
+    look("sums_losses", &mut scope, &[Action::Show(View::Losses)]);
+    scope.apply(Action::Show(View::Events));
     let shown = cells(&screen(&front(), &scope, 80, 24));
     assert!(shown.contains("no events: the kernel adds up"), "{shown}");
 }
@@ -49,10 +49,10 @@ fn alone_they_are_the_picture() {
 #[test]
 fn beside_events_they_have_their_own_rows() {
     let mut scope = summed(4, |_| true);
-    let wide = [Action::SetTimebase(500_000_000), Action::SeekPart(0.5), Action::Show(Room::Hops)];
+    let wide = [Action::SetTimebase(500_000_000), Action::SeekPart(0.5), Action::Show(View::Hops)];
     let shown = look("sums_beside", &mut scope, &wide);
     assert!(shown.contains("whole journey") && shown.contains("Σ by the kernel"), "{shown}");
-    look("sums_beside_flows", &mut scope, &[Action::Show(Room::Flows)]);
+    look("sums_beside_flows", &mut scope, &[Action::Show(View::Flows)]);
 }
 
 #[test]

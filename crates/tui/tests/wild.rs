@@ -9,19 +9,19 @@ use made_up::{START_NS, World, storm};
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Event, Hop};
 use magscope_scope::format::count;
-use magscope_scope::{Action, Options, Room, Scope};
+use magscope_scope::{Action, Options, Scope, View};
 use magscope_tui::Front;
 use ratatui::layout::Rect;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Draws every room of a scope.
-fn every_room(scope: &mut Scope, what: &str) {
-    for room in Room::ALL {
-        scope.apply(Action::Show(room));
+/// Draws every view of a scope.
+fn every_view(scope: &mut Scope, what: &str) {
+    for view in View::all() {
+        scope.apply(Action::Show(view));
         for (width, height) in [(80, 24), (200, 60)] {
             let drawn = text(&screen(&front(), scope, width, height));
-            assert!(drawn.contains("magnet-scope"), "{what} in {}", room.name());
+            assert!(drawn.contains("magnet-scope"), "{what} in {}", view.spec().name);
         }
     }
 }
@@ -35,13 +35,13 @@ fn busy() -> Scope {
 
 #[test]
 fn nothing_at_all_and_one_event() {
-    every_room(&mut Scope::new(NodeInfo::default(), Options::default()), "nothing");
+    every_view(&mut Scope::new(NodeInfo::default(), Options::default()), "nothing");
     let mut scope = Scope::new(made_up::info(), Options::default());
     scope.ingest(&Batch { events: vec![Event::at(Hop::IpIn, 5)], watermark_ns: 5, ..Batch::default() });
-    every_room(&mut scope, "one event");
+    every_view(&mut scope, "one event");
     scope.end();
     scope.apply(Action::Fit);
-    every_room(&mut scope, "one event and the end");
+    every_view(&mut scope, "one event and the end");
 }
 
 #[test]
@@ -58,16 +58,16 @@ fn zooms_from_a_nanosecond_to_ten_years() {
         (START_NS, START_NS),
     ] {
         scope.apply(Action::ZoomTo { from_ns, to_ns });
-        every_room(&mut scope, &format!("{from_ns} to {to_ns}"));
+        every_view(&mut scope, &format!("{from_ns} to {to_ns}"));
         for by in [f64::MAX, f64::MIN, f64::NAN, 1e300] {
             scope.apply(Action::PanBy(by));
             scope.apply(Action::Zoom { steps: i32::MAX, at: by });
             scope.apply(Action::Zoom { steps: i32::MIN, at: -by });
-            every_room(&mut scope, &format!("{from_ns} to {to_ns}, by {by}"));
+            every_view(&mut scope, &format!("{from_ns} to {to_ns}, by {by}"));
         }
     }
     scope.apply(Action::Fit);
-    scope.apply(Action::Show(Room::Hops));
+    scope.apply(Action::Show(View::Hops));
     assert!(text(&screen(&front(), &scope, 120, 40)).contains("whole journey"), "and back");
 }
 
@@ -84,10 +84,10 @@ fn many_flows_are_a_table_and_the_rest_is_counted() {
     let listed: u64 = table.rows.iter().map(|row| row.journeys).sum();
     assert!(table.flows <= 4096 && table.left_out > 0);
     assert_eq!(listed + table.left_out, FLOWS, "what is not listed is counted");
-    scope.apply(Action::Show(Room::Flows));
+    scope.apply(Action::Show(View::Flows));
     let words = format!("{} journeys of others are counted", count(table.left_out));
     assert!(text(&screen(&front(), &scope, 120, 40)).contains(&words), "{words}");
-    every_room(&mut scope, "many flows");
+    every_view(&mut scope, "many flows");
 }
 
 /// Types keys.

@@ -8,7 +8,7 @@ use magscope_scope::{Action, Scope};
 
 pub fn show(ctx: &Context, scope: &Scope, cx: &mut UiContext) -> Next {
     let frame = scope.frame();
-    let shown = &frame.view.channels;
+    let shown = &frame.controls.channels;
     let close = modal(ctx, "channels", 560.0, |ui| {
         ui.label(
             RichText::new("drawn below the lanes; those of TCP are of the picked connection, or the busiest")
@@ -25,7 +25,7 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut UiContext) -> Next {
                 ui.end_row();
             }
         });
-        if let Some(chosen) = shown.get(frame.view.channel) {
+        if let Some(chosen) = shown.get(frame.controls.channel) {
             ui.separator();
             ui.horizontal_wrapped(|ui| {
                 ui.label("vertical of");

@@ -56,7 +56,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             words.push_str("; Σ is what the kernel added up");
         }
         ui.label(RichText::new(words).color(cx.c.dim).small());
-        if !frame.view.picks.is_empty()
+        if !frame.controls.picks.is_empty()
             && ui.button("Everything").on_hover_text("undo what was picked").clicked()
         {
             cx.act(Action::Pick(Pick::Nothing));
@@ -75,7 +75,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let name = if table.summed { "summed flows" } else { "flows" };
     let clicked = grid::show(ui, name, &columns, table.rows.len(), cx, |row, n| {
         let Some(flow) = table.rows.get(n) else { return };
-        let picked = frame.view.picks.contains(&Pick::Flow(flow.flow));
+        let picked = frame.controls.picks.contains(&Pick::Flow(flow.flow));
         row.select(flow.selected || picked);
         one(row, flow, table.summed, c);
     });

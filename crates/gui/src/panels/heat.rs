@@ -107,7 +107,7 @@ impl Strips<'_> {
         for (n, row) in map.rows.iter().enumerate() {
             let (rect, response) = ui.allocate_exact_size(egui::vec2(self.width, STRIP), Sense::click());
             let name = name(row);
-            let chosen = row.span.to().is_some_and(|to| frame.view.hop == Some(to));
+            let chosen = row.span.to().is_some_and(|to| frame.controls.hop == Some(to));
             response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &name));
             // Rows that are scrolled out of sight are not made.
             if !ui.is_rect_visible(rect) {

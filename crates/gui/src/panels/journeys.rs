@@ -24,19 +24,19 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = frame.journeys(MOST);
     ui.horizontal(|ui| {
         for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "bad")] {
-            if ui.selectable_label(frame.view.list == list, name).clicked() {
+            if ui.selectable_label(frame.controls.list == list, name).clicked() {
                 // A key cycles through the lists; a click steps as often as needed.
                 let place = |list| {
                     [List::Slowest, List::Recent, List::Bad].iter().position(|l| *l == list).unwrap_or(0)
                 };
-                let steps = (place(list) + 3 - place(frame.view.list)) % 3;
+                let steps = (place(list) + 3 - place(frame.controls.list)) % 3;
                 (0..steps).for_each(|_| cx.act(Action::NextList));
             }
         }
         ui.label(RichText::new(format!("{} listed", count(table.matching as u64))).color(cx.c.dim).small());
     });
     if table.rows.is_empty() {
-        let nothing = match frame.view.list {
+        let nothing = match frame.controls.list {
             _ if frame.footer.sums => "no journeys: the kernel adds up, and hands over sums (Σ)",
             List::Bad => "none dropped, none lost",
             _ => "no journey yet",

@@ -22,7 +22,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             (Persistence::Fade(10 * second), "10 s"),
             (Persistence::Endless, "endless"),
         ] {
-            if ui.selectable_label(frame.view.persistence == how, name).clicked() {
+            if ui.selectable_label(frame.controls.persistence == how, name).clicked() {
                 cx.act(Action::SetPersistence(how));
             }
         }

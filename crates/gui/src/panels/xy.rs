@@ -9,7 +9,7 @@ use magscope_scope::{Action, Channel, Frame};
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
-    let now = frame.view.xy.unwrap_or((Channel::Srtt, Channel::Cwnd));
+    let now = frame.controls.xy.unwrap_or((Channel::Srtt, Channel::Cwnd));
     let all = frame.channels();
     ui.horizontal_wrapped(|ui| {
         let mut chosen = now;
@@ -17,10 +17,10 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         choose(ui, "x", &mut chosen.0, &all);
         ui.label("up");
         choose(ui, "y", &mut chosen.1, &all);
-        if chosen != now || (frame.view.xy.is_none() && ui.button("Draw").clicked()) {
+        if chosen != now || (frame.controls.xy.is_none() && ui.button("Draw").clicked()) {
             cx.act(Action::SetXy(Some(chosen)));
         }
-        if frame.view.xy.is_some()
+        if frame.controls.xy.is_some()
             && ui.button("None").on_hover_text("draw no signal against another").clicked()
         {
             cx.act(Action::SetXy(None));

@@ -27,9 +27,9 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiCont
             Some(hop) => {
                 let response = ui.interact(place, ui.scope_id().with(("lane", hop as u8)), Sense::click());
                 response.widget_info(|| {
-                    WidgetInfo::selected(Role::ListItem, true, frame.view.hop == Some(hop), hop.name())
+                    WidgetInfo::selected(Role::ListItem, true, frame.controls.hop == Some(hop), hop.name())
                 });
-                let selected = frame.view.hop == Some(hop);
+                let selected = frame.controls.hop == Some(hop);
                 if selected || response.hovered() {
                     let colour = if selected { cx.c.accent.gamma_multiply(0.22) } else { cx.c.grid };
                     painter.rect_filled(place.shrink(1.0), 3.0, colour);
@@ -157,7 +157,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
             text::put(painter, pos2(left + 12.0, y), Align2::LEFT_CENTER, &words, SMALL, faint, FIGURES - 16.0);
             continue;
         };
-        let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
+        let colour = if frame.controls.hop == Some(hop) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
         if let Some(proto) = latency.and_then(|l| l.proto) {

@@ -105,7 +105,7 @@ impl Timeline {
         cx: &mut UiContext,
     ) -> (Option<Hovered>, Arc<Density>) {
         let lines = &frame.sweep.lifelines;
-        let dense = frame.detail != Detail::Lifelines && frame.view.align == Align::Time;
+        let dense = frame.detail != Detail::Lifelines && frame.controls.align == Align::Time;
         let state = key(&[cx.revision, place(plot.area), u64::from(ui.ctx().theme() == egui::Theme::Dark)]);
         let columns = (plot.area.width() * ui.pixels_per_point()).round().max(1.0) as usize;
         let density = cx.cache.densities.get(key(&[state, columns as u64]), || frame.density(columns));
@@ -117,7 +117,7 @@ impl Timeline {
             painter.add(Shape::from(density::mesh(&texture, plot.rows.rects())));
         }
         let clipped = painter.with_clip_rect(plot.area);
-        let chosen = frame.view.journey.or(frame.sweep.anchor);
+        let chosen = frame.controls.journey.or(frame.sweep.anchor);
         let inks = Inks::new(cx.c, cx.chosen.tint, lines);
         let tint = cx.chosen.tint as u64;
         let mesh = cx.cache.mesh("lifelines", key(&[state, u64::from(dense), tint]), || {
@@ -144,7 +144,7 @@ impl Timeline {
             marks::cursors(painter, plot, cursors, cx);
         }
         marks::trigger(painter, plot, frame, cx);
-        let slow = marks::exemplars(painter, plot, &density.exemplars, frame.view.journey, pointed, cx);
+        let slow = marks::exemplars(painter, plot, &density.exemplars, frame.controls.journey, pointed, cx);
         if let Some(exemplar) = slow {
             return (Some(Hovered::Exemplar(exemplar)), density);
         }

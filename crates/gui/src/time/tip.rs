@@ -57,7 +57,7 @@ fn journey(frame: &Frame, line: &Lifeline) -> String {
 
 /// Events at a hop in a density column.
 fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<String> {
-    if frame.detail == Detail::Lifelines || frame.view.align != Align::Time {
+    if frame.detail == Detail::Lifelines || frame.controls.align != Align::Time {
         return None;
     }
     let hop = hop_at(plot, frame, at.y)?;

@@ -168,7 +168,7 @@ pub mod tests {
                 let frame = scope.frame();
                 let (detail, sweep, lines) = (frame.detail, frame.sweep.origin_ns, frame.sweep.lifelines.len());
                 let tile_ns = frame.density(10).tile_ns;
-                format!("{detail:?} {sweep} {lines} {tile_ns} {:?} {:?}", scope.wants(), frame.view.align)
+                format!("{detail:?} {sweep} {lines} {tile_ns} {:?} {:?}", scope.wants(), frame.controls.align)
             });
             assert!(Instant::now() < end, "{what} never came: {stands}");
             thread::sleep(Duration::from_millis(5));
@@ -211,7 +211,7 @@ pub mod tests {
         let shared = Arc::new(Shared::new(opened.scope));
         shared.look(|scope| {
             // Playback moves the picture.
-            if !scope.frame().view.paused {
+            if !scope.frame().controls.paused {
                 scope.apply(Action::TogglePause);
             }
         });

@@ -2,38 +2,38 @@
 
 use super::FrontEndCommand;
 use crate::look::FlowOrder;
-use crate::{Action, CursorId, MeasureSpan, Roll, Room, View};
+use crate::{Action, Controls, CursorId, MeasureSpan, Roll};
 
 /// Rows of a page.
 const PAGE: i32 = 10;
 
 impl FrontEndCommand {
     /// The action of a command that depends on the view; `None` if only a front end can act.
-    pub fn action(self, view: &View) -> Option<Action> {
-        let picture = view.room == Room::Scope;
+    pub fn action(self, controls: &Controls) -> Option<Action> {
+        let picture = controls.view.is_on_picture();
         Some(match self {
             Self::Move(by) if picture => Action::SelectJourney(by),
             Self::Move(by) => Action::SelectRow(i32::from(by)),
             Self::Page(by) if picture => Action::SelectHop(by),
             Self::Page(by) => Action::SelectRow(i32::from(by) * PAGE),
             Self::Open if picture => Action::ToggleInspector,
-            Self::Order => Action::OrderFlows(match view.order {
+            Self::Order => Action::OrderFlows(match controls.order {
                 FlowOrder::Blame => FlowOrder::P99,
                 FlowOrder::P99 => FlowOrder::Bytes,
                 FlowOrder::Bytes => FlowOrder::Journeys,
                 FlowOrder::Journeys => FlowOrder::Bad,
                 FlowOrder::Bad => FlowOrder::Blame,
             }),
-            Self::Roll => Action::SetRoll(match view.roll {
+            Self::Roll => Action::SetRoll(match controls.roll {
                 Roll::Auto => Roll::On,
                 Roll::On => Roll::Off,
                 Roll::Off => Roll::Auto,
             }),
-            Self::Over => Action::MeasureOver(match view.over {
-                MeasureSpan::View => MeasureSpan::Cursors,
-                MeasureSpan::Cursors => MeasureSpan::View,
+            Self::Over => Action::MeasureOver(match controls.over {
+                MeasureSpan::Picture => MeasureSpan::Cursors,
+                MeasureSpan::Cursors => MeasureSpan::Picture,
             }),
-            Self::OtherCursor => Action::ChooseCursor(match view.cursors.map(|cursors| cursors.chosen) {
+            Self::OtherCursor => Action::ChooseCursor(match controls.cursors.map(|cursors| cursors.chosen) {
                 Some(CursorId::A) => CursorId::B,
                 _ => CursorId::A,
             }),

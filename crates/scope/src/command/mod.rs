@@ -8,8 +8,9 @@ mod question;
 pub use find::{behind, find};
 pub use question::Question;
 
-use crate::{Action, Pick, Room};
+use crate::{Action, Pick, View};
 use magscope_core::words::nearest as nearest_word;
+use std::sync::LazyLock;
 
 /// A command of the user.
 #[derive(Debug)]
@@ -90,21 +91,22 @@ const fn typed(name: &'static str, own: FrontEndCommand, words: &'static str) ->
     Command { name, words, short: "", does: CommandKind::Own(own), palette_only: true }
 }
 
-/// All commands.
-pub static COMMANDS: &[Command] = &[
+/// All commands: those of the views come from [the table of views](crate::VIEWS).
+pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
+    let views = View::pages().map(|(_, spec)| act(spec.name, "views", Action::Show(spec.view), spec.words));
+    GENERAL.into_iter().chain(views).chain(INSTRUMENT).collect()
+});
+
+const GENERAL: [Command; 5] = [
     own("help", "help", FrontEndCommand::Help, "this help"),
     own("palette", "commands", FrontEndCommand::Palette, "every command, by typing some of its name"),
     act("quit", "end", Action::Quit, "end"),
     act("record", "", Action::ToggleRecording, "begin a recording of what comes from now on, or end it"),
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
-    act("scope", "views", Action::Show(Room::Scope), "lanes and lifelines"),
-    act("flows", "views", Action::Show(Room::Flows), "the flows, and whose their time is"),
-    act("hops", "views", Action::Show(Room::Hops), "the latency of every hop over time"),
-    act("journeys", "views", Action::Show(Room::Journeys), "the journeys"),
-    act("events", "views", Action::Show(Room::Events), "the events as they came"),
-    act("clock", "views", Action::Show(Room::Clock), "the clocks and how sure they are"),
-    act("losses", "views", Action::Show(Room::Losses), "losses, and what looking costs"),
-    act("next-view", "", Action::NextRoom(1), "the next of these"),
+];
+
+const INSTRUMENT: [Command; 67] = [
+    act("next-view", "", Action::NextView(1), "the next view"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
     act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
     act("earlier", "pan", Action::Pan(-1), "earlier by a division (stops the picture)"),

@@ -68,10 +68,10 @@ impl Question {
     pub fn now(self, scope: &Scope) -> String {
         let frame = scope.frame();
         match self {
-            Self::Filter => frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
+            Self::Filter => frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
             Self::Trigger => frame.trigger.text.clone(),
-            Self::Math => frame.view.math.map(|math| math.to_string()).unwrap_or_default(),
-            Self::Xy => frame.view.xy.map(|(x, y)| format!("{x} {y}")).unwrap_or_default(),
+            Self::Math => frame.controls.math.map(|math| math.to_string()).unwrap_or_default(),
+            Self::Xy => frame.controls.xy.map(|(x, y)| format!("{x} {y}")).unwrap_or_default(),
             Self::PreTrigger => frame.trigger.settings.pre_per_cent.to_string(),
             Self::Seek | Self::Speed | Self::HoldOff | Self::Window => String::new(),
         }
@@ -81,7 +81,7 @@ impl Question {
     pub fn answer(self, text: &str, scope: &mut Scope) -> Result<(), String> {
         scope.apply(self.action(text)?);
         // The scope reports an invalid answer, so that the user can correct it.
-        let message = scope.frame().view.message.as_ref().filter(|message| message.is_error);
+        let message = scope.frame().controls.message.as_ref().filter(|message| message.is_error);
         message.map_or(Ok(()), |message| Err(message.text.clone()))
     }
 

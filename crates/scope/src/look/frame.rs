@@ -135,7 +135,7 @@ impl<'a> Frame<'a> {
         self.scope.flows(most)
     }
 
-    /// The journeys' room: this number of rows, with the selected one among them.
+    /// The view of journeys: this number of rows, with the selected one among them.
     pub fn journeys(&self, most: usize) -> JourneyTable<'a> {
         self.scope.journeys(most)
     }

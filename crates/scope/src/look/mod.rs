@@ -1,4 +1,4 @@
-//! The types that a front end reads: one file per room or panel. Everything here is computed on demand from the
+//! The types that a front end reads: one file per view or panel. Everything here is computed on demand from the
 //! scope's data. The cost depends on the size of the picture and not on the length of the recording.
 
 mod density;
@@ -17,9 +17,7 @@ pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,
 };
-pub use tables::{
-    EventRow, EventRowKind, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, SummedFlow,
-};
+pub use tables::{EventRow, EventRowKind, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, SummedFlow};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
 /// Maximum number of points of a frame.

@@ -1,57 +1,11 @@
-//! The rooms that are tables.
+//! The views that are tables.
 
+use super::Percentiles;
 use crate::lifeline::Lifeline;
 use crate::probes::Probe;
 use magscope_core::blame::Part;
 use magscope_core::custom::ProbeHit;
 use magscope_core::{Endpoint, Event, FlowId, Proto};
-
-/// The rooms: pages of the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Room {
-    /// Lanes and lifelines.
-    #[default]
-    Scope,
-    /// The flows.
-    Flows,
-    /// The latency of every hop over time, as a heat map.
-    Hops,
-    /// The journeys.
-    Journeys,
-    /// The list of events.
-    Events,
-    /// The clocks and their bounds.
-    Clock,
-    /// Losses and overhead.
-    Losses,
-}
-
-impl Room {
-    /// All rooms, in the order of their keys.
-    pub const ALL: [Room; 7] =
-        [Self::Scope, Self::Flows, Self::Hops, Self::Journeys, Self::Events, Self::Clock, Self::Losses];
-
-    /// Name of the room.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scope => "scope",
-            Self::Flows => "flows",
-            Self::Hops => "hops",
-            Self::Journeys => "journeys",
-            Self::Events => "events",
-            Self::Clock => "clock",
-            Self::Losses => "losses",
-        }
-    }
-
-    /// The room at this distance, in a circle.
-    #[must_use]
-    pub fn step(self, by: i8) -> Self {
-        let now = Self::ALL.iter().position(|room| *room == self).unwrap_or(0) as isize;
-        let at = (now + isize::from(by)).rem_euclid(Self::ALL.len() as isize);
-        Self::ALL.get(at as usize).copied().unwrap_or_default()
-    }
-}
 
 /// Sort key of the flow table, descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,8 +71,6 @@ pub struct SummedFlow {
     pub bytes_per_s: f64,
 }
 
-use super::Percentiles;
-
 /// The table of flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowTable {
@@ -138,7 +90,7 @@ pub struct FlowTable {
     pub packets_left_out: u64,
 }
 
-/// The table of the journeys' room. Its rows are those below the picture: see [`crate::Frame::table`].
+/// The table of the view of journeys. Its rows are those below the picture: see [`crate::Frame::table`].
 #[derive(Clone, Debug, Default)]
 pub struct JourneyTable<'a> {
     /// The requested number of rows.

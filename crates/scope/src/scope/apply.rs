@@ -9,19 +9,19 @@ mod tables;
 use super::Scope;
 use crate::action::Action;
 use crate::channel::Vertical;
+use crate::controls::{Align, List, Top};
 use crate::journal::Journal;
 use crate::math::Math;
 use crate::memory::Memory;
 use crate::sweep::Sweep;
 use crate::timebase::{DIVISIONS, Timebase};
 use crate::trigger::{Condition, Mode};
-use crate::view::{Align, List, Top};
 
 impl Scope {
     /// Applies an action.
     pub fn apply(&mut self, action: Action) {
         self.revision += 1;
-        self.view.message = None;
+        self.controls.message = None;
         let left = self.in_time(action).and_then(|action| self.on_axes(action));
         let left = left.and_then(|action| self.with_instruments(action));
         if let Some(action) = left.and_then(|action| self.with_selection(action)) {
@@ -50,7 +50,7 @@ impl Scope {
             Action::Zoom { steps, at } => self.zoom(steps, at),
             Action::SetTimebase(ns) => {
                 self.horizon.scale(Timebase::nearest(ns));
-                self.view.timebase_fixed = true;
+                self.controls.timebase_fixed = true;
                 self.moved();
             }
             Action::ZoomTo { from_ns, to_ns } => self.zoom_to(from_ns, to_ns),
@@ -78,14 +78,15 @@ impl Scope {
     fn on_axes(&mut self, action: Action) -> Option<Action> {
         match action {
             Action::ToggleAlign => {
-                self.view.align = if self.view.align == Align::Time { Align::Start } else { Align::Time };
+                self.controls.align =
+                    if self.controls.align == Align::Time { Align::Start } else { Align::Time };
                 self.realign();
             }
-            Action::SetRoll(roll) => self.view.roll = roll,
+            Action::SetRoll(roll) => self.controls.roll = roll,
             Action::ToggleChannel(channel) => self.toggle_channel(channel),
             Action::NextChannel(by) => {
-                let at = step(Some(self.view.channel), by, self.view.channels.len());
-                self.view.channel = at.unwrap_or(0);
+                let at = step(Some(self.controls.channel), by, self.controls.channels.len());
+                self.controls.channel = at.unwrap_or(0);
             }
             Action::VerticalScale(by) => self.vertical_scale(by),
             Action::VerticalOffset(by) => self.vertical(|vertical, per_division| {
@@ -124,7 +125,7 @@ impl Scope {
                 self.watch.arm();
                 self.fired = None;
                 self.shown = None;
-                if self.view.paused {
+                if self.controls.paused {
                     self.toggle_pause();
                 }
             }
@@ -152,7 +153,7 @@ impl Scope {
                 });
             }
             Action::SnapCursor(by) => self.snap_cursor(by),
-            Action::MeasureOver(over) => self.view.over = over,
+            Action::MeasureOver(over) => self.controls.over = over,
             Action::SetMath(math) => self.compute(math),
             Action::MathText(text) => match Math::parse(&text) {
                 Ok(math) => self.compute(math),
@@ -160,16 +161,16 @@ impl Scope {
             },
             Action::SetXy(xy) => {
                 if xy.is_none_or(|(x, y)| self.are_defined(&[x, y])) {
-                    self.view.xy = xy;
+                    self.controls.xy = xy;
                 }
             }
             Action::SetPersistence(how) => {
-                self.view.persistence = how;
+                self.controls.persistence = how;
                 self.overlay = None;
                 self.overlay_again();
             }
             Action::NextPersistence => {
-                self.view.persistence = self.view.persistence.next();
+                self.controls.persistence = self.controls.persistence.next();
                 self.overlay = None;
                 self.overlay_again();
             }
@@ -184,28 +185,29 @@ impl Scope {
             Action::Filter(text) => self.filter(&text),
             Action::Pick(pick) => self.pick(pick),
             Action::NextRoute => {
-                let at = self.view.route.map(|now| self.routes.iter().position(|route| *route == now));
-                self.view.route = match at {
+                let at = self.controls.route.map(|now| self.routes.iter().position(|route| *route == now));
+                self.controls.route = match at {
                     None => self.routes.first().copied(),
                     Some(at) => at.and_then(|at| self.routes.get(at + 1)).copied(),
                 };
                 self.refilter();
             }
             Action::NextProto => {
-                let at = self.view.proto.and_then(|now| Self::PROTOS.iter().position(|proto| *proto == now));
-                self.view.proto = Self::PROTOS.get(at.map_or(0, |at| at + 1)).copied();
+                let at =
+                    self.controls.proto.and_then(|now| Self::PROTOS.iter().position(|proto| *proto == now));
+                self.controls.proto = Self::PROTOS.get(at.map_or(0, |at| at + 1)).copied();
                 self.refilter();
             }
             Action::SelectHop(by) => self.select_hop(by),
-            Action::ChooseHop(hop) => self.view.hop = hop,
+            Action::ChooseHop(hop) => self.controls.hop = hop,
             Action::SelectJourney(by) => self.select_journey(by),
             Action::ChooseJourney(key) => self.choose_journey(key),
             Action::SelectAt { time_ns, within_ns, hop } => self.select_at(time_ns, within_ns, hop),
             Action::SelectRow(by) => self.select_row(by),
             Action::TakeRow => self.take_row(),
-            Action::OrderFlows(order) => self.view.order = order,
+            Action::OrderFlows(order) => self.controls.order = order,
             Action::NextList => {
-                self.view.list = match self.view.list {
+                self.controls.list = match self.controls.list {
                     List::Slowest => List::Recent,
                     List::Recent => List::Bad,
                     List::Bad => List::Slowest,
@@ -213,11 +215,11 @@ impl Scope {
                 self.relist();
             }
             Action::ToggleInspector => {
-                if self.view.journey.is_none() {
+                if self.controls.journey.is_none() {
                     self.select_journey(1);
                 }
-                let opens = self.view.top != Top::Inspector && self.view.journey.is_some();
-                self.view.top = if opens { Top::Inspector } else { Top::Nothing };
+                let opens = self.controls.top != Top::Inspector && self.controls.journey.is_some();
+                self.controls.top = if opens { Top::Inspector } else { Top::Nothing };
             }
             other => return Some(other),
         }
@@ -227,21 +229,21 @@ impl Scope {
     /// Applies the remaining actions.
     fn apply_other(&mut self, action: &Action) {
         match action {
-            Action::Show(room) => self.show(*room),
-            Action::NextRoom(by) => self.show(self.view.room.step(*by)),
+            Action::Show(view) => self.show(*view),
+            Action::NextView(by) => self.show(self.controls.view.step(*by)),
             Action::ToggleRecording => {
                 if self.is_recorded() {
                     self.show_message("this is a recording already".to_owned(), true);
                 } else {
-                    self.view.recording = !self.view.recording;
+                    self.controls.recording = !self.controls.recording;
                 }
             }
             Action::Clear => self.clear(),
             Action::ToggleHelp => {
-                self.view.top = if self.view.top == Top::Help { Top::Nothing } else { Top::Help };
+                self.controls.top = if self.controls.top == Top::Help { Top::Nothing } else { Top::Help };
             }
             Action::Back => self.back(),
-            Action::Quit => self.view.quit = true,
+            Action::Quit => self.controls.quit = true,
             _ => {}
         }
     }
@@ -254,7 +256,7 @@ impl Scope {
         self.forget_journeys();
         self.overlay = None;
         self.captured.clear();
-        let align = self.view.align;
+        let align = self.controls.align;
         self.sweep = Sweep { timebase: self.horizon.timebase(), align, ..Sweep::default() };
         if let Some(recorded) = &mut self.recorded {
             recorded.filled = None;

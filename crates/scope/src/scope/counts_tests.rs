@@ -172,7 +172,7 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
     let all = before(&scope);
     assert_eq!((all[0], all[2]), (1, 200));
     scope.apply(Action::Filter("pid = 1".to_owned()));
-    assert!(scope.frame().view.filter.is_some());
+    assert!(scope.frame().controls.filter.is_some());
     assert_eq!(before(&scope), all);
 }
 
@@ -225,11 +225,11 @@ fn a_live_filter_that_is_taken_away_again_has_erased_nothing() {
     // What comes while a filter is on is counted too.
     let at = 9_000 * MS;
     feed(&mut scope, message(beyond, at, 2_000), at + MS);
-    while scope.view.proto.is_some() {
+    while scope.controls.proto.is_some() {
         scope.apply(Action::NextProto);
     }
     scope.apply(Action::Filter(String::new()));
-    assert!(!scope.view.is_narrowed());
+    assert!(!scope.controls.is_narrowed());
     assert_eq!(counted(&scope), [all + 1; 3]);
     assert_eq!(scope.memory.slowest()[0].total_ns(), slowest, "the slowest is back as well");
     assert_eq!(scope.frame().header.counts_for_ns, None);

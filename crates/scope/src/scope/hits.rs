@@ -1,6 +1,7 @@
 //! Hits of custom probes: input, counts, and drawing on their lanes.
 
 use super::Scope;
+use crate::controls::Align;
 use crate::journal::{Entry, NodeHit};
 use crate::look::{HitHeat, HitPoint, HitRow, Hits, MOST_POINTS};
 use crate::names::NetnsKey;
@@ -9,7 +10,6 @@ use crate::probe_matches;
 use crate::probes::ProbeId;
 use crate::pyramid::Lane;
 use crate::stats::HopStats;
-use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
 use magscope_core::custom::ProbeHit;
@@ -24,7 +24,7 @@ impl Scope {
         let hit = NodeHit { node, probe, hit: *hit };
         if !self.is_recorded() {
             self.journal.hit(hit);
-            if !self.view.paused {
+            if !self.controls.paused {
                 self.journal.entry(node, Entry::Hit(probe, hit.hit));
             }
         }
@@ -60,8 +60,9 @@ impl Scope {
     pub(super) fn looks_at_hit(&self, hit: &NodeHit) -> bool {
         let Some(probe) = self.probes.get(hit.probe) else { return false };
         let flow = self.names.flow(hit.node, hit.hit.flow);
-        let proto = self.view.proto.is_none_or(|proto| hit.hit.flow == FlowId::NONE || hit.hit.proto == proto);
-        let route = self.view.route.zip(flow).is_none_or(|(route, flow)| {
+        let proto =
+            self.controls.proto.is_none_or(|proto| hit.hit.flow == FlowId::NONE || hit.hit.proto == proto);
+        let route = self.controls.route.zip(flow).is_none_or(|(route, flow)| {
             let netns_key = Some(NetnsKey { node: hit.node, netns: flow.netns });
             match probe.direction() {
                 Some(Direction::Tx) => route.from == netns_key,
@@ -85,7 +86,7 @@ impl Scope {
             Pick::Cpu(cpu) => hit.hit.cpu == *cpu,
             _ => true,
         };
-        proto && route && self.view.picks.iter().all(picked)
+        proto && route && self.controls.picks.iter().all(picked)
     }
 
     /// The accepted hits of a stretch in order of time, if all are in memory and their number is within the
@@ -110,7 +111,7 @@ impl Scope {
         let (n, stretch) = (n.clamp(1, super::pictures::MOST_COLUMNS), self.stretch());
         let mut out = Hits { max_count: 1, ..Hits::default() };
         out.rows = self.probes.all().iter().map(|_| HitRow { cells: vec![0; n], tile_ns: 0 }).collect();
-        if self.view.align == Align::Start {
+        if self.controls.align == Align::Start {
             return out;
         }
         if let Some(hits) = self.hits_at_hand(stretch, MOST_POINTS) {

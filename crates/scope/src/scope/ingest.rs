@@ -1,13 +1,13 @@
 //! Input of the scope.
 
 use super::{HOLD_EDGES, MAX_ROUTES, Scope};
+use crate::controls::Route;
 use crate::frame::State;
 use crate::journal::Mark;
 use crate::lifeline::Lifeline;
 use crate::look::PointKind;
 use crate::names::NetnsKey;
 use crate::pyramid::Lane;
-use crate::view::Route;
 use crate::window::BUCKET_NS;
 use magscope_core::context::Context;
 use magscope_core::governed::Level;
@@ -122,7 +122,7 @@ impl Scope {
         }
         if !self.is_recorded() {
             self.stats.event(event, netns_key);
-            if self.view.paused {
+            if self.controls.paused {
                 self.journal.leave_out(event);
             } else {
                 self.journal.event(node, event);
@@ -160,8 +160,8 @@ impl Scope {
     /// Whether the filters let an event through, as far as they ask for what an event knows.
     pub(super) fn looks_at(&self, event: &Event, netns_key: Option<NetnsKey>) -> bool {
         let receiving = event.hop.direction() == Direction::Rx;
-        self.view.route.is_none_or(|route| netns_key == if receiving { route.to } else { route.from })
-            && self.view.proto.is_none_or(|proto| event.proto == proto)
+        self.controls.route.is_none_or(|route| netns_key == if receiving { route.to } else { route.from })
+            && self.controls.proto.is_none_or(|proto| event.proto == proto)
     }
 
     fn take_loss(&mut self, loss: &Loss) {
@@ -188,7 +188,7 @@ impl Scope {
             }
             let fires = self.watch.journey(&line, &self.names);
             self.fires(fires, line.end_ns(), Some(&line));
-            let accepted = self.view.accepts(&line, &self.names);
+            let accepted = self.controls.accepts(&line, &self.names);
             if !self.is_recorded() {
                 self.stats.journey(&line);
             }
@@ -198,7 +198,7 @@ impl Scope {
             if let Some(unfiltered) = &mut self.unfiltered {
                 unfiltered.counts.journey(&line, &self.names);
             }
-            if self.view.paused && !self.is_recorded() {
+            if self.controls.paused && !self.is_recorded() {
                 self.memory.leave_out(&line);
             } else {
                 self.memory.push(line, accepted);
@@ -250,7 +250,7 @@ impl Scope {
         if self.is_recorded() {
             return; // the playhead moves this picture
         }
-        if !self.view.paused {
+        if !self.controls.paused {
             self.playhead.tick(0, self.now_ns);
             if edges > 0 {
                 self.measure();

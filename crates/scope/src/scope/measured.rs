@@ -2,12 +2,12 @@
 
 use super::Scope;
 use crate::channel::Channel;
+use crate::controls::Align;
 use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
 use crate::measure::{MeasureSpan, estimated, exact, rate};
 use crate::protocols::only;
 use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
-use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::hop::Role;
 use magscope_core::{Direction, Hop, Layer, Proto};
@@ -18,7 +18,7 @@ const MEASURED_COLUMNS: usize = 512;
 impl Scope {
     /// The stretch of the measurement.
     fn measured_stretch(&self) -> (u64, u64) {
-        match (self.view.over, &self.view.cursors) {
+        match (self.controls.over, &self.controls.cursors) {
             (MeasureSpan::Cursors, Some(cursors)) => cursors.span(),
             _ => (self.horizon.begin_ns(), self.horizon.end_ns()),
         }
@@ -26,7 +26,7 @@ impl Scope {
 
     /// True if every journey of a stretch is in memory.
     pub(super) fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
-        self.view.align == Align::Time
+        self.controls.align == Align::Time
             && self.horizon.begin_ns() <= from_ns
             && to_ns <= self.horizon.end_ns()
             && self.detail() == crate::frame::Detail::Lifelines
@@ -51,7 +51,7 @@ impl Scope {
         let summed = self.sums.total((from_ns, end_ns));
         let (journeys, lost) = (count(Lane::Ended), count(Lane::LostJourneys));
         Measurements {
-            over: self.view.over,
+            over: self.controls.over,
             from_ns,
             to_ns,
             pairs,
@@ -87,7 +87,7 @@ impl Scope {
             let Extent { count: n, min, max, last: (_, last), .. } = extent;
             (n > 0).then(|| ChannelReading { channel, n, min, mean: extent.mean(), max, last })
         };
-        self.view.channels.iter().filter_map(reading).collect()
+        self.controls.channels.iter().filter_map(reading).collect()
     }
 
     /// Payload through every layer, separately for sender and receiver.
@@ -190,7 +190,7 @@ impl Scope {
 
     /// Cursors as they are read.
     pub(crate) fn cursor_reading(&self) -> Option<CursorReading> {
-        let cursors = self.view.cursors.as_ref()?;
+        let cursors = self.controls.cursors.as_ref()?;
         // Two instants of one journey on both sides of the wire belong to two clocks.
         let side = |at_ns: u64| {
             let rungs = self.sweep.lifelines.iter().flat_map(crate::Lifeline::marks);

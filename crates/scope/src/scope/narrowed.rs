@@ -32,7 +32,7 @@ impl Scope {
     /// Other journeys are looked at. Those of all there is are counted already; of others those that are kept are counted now.
     pub(super) fn recount_live(&mut self) {
         let before = self.unfiltered.take();
-        if !self.view.is_narrowed() {
+        if !self.controls.is_narrowed() {
             if let Some(Unfiltered { mut counts, .. }) = before {
                 counts.take_not_narrowed(&mut self.counts);
                 self.counts = counts;
@@ -45,7 +45,7 @@ impl Scope {
         let all = before.map_or(shown, |unfiltered| unfiltered.counts);
         self.count_kept_journeys();
         let mut chosen_from_ns = self.memory.complete_from_ns();
-        if self.view.route.is_none() && self.view.proto.is_none() {
+        if self.controls.route.is_none() && self.controls.proto.is_none() {
             self.counts.pyramid.copy_payload(&all.pyramid);
         } else {
             self.count_kept_payload();
@@ -70,7 +70,7 @@ impl Scope {
         let mut recent: Vec<_> = kept.recent().collect();
         recent.reverse();
         for line in recent {
-            if self.view.accepts(line, &self.names) {
+            if self.controls.accepts(line, &self.names) {
                 self.count(line);
             }
         }

@@ -1,12 +1,12 @@
 //! Composing the picture: the lifelines on the screen, and the list below it.
 
 use super::{LISTED, Scope};
+use crate::controls::{Align, List};
 use crate::frame::Detail;
 use crate::lifeline::Lifeline;
 use crate::persistence::{Overlay, Persistence};
 use crate::pyramid::Lane;
 use crate::sweep::place_around;
-use crate::view::{Align, List};
 use std::collections::HashSet;
 
 /// Columns of the search for the slowest in a recording.
@@ -48,14 +48,14 @@ impl Scope {
     pub(super) fn take_fired(&mut self, at_ns: u64, key: Option<u64>) {
         let line = key.and_then(|key| self.find(key));
         self.sweep.anchor = line.as_ref().map(Lifeline::key);
-        if let Some(line) = line.filter(|_| !self.view.timebase_fixed) {
-            place_around(&mut self.horizon, false, self.view.align, &line);
+        if let Some(line) = line.filter(|_| !self.controls.timebase_fixed) {
+            place_around(&mut self.horizon, false, self.controls.align, &line);
         }
         let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
         self.horizon.go(at_ns, x.clamp(0.02, 0.98));
         self.redraw();
         if self.watch.is_stopped() {
-            self.view.paused = true;
+            self.controls.paused = true;
         }
     }
 
@@ -68,17 +68,17 @@ impl Scope {
                 .memory
                 .recent()
                 .take_while(|line| line.end_ns().saturating_add(2_000_000_000) >= self.swept_ns);
-            let new = new.filter(ended).filter(|line| self.view.accepts(line, &self.names));
+            let new = new.filter(ended).filter(|line| self.controls.accepts(line, &self.names));
             new.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns())).map(Lifeline::key)
         };
-        let key = self.view.journey.or_else(fresh).or(self.sweep.anchor);
+        let key = self.controls.journey.or_else(fresh).or(self.sweep.anchor);
         let Some(line) = key.and_then(|key| self.find(key)) else { return self.redraw() };
         self.take_for(&line);
     }
 
     /// Takes the picture for a journey.
     pub(super) fn take_for(&mut self, line: &Lifeline) {
-        place_around(&mut self.horizon, self.view.timebase_fixed, self.view.align, line);
+        place_around(&mut self.horizon, self.controls.timebase_fixed, self.controls.align, line);
         self.sweep.anchor = Some(line.key());
         self.redraw();
     }
@@ -87,15 +87,15 @@ impl Scope {
     pub(super) fn redraw(&mut self) {
         let mut sweep = std::mem::take(&mut self.sweep);
         let before = std::mem::take(&mut sweep.lifelines);
-        let recent_first = self.view.align == Align::Start && !self.is_recorded();
+        let recent_first = self.controls.align == Align::Start && !self.is_recorded();
         let anchor = sweep.anchor.and_then(|key| self.lines().find(|line| line.key() == key));
-        let accepts = |line: &Lifeline| self.view.accepts(line, &self.names);
+        let accepts = |line: &Lifeline| self.controls.accepts(line, &self.names);
         if recent_first {
             let lines = anchor.into_iter().chain(self.memory.recent()).chain(&before);
-            sweep.fill(&self.horizon, self.view.align, self.most_lifelines, lines, accepts);
+            sweep.fill(&self.horizon, self.controls.align, self.most_lifelines, lines, accepts);
         } else {
             let lines = anchor.into_iter().chain(self.lines()).chain(&before);
-            sweep.fill(&self.horizon, self.view.align, self.most_lifelines, lines, accepts);
+            sweep.fill(&self.horizon, self.controls.align, self.most_lifelines, lines, accepts);
         }
         self.sweep = sweep;
         self.tie();
@@ -104,8 +104,8 @@ impl Scope {
     /// Selects the rows of the table.
     pub(super) fn relist(&mut self) {
         let mut seen = HashSet::new();
-        let accepted = |line: &&Lifeline| self.view.accepts(line, &self.names) && seen.insert(line.key());
-        let listed: Vec<Lifeline> = match self.view.list {
+        let accepted = |line: &&Lifeline| self.controls.accepts(line, &self.names) && seen.insert(line.key());
+        let listed: Vec<Lifeline> = match self.controls.list {
             List::Slowest => self.memory.slowest().iter().filter(accepted).take(LISTED).cloned().collect(),
             List::Recent => match self.recorded.as_ref().and_then(|recorded| recorded.filled.as_ref()) {
                 Some(filled) => filled.lines.iter().rev().filter(accepted).take(LISTED).cloned().collect(),
@@ -124,8 +124,8 @@ impl Scope {
 
     /// True if the picture rolls.
     pub(super) fn rolls(&self) -> bool {
-        self.view.align == Align::Time
-            && (self.view.roll.is_on(self.horizon.timebase(), self.view.timebase_fixed)
+        self.controls.align == Align::Time
+            && (self.controls.roll.is_on(self.horizon.timebase(), self.controls.timebase_fixed)
                 || self.rolls_with_sums())
     }
 
@@ -134,7 +134,7 @@ impl Scope {
         if self.sweep.left_out > 0 {
             return Detail::Density;
         }
-        if self.view.align == Align::Start {
+        if self.controls.align == Align::Start {
             return Detail::Lifelines;
         }
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
@@ -161,7 +161,7 @@ impl Scope {
 
     /// The overlay is rebuilt after a change of persistence or scale.
     pub(super) fn overlay_again(&mut self) {
-        let wanted = (self.view.persistence, self.horizon.timebase().span_ns());
+        let wanted = (self.controls.persistence, self.horizon.timebase().span_ns());
         if wanted.0 == Persistence::Off {
             self.overlay = None;
             return;
@@ -170,7 +170,8 @@ impl Scope {
             return;
         }
         let mut overlay = Overlay::new(wanted.0, wanted.1);
-        let mut lines: Vec<&Lifeline> = self.lines().filter(|l| self.view.accepts(l, &self.names)).collect();
+        let mut lines: Vec<&Lifeline> =
+            self.lines().filter(|l| self.controls.accepts(l, &self.names)).collect();
         lines.sort_by_key(|line| (line.end_ns(), line.key()));
         lines.dedup_by_key(|line| line.key());
         for line in lines {

@@ -3,6 +3,7 @@
 use super::Scope;
 use super::sums::Summed;
 use crate::channel::{Channel, Unit, Vertical};
+use crate::controls::Align;
 use crate::lane::{Lane as Row, Place};
 use crate::look::{
     Cell, Column, Density, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn, PersistenceMap,
@@ -15,7 +16,6 @@ use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
 use crate::sums::{columns_of, part_of};
-use crate::view::Align;
 use magscope_core::context::Context;
 use magscope_core::{FlowId, Proto};
 
@@ -90,7 +90,7 @@ impl Scope {
     }
 
     pub(crate) fn points(&self) -> Vec<Point> {
-        if self.view.align == Align::Start {
+        if self.controls.align == Align::Start {
             return Vec::new();
         }
         let (from_ns, to_ns) = self.stretch();
@@ -139,7 +139,7 @@ impl Scope {
 
     /// The connection of the TCP signals, from its sender's side: the picked one, else the followed one.
     fn subject(&self) -> Option<FlowId> {
-        let picked = self.view.picks.iter().find_map(|pick| match pick {
+        let picked = self.controls.picks.iter().find_map(|pick| match pick {
             Pick::Flow(flow) => Some(*flow),
             _ => None,
         });
@@ -250,14 +250,14 @@ impl Scope {
                 foot,
                 top,
                 vertical: shown.vertical,
-                chosen: at == self.view.channel,
+                chosen: at == self.controls.channel,
             }
         };
-        self.view.channels.iter().enumerate().map(line).collect()
+        self.controls.channels.iter().enumerate().map(line).collect()
     }
 
     pub(crate) fn math(&self, n: usize) -> Option<MathTrace> {
-        let (math, n) = (self.view.math?, n.clamp(1, MOST_COLUMNS));
+        let (math, n) = (self.controls.math?, n.clamp(1, MOST_COLUMNS));
         let series = compute(math, |channel| self.series(channel, n));
         let columns = columns(&series, self.stretch(), n);
         let low = columns.iter().flatten().map(|column| column.min).fold(f64::INFINITY, f64::min);
@@ -274,7 +274,7 @@ impl Scope {
     }
 
     pub(crate) fn xy(&self) -> Option<XyTrace> {
-        let (x, y) = self.view.xy?;
+        let (x, y) = self.controls.xy?;
         let series = |channel| self.series(channel, XyTrace::MOST);
         let both = held_together(&series(x), &series(y), |x, y| Some((x, y)));
         let every = both.len().div_ceil(XyTrace::MOST).max(1);

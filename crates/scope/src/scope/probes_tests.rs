@@ -4,7 +4,7 @@ use super::tests::{feed, flows, info, message, recorded_options};
 use super::*;
 use crate::action::Action;
 use crate::look::{EventRowKind, Payload};
-use crate::{Channel, Room};
+use crate::{Channel, View};
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
 use magscope_core::{Batch, Event, FlowId, Hop};
@@ -182,7 +182,7 @@ fn values_are_loadlines_with_their_extent() {
     let names: Vec<_> =
         scope.frame().channels().iter().skip(Channel::ALL.len()).map(ToString::to_string).collect();
     assert_eq!(names, ["into.len", "refill.free", "refill.delta"]);
-    let shown: Vec<_> = scope.frame().view.channels.iter().map(|shown| shown.channel.to_string()).collect();
+    let shown: Vec<_> = scope.frame().controls.channels.iter().map(|shown| shown.channel.to_string()).collect();
     assert_eq!(shown, ["refill.free", "refill.delta"], "asked for as loadlines, they are there at once");
     scope.apply(Action::Fit);
     let lines = scope.frame().loadlines(10);
@@ -260,9 +260,13 @@ fn values_are_computed_with_triggered_on_and_held_against_each_other() {
         Action::ToggleChannel(of("a.b")),
     ] {
         scope.apply(wrong.clone());
-        let view = scope.frame().view;
-        let said = view.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill.delta"));
-        assert!(said && view.math.is_some() && view.channels.len() == 2, "{wrong:?}: {:?}", view.message);
+        let controls = scope.frame().controls;
+        let said = controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill.delta"));
+        assert!(
+            said && controls.math.is_some() && controls.channels.len() == 2,
+            "{wrong:?}: {:?}",
+            controls.message
+        );
     }
     let mut other = Scope::new(info(), Options::default());
     other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("a.b > 1").unwrap());
@@ -284,9 +288,9 @@ fn a_probe_without_values_triggers_where_it_is_hit() {
     let first = trigger.captures[0];
     assert_eq!((trigger.fired, first.at_ns, first.because.as_str()), (3, 13 * MS, "hit seen"));
     scope.apply(Action::TriggerText("hit sean".to_owned()));
-    let view = scope.frame().view;
-    let said = view.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill, seen"));
-    assert!(said, "{:?}", view.message);
+    let controls = scope.frame().controls;
+    let said = controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill, seen"));
+    assert!(said, "{:?}", controls.message);
     assert_eq!(scope.frame().trigger.text, "hit seen", "what was set stays");
     let mut other = Scope::new(info(), Options::default());
     other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("hit x").unwrap());
@@ -296,7 +300,7 @@ fn a_probe_without_values_triggers_where_it_is_hit() {
 #[test]
 fn the_events_have_the_hits_among_them() {
     let mut scope = live(2);
-    scope.apply(Action::Show(Room::Events));
+    scope.apply(Action::Show(View::Events));
     scope.apply(Action::Seek(500 * MS + 16_000));
     let frame = scope.frame();
     let rows = frame.events(9).rows;
@@ -313,7 +317,7 @@ fn the_events_have_the_hits_among_them() {
     );
     assert_eq!(frame.footer.totals.hits, 200 * 4);
     scope.apply(Action::TakeRow);
-    assert_eq!(scope.frame().view.room, Room::Scope);
+    assert_eq!(scope.frame().controls.view, View::Scope);
 }
 
 #[test]

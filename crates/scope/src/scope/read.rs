@@ -2,11 +2,11 @@
 
 use super::Scope;
 use crate::blame::blame_words;
+use crate::controls::{Align, Route, Top};
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 use crate::lifeline::{Lifeline, Step};
 use crate::names::NetnsKey;
-use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
 use magscope_core::governed::Level;
@@ -23,7 +23,7 @@ impl Scope {
     pub fn frame(&self) -> Frame<'_> {
         Frame {
             scope: self,
-            view: &self.view,
+            controls: &self.controls,
             header: self.header(),
             lanes: &self.lanes,
             sweep: &self.sweep,
@@ -40,7 +40,7 @@ impl Scope {
 
     fn header(&self) -> Header {
         let named = |netns_key: Option<NetnsKey>| self.names.netns_name(netns_key);
-        let (nodes, sender, receiver) = if let Some(route) = self.view.route {
+        let (nodes, sender, receiver) = if let Some(route) = self.controls.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
         } else {
@@ -70,7 +70,7 @@ impl Scope {
     fn picture_age_ns(&self) -> Option<u64> {
         // Before the first journey there is no picture, and its time is zero.
         let has_picture = self.horizon.begin_ns() > 0;
-        let follows = self.state == State::Live && !self.is_recorded() && !self.view.paused && has_picture;
+        let follows = self.state == State::Live && !self.is_recorded() && !self.controls.paused && has_picture;
         let age_ns = self.now_ns.saturating_sub(self.horizon.end_ns());
         (follows && self.sweep.align == Align::Time && age_ns >= OLD_NS).then_some(age_ns)
     }
@@ -143,7 +143,7 @@ impl Scope {
     pub(super) fn listed<'a>(&'a self, line: &'a Lifeline) -> Listed<'a> {
         Listed {
             line,
-            selected: self.view.journey == Some(line.key()),
+            selected: self.controls.journey == Some(line.key()),
             anchor: self.sweep.anchor == Some(line.key()),
             verdict: self.names.verdict(&line.journey),
             blame: self.blame(line),
@@ -155,7 +155,7 @@ impl Scope {
     }
 
     fn inspector(&self) -> Option<Inspector<'_>> {
-        let line = self.selected.as_ref().filter(|_| self.view.top == Top::Inspector)?;
+        let line = self.selected.as_ref().filter(|_| self.controls.top == Top::Inspector)?;
         let blamed = line.blame();
         let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {

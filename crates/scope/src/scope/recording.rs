@@ -1,6 +1,7 @@
 //! Requests of a scope to its recording: see [`crate::recorded`].
 
 use super::Scope;
+use crate::controls::Align;
 use crate::counts::Counts;
 use crate::journal::{Entry, Journal, NodeHit};
 use crate::memory::Memory;
@@ -12,7 +13,6 @@ use crate::signals::Signals;
 use crate::stats::Stats;
 use crate::sums::Sums;
 use crate::totals::{Totals, WindowTotals};
-use crate::view::Align;
 use magscope_core::Event;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
@@ -28,7 +28,7 @@ impl Scope {
     /// The stretch of the recording whose journeys are to be shown but not in memory, if any. The caller reads
     /// it and passes it to [`Scope::fill`].
     pub fn wants(&self) -> Option<Window> {
-        let recorded = self.recorded.as_ref().filter(|_| self.view.align == Align::Time)?;
+        let recorded = self.recorded.as_ref().filter(|_| self.controls.align == Align::Time)?;
         let all = recorded.all;
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let (from_ns, to_ns) = (from_ns.max(all.from_ns), to_ns.min(all.to_ns));
@@ -99,7 +99,7 @@ impl Scope {
                 Some(Filled { window: stretch.window, lines, truncated, scan, has_hits, has_heads });
         }
         let anchor = self.sweep.anchor.and_then(|key| self.find(key));
-        if let Some(selected) = anchor.filter(|line| self.view.journey == Some(line.key())) {
+        if let Some(selected) = anchor.filter(|line| self.controls.journey == Some(line.key())) {
             self.selected = Some(selected);
         }
         self.redraw();

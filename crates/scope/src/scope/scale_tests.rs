@@ -36,16 +36,16 @@ fn autoset_finds_the_busy_flow_and_a_scale_that_suits_its_last_second() {
     assert!(scope.frame().sweep.timebase.span_ns() > MS, "it began where the slow ones fit");
     scope.apply(Action::Autoset);
     let frame = scope.frame();
-    assert_eq!(frame.view.picks, [crate::Pick::Flow(FlowId(1))]);
+    assert_eq!(frame.controls.picks, [crate::Pick::Flow(FlowId(1))]);
     // 17 µs each: nine of ten fit into three fifths.
     assert_eq!(frame.sweep.timebase.span_ns(), 50_000, "{:?}", frame.sweep.timebase);
-    assert!(!frame.view.timebase_fixed, "it goes on by itself");
-    assert!(frame.view.message.as_ref().is_some_and(|m| m.text.contains("busiest flow")));
+    assert!(!frame.controls.timebase_fixed, "it goes on by itself");
+    assert!(frame.controls.message.as_ref().is_some_and(|m| m.text.contains("busiest flow")));
     assert!(frame.table.iter().all(|row| row.line.journey.tx_flow == FlowId(1)) && !frame.table.is_empty());
     scope.apply(Action::Autoset);
-    assert_eq!(scope.frame().view.picks.len(), 1, "what the user sees is not narrowed further");
+    assert_eq!(scope.frame().controls.picks.len(), 1, "what the user sees is not narrowed further");
     scope.apply(Action::Back);
-    assert!(scope.frame().view.picks.is_empty());
+    assert!(scope.frame().controls.picks.is_empty());
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn loadlines_fill_their_height_again_after_autoset() {
     scope.apply(Action::ToggleChannel(crate::Channel::Journeys));
     scope.apply(Action::VerticalScale(1));
     scope.apply(Action::ToggleLog);
-    assert!(scope.frame().view.channels[0].vertical.per_division.is_some());
+    assert!(scope.frame().controls.channels[0].vertical.per_division.is_some());
     scope.apply(Action::Autoset);
-    assert_eq!(scope.frame().view.channels[0].vertical, crate::Vertical::default());
+    assert_eq!(scope.frame().controls.channels[0].vertical, crate::Vertical::default());
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
+use crate::controls::Align;
 use crate::look::{Cell, HeatMap, HeatRow, PairReading, Percentiles, Span, SumMap};
 use crate::roll::Roll;
 use crate::stats::HopStats;
 use crate::sums::{Raster, Slice, columns_of, part_of};
 use crate::timebase::Timebase;
-use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::histogram::LONGEST_NS;
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -74,7 +74,7 @@ impl Scope {
 
     /// True if only sums arrive: the picture then shows sums.
     pub(crate) fn draws_sums(&self) -> bool {
-        if self.view.align != Align::Time {
+        if self.controls.align != Align::Time {
             return false;
         }
         if self.is_recorded() {
@@ -86,17 +86,17 @@ impl Scope {
 
     /// True if the picture covers time with sums and without events.
     pub(crate) fn shows_sums(&self) -> bool {
-        self.view.align == Align::Time && self.sums.any_alone(self.stretch())
+        self.controls.align == Align::Time && self.sums.any_alone(self.stretch())
     }
 
     /// True if the picture rolls at the pace of sums, because there are no journeys.
     pub(super) fn rolls_with_sums(&self) -> bool {
-        self.view.roll == Roll::Auto && self.draws_sums()
+        self.controls.roll == Roll::Auto && self.draws_sums()
     }
 
     /// The timebase for that, unless the user chose one.
     pub(super) fn scale_for_sums(&mut self) {
-        if self.rolls_with_sums() && !self.view.timebase_fixed {
+        if self.rolls_with_sums() && !self.controls.timebase_fixed {
             self.horizon.scale(Timebase::nearest(DIVISION_NS));
         }
     }
@@ -108,7 +108,7 @@ impl Scope {
         let total = self.sums.total(stretch);
         let rows = pairs(&total);
         let map = HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
-        let narrowed = self.view.is_narrowed();
+        let narrowed = self.controls.is_narrowed();
         let range = rows.iter().map(|(_, times)| (times.min_ns, times.max_ns.min(LONGEST_NS)));
         let Some((least, most)) = range.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
             return SumMap { map, interval_ns: 0, narrowed };

@@ -1,10 +1,10 @@
 //! The kernel's sums in the scope: drawn where there are no journeys, and counted once.
 
 use super::*;
+use crate::View;
 use crate::action::Action;
 use crate::channel::Channel;
 use crate::frame::Detail;
-use crate::look::Room;
 use magscope_core::histogram::bucket;
 use magscope_core::node::{Backend, Coverage};
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -131,7 +131,7 @@ fn a_recording_is_surveyed_zoomed_and_counted_again() {
     scope.end();
     scope.tick(20 * S);
     assert_eq!(scope.frame().sweep.timebase.span_ns(), 50 * S, "it rolls at its head");
-    scope.apply(Action::Show(Room::Hops));
+    scope.apply(Action::Show(View::Hops));
     scope.apply(Action::Fit);
     assert_eq!(scope.frame().sum_map(60, 24).map.rows[0].times.n, 60 * 90);
     scope.apply(Action::ZoomTo { from_ns: 20 * S, to_ns: 22 * S });

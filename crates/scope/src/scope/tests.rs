@@ -1,7 +1,7 @@
 use super::*;
 use crate::action::Action;
+use crate::controls::{Align, Top};
 use crate::look::EventRow;
-use crate::view::{Align, Top};
 use magscope_core::Batch;
 use magscope_core::node::{Backend, Coverage, NetnsName};
 use magscope_core::{Direction, Event, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict};
@@ -165,10 +165,10 @@ fn routes_cycle_and_filter() {
     assert_eq!(scope.frame().header.nodes, "client → server");
     assert!(!scope.frame().table.is_empty());
     scope.apply(Action::NextRoute);
-    assert_eq!(scope.frame().view.route, None);
+    assert_eq!(scope.frame().controls.route, None);
     scope.apply(Action::NextProto);
     scope.apply(Action::NextProto);
-    assert_eq!(scope.frame().view.proto, Some(Proto::UDP));
+    assert_eq!(scope.frame().controls.proto, Some(Proto::UDP));
     assert!(scope.frame().table.is_empty() && scope.frame().sweep.lifelines.is_empty());
     assert!(scope.frame().lanes.iter().all(|lane| lane.hop() != Some(Hop::TcpSend)));
     scope.apply(Action::NextProto);
@@ -182,7 +182,7 @@ fn a_selection_holds_the_picture_and_opens_the_ladder() {
     scope.apply(Action::SelectJourney(1));
     scope.apply(Action::ToggleInspector);
     let frame = scope.frame();
-    let id = frame.view.journey.unwrap();
+    let id = frame.controls.journey.unwrap();
     assert_eq!(frame.sweep.anchor, Some(id));
     let inspector = frame.inspector.unwrap();
     assert_eq!(inspector.rungs.len(), HOPS.len());
@@ -190,8 +190,8 @@ fn a_selection_holds_the_picture_and_opens_the_ladder() {
     assert_eq!(inspector.rungs.iter().filter(|rung| rung.blamed).count(), 1);
     scope.apply(Action::Back);
     scope.apply(Action::Back);
-    let view = scope.frame().view;
-    assert_eq!((view.journey, view.top), (None, Top::Nothing));
+    let controls = scope.frame().controls;
+    assert_eq!((controls.journey, controls.top), (None, Top::Nothing));
 }
 
 #[test]
@@ -371,7 +371,9 @@ fn a_filter_surveys_a_recording_anew_and_picks_are_undone() {
     scope.apply(Action::Filter("total > 1ms".to_owned()));
     assert_eq!(scope.survey(), survey + 1);
     scope.apply(Action::Filter("total >".to_owned()));
-    assert!(scope.frame().view.message.as_ref().is_some_and(|m| m.is_error && m.text.starts_with("filter: ")));
+    assert!(
+        scope.frame().controls.message.as_ref().is_some_and(|m| m.is_error && m.text.starts_with("filter: "))
+    );
     assert_eq!(scope.survey(), survey + 1, "what cannot be read changes nothing");
 
     let mut live = busy();
@@ -384,7 +386,7 @@ fn a_filter_surveys_a_recording_anew_and_picks_are_undone() {
     live.apply(Action::Pick(crate::Pick::Flow(FlowId(77))));
     assert!(live.frame().table.is_empty());
     live.apply(Action::Back);
-    assert!(live.frame().view.picks.is_empty() && live.frame().table.len() > 1);
+    assert!(live.frame().controls.picks.is_empty() && live.frame().table.len() > 1);
 }
 
 #[test]
@@ -407,7 +409,7 @@ fn a_trigger_keeps_what_was_before_and_after_and_shows_it() {
     assert!(scope.take_captures().is_empty());
     scope.apply(Action::NextCapture(1));
     let frame = scope.frame();
-    assert_eq!((frame.trigger.shown, frame.trigger.fired, frame.view.paused), (Some(0), 1, true));
+    assert_eq!((frame.trigger.shown, frame.trigger.fired, frame.controls.paused), (Some(0), 1, true));
     assert_eq!(frame.sweep.anchor, captures[0].journey);
     let starts: Vec<_> = frame.sweep.lifelines.iter().map(Lifeline::start_ns).collect();
     assert!(
@@ -416,7 +418,7 @@ fn a_trigger_keeps_what_was_before_and_after_and_shows_it() {
     );
     assert!((frame.trigger.at.unwrap() - 0.4).abs() < 0.01);
     scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1".to_owned()));
-    assert!(scope.frame().view.message.as_ref().is_some_and(|m| m.is_error));
+    assert!(scope.frame().controls.message.as_ref().is_some_and(|m| m.is_error));
 }
 
 #[test]
@@ -491,17 +493,17 @@ fn from_afar_everything_is_counted_and_the_slowest_can_be_taken() {
     let all: u64 = heat.rows[0].columns().flatten().map(|n| u64::from(*n)).sum();
     assert_eq!(all, 200);
     scope.apply(Action::ChooseJourney(slow.key));
-    assert_eq!(scope.frame().view.journey, Some(slow.key));
+    assert_eq!(scope.frame().controls.journey, Some(slow.key));
     assert!(scope.frame().sweep.lifelines.iter().any(|line| line.key() == slow.key));
 }
 
 #[test]
-fn rooms_have_their_rows() {
+fn views_have_their_rows() {
     let mut scope = busy();
     let loss = Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 7, cause: LossCause::RingFull };
     let drop = Event { detail: 5, ..Event::at(Hop::SkbDrop, 1_000 * MS) };
     scope.ingest(&Batch { losses: vec![loss], events: vec![drop], ..Batch::default() });
-    scope.apply(Action::Show(crate::Room::Events));
+    scope.apply(Action::Show(crate::View::Events));
     scope.apply(Action::Seek(1_000 * MS));
     let events = scope.frame().events(10);
     assert!(events.rows.len() == 10 && events.rows.iter().filter(|row| row.selected).count() == 1);
@@ -521,9 +523,9 @@ fn rooms_have_their_rows() {
     scope.apply(Action::Fit);
     let kinds: Vec<_> = scope.frame().points().iter().map(|point| point.kind).collect();
     assert!(kinds.contains(&crate::look::PointKind::Drop { node: 0, reason: 5 }), "{kinds:?}");
-    scope.apply(Action::Show(crate::Room::Flows));
+    scope.apply(Action::Show(crate::View::Flows));
     scope.apply(Action::TakeRow);
-    assert_eq!((scope.frame().view.room, scope.frame().view.picks.len()), (crate::Room::Scope, 1));
+    assert_eq!((scope.frame().controls.view, scope.frame().controls.picks.len()), (crate::View::Scope, 1));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Moves in time.
 
 use super::Scope;
+use crate::controls::Align;
 use crate::frame::State;
 use crate::lifeline::Lifeline;
 use crate::pyramid::Lane;
 use crate::timebase::Timebase;
 use crate::transport::Transport;
-use crate::view::Align;
 
 /// Wall time until a held picture of a recording is replaced, nanoseconds.
 const HOLD_NS: u64 = 1_000_000_000;
@@ -32,15 +32,15 @@ impl Scope {
             read_ns: self.recorded.as_ref().map_or(to_ns, |recorded| recorded.read_ns),
             head_ns: self.playhead.head_ns.clamp(from_ns, to_ns.max(from_ns)),
             speed: self.playhead.speed(),
-            playing: !self.view.paused && !ended,
-            following: self.playhead.following && !self.view.paused,
+            playing: !self.controls.paused && !ended,
+            following: self.playhead.following && !self.controls.paused,
             seekable: self.is_recorded(),
         }
     }
 
     /// Advances by wall time. Only playback uses it: live pictures advance by their events.
     pub fn tick(&mut self, elapsed_ns: u64) {
-        if self.view.paused || (self.playhead.following && !self.is_recorded()) {
+        if self.controls.paused || (self.playhead.following && !self.is_recorded()) {
             return;
         }
         let (_, end_ns) = self.extent();
@@ -87,7 +87,7 @@ impl Scope {
             && let Some((key, start_ns, total_ns)) = self.slowest_between(swept_ns, head_ns)
         {
             self.sweep.anchor = Some(key);
-            if !self.view.timebase_fixed {
+            if !self.controls.timebase_fixed {
                 self.horizon.scale(Timebase::holding(total_ns.saturating_mul(5) / 3));
             }
             let span = self.horizon.timebase().span_ns();
@@ -112,14 +112,14 @@ impl Scope {
         if self.state == State::Ended && self.is_recorded() {
             self.state = State::Replay;
         }
-        self.view.align = Align::Time;
+        self.controls.align = Align::Time;
         self.horizon.go(at_ns, 0.5);
         self.moved();
     }
 
     /// Stops the picture.
     pub(super) fn pause(&mut self) {
-        self.view.paused = true;
+        self.controls.paused = true;
     }
 
     /// After a move of the horizon: updates the picture and its numbers.
@@ -140,13 +140,13 @@ impl Scope {
             return self.moved();
         }
         self.playhead.following = true;
-        self.view.paused = false;
+        self.controls.paused = false;
         self.go_on();
     }
 
     /// Seeks to the next or the previous journey.
     pub(super) fn step(&mut self, by: i8) {
-        let at_ns = if self.sweep.anchor.is_some() && self.view.paused {
+        let at_ns = if self.sweep.anchor.is_some() && self.controls.paused {
             self.sweep.lifelines.iter().find(|l| Some(l.key()) == self.sweep.anchor).map(Lifeline::start_ns)
         } else {
             None

@@ -152,16 +152,16 @@ impl Scope {
     }
 
     fn show_capture(&mut self, capture: &Capture) {
-        self.view.paused = true;
+        self.controls.paused = true;
         self.shown = Some(capture.number);
         self.horizon.remember();
         if let Some(line) = capture.journey.and_then(|key| self.find(key)) {
-            self.view.journey = capture.journey;
+            self.controls.journey = capture.journey;
             self.sweep.anchor = capture.journey;
             self.selected = Some(line);
         }
         let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
-        if self.view.timebase_fixed {
+        if self.controls.timebase_fixed {
             self.horizon.go(capture.at_ns, x.clamp(0.02, 0.98));
         } else {
             self.horizon.show(capture.from_ns, capture.to_ns);

@@ -1,29 +1,28 @@
-//! The bar of rooms with their keys, and the trigger state.
+//! The bar of views with their keys, and the trigger state.
 
 use super::canvas::{Canvas, width};
-use magscope_scope::Frame;
-use magscope_scope::Room;
 use magscope_scope::trigger::TriggerState;
+use magscope_scope::{Frame, View};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Blank columns between rooms.
+/// Blank columns between views.
 const GAP: u16 = 2;
 
-/// Position and text of each room's name.
-fn places() -> impl Iterator<Item = (u16, Room, String)> {
+/// Position and text of each view's name.
+fn places() -> impl Iterator<Item = (u16, View, String)> {
     let mut x = 1;
-    Room::ALL.into_iter().enumerate().map(move |(i, room)| {
-        let words = format!("{} {}", i + 1, room.name());
+    View::pages().map(move |(page, spec)| {
+        let words = format!("{page} {}", spec.name);
         let at = x;
         x += width(&words) + GAP;
-        (at, room, words)
+        (at, spec.view, words)
     })
 }
 
-/// The room at column `x`.
-pub fn room_at(x: u16) -> Option<Room> {
-    places().find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, room, _)| room)
+/// The view at column `x`.
+pub fn view_at(x: u16) -> Option<View> {
+    places().find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, view, _)| view)
 }
 
 /// Maximum and minimum number of columns for the trigger condition.
@@ -34,8 +33,8 @@ const LEAST_CONDITION: usize = 8;
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let mut end = 0;
-    for (x, room, words) in places() {
-        let here = room == frame.view.room;
+    for (x, view, words) in places() {
+        let here = view == frame.controls.view;
         end = canvas.put(area, x, 0, &words, if here { theme.selected } else { theme.dim });
     }
     let room = area.width.saturating_sub(end + GAP + 1);

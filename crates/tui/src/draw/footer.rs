@@ -23,7 +23,7 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras
         }
     }
     let room = keys.width.saturating_sub(2);
-    match (extras.notice, &frame.view.message) {
+    match (extras.notice, &frame.controls.message) {
         (Some(words), _) => canvas.put_cut(keys, 1, 0, room, words, canvas.theme.accent),
         (None, Some(message)) => {
             // An error is no loss and therefore not red; the sign marks it.

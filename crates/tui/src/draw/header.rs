@@ -8,8 +8,8 @@ use ratatui::layout::Rect;
 /// Draws the header.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
-    let (header, view) = (&frame.header, frame.view);
-    let state = match (view.paused, header.state) {
+    let (header, controls) = (&frame.header, frame.controls);
+    let state = match (controls.paused, header.state) {
         (true, _) => "❚❚ paused".to_owned(),
         (false, State::Live) => match header.picture_age_ns {
             Some(ns) => format!("▶ live, picture {} old", short_duration(ns)),
@@ -22,7 +22,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let mut pieces = vec![
         (" magnet-scope".to_owned(), theme.strong),
         (format!("  {}", header.nodes), theme.plain),
-        (format!("   {state}"), if view.paused { theme.accent } else { theme.strong }),
+        (format!("   {state}"), if controls.paused { theme.accent } else { theme.strong }),
     ];
     let transport = &frame.transport;
     if (transport.speed - 1.0).abs() > 1e-9 {
@@ -32,7 +32,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         pieces.push((format!(" {}", percent(transport.part()).trim()), theme.dim));
     }
     pieces.push((format!("   {timebase}"), theme.plain));
-    if !view.timebase_fixed {
+    if !controls.timebase_fixed {
         pieces.push((" auto".to_owned(), theme.dim));
     }
     if let Some(recording) = frame.footer.recording {
@@ -61,19 +61,19 @@ fn clock(frame: &Frame) -> String {
 
 /// Active filters and selections.
 fn narrowing(frame: &Frame) -> Vec<String> {
-    let view = frame.view;
+    let controls = frame.controls;
     let mut words = Vec::new();
-    if view.align == Align::Start {
+    if controls.align == Align::Start {
         words.push("overlay".to_owned());
     }
-    match view.persistence {
+    match controls.persistence {
         Persistence::Off => {}
         Persistence::Fade(ns) => words.push(format!("persistence {}", short_duration(ns))),
         Persistence::Endless => words.push("persistence endless".to_owned()),
     }
-    words.extend(view.proto.map(|proto| format!("{proto} only")));
-    words.extend(view.filter.as_ref().map(|filter| format!("/ {filter}")));
-    words.extend(view.picks.iter().filter_map(|pick| match pick {
+    words.extend(controls.proto.map(|proto| format!("{proto} only")));
+    words.extend(controls.filter.as_ref().map(|filter| format!("/ {filter}")));
+    words.extend(controls.picks.iter().filter_map(|pick| match pick {
         Pick::Nothing => None,
         Pick::Flow(_) => Some("one flow".to_owned()),
         Pick::Process(tgid) => Some(format!("process {tgid}")),

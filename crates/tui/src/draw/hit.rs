@@ -1,18 +1,18 @@
 //! The object at a screen position, for the mouse.
 
-use super::bar::room_at;
-use super::rooms;
+use super::bar::view_at;
 use super::scope::Layout;
 use super::shell::Shell;
+use super::views;
 use magscope_core::Hop;
-use magscope_scope::{Frame, Room};
+use magscope_scope::{Frame, View};
 use ratatui::layout::{Position, Rect};
 
 /// The object at a screen position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hit {
-    /// The name of a room.
-    Tab(Room),
+    /// The name of a view.
+    Tab(View),
     /// The picture: position on the time axis, lane, and column width.
     Picture {
         /// Position, 0 at the left edge, 1 at the right.
@@ -28,7 +28,7 @@ pub enum Hit {
     Session(f64),
     /// A row of the table below the picture, from 0.
     Listed(usize),
-    /// A row of a room's table, relative to the selected one.
+    /// A row of a view's table, relative to the selected one.
     Row(i32),
 }
 
@@ -36,14 +36,14 @@ pub enum Hit {
 pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
     let shell = Shell::new(area);
     if shell.bar.contains(at) {
-        return room_at(at.x - shell.bar.x).map(Hit::Tab);
+        return view_at(at.x - shell.bar.x).map(Hit::Tab);
     }
     if !shell.body.contains(at) {
         return None;
     }
-    if frame.view.room != Room::Scope {
+    if !frame.controls.view.is_on_picture() {
         let row = i32::from(at.y - shell.body.y) - 1;
-        return Some(Hit::Row(row - rooms::selected_row(frame, shell.body)? as i32)).filter(|_| row >= 0);
+        return Some(Hit::Row(row - views::selected_row(frame, shell.body)? as i32)).filter(|_| row >= 0);
     }
     let layout = Layout::new(shell.body, frame);
     let part = |of: Rect| (f64::from(at.x - of.x) + 0.5) / f64::from(of.width.max(1));

@@ -77,7 +77,7 @@ pub fn prompt(canvas: &mut Canvas, area: Rect, prompt: &Prompt) {
 /// Draws the signals over the middle of `area`, with marks for shown ones.
 pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, frame: &Frame) {
     let theme = canvas.theme;
-    let (channels, shown) = (frame.channels(), &frame.view.channels);
+    let (channels, shown) = (frame.channels(), &frame.controls.channels);
     let longest = channels.iter().map(|channel| width(channel.name())).max().unwrap_or(0);
     // Probe names have arbitrary length.
     let units = (longest + 6).clamp(22, 60);

@@ -1,4 +1,4 @@
-//! The scope's room: lanes and lifelines, loadlines, the overview line, and the journeys.
+//! The scope's view: lanes and lifelines, loadlines, the overview line, and the journeys.
 
 mod columns;
 mod density;
@@ -24,11 +24,11 @@ use super::canvas::Canvas;
 use magscope_scope::{Frame, Persistence};
 use ratatui::layout::Rect;
 
-/// Draws the room.
+/// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let layout = Layout::new(area, frame);
     lanes::draw(canvas, &layout, frame);
-    if frame.view.persistence == Persistence::Off {
+    if frame.controls.persistence == Persistence::Off {
         lifelines::draw(canvas, &layout, frame);
     } else {
         density::persistence(canvas, &layout, frame);

@@ -1,15 +1,15 @@
-//! The frame around every room: header, room bar, losses and cost, keys.
+//! The frame around every view: header, view bar, losses and cost, keys.
 
 use ratatui::layout::Rect;
 
-/// Areas around a room, and the rest for it; empty without room.
+/// Areas around a view, and the rest for it; empty without space.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shell {
     /// Title line.
     pub header: Rect,
-    /// The rooms and the trigger.
+    /// The views and the trigger.
     pub bar: Rect,
-    /// The room.
+    /// The view.
     pub body: Rect,
     /// Losses and own cost.
     pub footer: Rect,
@@ -17,7 +17,7 @@ pub struct Shell {
     pub keys: Rect,
 }
 
-/// Minimum number of rows for a separate room bar.
+/// Minimum number of rows for a separate view bar.
 const ROWS_FOR_A_BAR: u16 = 20;
 
 impl Shell {

@@ -1,13 +1,20 @@
 //! The key map: which chord runs which command. The source is TOML: the built-in map and the user's overrides.
 
 use super::chord::Chord;
+use crate::View;
 use crate::command::{COMMANDS, Command, command, nearest};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use toml::Spanned;
 
-/// The map that is built in.
+/// The map that is built in, without the keys of the views.
 const BUILT_IN: &str = include_str!("default.toml");
+
+/// The map that is built in.
+fn built_in() -> String {
+    View::pages()
+        .fold(BUILT_IN.to_owned(), |text, (page, spec)| text + &format!("{page} = \"{}\"\n", spec.name))
+}
 
 /// Value that removes a binding.
 const NONE: &str = "none";
@@ -39,7 +46,7 @@ impl KeyMap {
     /// The map that is built in.
     pub fn built_in() -> Self {
         // A test parses it. After an error there would be no keys, and Ctrl-C is not part of the map.
-        Self::parse(BUILT_IN).unwrap_or_else(|_| KeyMap { by_chord: HashMap::new(), order: Vec::new() })
+        Self::parse(&built_in()).unwrap_or_else(|_| KeyMap { by_chord: HashMap::new(), order: Vec::new() })
     }
 
     /// The built-in map with the user's overrides: `chord = "command"`, or `"none"` to remove a binding.
@@ -128,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_built_in_map_is_right_and_every_command_can_be_reached() {
-        let map = KeyMap::parse(BUILT_IN).unwrap();
+        let map = KeyMap::parse(&built_in()).unwrap();
         for command in COMMANDS.iter().filter(|command| !command.palette_only) {
             assert!(map.chords(command).next().is_some(), "{} has no key", command.name);
         }

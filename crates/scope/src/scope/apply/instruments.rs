@@ -2,37 +2,37 @@
 
 use super::step125::Steps;
 use crate::channel::{Channel, Vertical};
+use crate::controls::{MOST_SHOWN, Shown};
 use crate::cursor::{CursorId, Cursors};
 use crate::lifeline::Lifeline;
 use crate::math::Math;
 use crate::scope::Scope;
 use crate::timebase::DIVISIONS;
 use crate::trigger::Condition;
-use crate::view::{MOST_SHOWN, Shown};
 
 impl Scope {
     pub(super) fn toggle_channel(&mut self, channel: Channel) {
         if !self.are_defined(&[channel]) {
             return;
         }
-        let at = self.view.channels.iter().position(|shown| shown.channel == channel);
+        let at = self.controls.channels.iter().position(|shown| shown.channel == channel);
         if let Some(at) = at {
-            self.view.channels.remove(at);
-        } else if self.view.channels.len() < MOST_SHOWN {
-            self.view.channels.push(Shown { channel, vertical: Vertical::default() });
-            self.view.channel = self.view.channels.len() - 1;
+            self.controls.channels.remove(at);
+        } else if self.controls.channels.len() < MOST_SHOWN {
+            self.controls.channels.push(Shown { channel, vertical: Vertical::default() });
+            self.controls.channel = self.controls.channels.len() - 1;
         }
-        self.view.channel = self.view.channel.min(self.view.channels.len().saturating_sub(1));
+        self.controls.channel = self.controls.channel.min(self.controls.channels.len().saturating_sub(1));
     }
 
     /// Changes the axis of the chosen loadline, from its current units per division.
     pub(super) fn vertical(&mut self, change: impl FnOnce(&mut Vertical, f64)) {
-        let line = self.loadlines(64).into_iter().nth(self.view.channel);
+        let line = self.loadlines(64).into_iter().nth(self.controls.channel);
         let Some(line) = line else {
             return self.show_message("no loadline is shown".to_owned(), true);
         };
         let per_division = (line.top - line.foot) / DIVISIONS as f64;
-        if let Some(shown) = self.view.channels.get_mut(self.view.channel) {
+        if let Some(shown) = self.controls.channels.get_mut(self.controls.channel) {
             change(&mut shown.vertical, per_division);
         }
     }
@@ -48,7 +48,7 @@ impl Scope {
 
     pub(super) fn compute(&mut self, math: Option<Math>) {
         if math.is_none_or(|math| self.are_defined(&math.channels())) {
-            self.view.math = math;
+            self.controls.math = math;
         }
     }
 
@@ -65,7 +65,7 @@ impl Scope {
     }
 
     pub(super) fn toggle_cursors(&mut self) {
-        self.view.cursors = match self.view.cursors {
+        self.controls.cursors = match self.controls.cursors {
             Some(_) => None,
             None => Some(Cursors {
                 a_ns: self.horizon.time_at(0.25),
@@ -76,20 +76,20 @@ impl Scope {
     }
 
     pub(super) fn cursors(&mut self, change: impl FnOnce(&mut Cursors)) {
-        if self.view.cursors.is_none() {
+        if self.controls.cursors.is_none() {
             self.toggle_cursors();
         }
-        if let Some(cursors) = &mut self.view.cursors {
+        if let Some(cursors) = &mut self.controls.cursors {
             change(cursors);
         }
     }
 
     /// Moves to the next drawn instant: an event of a lifeline, or a mark.
     pub(super) fn snap_cursor(&mut self, by: i8) {
-        if self.view.cursors.is_none() {
+        if self.controls.cursors.is_none() {
             self.toggle_cursors();
         }
-        let Some(cursors) = self.view.cursors else { return };
+        let Some(cursors) = self.controls.cursors else { return };
         let now_ns = cursors.chosen_ns();
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let rungs = self.sweep.lifelines.iter().flat_map(Lifeline::marks).map(|rung| rung.time_ns);

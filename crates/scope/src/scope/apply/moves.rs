@@ -1,16 +1,16 @@
 //! Manual moves of the picture.
 
 use crate::channel::Vertical;
+use crate::controls::Align;
 use crate::frame::State;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
-use crate::view::Align;
 
 impl Scope {
     pub(super) fn toggle_pause(&mut self) {
-        self.view.paused = !self.view.paused;
-        if self.view.paused {
+        self.controls.paused = !self.controls.paused;
+        if self.controls.paused {
             return;
         }
         if self.is_recorded() {
@@ -42,7 +42,7 @@ impl Scope {
     }
 
     pub(super) fn zoom(&mut self, steps: i32, at: f64) {
-        self.view.timebase_fixed = true;
+        self.controls.timebase_fixed = true;
         self.horizon.zoom(steps, at);
         self.moved();
     }
@@ -50,14 +50,14 @@ impl Scope {
     pub(super) fn zoom_to(&mut self, from_ns: u64, to_ns: u64) {
         self.horizon.remember();
         self.pause();
-        self.view.align = Align::Time;
-        self.view.timebase_fixed = true;
+        self.controls.align = Align::Time;
+        self.controls.timebase_fixed = true;
         self.horizon.show(from_ns, to_ns);
         self.moved();
     }
 
     pub(super) fn pan(&mut self, by: f64) {
-        if self.view.align == Align::Time {
+        if self.controls.align == Align::Time {
             self.pause();
             self.horizon.pan(by);
             self.playhead.seek(self.horizon.time_at(0.5).clamp(self.extent().0, self.extent().1));
@@ -80,8 +80,8 @@ impl Scope {
     /// Sets the scales by one second of data: time so that nine of ten journeys fit, loadlines so that they
     /// fill their height. Also shows the busiest flow.
     pub(super) fn autoset(&mut self) {
-        self.view.timebase_fixed = false;
-        for shown in &mut self.view.channels {
+        self.controls.timebase_fixed = false;
+        for shown in &mut self.controls.channels {
             shown.vertical = Vertical::default();
         }
         let head_ns = if self.is_recorded() { self.playhead.head_ns } else { self.now_ns };
@@ -93,8 +93,8 @@ impl Scope {
         let times = second.percentiles();
         let timebase = (times.n > 0).then(|| Timebase::holding(times.p90_ns.saturating_mul(5) / 3));
         let words = match self.counts.flows.busiest() {
-            Some(flow) if self.counts.flows.len() > 1 && !self.view.is_narrowed() => {
-                self.view.picks.push(Pick::Flow(flow));
+            Some(flow) if self.counts.flows.len() > 1 && !self.controls.is_narrowed() => {
+                self.controls.picks.push(Pick::Flow(flow));
                 self.refilter();
                 "the busiest flow; Esc shows all"
             }
@@ -103,13 +103,13 @@ impl Scope {
         // The picture's own journey may be one of the slowest: it must not determine the scale.
         if let Some(timebase) = timebase {
             self.horizon.scale(timebase);
-            self.view.timebase_fixed = true;
+            self.controls.timebase_fixed = true;
         }
         match self.sweep.anchor.and_then(|key| self.find(key)) {
             Some(line) => self.take_for(&line),
             None => self.moved(),
         }
-        self.view.timebase_fixed = false;
+        self.controls.timebase_fixed = false;
         self.overlay_again();
         self.show_message(words.to_owned(), false);
     }

@@ -1,23 +1,23 @@
 //! Selection: by a filter, by a click, of one hop, of one journey.
 
 use super::step;
+use crate::controls::{Align, Top};
 use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
-use crate::view::{Align, Top};
 use magscope_core::{Filter, Hop};
 
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
         if text.trim().is_empty() {
-            self.view.filter = None;
+            self.controls.filter = None;
             return self.refilter();
         }
         match Filter::parse(text) {
             Ok(filter) => {
-                self.view.filter = Some(filter);
+                self.controls.filter = Some(filter);
                 self.refilter();
             }
             Err(error) => self.show_message(format!("filter: {error}"), true),
@@ -26,10 +26,10 @@ impl Scope {
 
     pub(super) fn pick(&mut self, pick: Pick) {
         if pick == Pick::Nothing {
-            self.view.picks.clear();
+            self.controls.picks.clear();
         } else {
-            self.view.picks.retain(|other| !other.is_like(&pick));
-            self.view.picks.push(pick);
+            self.controls.picks.retain(|other| !other.is_like(&pick));
+            self.controls.picks.push(pick);
         }
         self.refilter();
     }
@@ -38,14 +38,14 @@ impl Scope {
     pub(super) fn refilter(&mut self) {
         self.unselect();
         self.recount();
-        let (view, names) = (&self.view, &self.names);
-        self.memory.relist(|line| view.accepts(line, names));
+        let (controls, names) = (&self.controls, &self.names);
+        self.memory.relist(|line| controls.accepts(line, names));
         let before = std::mem::take(&mut self.sweep);
         self.overlay = None;
         // The picture's journey may no longer match; then the slowest match replaces it.
         let kept = before.lifelines.iter().find(|line| Some(line.key()) == before.anchor);
-        let kept = kept.filter(|line| self.view.accepts(line, &self.names)).cloned();
-        let accepted = self.memory.recent().filter(|line| self.view.accepts(line, &self.names));
+        let kept = kept.filter(|line| self.controls.accepts(line, &self.names)).cloned();
+        let accepted = self.memory.recent().filter(|line| self.controls.accepts(line, &self.names));
         let slowest = accepted.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns())).cloned();
         match kept.or(slowest) {
             Some(line) => self.take_for(&line),
@@ -58,12 +58,12 @@ impl Scope {
 
     pub(super) fn select_hop(&mut self, by: i8) {
         let hops: Vec<_> = self.lanes.iter().filter_map(Lane::hop).collect();
-        let now = self.view.hop.and_then(|hop| hops.iter().position(|other| *other == hop));
-        self.view.hop = step(now, by, hops.len()).and_then(|at| hops.get(at)).copied();
+        let now = self.controls.hop.and_then(|hop| hops.iter().position(|other| *other == hop));
+        self.controls.hop = step(now, by, hops.len()).and_then(|at| hops.get(at)).copied();
     }
 
     pub(super) fn select_journey(&mut self, by: i8) {
-        let now = self.view.journey.and_then(|key| self.listed.iter().position(|line| line.key() == key));
+        let now = self.controls.journey.and_then(|key| self.listed.iter().position(|line| line.key() == key));
         let Some(line) = step(now, by, self.listed.len()).and_then(|at| self.listed.get(at)) else { return };
         let line = line.clone();
         self.select(&line);
@@ -71,7 +71,7 @@ impl Scope {
 
     /// Selects a journey and shows it.
     pub(super) fn select(&mut self, line: &Lifeline) {
-        self.view.journey = Some(line.key());
+        self.controls.journey = Some(line.key());
         if self.is_recorded() {
             self.pause();
             self.playhead.seek(line.start_ns());
@@ -94,7 +94,7 @@ impl Scope {
             Some(exemplar) => {
                 self.horizon.remember();
                 self.pause();
-                self.view.journey = Some(key);
+                self.controls.journey = Some(key);
                 self.sweep.anchor = Some(key);
                 self.playhead.seek(exemplar.start_ns);
                 let timebase = Timebase::holding(exemplar.total_ns.saturating_mul(5) / 3);
@@ -110,7 +110,7 @@ impl Scope {
     /// The journey drawn nearest to an instant in a lane.
     pub(super) fn select_at(&mut self, time_ns: u64, within_ns: u64, hop: Option<Hop>) {
         let near = |line: &Lifeline| {
-            let start_ns = if self.view.align == Align::Start {
+            let start_ns = if self.controls.align == Align::Start {
                 line.start_ns() - self.horizon.begin_ns().min(line.start_ns())
             } else {
                 0
@@ -121,10 +121,10 @@ impl Scope {
         let lines = self.sweep.lifelines.iter().filter_map(|line| Some((near(line)?, line)));
         let nearest = lines.filter(|(far, _)| *far <= within_ns).min_by_key(|(far, line)| (*far, line.key()));
         if let Some(line) = nearest.map(|(_, line)| line.clone()) {
-            self.view.journey = Some(line.key());
+            self.controls.journey = Some(line.key());
             self.sweep.anchor = Some(line.key());
             self.selected = Some(line);
-            self.view.top = Top::Inspector;
+            self.controls.top = Top::Inspector;
             self.pause();
             self.relist();
         } else {
@@ -137,9 +137,9 @@ impl Scope {
     }
 
     pub(super) fn unselect(&mut self) {
-        self.view.journey = None;
-        if self.view.top == Top::Inspector {
-            self.view.top = Top::Nothing;
+        self.controls.journey = None;
+        if self.controls.top == Top::Inspector {
+            self.controls.top = Top::Nothing;
         }
         self.selected = None;
     }

@@ -1,90 +1,90 @@
-//! Rooms and the rows of their tables.
+//! Views and the rows of their tables.
 
-use crate::look::Room;
+use crate::controls::Top;
 use crate::pick::Pick;
 use crate::scope::{HOP_IDS, Scope};
-use crate::view::Top;
+use crate::views::{Rows, View};
 use magscope_core::Hop;
 
 impl Scope {
-    pub(super) fn show(&mut self, room: Room) {
-        self.view.room = room;
-        self.view.row = 0;
-        self.view.event = 0;
+    pub(super) fn show(&mut self, view: View) {
+        self.controls.view = view;
+        self.controls.row = 0;
+        self.controls.event = 0;
     }
 
     pub(super) fn select_row(&mut self, by: i32) {
-        match self.view.room {
-            Room::Journeys | Room::Scope => {
+        match self.controls.view.spec().rows {
+            Rows::Journeys | Rows::Picture => {
                 self.select_journey(by.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8);
             }
-            Room::Events => {
-                self.view.event = self.view.event.saturating_add(i64::from(by));
+            Rows::Events => {
+                self.controls.event = self.controls.event.saturating_add(i64::from(by));
                 let most = self.journal.len() as i64;
-                self.view.event = self.view.event.clamp(-most, most);
+                self.controls.event = self.controls.event.clamp(-most, most);
             }
-            Room::Flows => {
+            Rows::Flows => {
                 let last = self.counts.flows.len().saturating_sub(1);
-                self.view.row = self.view.row.saturating_add_signed(by as isize).min(last);
+                self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(last);
             }
-            Room::Hops => {
+            Rows::Pairs => {
                 let last = self.hop_rows().len().saturating_sub(1);
-                self.view.row = self.view.row.min(last).saturating_add_signed(by as isize).min(last);
+                self.controls.row = self.controls.row.min(last).saturating_add_signed(by as isize).min(last);
             }
-            Room::Clock | Room::Losses => {
-                self.view.row = self.view.row.saturating_add_signed(by as isize).min(HOP_IDS);
+            Rows::Lines => {
+                self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(HOP_IDS);
             }
         }
     }
 
-    /// The hop that each row of the room of hops leads to, none for a whole journey or a wait: journeys' rows, then those of the kernel's sums.
+    /// The hop that each row of the view of hops leads to, none for a whole journey or a wait: journeys' rows, then those of the kernel's sums.
     fn hop_rows(&self) -> Vec<Option<Hop>> {
         let (journeys, sums) = (self.heat_map(1, 1, &(0..0)), self.sum_map(1, 1, &(0..0)).map);
         journeys.rows.iter().chain(&sums.rows).map(|row| row.span.to()).collect()
     }
 
     pub(super) fn take_row(&mut self) {
-        match self.view.room {
-            Room::Flows => {
-                if let Some(flow) = self.counts.flows.at(self.view.order, self.view.row) {
+        match self.controls.view.spec().rows {
+            Rows::Flows => {
+                if let Some(flow) = self.counts.flows.at(self.controls.order, self.controls.row) {
                     self.pick(Pick::Flow(flow));
-                    self.show(Room::Scope);
+                    self.show(View::Scope);
                 }
             }
-            Room::Events => {
+            Rows::Events => {
                 if let Some(at_ns) = self.selected_entry_ns() {
-                    self.show(Room::Scope);
+                    self.show(View::Scope);
                     self.seek(at_ns);
                 }
             }
-            Room::Hops => {
+            Rows::Pairs => {
                 let rows = self.hop_rows();
-                self.view.hop = rows.get(self.view.row).or(rows.last()).copied().flatten();
-                self.show(Room::Scope);
+                self.controls.hop = rows.get(self.controls.row).or(rows.last()).copied().flatten();
+                self.show(View::Scope);
             }
-            Room::Scope | Room::Journeys => {
-                if self.view.journey.is_none() {
+            Rows::Picture | Rows::Journeys => {
+                if self.controls.journey.is_none() {
                     self.select_journey(1);
                 }
-                self.show(Room::Scope);
-                self.view.top = if self.view.journey.is_some() { Top::Inspector } else { Top::Nothing };
+                self.show(View::Scope);
+                self.controls.top = if self.controls.journey.is_some() { Top::Inspector } else { Top::Nothing };
             }
-            Room::Clock | Room::Losses => {}
+            Rows::Lines => {}
         }
     }
 
     pub(super) fn back(&mut self) {
-        if self.view.top != Top::Nothing {
-            self.view.top = Top::Nothing;
-        } else if self.view.journey.is_some() {
+        if self.controls.top != Top::Nothing {
+            self.controls.top = Top::Nothing;
+        } else if self.controls.journey.is_some() {
             self.unselect();
             self.relist();
-        } else if !self.view.picks.is_empty() {
+        } else if !self.controls.picks.is_empty() {
             self.pick(Pick::Nothing);
-        } else if self.view.hop.is_some() {
-            self.view.hop = None;
-        } else if self.view.room != Room::Scope {
-            self.show(Room::Scope);
+        } else if self.controls.hop.is_some() {
+            self.controls.hop = None;
+        } else if self.controls.view != View::Scope {
+            self.show(View::Scope);
         }
     }
 }

@@ -74,7 +74,7 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
         canvas.put(area, 1, y, "wire", theme.dim);
         return;
     };
-    let selected = frame.view.hop == Some(hop);
+    let selected = frame.controls.hop == Some(hop);
     let style = match (selected, lane.is_served()) {
         (true, _) => theme.selected,
         (false, true) => theme.plain,
@@ -93,7 +93,7 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
         canvas.put_cut(area, GAP, y, area.width.saturating_sub(GAP), &words, theme.dim);
         return;
     }
-    let selected = lane.hop().is_some() && lane.hop() == frame.view.hop;
+    let selected = lane.hop().is_some() && lane.hop() == frame.controls.hop;
     let style = if selected { theme.selected } else { theme.plain };
     let mut x = 0;
     for column in &layout.columns {

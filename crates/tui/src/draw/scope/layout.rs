@@ -112,7 +112,7 @@ impl Heights {
 impl Layout {
     /// The layout of `frame` in `area`.
     pub fn new(area: Rect, frame: &Frame) -> Self {
-        let loads = frame.view.channels.len() + usize::from(frame.view.math.is_some());
+        let loads = frame.controls.channels.len() + usize::from(frame.controls.math.is_some());
         let loads = loads.min(usize::from(u8::MAX)) as u16;
         let heights = Heights::new(area.height, frame.lanes.len() as u16, loads);
         let mut y = area.y;

@@ -45,7 +45,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     graticule(canvas, layout, frame);
     let lines = &frame.sweep.lifelines;
     let crowded = lines.len() > A_COLUMN * usize::from(layout.picture.width);
-    let dense = frame.view.align == Align::Time && (frame.detail != Detail::Lifelines || crowded);
+    let dense = frame.controls.align == Align::Time && (frame.detail != Detail::Lifelines || crowded);
     let rows = dot_rows(layout, frame);
     let is_anchor = |line: &&Lifeline| Some(line.key()) == frame.sweep.anchor;
     let mut others: Vec<&Lifeline> = lines.iter().filter(|line| !is_anchor(line)).collect();

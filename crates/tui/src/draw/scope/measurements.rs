@@ -64,7 +64,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
     let m = frame.measurements();
     let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false };
     let where_to = match m.over {
-        MeasureSpan::View => "picture",
+        MeasureSpan::Picture => "picture",
         MeasureSpan::Cursors => "cursors",
     };
     let span = short_duration(m.to_ns.saturating_sub(m.from_ns));

@@ -1,4 +1,4 @@
-//! Tables of journeys: below the picture, and in their own room.
+//! Tables of journeys: below the picture, and in their own view.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
@@ -38,7 +38,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 
 /// Message for an empty table.
 pub fn nothing(frame: &Frame) -> &'static str {
-    match frame.view.list {
+    match frame.controls.list {
         _ if frame.footer.sums => "no journeys: the kernel adds up, and hands over sums (Σ)",
         List::Bad => "none dropped, none lost",
         _ => "no journey yet",
@@ -48,7 +48,7 @@ pub fn nothing(frame: &Frame) -> &'static str {
 /// The names of the lists over the first columns, the active one highlighted.
 pub fn list_titles(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
-    let of = |list| if frame.view.list == list { theme.strong } else { theme.dim };
+    let of = |list| if frame.controls.list == list { theme.strong } else { theme.dim };
     let dot = (" · ", theme.grid);
     let pieces = [
         (" ", theme.plain),

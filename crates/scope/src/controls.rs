@@ -1,0 +1,154 @@
+//! The user's choices: what a front end shows, and of which journeys.
+
+use crate::channel::{Channel, Vertical};
+use crate::cursor::Cursors;
+use crate::lifeline::Lifeline;
+use crate::look::FlowOrder;
+use crate::math::Math;
+use crate::measure::MeasureSpan;
+use crate::names::{Names, NetnsKey};
+use crate::persistence::Persistence;
+use crate::pick::Pick;
+use crate::roll::Roll;
+use crate::views::View;
+use magscope_core::{Filter, Hop, Proto};
+
+/// Sender's and receiver's node; `None` for outside, a node without probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Node of the sender.
+    pub from: Option<NetnsKey>,
+    /// Node of the receiver.
+    pub to: Option<NetnsKey>,
+}
+
+/// The kind of journeys in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum List {
+    /// Slowest first.
+    #[default]
+    Slowest,
+    /// Newest first.
+    Recent,
+    /// Dropped and lost, newest first.
+    Bad,
+}
+
+/// Alignment of lifelines on the time axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Align {
+    /// At their time.
+    #[default]
+    Time,
+    /// All at the left edge, to compare their shapes.
+    Start,
+}
+
+/// The panel on top of the picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Top {
+    /// No panel.
+    #[default]
+    Nothing,
+    /// The ladder of the selected journey.
+    Inspector,
+    /// The help.
+    Help,
+}
+
+/// Loadlines shown at most.
+pub const MOST_SHOWN: usize = 16;
+
+/// A loadline that is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shown {
+    /// The signal.
+    pub channel: Channel,
+    /// Scale and offset on its axis.
+    pub vertical: Vertical,
+}
+
+/// A message to the user, until the next action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Text.
+    pub text: String,
+    /// Something did not work.
+    pub is_error: bool,
+}
+
+/// The controls of the instrument: the user's choices.
+#[derive(Clone, Debug, Default)]
+pub struct Controls {
+    /// The view on the screen.
+    pub view: View,
+    /// True if the picture is paused.
+    pub paused: bool,
+    /// True if the user chose the timebase; otherwise the scope does.
+    pub timebase_fixed: bool,
+    /// Alignment of lifelines.
+    pub align: Align,
+    /// Only journeys of this route.
+    pub route: Option<Route>,
+    /// Only journeys of this protocol.
+    pub proto: Option<Proto>,
+    /// The kind of journeys in the table.
+    pub list: List,
+    /// The hop whose details are shown.
+    pub hop: Option<Hop>,
+    /// The [key](Lifeline::key) of the selected journey.
+    pub journey: Option<u64>,
+    /// The panel on top.
+    pub top: Top,
+    /// Whether the picture rolls.
+    pub roll: Roll,
+    /// Loadlines shown, in order.
+    pub channels: Vec<Shown>,
+    /// Index of the loadline of the vertical controls.
+    pub channel: usize,
+    /// Cursors, if they are shown.
+    pub cursors: Option<Cursors>,
+    /// The stretch of measurements.
+    pub over: MeasureSpan,
+    /// The computed channel.
+    pub math: Option<Math>,
+    /// XY display: one signal against another.
+    pub xy: Option<(Channel, Channel)>,
+    /// Decay of the overlay.
+    pub persistence: Persistence,
+    /// Only journeys that match this filter.
+    pub filter: Option<Filter>,
+    /// Only journeys that match these picks, each of another kind.
+    pub picks: Vec<Pick>,
+    /// Sort key of flows.
+    pub order: FlowOrder,
+    /// The selected row of the view's table.
+    pub row: usize,
+    /// In the view of events: offset from the event in the middle of the picture.
+    pub event: i64,
+    /// True if the user wants a recording.
+    pub recording: bool,
+    /// Message to the user.
+    pub message: Option<Message>,
+    /// True after the user's request to quit.
+    pub quit: bool,
+}
+
+impl Controls {
+    /// True if filters and picks accept a journey.
+    pub fn accepts(&self, line: &Lifeline, names: &Names) -> bool {
+        // For a journey without a seen end the other side may only be missing.
+        let side = |wanted: Option<NetnsKey>, seen: Option<NetnsKey>| {
+            wanted == seen || (seen.is_none() && !line.journey.verdict.is_whole())
+        };
+        self.proto.is_none_or(|proto| proto == line.journey.proto)
+            && self.route.is_none_or(|route| side(route.from, line.from) && side(route.to, line.to))
+            && self.picks.iter().all(|pick| pick.means(line, names))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(&line.journey, names))
+    }
+
+    /// True if any filter or pick is active.
+    pub fn is_narrowed(&self) -> bool {
+        self.proto.is_some() || self.route.is_some() || !self.picks.is_empty() || self.filter.is_some()
+    }
+}

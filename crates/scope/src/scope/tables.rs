@@ -1,0 +1,155 @@
+//! The views that are tables, and the panels of clocks and losses.
+
+use super::Scope;
+use crate::journal::{Entry, NodeHit};
+use crate::lifeline::Lifeline;
+use crate::look::{
+    Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, Served, Wire,
+};
+use crate::probe_matches::is_tied;
+use crate::views::View;
+use magscope_core::context::Context;
+use magscope_core::journey::Across;
+use magscope_core::node::Service;
+use magscope_core::{Direction, Event, Hop};
+use std::collections::BTreeMap;
+
+impl Scope {
+    /// The service of a hop over all recordings: served if one of them serves it.
+    pub(super) fn service(&self, hop: Hop) -> &Service {
+        const OFF: &Service = &Service::Off;
+        let services = || self.names.infos().iter().filter_map(|info| info.coverage.of(hop));
+        let served = services().find(|service| matches!(service, Service::Served { .. }));
+        served.or_else(|| services().next()).unwrap_or(OFF)
+    }
+
+    pub(crate) fn flows(&self, most: usize) -> FlowTable {
+        let selected = if self.controls.view == View::Flows { self.controls.row } else { 0 };
+        self.counts.flows.table(self.controls.order, most, selected)
+    }
+
+    pub(crate) fn journeys(&self, most: usize) -> JourneyTable<'_> {
+        let at = self.listed.iter().position(|line| self.controls.journey == Some(line.key()));
+        let first = (at.unwrap_or(0) + 1).saturating_sub(most.max(1));
+        let rows = self.listed.iter().skip(first).take(most).map(|line| self.listed(line)).collect();
+        JourneyTable { rows, matching: self.listed.len(), first }
+    }
+
+    /// The place of the selected event: counted from the middle of the picture.
+    fn event_place(&self) -> usize {
+        let middle = match &self.controls.cursors {
+            Some(cursors) => cursors.chosen_ns(),
+            None if self.controls.paused || self.is_recorded() => self.horizon.time_at(0.5),
+            None => u64::MAX,
+        };
+        self.journal.place_of(middle).min(self.journal.len().saturating_sub(1))
+    }
+
+    /// Instant of the selected event or hit.
+    pub(super) fn selected_entry_ns(&self) -> Option<u64> {
+        let at = self.event_place().saturating_add_signed(self.controls.event as isize);
+        self.journal.get(at.min(self.journal.len().saturating_sub(1))).map(|(_, entry)| entry.time_ns())
+    }
+
+    pub(crate) fn events(&self, most: usize) -> EventTable<'_> {
+        let kept = self.journal.len();
+        let at =
+            self.event_place().saturating_add_signed(self.controls.event as isize).min(kept.saturating_sub(1));
+        let first = at.saturating_sub(most / 2).min(kept.saturating_sub(most));
+        let rows = self.journal.entries(first, most).enumerate();
+        let rows = rows.filter_map(|(n, (node, entry))| self.event_row(*node, entry, first + n == at));
+        EventTable { rows: rows.collect(), kept, first }
+    }
+
+    fn event_row<'a>(&'a self, node: u16, entry: &'a Entry, selected: bool) -> Option<EventRow<'a>> {
+        let (what, flow, direction, of_journey) = match entry {
+            Entry::Event(event) => {
+                (EventRowKind::Event(event), event.flow, event.hop.direction(), self.is_of_selected(event))
+            }
+            Entry::Hit(probe, hit) => {
+                let of = self.probes.get(*probe)?;
+                let whole = NodeHit { node, probe: *probe, hit: *hit };
+                let tied = |line: &Lifeline| is_tied(&whole, of.direction(), &line.journey);
+                let of_journey = self.selected.as_ref().is_some_and(tied);
+                (EventRowKind::Hit(hit, of), hit.flow, of.direction().unwrap_or(Direction::Off), of_journey)
+            }
+        };
+        let flow = self.names.flow(node, flow);
+        let ends =
+            flow.map(|f| if direction == Direction::Rx { (f.remote, f.local) } else { (f.local, f.remote) });
+        let mut row = EventRow { what, node, comm: "", ends, selected, of_journey };
+        row.comm = self.names.comm(node, row.tid()).filter(|_| row.tid() != 0).unwrap_or("");
+        Some(row)
+    }
+
+    /// True for an event of the selected journey.
+    fn is_of_selected(&self, event: &Event) -> bool {
+        self.selected.as_ref().is_some_and(|line| {
+            let mut rungs = line.journey.all_rungs();
+            rungs.any(|rung| (rung.hop, rung.time_ns, rung.cpu) == (event.hop, event.time_ns, event.cpu))
+        })
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        let pairs = self.clocks.pairs.clone();
+        Clock { nodes: self.clocks.rows(self.names.infos()), pairs, wire: self.wire() }
+    }
+
+    /// The wire: the state of the clock pair, and the maximum error over the journeys of the picture.
+    pub(crate) fn wire(&self) -> Wire {
+        if self.names.infos().len() < 2 && self.clocks.pairs.is_empty() {
+            return Wire { state: None, half_width_ns: Some(0) };
+        }
+        let (mut widest, mut apart) = (None, false);
+        for line in &self.sweep.lifelines {
+            match line.journey.across {
+                Across::Bounded { half_width_ns } => widest = widest.max(Some(half_width_ns)),
+                Across::Apart => apart = true,
+                Across::OneClock => {}
+            }
+        }
+        let Some(pair) = self.clocks.pairs.first() else {
+            return Wire { state: None, half_width_ns: if apart { None } else { Some(widest.unwrap_or(0)) } };
+        };
+        Wire { state: pair.state, half_width_ns: widest.or(pair.half_width_ns) }
+    }
+
+    /// Packets that kernels dropped, or freed in a clean-up, by their reasons; the most frequent first.
+    fn freed(&self, is_clean_up: bool) -> Vec<(String, u64)> {
+        let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
+        for ((node, reason), n) in &self.drops {
+            let listed = |reason| self.names.clean_up(*node).is_some_and(|of| of.has(reason));
+            if reason.is_some_and(listed) != is_clean_up {
+                continue;
+            }
+            let words = reason.map(|reason| self.names.drop_reason(*node, reason));
+            let words = words.unwrap_or_else(|| "more than there was room for".to_owned());
+            let sum = by_words.entry(words).or_default();
+            *sum = sum.saturating_add(*n);
+        }
+        let mut freed: Vec<(String, u64)> = by_words.into_iter().collect();
+        freed.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        freed
+    }
+
+    pub(crate) fn losses(&self) -> LossPanel<'_> {
+        let hops = Hop::ALL.iter().map(|hop| Served {
+            hop: *hop,
+            service: self.service(*hop),
+            events: self.hop_events.get(usize::from(*hop as u8)).copied().unwrap_or(0),
+            summed: self.hop_sums.get(usize::from(*hop as u8)).copied().unwrap_or(0),
+        });
+        LossPanel {
+            totals: self.totals,
+            losses: self.losses.clone(),
+            drops: self.freed(false),
+            cleaned_up: self.freed(true),
+            overhead: self.overhead,
+            own_cpu: self.own.iter().map(|(_, own)| own.reader_cpu_ratio).collect(),
+            ring_fill: self.own.iter().map(|(_, own)| own.ring_fill_ratio).collect(),
+            hops: hops.collect(),
+            probes: self.probes.all(),
+            strangers: self.probes.strangers(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Recorded events.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::grid::{Column, Grid, number, words};
+use crate::draw::time_of_day;
+use magscope_core::Hop;
+use magscope_scope::Frame;
+use magscope_scope::format::{count, duration};
+use magscope_scope::look::EventRow;
+use ratatui::layout::Rect;
+
+const COLUMNS: &[Column] = &[
+    words("time (UTC)", 16, 0, 0),
+    number("after", 7, 2),
+    words("hop", 14, 0, 0),
+    number("cpu", 3, 4),
+    words("who", 22, 1, 3),
+    words("flow", 37, 2, 1),
+    number("bytes", 7, 5),
+    number("sequence", 10, 6),
+    number("packet", 10, 8),
+    words("detail", 16, 2, 7),
+];
+
+/// Draws the view.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = canvas.theme;
+    let rows = usize::from(area.height.saturating_sub(1));
+    let table = frame.events(rows);
+    let grid = Grid::new(COLUMNS, area);
+    grid.titles(canvas, 0);
+    if table.rows.is_empty() {
+        let sums = "no events: the kernel adds up, and hands over sums (Σ)";
+        canvas.put(area, 2, 1, if frame.footer.sums { sums } else { "no event yet" }, theme.dim);
+        return;
+    }
+    let mut before = None;
+    for (y, row) in table.rows.iter().take(rows).enumerate() {
+        one(canvas, &grid, y as u16 + 1, row, before, frame);
+        before = Some(row.time_ns());
+    }
+    let last = table.first + table.rows.len();
+    let words = format!(
+        " {}–{} of {} kept ",
+        count(table.first as u64 + 1),
+        count(last as u64),
+        count(table.kept as u64)
+    );
+    canvas.put_right(area, area.width.saturating_sub(1), 0, &words, theme.dim);
+}
+
+fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {
+    let theme = canvas.theme;
+    let event = row.event();
+    let freed = event.is_some_and(|event| event.hop == Hop::SkbDrop);
+    let bad = event.is_some_and(|event| frame.is_drop(row.node, event));
+    let style = match (row.selected, bad, row.of_journey) {
+        (true, ..) => theme.selected,
+        (_, true, _) => theme.bad,
+        (_, _, true) => theme.accent,
+        _ => theme.plain,
+    };
+    if row.selected {
+        grid.mark(canvas, y);
+    }
+    let time_ns = row.time_ns();
+    let time = time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns));
+    grid.put(canvas, 0, y, &time, if row.selected { style } else { theme.dim });
+    if let Some(before) = before {
+        grid.put(canvas, 1, y, &duration(time_ns.saturating_sub(before)), theme.dim);
+    }
+    let sign = match (bad, event.is_some()) {
+        (true, _) => "✕ ",
+        (_, true) => "",
+        (_, false) => "◇ ",
+    };
+    grid.put(canvas, 2, y, &format!("{sign}{}", row.name()), style);
+    grid.put(canvas, 3, y, &row.cpu().to_string(), style);
+    let who = match (row.tid(), row.comm) {
+        (0, _) => String::new(),
+        (tid, "") => tid.to_string(),
+        (tid, comm) => format!("{comm}/{tid}"),
+    };
+    grid.put(canvas, 4, y, &who, style);
+    let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
+    let instead = event.is_none() && grid.place(9).is_none() && !row.values_text().is_empty();
+    if !instead {
+        grid.put(canvas, 5, y, &ends, style);
+    }
+    grid.put(canvas, 6, y, &count(u64::from(row.len())), style);
+    if row.seq() != 0 {
+        grid.put(canvas, 7, y, &row.seq().to_string(), style);
+    }
+    let Some(event) = event else {
+        // Without a details column, its values replace the flow.
+        grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.values_text(), style);
+        return;
+    };
+    if event.skb != 0 {
+        grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
+    }
+    if event.detail != 0 {
+        let words = if freed { frame.drop_reason(row.node, event.detail) } else { event.detail.to_string() };
+        grid.put(canvas, 9, y, &words, style);
+    }
+}

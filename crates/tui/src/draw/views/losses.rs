@@ -1,0 +1,176 @@
+//! Losses and overhead: lost events, kernel drops, and the instrument's cost.
+
+use crate::draw::Extras;
+use crate::draw::canvas::Canvas;
+use crate::draw::shade::spark_of;
+use crate::draw::time_of_day;
+use crate::theme::Theme;
+use magscope_core::node::Service;
+use magscope_scope::Frame;
+use magscope_scope::format::{SUMMED, bytes, count, percent};
+use magscope_scope::look::LossPanel;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Width of the labels.
+const WORDS: u16 = 26;
+/// Number of cost measurements shown.
+const LATELY: usize = 12;
+/// Minimum width for the two-column layout.
+const TWO: u16 = 110;
+
+/// A row of the figures.
+enum Line {
+    Heading(&'static str),
+    Fact(String, String, Style),
+}
+
+/// Draws the view.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
+    let panel = frame.losses();
+    let wide = area.width >= TWO;
+    let left = Rect { width: if wide { area.width / 2 } else { area.width }, ..area };
+    let mut lines = losses(canvas.theme, frame, &panel);
+    lines.extend(drops(canvas.theme, &panel));
+    lines.extend(probes(canvas.theme, &panel));
+    lines.extend(cost(canvas.theme, &panel, extras));
+    for (y, line) in lines.iter().enumerate() {
+        let y = y as u16;
+        match line {
+            Line::Heading(words) => heading(canvas, left, y, words),
+            Line::Fact(words, value, style) => {
+                let dim = canvas.theme.dim;
+                canvas.put(left, 2, y, words, dim);
+                canvas.put_cut(left, WORDS, y, left.width.saturating_sub(WORDS + 1), value, *style);
+            }
+        }
+    }
+    let end = (lines.len() as u16).min(area.height);
+    let right = if wide {
+        Rect { x: left.right(), width: area.width - left.width, ..area }
+    } else {
+        Rect { y: area.y + end, height: area.height - end, ..area }
+    };
+    hops(canvas, right, &panel);
+}
+
+fn heading(canvas: &mut Canvas, area: Rect, y: u16, words: &str) {
+    let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
+    canvas.rule(area, y, "─", grid);
+    canvas.put(area, 1, y, words, dim);
+}
+
+/// A count in red if not zero.
+fn alarm(theme: &Theme, words: String, n: u64, more: &str) -> Line {
+    Line::Fact(words, format!("{:>11}{more}", count(n)), if n > 0 { theme.bad } else { theme.plain })
+}
+
+fn losses(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
+    let mut lines = vec![Line::Heading(" events that the instrument lost ")];
+    for row in &panel.losses {
+        let last = row.last_ns.and_then(|ns| time_of_day(frame, ns));
+        let last = last.map_or_else(String::new, |at| format!("  last {at}"));
+        lines.push(alarm(theme, row.cause.to_string(), row.count, &last));
+    }
+    lines.push(alarm(theme, "too late to be sorted".to_owned(), panel.totals.late, ""));
+    lines
+}
+
+fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
+    let mut lines = vec![Line::Heading(" packets that the kernel dropped ")];
+    let most = panel.drops.iter().take(8);
+    lines.extend(most.map(|(reason, n)| alarm(theme, reason.clone(), *n, "")));
+    if panel.drops.is_empty() {
+        lines.push(alarm(theme, "none".to_owned(), 0, ""));
+    }
+    let freed = |(reason, n): &(String, u64)| {
+        Line::Fact(reason.clone(), format!("{:>11}  of closed sockets, no drop", count(*n)), theme.dim)
+    };
+    lines.extend(panel.cleaned_up.iter().map(freed));
+    lines
+}
+
+/// Custom probes: hits and failed reads.
+fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
+    if panel.probes.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::Heading(" hits of custom probes ")];
+    for probe in panel.probes {
+        let unread = probe.asked.values.iter().zip(probe.unread).filter(|(_, n)| *n > 0);
+        // Failed reads come first, because the attach point may not fit.
+        let unread = unread.map(|(value, n)| format!("{} unread {}×", value.name, count(n)));
+        let said: Vec<String> = unread.chain([probe.place()]).collect();
+        let words = format!("{:>11}  {}", count(probe.hits), said.join("; "));
+        lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
+    }
+    if panel.strangers > 0 {
+        lines.push(alarm(theme, "of no probe: damaged".to_owned(), panel.strangers, ""));
+    }
+    lines
+}
+
+/// A name truncated to the label width.
+fn fit(name: &str) -> String {
+    let room = usize::from(WORDS) - 6;
+    if name.chars().count() <= room {
+        name.to_owned()
+    } else {
+        name.chars().take(room - 1).chain(['…']).collect()
+    }
+}
+
+fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
+    let mut lines = vec![Line::Heading(" what looking costs ")];
+    let mut fact = |words: &str, value: String| lines.push(Line::Fact(words.to_owned(), value, theme.plain));
+    // A minimum scale, so that small values look small.
+    let spark = |values: &[f64], much: f64| -> String {
+        let most = values.iter().copied().fold(much, f64::max);
+        let from = values.len().saturating_sub(LATELY);
+        values.iter().skip(from).map(|value| spark_of(value / most)).collect()
+    };
+    match panel.overhead {
+        None => fact("not measured", String::new()),
+        Some(own) => {
+            let (cpu, fill) = (percent(own.reader_cpu_ratio), percent(own.ring_fill_ratio));
+            fact("this program, of a core", format!("{cpu:>11}  {}", spark(&panel.own_cpu, 0.1)));
+            let kernel = own.kernel_cpu_ratio_estimate.map_or_else(|| "·".to_owned(), percent);
+            fact("probes, of a core (est.)", format!("{kernel:>11}"));
+            let hit = own.kernel_ns_per_hit.map_or_else(|| "·".to_owned(), |ns| format!("{ns:.0} ns"));
+            fact("a hit", format!("{hit:>11}"));
+            if let Some(budget) = own.budget {
+                let (used, most) = (percent(budget.used_ratio), percent(budget.ratio));
+                fact("of the machine, budget", format!("{used:>11} of {}", most.trim()));
+                fact("so it captures", format!("  {}", budget.captured));
+            }
+            fact("hits", format!("{:>11}", count(own.hits)));
+            fact("fullest ring", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
+        }
+    }
+    fact("last frame on the line", format!("{:>11}", bytes(extras.frame_bytes)));
+    lines
+}
+
+fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
+    let theme = canvas.theme;
+    heading(canvas, area, 0, " hops ");
+    for (y, hop) in panel.hops.iter().enumerate().take(usize::from(area.height.saturating_sub(1))) {
+        let y = y as u16 + 1;
+        let (words, style) = match hop.service {
+            Service::Served { backend, point, note } => {
+                let words = format!("{backend} {point}{}{note}", if note.is_empty() { "" } else { "; " });
+                (words, theme.plain)
+            }
+            Service::Off => ("off".to_owned(), theme.dim),
+            Service::Missing { because } => (format!("missing: {because}"), theme.dim),
+        };
+        canvas.put(area, 2, y, hop.hop.name(), style);
+        let known = if hop.summed > 0 {
+            format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
+        } else {
+            count(hop.events)
+        };
+        canvas.put_right(area, WORDS + 1, y, &known, style);
+        canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &words, theme.dim);
+    }
+}

@@ -1,0 +1,46 @@
+//! The views of the terminal: one per file, except the scope's.
+
+mod clock;
+mod events;
+mod flows;
+mod hops;
+mod journeys;
+mod losses;
+
+use super::canvas::Canvas;
+use super::{Extras, scope};
+use magscope_scope::{Frame, Rows, View};
+use ratatui::layout::Rect;
+
+/// Draws the view that the user chose.
+pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
+    match frame.controls.view {
+        View::Scope
+        // Only the window has these.
+        | View::Distributions
+        | View::Trigger
+        | View::Persistence
+        | View::Xy
+        | View::Compare => scope::draw(canvas, body, frame, extras),
+        View::Flows => flows::draw(canvas, body, frame),
+        View::Hops => hops::draw(canvas, body, frame),
+        View::Journeys => journeys::draw(canvas, body, frame),
+        View::Events => events::draw(canvas, body, frame),
+        View::Clock => clock::draw(canvas, body, frame),
+        View::Losses => losses::draw(canvas, body, frame, extras),
+    }
+    if frame.inspector.is_some() && !frame.controls.view.is_on_picture() {
+        scope::inspect(canvas, body, frame, extras.ladder_from);
+    }
+}
+
+/// Row of the selected item below the title, in views with such rows.
+pub fn selected_row(frame: &Frame, area: Rect) -> Option<usize> {
+    let rows = usize::from(area.height.saturating_sub(1));
+    match frame.controls.view.spec().rows {
+        Rows::Flows => frame.flows(rows).rows.iter().position(|row| row.selected),
+        Rows::Journeys => frame.journeys(rows).rows.iter().position(|row| row.selected),
+        Rows::Events => frame.events(rows).rows.iter().position(|row| row.selected),
+        Rows::Picture | Rows::Pairs | Rows::Lines => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Every view at three sizes, with colours: 80 × 24 must be useful, 200 × 60 complete.
+
+use crate::cells;
+use crate::made_up;
+
+use cells::{cells, front, screen, text};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use made_up::World;
+use magscope_scope::{Action, Channel, Options, Overhead, Scope, View};
+use ratatui::layout::Rect;
+
+const SECOND: u64 = 1_000_000_000;
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// Three seconds of traffic with some lost events.
+fn busy() -> Scope {
+    let mut scope = Scope::new(made_up::info(), Options::default());
+    let mut world = World::new(400.0);
+    for tenth in 1..=30 {
+        world.run_until(tenth * SECOND / 10, &mut scope);
+        scope.set_overhead(Overhead {
+            reader_cpu_ratio: 0.007 + 0.001 * (tenth % 3) as f64,
+            kernel_ns_per_hit: Some(171.0),
+            kernel_cpu_ratio_estimate: Some(0.012),
+            hits: world.hits(),
+            ring_fill_ratio: 0.03,
+            budget: None,
+        });
+    }
+    scope
+}
+
+/// Draws the result of `actions` at every size.
+fn look(name: &str, actions: &[Action]) {
+    let mut scope = busy();
+    for action in actions {
+        scope.apply(action.clone());
+    }
+    for (width, height) in SIZES {
+        let buffer = screen(&front(), &scope, width, height);
+        insta::assert_snapshot!(format!("{name}_{width}x{height}"), cells(&buffer));
+    }
+}
+
+/// A tenth of a second per division: three seconds are visible.
+fn wide() -> Vec<Action> {
+    vec![Action::SetTimebase(100_000_000), Action::SeekPart(0.5)]
+}
+
+#[test]
+fn scope_near() {
+    look("scope", &[]);
+}
+
+#[test]
+fn scope_from_afar() {
+    look("density", &wide());
+}
+
+#[test]
+fn scope_with_everything() {
+    let mut actions = vec![
+        Action::TriggerText("hop(task.wake,task.run) > 1ms".to_owned()),
+        Action::MathText("srtt - rttvar".to_owned()),
+        Action::SelectJourney(1),
+        Action::ToggleCursors,
+    ];
+    let shown = busy().frame().controls.channels.clone();
+    for channel in [Channel::Cwnd, Channel::Srtt, Channel::Journeys] {
+        if shown.iter().all(|other| other.channel != channel) {
+            actions.push(Action::ToggleChannel(channel));
+        }
+    }
+    look("everything", &actions);
+}
+
+#[test]
+fn the_ladder() {
+    look("ladder", &[Action::SelectJourney(1), Action::ToggleInspector]);
+}
+
+#[test]
+fn persistence() {
+    look("persistence", &[Action::NextPersistence, Action::NextPersistence, Action::NextPersistence]);
+}
+
+#[test]
+fn one_signal_against_another() {
+    look("xy", &[Action::SetTimebase(10_000_000), Action::SetXy(Some((Channel::Srtt, Channel::Cwnd)))]);
+}
+
+#[test]
+fn flows() {
+    look("flows", &[Action::Show(View::Flows)]);
+}
+
+#[test]
+fn hops() {
+    let mut actions = wide();
+    actions.extend([Action::Show(View::Hops), Action::SelectRow(1), Action::SelectRow(1)]);
+    look("hops", &actions);
+}
+
+#[test]
+fn journeys() {
+    look("journeys", &[Action::Show(View::Journeys), Action::SelectRow(1)]);
+}
+
+#[test]
+fn events() {
+    look("events", &[Action::Show(View::Events), Action::SelectRow(-1)]);
+}
+
+#[test]
+fn clock() {
+    look("clock", &[Action::Show(View::Clock)]);
+}
+
+#[test]
+fn losses() {
+    look("losses", &[Action::Show(View::Losses)]);
+}
+
+#[test]
+fn every_page_has_its_key_its_name_and_a_body_of_its_own() {
+    for (width, height) in SIZES {
+        let (mut front, mut scope) = (front(), busy());
+        let area = Rect::new(0, 0, width, height);
+        let mut bodies: Vec<(&str, String)> = Vec::new();
+        for (page, spec) in View::pages() {
+            let digit = KeyCode::Char(char::from(b'0' + page));
+            front.event(&Event::Key(KeyEvent::new(digit, KeyModifiers::NONE)), &mut scope, area);
+            assert_eq!(scope.frame().controls.view, spec.view, "key {page}");
+            let drawn = text(&screen(&front, &scope, width, height));
+            let rows: Vec<char> = drawn.chars().collect();
+            let mut rows = rows.chunks(usize::from(width)).map(|row| row.iter().collect::<String>());
+            assert!(rows.any(|row| row.contains(&format!("{page} {}", spec.name))), "the bar names {spec:?}");
+            let body: String = rows.collect();
+            assert!(!body.trim().is_empty(), "{spec:?} is drawn at {width} x {height}");
+            if let Some((other, _)) = bodies.iter().find(|(_, other)| *other == body) {
+                panic!("{} is drawn like {other} at {width} x {height}", spec.name);
+            }
+            bodies.push((spec.name, body));
+        }
+    }
+}
