@@ -31,6 +31,7 @@ step same-runs "${e2e[@]}" --nocapture same_runs::
 step kernels scripts/test-kernels.sh --full "${kernels[@]}"
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step new-hop scripts/check-new-hop
+step new-view scripts/check-new-view
 step fuzz scripts/fuzz-smoke.sh
 
 printf '\n%-12s %-8s %7s %8s\n' step result skipped seconds
