@@ -128,3 +128,64 @@ fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
     println!("{modelled} instants with a model, {edges} windows begun");
     assert!(modelled > 1_000 && edges > worlds() / 40);
 }
+
+/// An ideal straight line, shifted against the windows of the model by one second at a time. The estimate never
+/// leaves the claimed interval, and is continuous between any two neighbouring instants.
+#[test]
+fn a_straight_line_is_estimated_inside_its_claim_wherever_windows_begin() {
+    let mut asked = 0_u64;
+    for shift in 0..24_u64 {
+        // Traffic in bursts: one window holds a single burst and has loose lines outside of it, its neighbour
+        // holds two and is certain there.
+        let span_s = 24;
+        let mut world = World::new(&mut Random(shift / 8), Settings::quiet(4_800, span_s * SECOND));
+        let flights = world.flights.len();
+        let mut number = 0..flights;
+        let bursts = [[0, 6, 40, 44, 96, 100], [10, 12, 50, 53, 70, 80], [0, 2, 30, 31, 60, 61]];
+        let bursts = bursts[(shift / 8) as usize];
+        world.flights.retain(|_| {
+            let part = number.next().unwrap_or(0) * 100 / flights;
+            bursts.chunks(2).any(|burst| (burst[0]..burst[1]).contains(&part))
+        });
+        // The same packets, with the clock of A ahead by whole seconds.
+        let ahead = (shift % 8) * SECOND as u64;
+        world.a.start_ns += ahead;
+        for flight in &mut world.flights {
+            let by_a = if flight.a_to_b { &mut flight.sent_ns } else { &mut flight.received_ns };
+            *by_a += ahead;
+        }
+        let recorded = Recorded::build(world.constraints());
+        let mut live = Live::default();
+        let mut constraints = world.constraints();
+        constraints.sort();
+        for constraint in &constraints {
+            live.push(constraint);
+            if let Some((estimate, _)) = live.estimate_at(constraint.at_ns) {
+                assert!(live.sourced_bounds_at(constraint.at_ns).bounds.contains(estimate));
+            }
+        }
+        let mut before: Option<(u64, i64)> = None;
+        for step in 0..span_s * 500 {
+            let (at_ns, truth) = world.truth(step * 2_000_000 - step % 7 * 1_000);
+            let known = recorded.sourced_bounds_at(at_ns);
+            let Some((estimate, half_ns)) = recorded.estimate_at(at_ns) else { continue };
+            asked += 1;
+            assert!(known.bounds.contains(truth), "shift {shift} at {at_ns}: {truth} is not in {known:?}");
+            assert!(
+                known.bounds.contains(estimate),
+                "shift {shift} at {at_ns}: {estimate} is not in {known:?}"
+            );
+            assert!(estimate.abs_diff(truth) <= half_ns);
+            if let Some((before_ns, before)) = before.replace((at_ns, estimate))
+                && recorded.splits() == 0
+            {
+                // 2 ms later: drift of at most 200 ppm of either bound, and of the fading between windows.
+                let moved = before.abs_diff(estimate);
+                let most = 4 + (at_ns - before_ns) / 2_500;
+                assert!(moved <= most, "shift {shift} at {at_ns}: {before}, then {estimate}");
+            }
+        }
+    }
+    println!("{asked} instants");
+    assert!(asked > 200_000);
+}
