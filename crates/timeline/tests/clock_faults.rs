@@ -239,25 +239,76 @@ fn no_instant_beside_a_step_is_wrong() {
     assert!(found * 10 >= worlds() * 8, "{found} of {} steps were found", worlds());
 }
 
-/// A latency over a step covers the truth, for either instant of measurement.
-fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64) {
-    for flight in world.flights.iter().filter(|flight| flight.a_to_b) {
-        let sent = t_of(world, flight.sent_ns);
-        if sent.abs_diff(at) > 20_000_000 {
+/// A latency over a step covers the truth, in either direction.
+fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64) -> u64 {
+    let mut asked = 0;
+    for flight in &world.flights {
+        let by_a = if flight.a_to_b { flight.sent_ns } else { flight.received_ns };
+        if t_of(world, by_a).abs_diff(at) > 20_000_000 {
             continue;
         }
-        let Some(there) = recorded.estimate_at(flight.sent_ns) else { continue };
-        let Some((a_ns, half_ns)) = recorded.inverse_at(flight.received_ns) else { continue };
-        let back = (a_ns.wrapping_sub(flight.received_ns) as i64, half_ns);
-        let (difference_ns, half_ns) = difference_over(there, back);
+        // As the join does: the difference at the sending by the sender's clock, and at the receipt by the other.
+        let by_b = if flight.a_to_b { flight.received_ns } else { flight.sent_ns };
+        let Some(of_a) = recorded.estimate_at(by_a) else { continue };
+        let Some((a_ns, half_ns)) = recorded.inverse_at(by_b) else { continue };
+        let of_b = (a_ns.wrapping_sub(by_b) as i64, half_ns);
+        let (difference_ns, half_ns) =
+            if flight.a_to_b { difference_over(of_a, of_b) } else { difference_over(of_b, of_a) };
         let latency_ns = flight.received_ns.wrapping_sub(flight.sent_ns) as i64 - difference_ns;
         let truth_ns = flight.true_delay_ns;
+        asked += 1;
         // Either clock may run 0.1 per mille fast during the flight.
         let slack_ns = half_ns + truth_ns.unsigned_abs() / 5_000 + flight.error_ns;
         assert!(
             latency_ns.abs_diff(truth_ns) <= slack_ns,
-            "seed {seed}: sent {} ns from the step, {latency_ns} ± {half_ns} ns where {truth_ns} is true",
-            sent - at
+            "seed {seed}: {} ns from the step, a to b {}: {latency_ns} ± {half_ns} ns where {truth_ns} is true",
+            t_of(world, by_a) - at,
+            flight.a_to_b
         );
     }
+    asked
+}
+
+/// Steps of 1 ms to 50 s, forward and backward, with packets of both directions in the microseconds before and
+/// after them, and in flight over them. No claim at all is wrong there.
+#[test]
+fn packets_right_beside_a_step_have_true_latencies() {
+    let (mut found, mut asked, mut latencies) = (0_u64, 0_u64, 0_u64);
+    for seed in 0..worlds() / 5 {
+        let mut random = Random(seed ^ 0xbe51de);
+        let mut settings = switch(&mut random);
+        let at = (random.between(0.2, 0.8) * SECOND as f64) as i64;
+        let on_a = random.chance(0.3);
+        let by = random.magnitude(1e6, 5e10) as i64;
+        let by = if !on_a && random.chance(0.6) { -by } else { by };
+        settings.jumps = vec![(at, on_a, by)];
+        let mut world = World::new(&mut random, settings);
+        for _ in 0..random.below(12) {
+            let sent = at + (random.magnitude(100.0, 1e6) as i64) * if random.chance(0.5) { 1 } else { -1 };
+            let arrived = sent + random.magnitude(2_000.0, 3e5) as i64;
+            let a_to_b = random.chance(0.5);
+            world.note(&mut random, a_to_b, sent, arrived, false);
+        }
+        let recorded = Recorded::build(world.constraints());
+        if recorded.steps() == 0 {
+            continue;
+        }
+        found += 1;
+        latencies += latencies_over_it_hold(&world, &recorded, at, seed);
+        let near = |random: &mut Random| {
+            at + random.magnitude(100.0, 1e7) as i64 * if random.chance(0.5) { 1 } else { -1 }
+        };
+        for t in (0..30).map(|_| near(&mut random)) {
+            let (a, d) = world.truth(t);
+            asked += 1;
+            let known = recorded.sourced_bounds_at(a);
+            assert!(
+                known.bounds.contains(d),
+                "seed {seed}: {} ns from {by} ns, {d} is not in {known:?}",
+                t - at
+            );
+        }
+    }
+    println!("{found} steps, {asked} instants and {latencies} latencies asked");
+    assert!(found * 10 >= worlds() / 5 * 8 && latencies > found, "{found} of {} steps", worlds() / 5);
 }

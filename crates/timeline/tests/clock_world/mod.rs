@@ -218,7 +218,8 @@ impl World {
         }
     }
 
-    fn note(&mut self, random: &mut Random, a_to_b: bool, sent: i64, arrived: i64, false_match: bool) {
+    /// Adds a packet at true instants.
+    pub fn note(&mut self, random: &mut Random, a_to_b: bool, sent: i64, arrived: i64, false_match: bool) {
         let noise = self.settings.noise_ns;
         let mut stamp = |t: i64, on_a: bool| {
             let off = random.below(2 * noise + 1) as i64 - noise as i64;
