@@ -92,6 +92,8 @@ pub struct Walker<'s> {
     online: Option<&'s Online>,
     /// Halves of one recording can match only with several namespaces, behind a translator.
     joiner: Option<Joiner<'s>>,
+    /// True if the crossings of segments without payload are needed, too.
+    aligns: bool,
     limits: Limits,
     patience: Duration,
     /// Steps since the last data.
@@ -122,6 +124,7 @@ impl<'s> Walker<'s> {
             timeline,
             online: None,
             joiner: joins.then(|| joiner(timeline, limits)),
+            aligns: false,
             limits,
             patience,
             quiet: 0,
@@ -141,7 +144,7 @@ impl<'s> Walker<'s> {
         limits: Limits,
         patience: Duration,
     ) -> Self {
-        Walker { online: Some(online), ..Walker::new(sources, online, limits, patience) }
+        Walker { online: Some(online), aligns: true, ..Walker::new(sources, online, limits, patience) }
     }
 
     /// Adds a running source; returns its info with a distinct name. Its times are placed by arrival until
@@ -199,6 +202,9 @@ impl<'s> Walker<'s> {
             if let Some(online) = self.online {
                 self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
             }
+            if let Some(joiner) = self.joiner.as_mut().filter(|_| self.aligns) {
+                joiner.push_events(node, &lane.info, &self.batch, &lane.correlator);
+            }
             on_time_line(&mut self.batch, node, self.timeline);
             visit(Piece::Batch(node, &self.batch));
         }
@@ -244,6 +250,14 @@ impl<'s> Walker<'s> {
             }
             visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
         }
+        if let Some(online) = self.online {
+            self.take_crossings().iter().for_each(|crossing| online.crossing(crossing));
+        }
+    }
+
+    /// The crossings of segments without payload since the last call.
+    fn take_crossings(&mut self) -> Vec<Crossing> {
+        self.joiner.as_mut().map(Joiner::take_crossings).unwrap_or_default()
     }
 
     /// Ends the sources: halves that still wait are output alone.
@@ -336,12 +350,19 @@ pub fn align(
     if aligner.is_one_clock() {
         return Ok(aligner.finish());
     }
-    walk(sources, rough, limits, patience, |piece| match piece {
-        Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| aligner.clock(node, *sample)),
-        Piece::Journey(_, Some(crossing), _) => aligner.crossing(crossing),
-        Piece::Journey(..) => {}
-    })?;
-    Ok(aligner.finish())
+    let sources = sources.iter_mut().map(|source| Box::new(&mut **source) as Box<dyn Source + '_>);
+    let mut walker = Walker { aligns: true, ..Walker::new(sources.collect(), rough, limits, patience) };
+    loop {
+        let progress = walker.step(&mut |piece| match piece {
+            Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| aligner.clock(node, *sample)),
+            Piece::Journey(_, Some(crossing), _) => aligner.crossing(crossing),
+            Piece::Journey(..) => {}
+        })?;
+        walker.take_crossings().iter().for_each(|crossing| aligner.crossing(crossing));
+        if progress == Progress::End {
+            return Ok(aligner.finish());
+        }
+    }
 }
 
 #[cfg(test)]

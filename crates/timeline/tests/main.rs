@@ -14,3 +14,4 @@ mod join;
 mod merged_reader;
 #[path = "../../core/tests/model/mod.rs"]
 mod model;
+mod one_way;

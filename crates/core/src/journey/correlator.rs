@@ -152,6 +152,18 @@ impl Correlator {
         self.directory.get(id)
     }
 
+    /// True if this host is an end of a flow: an event showed it at a hop that a forwarder does not have.
+    pub fn is_end_of(&self, id: FlowId) -> bool {
+        let [tx, rx] = self.directory.streams_of(id).map(|slot| self.streams.get(slot? as usize));
+        tx.is_some_and(|stream| stream.ends.tx.flow == id && stream.ends.tx.sure)
+            || rx.is_some_and(|stream| stream.ends.rx.flow == id && stream.ends.rx.sure)
+    }
+
+    /// True if the capture has left out events, and not only all those of a flow.
+    pub fn may_leave_out_events(&self) -> bool {
+        self.state.selection.may_hide(u64::MAX)
+    }
+
     /// All stored flows, in no order.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.directory.iter()

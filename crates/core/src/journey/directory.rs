@@ -98,6 +98,11 @@ impl Directory {
         self.flows.get(&id).map(|entry| &entry.flow)
     }
 
+    /// The streams in which a flow sends and receives, if it has them.
+    pub fn streams_of(&self, id: FlowId) -> [Option<u32>; 2] {
+        self.flows.get(&id).map_or([None; 2], |entry| [entry.tx, entry.rx])
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values().map(|entry| &entry.flow)
     }

@@ -1,16 +1,19 @@
 //! The joiner: accepts the journeys of several recordings and returns them joined.
 
 use super::connection::Connection;
+use super::empty::EmptySegments;
 use super::half::{Crossing, Half};
 use super::key::{End, Key};
 use super::merge::{merge, place};
 use super::pairing::Pairing;
 use super::timeline::Timeline;
 use super::translation::Translations;
+use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::flow::{Flow, Proto};
 use magscope_core::hash::Map;
-use magscope_core::journey::{Journey, Verdict};
+use magscope_core::journey::{Correlator, Journey, Verdict};
+use magscope_core::node::NodeInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -67,6 +70,7 @@ pub struct Joiner<'t> {
     by_key: Map<Key, usize>,
     waiting: BTreeMap<u64, (usize, Half)>,
     translations: Translations,
+    empty: EmptySegments,
     next: u64,
     journeys: u64,
     counters: JoinCounters,
@@ -83,6 +87,7 @@ impl<'t> Joiner<'t> {
             by_key: Map::default(),
             waiting: BTreeMap::new(),
             translations: Translations::default(),
+            empty: EmptySegments::default(),
             next: 0,
             journeys: 0,
             counters: JoinCounters::default(),
@@ -124,8 +129,20 @@ impl<'t> Joiner<'t> {
         }
     }
 
+    /// Accepts a recording's events for the crossings of segments without payload, by its own clock. `correlator`
+    /// has processed them. Only the alignment of clocks needs these.
+    pub fn push_events(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
+        self.empty.push(node, info, batch, correlator);
+    }
+
+    /// Crossings of segments without payload since the last call.
+    pub fn take_crossings(&mut self) -> Vec<Crossing> {
+        self.empty.take_crossings()
+    }
+
     /// Ends the recordings: joins the remaining halves where possible, and returns the others alone.
     pub fn finish(&mut self, done: &mut Vec<Joined>) {
+        self.empty.finish();
         let connections = &self.connections;
         let key_of =
             |c: usize| connections.get(c).filter(|c| c.alias.is_none() && !c.has_both_ends()).map(|c| c.key);
@@ -348,6 +365,7 @@ impl<'t> Joiner<'t> {
         let numbers = receiver.waiting(End::Rx);
         let halves: Vec<Half> = numbers.into_iter().filter_map(|number| self.take(number)).collect();
         if let Some(sender) = self.connections.get_mut(tx) {
+            self.empty.translated(&sender.key, &key);
             sender.translated = Some((key.from, key.to));
             sender.nodes.1 = node;
             sender.seen[1] += seen;

@@ -44,6 +44,11 @@ impl Key {
         Key { proto: flow.proto, from: canonical(from), to: canonical(to), private, alone }
     }
 
+    /// The key of the answers.
+    pub const fn reversed(&self) -> Self {
+        Key { from: self.to, to: self.from, ..*self }
+    }
+
     /// True if one send may reach several receivers.
     pub fn has_many_receivers(&self) -> bool {
         match self.to.ip() {

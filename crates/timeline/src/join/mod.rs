@@ -19,6 +19,7 @@
 //! - Loopback addresses mean another host in every recording and never join.
 
 mod connection;
+mod empty;
 mod half;
 mod joiner;
 mod key;
