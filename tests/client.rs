@@ -219,8 +219,8 @@ fn an_agent_that_is_killed_leaves_nobody_waiting() {
 #[test]
 fn an_agent_serves_programs_only_where_it_is_to() {
     let Some(scene) = Scene::new("off", &[]) else { return };
-    let second = scene.second(&["--sense-socket", "off", "--duration", "1s"]);
+    let second = scene.second(&["--watch-socket", "off", "--duration", "1s"]);
     assert!(second.status.success() && !common::stderr(&second).contains("serving programs"), "{second:?}");
-    let taken = scene.second(&["--sense-socket", &scene.socket().display().to_string(), "--duration", "1s"]);
-    assert!(!taken.status.success() && common::stderr(&taken).contains("--sense-socket PATH"), "{taken:?}");
+    let taken = scene.second(&["--watch-socket", &scene.socket().display().to_string(), "--duration", "1s"]);
+    assert!(!taken.status.success() && common::stderr(&taken).contains("--watch-socket PATH"), "{taken:?}");
 }

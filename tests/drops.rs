@@ -124,8 +124,8 @@ fn every_surface_has_the_same_number_of_drops() {
     let mut source = session.replay(None, None);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    let sensed = sensor.sensed(SelfUsage::default());
-    let metrics = write(&sensed, Dialect::OpenMetrics);
+    let snapshot = sensor.snapshot(SelfUsage::default());
+    let metrics = write(&snapshot, Dialect::OpenMetrics);
     let sum = |family: &str| -> u64 {
         let lines = metrics.lines().filter(|line| line.starts_with(family));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
@@ -133,7 +133,7 @@ fn every_surface_has_the_same_number_of_drops() {
     assert_eq!(sum("magnet_scope_drops_total"), DROPPED);
     assert_eq!(sum("magnet_scope_cleaned_up_packets_total"), CLEANED_UP);
     let softirq = Softirq { share: 0.0, cpu: 0, over_s: 1.0 };
-    let health = magscope_sensor::health::of(&sensed.hosts[0], &Thresholds::default(), &Ok(softirq));
+    let health = magscope_sensor::health::of(&snapshot.hosts[0], &Thresholds::default(), &Ok(softirq));
     let check = health.checks.iter().find(|check| check.name == "drops_per_second").expect("a check");
     assert_eq!((check.of, check.because.as_str()), (Some(DROPPED), "3 no_socket"));
 }

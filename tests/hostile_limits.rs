@@ -121,7 +121,7 @@ fn victims(hosts: &Hosts, dir: &Path, tls: &str) -> [Victim; 2] {
     let (agent_socket, relay_socket) = (path("agent.sock"), path("relay.sock"));
     let [agent_at, relay_at] = PLACES.map(|(_, port)| format!("{SERVER}:{port}"));
     let keys = ["--tls", tls, "--identity", "host-server"];
-    let agent = ["agent", "--listen", &agent_at, "--socket", &agent_socket, "--sense-socket", "off"];
+    let agent = ["agent", "--listen", &agent_at, "--socket", &agent_socket, "--watch-socket", "off"];
     let capture = ["--hops", "all", "--max-overhead", "off", "--memory", "256MiB"];
     let agent = Victim::start(hosts, "agent", &[&agent[..], &keys, &capture].concat());
     let address = format!("unix:{agent_socket}");

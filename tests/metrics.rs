@@ -391,7 +391,7 @@ fn agents_hosts_have_their_names() {
     if !is_root("metrics of agents") {
         return;
     }
-    let Some((hosts, dir, tls)) = agents::scene("sensed") else { return };
+    let Some((hosts, dir, tls)) = agents::scene("metrics") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let router = &hosts.names[1];

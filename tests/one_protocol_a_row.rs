@@ -195,7 +195,7 @@ fn pictures_and_metrics_name_the_protocol_of_their_times() {
     let mut source = session.replay(None, None);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    let metrics = write(&sensor.sensed(SelfUsage::default()), Dialect::OpenMetrics);
+    let metrics = write(&sensor.snapshot(SelfUsage::default()), Dialect::OpenMetrics);
     let mut named = 0;
     for line in metrics.lines().filter(|line| line.contains("_seconds_bucket{")) {
         let has_reason = METRICS.iter().any(|(metric, _)| line.starts_with(&format!("{metric}_bucket")));

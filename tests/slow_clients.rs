@@ -26,7 +26,7 @@ const LISTENERS: [(&str, &[&str]); 6] = [
     ("crates/magnet-scope/src/control/server.rs", &["record"]),
     ("crates/magnet-scope/src/agent/socket.rs", &["agent, its own socket", "agent, socket for programs"]),
     ("crates/magnet-scope/src/agent/listen.rs", &["agent, loopback", "relay"]),
-    ("crates/magnet-scope/src/sensing/place.rs", &["metrics", "mon", "supermon"]),
+    ("crates/magnet-scope/src/metrics/bind.rs", &["metrics", "mon", "supermon"]),
     // The two ends of the demo and of a measurement talk to each other alone.
     ("crates/magnet-scope/src/hosts/traffic/server.rs", &[]),
     ("crates/probe/src/cost/traffic.rs", &[]),
@@ -180,7 +180,7 @@ fn servers(dir: &Path) -> Vec<Server> {
     let text = |name: &str| path(name).display().to_string();
     let tcp = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let (agent, sense) = (text("agent.sock"), text("sense.sock"));
+    let (agent, watch_socket) = (text("agent.sock"), text("watch.sock"));
     let budget = format!("{BUDGET}");
     let about = |port: u16| Asks::About(format!("insecure:{}", tcp(port)));
     let server = |name, arguments, address, question| Server {
@@ -200,8 +200,8 @@ fn servers(dir: &Path) -> Vec<Server> {
         "agent",
         "--socket",
         &agent,
-        "--sense-socket",
-        &sense,
+        "--watch-socket",
+        &watch_socket,
         "--insecure-loopback",
         "127.0.0.1:6247",
         "--memory",
@@ -245,7 +245,7 @@ fn servers(dir: &Path) -> Vec<Server> {
         ),
         // The same agent.
         fleet("agent, loopback", Vec::new(), Address::Tcp(tcp(6247)), about(6247)),
-        server("agent, socket for programs", Vec::new(), Address::Unix(path("sense.sock")), b"{\"ask\":1}\n"),
+        server("agent, socket for programs", Vec::new(), Address::Unix(path("watch.sock")), b"{\"ask\":1}\n"),
         fleet("relay", relay_words, Address::Tcp(tcp(6248)), about(6248)),
         server("metrics", metrics_words, Address::Tcp(tcp(9464)), get),
         server(

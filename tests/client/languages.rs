@@ -27,7 +27,7 @@ fn library() -> Option<PathBuf> {
 
 /// Runs a program as nobody, who may query its own traffic.
 fn answer_of(scene: &Scene, command: &mut Command) -> String {
-    command.env("MAGNET_SCOPE_SENSE", scene.socket()).stdin(Stdio::null());
+    command.env("MAGNET_SCOPE_WATCH", scene.socket()).stdin(Stdio::null());
     let output = scene.inside(|| command.uid(NOBODY).gid(NOBODY).output().expect("it starts"));
     assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
     stdout(&output)

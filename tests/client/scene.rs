@@ -32,9 +32,9 @@ impl Scene {
         let dir = TempDir::new().expect("a directory");
         // Every user must be able to reach the socket.
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("own directory");
-        let (own, sense) = (dir.path().join("agent.sock"), dir.path().join("sense.sock"));
-        let (own, sense) = (own.display().to_string(), sense.display().to_string());
-        let all = ["agent", "--socket", &own, "--sense-socket", &sense, "--max-overhead", "off"];
+        let (own, watch_socket) = (dir.path().join("agent.sock"), dir.path().join("watch.sock"));
+        let (own, watch_socket) = (own.display().to_string(), watch_socket.display().to_string());
+        let all = ["agent", "--socket", &own, "--watch-socket", &watch_socket, "--max-overhead", "off"];
         let arguments = [&all[..], more].concat();
         let mut agent = in_namespace(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -60,7 +60,7 @@ impl Scene {
 
     /// Path of the socket for programs.
     pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("sense.sock")
+        self.dir.path().join("watch.sock")
     }
 
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {

@@ -68,23 +68,23 @@ fn about_others(pid: u32, cookie: u64, addresses: &[String; 2]) -> Vec<Value> {
 const STRANGER: &str = r#"
 import json, socket, sys
 def ask(line, fds=()):
-    sense = socket.socket(socket.AF_UNIX); sense.settimeout(30); sense.connect(sys.argv[1])
-    socket.send_fds(sense, [line.encode() + b"\n"], list(fds)) if fds else sense.sendall(line.encode() + b"\n")
-    reader = sense.makefile()
-    return sense, reader, reader.readline().strip()
+    client = socket.socket(socket.AF_UNIX); client.settimeout(30); client.connect(sys.argv[1])
+    socket.send_fds(client, [line.encode() + b"\n"], list(fds)) if fds else client.sendall(line.encode() + b"\n")
+    reader = client.makefile()
+    return client, reader, reader.readline().strip()
 for line in sys.stdin:
     print(ask(line.strip())[2], flush=True)
 # Its own: a socket that it holds, and itself.
 listener = socket.create_server(("127.0.0.1", 0))
 near = socket.create_connection(listener.getsockname()); far = listener.accept()[0]
-sense, reader, begun = ask('{"watch":{"of":"socket","window":{"receives":10}}}', [far.fileno()])
+client, reader, begun = ask('{"watch":{"of":"socket","window":{"receives":10}}}', [far.fileno()])
 itself, its_reader, _ = ask('{"watch":{"of":"process","window":{"receives":10}}}')
 print(begun, flush=True)
 for n in range(100):
     near.sendall(bytes(100))
     got = 0
     while got < 100: got += len(far.recv(100 - got))
-for what, lines in ((sense, reader), (itself, its_reader)):
+for what, lines in ((client, reader), (itself, its_reader)):
     for n in range(1000):
         what.sendall(b'{"ask":1}\n')
         told = json.loads(lines.readline())
@@ -165,10 +165,10 @@ fn a_process_that_has_ended_or_become_another_users_is_not_told_of() {
     // parent has become root's process, and after its end.
     let script = r#"
 import json, os, socket, sys, time
-sense = socket.socket(socket.AF_UNIX); sense.connect(sys.argv[1]); sense.settimeout(30)
-reader = sense.makefile()
+client = socket.socket(socket.AF_UNIX); client.connect(sys.argv[1]); client.settimeout(30)
+reader = client.makefile()
 def ask(line):
-    sense.sendall(line.encode() + b"\n"); return json.loads(reader.readline())
+    client.sendall(line.encode() + b"\n"); return json.loads(reader.readline())
 first = ask('{"watch":{"of":"process","window":{"receives":10}}}')
 parent = os.getpid()
 if os.fork() == 0:
@@ -271,22 +271,22 @@ places, refused = [], 0
 near = socket.socketpair(socket.AF_UNIX)
 inet = socket.create_server(("127.0.0.1", 0))
 for n in range(40):
-    sense = socket.socket(socket.AF_UNIX); sense.connect(sys.argv[1]); sense.settimeout(30)
-    reader = sense.makefile()
-    try: socket.send_fds(sense, [b'{"watch":{"of":"socket","window":{"receives":10000}}}\n'], [inet.fileno()])
+    client = socket.socket(socket.AF_UNIX); client.connect(sys.argv[1]); client.settimeout(30)
+    reader = client.makefile()
+    try: socket.send_fds(client, [b'{"watch":{"of":"socket","window":{"receives":10000}}}\n'], [inet.fileno()])
     except OSError: pass # refused already
     told = json.loads(reader.readline())
-    places.append((sense, reader))
+    places.append((client, reader))
     refused += "no connection for user" in told.get("error", {}).get("what", "")
 begun = 0
-for sense, reader in places[:16]:
+for client, reader in places[:16]:
     for n in range(70):
-        socket.send_fds(sense, [b'{"watch":{"of":"socket","window":{"receives":10000}}}\n'], [inet.fileno()])
+        socket.send_fds(client, [b'{"watch":{"of":"socket","window":{"receives":10000}}}\n'], [inet.fileno()])
         begun += "watching" in json.loads(reader.readline())
-for sense, reader in places[:16]:
-    sense.setblocking(False)
+for client, reader in places[:16]:
+    client.setblocking(False)
     try:
-        while True: sense.send(b'{"ask":1}\n' * 100)
+        while True: client.send(b'{"ask":1}\n' * 100)
     except OSError: pass
 print(refused, begun, flush=True)
 sys.stdin.read()

@@ -40,7 +40,7 @@ def send(to, port, seconds=None, size=None):
         sent += min(left, len(chunk))
 
 
-def receive(out, sense):
+def receive(out, watch_socket):
     """Reads one stream to its end; meanwhile asks twenty times a second, and keeps a window of its own to compare."""
     listener = socket.create_server((RECEIVER, 9000))
     file = open(out + ".csv", "w", newline="")
@@ -49,7 +49,7 @@ def receive(out, sense):
     os.setuid(65534)
     print("ready", flush=True)
     stream = listener.accept()[0]
-    watch = magnet_scope.Watch(stream, receives=WINDOW, path=sense)
+    watch = magnet_scope.Watch(stream, receives=WINDOW, path=watch_socket)
     began = watch.since_ns
     own = collections.deque([(began, 0)], WINDOW + 1)
     state = {"bytes": 0, "calls": 0, "end": None}
@@ -110,8 +110,8 @@ def run(binary, out, *chosen):
     me = [sys.executable, os.path.abspath(__file__)]
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
-        sense, running = os.path.join(place, "sense.sock"), []
-        environment = {**os.environ, "MAGNET_SCOPE_SENSE": sense}
+        watch_socket, running = os.path.join(place, "watch.sock"), []
+        environment = {**os.environ, "MAGNET_SCOPE_WATCH": watch_socket}
         try:
             for name in names:
                 ip("netns", "add", name)
@@ -126,11 +126,11 @@ def run(binary, out, *chosen):
                 names[1],
                 binary,
                 "agent",
-                *("--socket", os.path.join(place, "agent.sock"), "--sense-socket", sense, "--max-overhead", "off"),
+                *("--socket", os.path.join(place, "agent.sock"), "--watch-socket", watch_socket, "--max-overhead", "off"),
                 stderr=subprocess.DEVNULL,
             )
             running.append(agent)
-            while not os.path.exists(sense):
+            while not os.path.exists(watch_socket):
                 time.sleep(0.1)
             time.sleep(1)
             other = lambda: inside(names[1], *me, "swallow", stdout=subprocess.PIPE, text=True)
@@ -138,7 +138,7 @@ def run(binary, out, *chosen):
                 if not wanted(figure):
                     continue
                 receiver = inside(
-                    names[1], *me, "receive", os.path.join(out, figure), sense, stdout=subprocess.PIPE, text=True
+                    names[1], *me, "receive", os.path.join(out, figure), watch_socket, stdout=subprocess.PIPE, text=True
                 )
                 assert receiver.stdout.readline() == "ready\n"
                 second = other() if figure == "figure-7" else None

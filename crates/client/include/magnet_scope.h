@@ -34,7 +34,7 @@ struct ms_options {
 	double change;	   /* be told when a figure has changed by this part, 0.1 for a tenth [not at all] */
 	double pause_s;	   /* and no sooner than this after the last time [0.02] */
 	int figure;	   /* which one: enum ms_figure */
-	const char *path;  /* the agent's socket [$MAGNET_SCOPE_SENSE, or /run/magnet-scope-sense/sense.sock] */
+	const char *path;  /* the agent's socket [$MAGNET_SCOPE_WATCH, or /run/magnet-scope-watch/watch.sock] */
 };
 
 /* Calls and bytes within a stretch of time, by the events' clock: CLOCK_MONOTONIC. */

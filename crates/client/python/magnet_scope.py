@@ -12,7 +12,7 @@ import os
 import select
 import socket
 
-SOCKET = "/run/magnet-scope-sense/sense.sock"
+SOCKET = "/run/magnet-scope-watch/watch.sock"
 
 
 class Refused(Exception):
@@ -34,7 +34,7 @@ class Watch:
         self._unread = []
         self._beyond = b""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path or os.environ.get("MAGNET_SCOPE_SENSE", SOCKET))
+        self._socket.connect(path or os.environ.get("MAGNET_SCOPE_WATCH", SOCKET))
         window = {"seconds": seconds} if seconds else {"receives": receives}
         watch = {"of": "process" if of is None else "socket", "window": window}
         if change is not None:

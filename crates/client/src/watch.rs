@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Socket of root's agent. The variable `MAGNET_SCOPE_SENSE` overrides it.
-pub const SOCKET: &str = "/run/magnet-scope-sense/sense.sock";
+/// Socket of root's agent. The variable `MAGNET_SCOPE_WATCH` overrides it.
+pub const SOCKET: &str = "/run/magnet-scope-watch/watch.sock";
 
 /// Maximum number of unread changes; the newest are stored.
 const MOST_UNREAD: usize = 64;
@@ -72,7 +72,7 @@ impl<'fd> Watch<'fd> {
         Watch { push: Some(Push { of, change, pause_s: pause.as_secs_f64().max(LEAST_PAUSE_S) }), ..self }
     }
 
-    /// Socket of the agent [default: `MAGNET_SCOPE_SENSE` of the environment, or else [`SOCKET`]].
+    /// Socket of the agent [default: `MAGNET_SCOPE_WATCH` of the environment, or else [`SOCKET`]].
     #[must_use]
     pub fn at(self, path: impl Into<PathBuf>) -> Self {
         Watch { at: Some(path.into()), ..self }
@@ -83,7 +83,7 @@ impl<'fd> Watch<'fd> {
     /// # Errors
     /// No agent runs, or it refuses.
     pub fn open(&self) -> Result<Watched, Error> {
-        let named = std::env::var_os("MAGNET_SCOPE_SENSE").map(PathBuf::from);
+        let named = std::env::var_os("MAGNET_SCOPE_WATCH").map(PathBuf::from);
         let path = self.at.clone().or(named);
         let mut link = Link::connect(path.as_deref().unwrap_or(Path::new(SOCKET)))?;
         let watching = Watching { of: self.of.clone(), window: self.window, push: self.push };

@@ -1,6 +1,6 @@
 //! Formats for scrapes of the Prometheus family over HTTP.
 
-use crate::sensed::Sensed;
+use crate::snapshot::Snapshot;
 use crate::{openmetrics, protobuf};
 
 /// A format of a scrape.
@@ -64,11 +64,11 @@ impl Format {
     }
 
     /// The snapshot in this format.
-    pub fn write(self, sensed: &Sensed) -> Vec<u8> {
+    pub fn write(self, snapshot: &Snapshot) -> Vec<u8> {
         match self {
-            Self::OpenMetrics => openmetrics::write(sensed, openmetrics::Dialect::OpenMetrics).into_bytes(),
-            Self::Text => openmetrics::write(sensed, openmetrics::Dialect::Prometheus).into_bytes(),
-            Self::Protobuf => protobuf::write(sensed),
+            Self::OpenMetrics => openmetrics::write(snapshot, openmetrics::Dialect::OpenMetrics).into_bytes(),
+            Self::Text => openmetrics::write(snapshot, openmetrics::Dialect::Prometheus).into_bytes(),
+            Self::Protobuf => protobuf::write(snapshot),
         }
     }
 }

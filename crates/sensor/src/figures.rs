@@ -1,7 +1,7 @@
 //! All metrics in sequence: name, help text and values. Each format implements [`Figures`].
 
 use crate::histogram::Times;
-use crate::sensed::{HopState, HostSensed, Sensed};
+use crate::snapshot::{HopState, HostSnapshot, Snapshot};
 use magscope_core::Hop;
 
 /// Type of a metric.
@@ -34,29 +34,29 @@ pub trait Figures {
     /// A time, nanoseconds.
     fn seconds(&mut self, labels: &Pairs<'_>, ns: u64);
     /// A counter of a host, which starts with the host's capture.
-    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64);
+    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, n: u64);
     /// A distribution of a host.
-    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times);
+    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, times: &Times);
 }
 
 /// Emits all metrics.
-pub fn write_all(out: &mut impl Figures, sensed: &Sensed) {
-    own(out, sensed);
-    of_hosts(out, sensed);
+pub fn write_all(out: &mut impl Figures, snapshot: &Snapshot) {
+    own(out, snapshot);
+    of_hosts(out, snapshot);
 }
 
 /// Emits the metrics of hosts.
-pub fn of_hosts(out: &mut impl Figures, sensed: &Sensed) {
-    about(out, sensed);
-    hops(out, sensed);
-    events(out, sensed);
-    journeys(out, sensed);
+pub fn of_hosts(out: &mut impl Figures, snapshot: &Snapshot) {
+    about(out, snapshot);
+    hops(out, snapshot);
+    events(out, snapshot);
+    journeys(out, snapshot);
 }
 
 /// Emits the metrics of the program itself.
-pub fn own(out: &mut impl Figures, sensed: &Sensed) {
+pub fn own(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family("magnet_scope_build", Kind::Info, "", "The program that says all this.");
-    out.number(&[("version", &sensed.own.version)], 1);
+    out.number(&[("version", &snapshot.own.version)], 1);
     out.family(
         "magnet_scope_cpu_seconds",
         Kind::Counter,
@@ -64,12 +64,12 @@ pub fn own(out: &mut impl Figures, sensed: &Sensed) {
         "Processor time of this program: what looking costs, without what its probes cost in the \
          kernel.",
     );
-    out.seconds(&[], sensed.own.cpu_ns);
+    out.seconds(&[], snapshot.own.cpu_ns);
 }
 
-fn about(out: &mut impl Figures, sensed: &Sensed) {
+fn about(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family("magnet_scope_host", Kind::Info, "", "A host that is watched.");
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         out.number(&labels.with(&[("kernel", &host.kernel)]), 1);
     }
     out.family(
@@ -78,7 +78,7 @@ fn about(out: &mut impl Figures, sensed: &Sensed) {
         "seconds",
         "When a host began to be watched, UTC; absent until its clocks have been read.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         if let Some(utc_ns) = began_utc_ns(host) {
             out.seconds(&labels.0, utc_ns);
         }
@@ -90,28 +90,28 @@ fn about(out: &mut impl Figures, sensed: &Sensed) {
         "Up to when a host's events are in these figures, UTC. Where this stands still, nothing is \
          known of what happened since.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         if let Some(utc_ns) = host.to_utc_ns.and_then(|to_utc_ns| host.fed_ns.checked_add_signed(to_utc_ns)) {
             out.seconds(&labels.0, utc_ns);
         }
     }
 }
 
-fn hops(out: &mut impl Figures, sensed: &Sensed) {
+fn hops(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family(
         "magnet_scope_hop_served",
         Kind::Gauge,
         "",
         "Whether events are taken at a hop; where they are not, its other figures are absent.",
     );
-    each_hop(sensed, |labels, state| out.number(labels, u64::from(state.unserved.is_none())));
+    each_hop(snapshot, |labels, state| out.number(labels, u64::from(state.unserved.is_none())));
     out.family(
         "magnet_scope_hop_sampling_weight",
         Kind::Gauge,
         "",
         "How many events each counted one stands for: 1 unless a sampler leaves some out.",
     );
-    each_hop(sensed, |labels, state| {
+    each_hop(snapshot, |labels, state| {
         if state.unserved.is_none() {
             out.float(labels, state.weight);
         }
@@ -123,7 +123,7 @@ fn hops(out: &mut impl Figures, sensed: &Sensed) {
         "Events that the kernel counted and left out, by the filter, the sampler, or because what \
          the filter asks could not be known.",
     );
-    each_hop(sensed, |labels, state| {
+    each_hop(snapshot, |labels, state| {
         let Some(left_out) = state.left_out else { return };
         let by =
             [("filter", left_out.filtered), ("sampler", left_out.sampled), ("undecided", left_out.undecided)];
@@ -134,7 +134,7 @@ fn hops(out: &mut impl Figures, sensed: &Sensed) {
     });
 }
 
-fn events(out: &mut impl Figures, sensed: &Sensed) {
+fn events(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family(
         "magnet_scope_hop_events",
         Kind::Counter,
@@ -142,19 +142,19 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         "Events at a hop that came, see the sampling weight for what each stands for; and with \
          source=\"kernel\" those that the kernel added up and did not hand over.",
     );
-    each_served(sensed, |labels, host, hop| {
+    each_served(snapshot, |labels, host, hop| {
         out.counter(labels, host, host.total.hop(hop).events);
     });
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for hop in &host.total.kernel.hops {
             out.counter(&labels.with(&[("hop", hop.hop.name()), KERNEL]), host, hop.events);
         }
     }
     out.family("magnet_scope_hop_bytes", Kind::Counter, "bytes", "Payload of those events.");
-    each_served(sensed, |labels, host, hop| {
+    each_served(snapshot, |labels, host, hop| {
         out.counter(labels, host, host.total.hop(hop).bytes);
     });
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for hop in &host.total.kernel.hops {
             if let Some(bytes) = hop.bytes {
                 out.counter(&labels.with(&[("hop", hop.hop.name()), KERNEL]), host, bytes);
@@ -167,15 +167,15 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         "",
         "Times that TCP sent a packet again, which can be several segments.",
     );
-    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).events);
     }
     out.family("magnet_scope_tcp_retransmitted_bytes", Kind::Counter, "bytes", "Payload that TCP sent again.");
-    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).bytes);
     }
     out.family("magnet_scope_drops", Kind::Counter, "", "Packets that the kernel dropped, by its own reason.");
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for drop in &host.total.drops {
             out.counter(&labels.with(&[("reason", &drop.reason)]), host, drop.n);
         }
@@ -189,7 +189,7 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         "",
         "Packets that the kernel freed in the queues of closed sockets, by its own reason. They are no drops.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for freed in &host.total.cleaned_up {
             out.counter(&labels.with(&[("reason", &freed.reason)]), host, freed.n);
         }
@@ -204,25 +204,25 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         "Records of events that are missing here, by where they were lost. While this grows the \
          other figures are too low.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for lost in &host.total.losses {
             out.counter(&labels.with(&[("cause", &lost.cause)]), host, lost.records);
         }
     }
     out.family("magnet_scope_late_events", Kind::Counter, "", "Events that came too late to be put in order.");
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         out.counter(&labels.0, host, host.total.late);
     }
 }
 
-fn journeys(out: &mut impl Figures, sensed: &Sensed) {
+fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family(
         "magnet_scope_journeys",
         Kind::Counter,
         "",
         "Journeys of byte ranges and datagrams, by how they ended.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for journey in &host.total.journeys {
             let labels = labels.with(&[("proto", &journey.proto), ("verdict", &journey.verdict)]);
             out.counter(&labels, host, journey.n);
@@ -236,7 +236,7 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
          end; with source=\"kernel\" that the same packet or socket passed, as the kernel measured \
          it.",
     );
-    for (labels, host) in hosts(sensed) {
+    for (labels, host) in hosts(snapshot) {
         for pair in &host.total.kernel.latencies {
             let labels = labels.with(&[("from", pair.from.name()), ("to", pair.to.name()), KERNEL]);
             out.histogram(&labels, host, &pair.times);
@@ -256,7 +256,7 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
         "Time from data that was ready (sock.ready) to its reader, woken for it, on a CPU \
          (task.run).",
     );
-    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TaskRun).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TaskRun).is_none()) {
         out.histogram(&labels.0, host, &host.total.wakeup);
     }
     out.family(
@@ -265,7 +265,7 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
         "seconds",
         "Time from the device's queue (dev.queue) to its driver (dev.xmit).",
     );
-    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::DevQueue).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::DevQueue).is_none()) {
         out.histogram(&labels.0, host, &host.total.queue);
     }
 }
@@ -279,15 +279,14 @@ impl<'a> Labels<'a> {
     }
 }
 
-fn hosts(sensed: &Sensed) -> impl Iterator<Item = (Labels<'_>, &HostSensed)> {
-    sensed
-        .hosts
-        .iter()
-        .map(|host| (Labels(if sensed.named { vec![("host", host.host.as_str())] } else { Vec::new() }), host))
+fn hosts(snapshot: &Snapshot) -> impl Iterator<Item = (Labels<'_>, &HostSnapshot)> {
+    snapshot.hosts.iter().map(|host| {
+        (Labels(if snapshot.named { vec![("host", host.host.as_str())] } else { Vec::new() }), host)
+    })
 }
 
-fn each_hop(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HopState)) {
-    for (labels, host) in hosts(sensed) {
+fn each_hop(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HopState)) {
+    for (labels, host) in hosts(snapshot) {
         for state in &host.hops {
             visit(&labels.with(&[("hop", state.hop.name())]), state);
         }
@@ -295,8 +294,8 @@ fn each_hop(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HopState)) 
 }
 
 /// Hops that are or were served: counts stay.
-fn each_served(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HostSensed, Hop)) {
-    for (labels, host) in hosts(sensed) {
+fn each_served(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HostSnapshot, Hop)) {
+    for (labels, host) in hosts(snapshot) {
         for hop in Hop::ALL {
             if host.unserved(*hop).is_none() || host.total.hop(*hop).events > 0 {
                 visit(&labels.with(&[("hop", hop.name())]), host, *hop);
@@ -306,7 +305,7 @@ fn each_served(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HostSens
 }
 
 /// Start of a host's capture, UTC, nanoseconds since 1970; `None` before the first clock sample.
-pub fn began_utc_ns(host: &HostSensed) -> Option<u64> {
+pub fn began_utc_ns(host: &HostSnapshot) -> Option<u64> {
     let began = host.began?;
     began.ns.checked_add_signed(began.to_utc_ns?)
 }

@@ -4,7 +4,7 @@
 //! *ok*.
 
 use crate::histogram::Times;
-use crate::sensed::{DropCount, HostSensed, Tally};
+use crate::snapshot::{DropCount, HostSnapshot, Tally};
 use magscope_core::Hop;
 use serde::Serialize;
 
@@ -107,7 +107,7 @@ pub struct Softirq {
 }
 
 /// Checks the last minute of a host. An error in `softirq` is the reason for an unknown state.
-pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, String>) -> Health {
+pub fn of(host: &HostSnapshot, thresholds: &Thresholds, softirq: &Result<Softirq, String>) -> Health {
     let over_s = host.window_ns as f64 / 1e9;
     let (wakeup, queue) = (&host.window.wakeup, queue_of(host));
     let woken = [Hop::SockReady, Hop::TaskWake, Hop::TaskRun];
@@ -133,7 +133,7 @@ pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, 
 }
 
 /// Times in the queue: of journeys, or else as measured by the kernel.
-fn queue_of(host: &HostSensed) -> &Times {
+fn queue_of(host: &HostSnapshot) -> &Times {
     let mut pairs = host.window.kernel.latencies.iter();
     let measured = pairs.find(|pair| (pair.from, pair.to) == (Hop::DevQueue, Hop::DevXmit));
     measured.filter(|_| host.window.queue.n == 0).map_or(&host.window.queue, |pair| &pair.times)
@@ -150,7 +150,7 @@ fn not_measured(name: &'static str, unit: &'static str, threshold: f64, because:
 }
 
 /// The reason why a host's capture cannot give an answer, if any.
-fn blind(host: &HostSensed, hops: &[Hop]) -> Option<String> {
+fn blind(host: &HostSnapshot, hops: &[Hop]) -> Option<String> {
     if host.window_ns == 0 {
         return Some("nothing has been captured yet".to_owned());
     }
@@ -158,11 +158,11 @@ fn blind(host: &HostSensed, hops: &[Hop]) -> Option<String> {
 }
 
 /// Events or bytes of a hop, scaled by its sampler.
-fn estimated(host: &HostSensed, hop: Hop, came: u64) -> f64 {
+fn estimated(host: &HostSnapshot, hop: Hop, came: u64) -> f64 {
     came as f64 * host.state(hop).map_or(1.0, |state| state.weight)
 }
 
-fn retransmit(host: &HostSensed, threshold: f64) -> Check {
+fn retransmit(host: &HostSnapshot, threshold: f64) -> Check {
     let (name, unit) = ("retransmit_ratio", "ratio");
     if let Some(because) = blind(host, &[Hop::TcpSend, Hop::TcpRetransmit]) {
         return not_measured(name, unit, threshold, because);
@@ -182,7 +182,7 @@ fn retransmit(host: &HostSensed, threshold: f64) -> Check {
     measured(name, unit, again / all, threshold, Some(all.round() as u64))
 }
 
-fn drops(host: &HostSensed, threshold: f64) -> Check {
+fn drops(host: &HostSnapshot, threshold: f64) -> Check {
     let (name, unit) = ("drops_per_second", "per_second");
     if let Some(because) = blind(host, &[Hop::SkbDrop]) {
         return not_measured(name, unit, threshold, because);
@@ -216,7 +216,14 @@ fn softirq_check(softirq: &Result<Softirq, String>, threshold: f64) -> Check {
     }
 }
 
-fn times(name: &'static str, host: &HostSensed, hops: &[Hop], times: &Times, ns: u64, threshold: f64) -> Check {
+fn times(
+    name: &'static str,
+    host: &HostSnapshot,
+    hops: &[Hop],
+    times: &Times,
+    ns: u64,
+    threshold: f64,
+) -> Check {
     if let Some(because) = blind(host, hops) {
         return not_measured(name, "seconds", threshold, because);
     }
@@ -226,7 +233,7 @@ fn times(name: &'static str, host: &HostSensed, hops: &[Hop], times: &Times, ns:
     measured(name, "seconds", ns as f64 / 1e9, threshold, Some(times.n))
 }
 
-fn lost(host: &HostSensed, threshold: f64) -> Check {
+fn lost(host: &HostSnapshot, threshold: f64) -> Check {
     let (name, unit) = ("lost_ratio", "ratio");
     if let Some(because) = blind(host, &[]) {
         return not_measured(name, unit, threshold, because);
@@ -247,15 +254,15 @@ fn lost(host: &HostSensed, threshold: f64) -> Check {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
-    use crate::sensed::{CauseCount, DropCount, HopState, HopTally, KernelHop, PairTimes};
+    use crate::snapshot::{CauseCount, DropCount, HopState, HopTally, KernelHop, PairTimes};
 
-    fn host() -> HostSensed {
+    fn host() -> HostSnapshot {
         let state = |hop: &Hop| HopState { hop: *hop, unserved: None, weight: 1.0, left_out: None };
-        HostSensed {
+        HostSnapshot {
             host: "node".to_owned(),
             window_ns: 50_000_000_000,
             hops: Hop::ALL.iter().map(state).collect(),
-            ..HostSensed::default()
+            ..HostSnapshot::default()
         }
     }
 
@@ -263,7 +270,7 @@ mod tests {
         Softirq { share, cpu: 3, over_s: 1.0 }
     }
 
-    fn check(host: &HostSensed, name: &str) -> Check {
+    fn check(host: &HostSnapshot, name: &str) -> Check {
         let health = of(host, &Thresholds::default(), &Ok(softirq(0.1)));
         health.checks.into_iter().find(|check| check.name == name).expect(name)
     }
@@ -296,7 +303,7 @@ mod tests {
                 .filter(|check| check.state == State::Unknown)
                 .all(|check| !check.because.is_empty())
         );
-        let nothing = of(&HostSensed::default(), &Thresholds::default(), &Err("not asked".to_owned()));
+        let nothing = of(&HostSnapshot::default(), &Thresholds::default(), &Err("not asked".to_owned()));
         assert_eq!(nothing.unknown, nothing.checks.len(), "nothing that was not measured is ok: {nothing:?}");
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Sensor`] receives the output of a [`Walker`](magscope_timeline::merged_reader::Walker), as a report does. It
 //! stores counters and histograms in bounded memory: since its start, and of the last minute by the events' own
-//! time. [`Sensed`] is a snapshot as plain data, and every format is a pure function of it, in its own file.
+//! time. [`Snapshot`] is a snapshot as plain data, and every format is a pure function of it, in its own file.
 //!
 //! Every snapshot and format includes losses, samplers, filters and unserved hops, so that each number has its
 //! context.
@@ -11,30 +11,32 @@
 //!
 //! - `sensor`: fed like a report. `sums`: the sums, since the start and in `ring`, the last minute.
 //!   `histogram`: log-linear, exact at the exported bounds.
-//! - `sensed`: a snapshot. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
+//! - `snapshot`: plain data. `latest`: the newest one, for concurrent readers. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
 //!   functions of a snapshot.
 //! - `sexp`: reads s-expressions from peers, without recursion.
-//! - `averages/`: sliding windows of the traffic that clients watch.
+//! - `averages/`: sliding windows of the traffic that clients watch, shared between a capture and its clients.
 
 pub mod averages;
 pub mod exposition;
 mod figures;
 pub mod health;
 mod histogram;
+mod latest;
 pub mod openmetrics;
 pub mod otlp;
 pub mod protobuf;
 mod ring;
-mod sensed;
 mod sensor;
 mod sexp;
+mod snapshot;
 mod sums;
 pub mod supermon;
 
 pub use histogram::{LE_NS, Times};
-pub use sensed::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
-    LeftOut, PairTimes, SelfUsage, Sensed, Tally, cause_name,
-};
+pub use latest::{LatestSnapshot, Publisher};
 pub use sensor::Sensor;
 pub use sexp::{BadSexp, Sexp};
+pub use snapshot::{
+    Began, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop, KernelTally,
+    LeftOut, PairTimes, SelfUsage, Snapshot, Tally, cause_name,
+};

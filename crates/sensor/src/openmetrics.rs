@@ -6,7 +6,7 @@
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, write_all};
 use crate::histogram::{LE_NS, Times};
-use crate::sensed::{HostSensed, Sensed};
+use crate::snapshot::{HostSnapshot, Snapshot};
 use std::fmt::Write;
 
 /// The two text formats.
@@ -19,9 +19,9 @@ pub enum Dialect {
 }
 
 /// The snapshot as text.
-pub fn write(sensed: &Sensed, dialect: Dialect) -> String {
+pub fn write(snapshot: &Snapshot, dialect: Dialect) -> String {
     let mut out = Writer { out: String::new(), dialect, name: "", kind: Kind::Gauge };
-    write_all(&mut out, sensed);
+    write_all(&mut out, snapshot);
     if dialect == Dialect::OpenMetrics {
         out.out.push_str("# EOF\n");
     }
@@ -68,12 +68,12 @@ impl Figures for Writer {
         self.sample(self.suffix(), labels, None, &seconds(ns));
     }
 
-    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64) {
+    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, n: u64) {
         self.number(labels, n);
         self.created(labels, host);
     }
 
-    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times) {
+    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, times: &Times) {
         let mut below: u64 = 0;
         for (at, le) in LE_NS.iter().enumerate() {
             below = below.saturating_add(times.bounds.get(at).copied().unwrap_or(0));
@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    fn created(&mut self, labels: &Pairs<'_>, host: &HostSensed) {
+    fn created(&mut self, labels: &Pairs<'_>, host: &HostSnapshot) {
         if let Some(since) = began_utc_ns(host).filter(|_| self.dialect == Dialect::OpenMetrics) {
             self.sample("_created", labels, None, &seconds(since));
         }

@@ -6,7 +6,7 @@
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, of_hosts, own};
 use crate::histogram::{LE_NS, Times};
-use crate::sensed::{HostSensed, Sensed};
+use crate::snapshot::{HostSnapshot, Snapshot};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -18,13 +18,13 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 /// The snapshot, taken at an instant of UTC, nanoseconds since 1970.
-pub fn request(sensed: &Sensed, at_utc_ns: u64) -> ExportMetricsServiceRequest {
-    let service = [("service.name", "magnet-scope"), ("service.version", sensed.own.version.as_str())];
+pub fn request(snapshot: &Snapshot, at_utc_ns: u64) -> ExportMetricsServiceRequest {
+    let service = [("service.name", "magnet-scope"), ("service.version", snapshot.own.version.as_str())];
     let mut out = Metrics { at_utc_ns, metrics: Vec::new() };
-    own(&mut out, sensed);
+    own(&mut out, snapshot);
     let mut resources = vec![resource(&service, out.metrics)];
-    for host in &sensed.hosts {
-        let alone = Sensed { named: false, own: sensed.own.clone(), hosts: vec![host.clone()] };
+    for host in &snapshot.hosts {
+        let alone = Snapshot { named: false, own: snapshot.own.clone(), hosts: vec![host.clone()] };
         let mut out = Metrics { at_utc_ns, metrics: Vec::new() };
         of_hosts(&mut out, &alone);
         let about =
@@ -133,11 +133,11 @@ impl Figures for Metrics {
         self.point(labels, None, Value::AsDouble(seconds(ns)));
     }
 
-    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64) {
+    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, n: u64) {
         self.point(labels, began_utc_ns(host), whole(n));
     }
 
-    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times) {
+    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, times: &Times) {
         let mut counts: Vec<u64> =
             (0..LE_NS.len()).map(|at| times.bounds.get(at).copied().unwrap_or(0)).collect();
         counts.push(times.bounds.iter().skip(LE_NS.len()).fold(0, |all, n| all.saturating_add(*n)));

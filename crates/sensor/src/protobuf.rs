@@ -4,7 +4,7 @@
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, write_all};
 use crate::histogram::{LE_NS, NATIVE_SCHEMA, Times};
-use crate::sensed::{HostSensed, Sensed};
+use crate::snapshot::{HostSnapshot, Snapshot};
 use messages::{
     Bucket, BucketSpan, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType, Timestamp,
 };
@@ -16,9 +16,9 @@ mod messages;
 const ZERO_THRESHOLD: f64 = 1e-10;
 
 /// The snapshot as messages.
-pub fn write(sensed: &Sensed) -> Vec<u8> {
+pub fn write(snapshot: &Snapshot) -> Vec<u8> {
     let mut out = Families { all: Vec::new(), kind: Kind::Gauge };
-    write_all(&mut out, sensed);
+    write_all(&mut out, snapshot);
     let families = out.all.iter().filter(|family| !family.metric.is_empty());
     families.flat_map(Message::encode_length_delimited_to_vec).collect()
 }
@@ -74,11 +74,11 @@ impl Figures for Families {
         self.value(labels, seconds(ns), None);
     }
 
-    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64) {
+    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, n: u64) {
         self.value(labels, n as f64, created(host));
     }
 
-    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times) {
+    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSnapshot, times: &Times) {
         let mut below: u64 = 0;
         let bounds = LE_NS.iter().enumerate().map(|(at, le)| {
             below = below.saturating_add(times.bounds.get(at).copied().unwrap_or(0));
@@ -124,7 +124,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn created(host: &HostSensed) -> Option<Timestamp> {
+fn created(host: &HostSnapshot) -> Option<Timestamp> {
     let ns = began_utc_ns(host)?;
     Some(Timestamp { seconds: (ns / 1_000_000_000).cast_signed(), nanos: (ns % 1_000_000_000) as i32 })
 }

@@ -1,7 +1,7 @@
 //! The sensor: receives a walk over live sources and produces snapshots.
 
 use crate::ring::Ring;
-use crate::sensed::{Began, HopState, HostSensed, LeftOut, SelfUsage, Sensed};
+use crate::snapshot::{Began, HopState, HostSnapshot, LeftOut, SelfUsage, Snapshot};
 use crate::sums::{Sums, clean};
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
@@ -155,11 +155,11 @@ impl Sensor {
     }
 
     /// A snapshot.
-    pub fn sensed(&self, own: SelfUsage) -> Sensed {
+    pub fn snapshot(&self, own: SelfUsage) -> Snapshot {
         // All times use the time line of the first host.
         let to_utc_ns = self.hosts.first().and_then(|host| host.to_utc_ns);
-        let hosts = self.hosts.iter().map(|host| host.sensed(to_utc_ns)).collect();
-        Sensed { named: self.named, own, hosts }
+        let hosts = self.hosts.iter().map(|host| host.snapshot(to_utc_ns)).collect();
+        Snapshot { named: self.named, own, hosts }
     }
 }
 
@@ -169,7 +169,7 @@ impl Host {
         self.fed_ns = self.fed_ns.max(ns);
     }
 
-    fn sensed(&self, to_utc_ns: Option<(i64, i64)>) -> HostSensed {
+    fn snapshot(&self, to_utc_ns: Option<(i64, i64)>) -> HostSnapshot {
         let state = |hop: &Hop| HopState {
             hop: *hop,
             unserved: match self.info.coverage.of(*hop) {
@@ -187,7 +187,7 @@ impl Host {
         };
         let began = self.began_ns.map(|ns| Began { ns, to_utc_ns: to_utc_ns.map(|(first, _)| first) });
         let from_ns = self.ring.begins_ns().max(self.began_ns.unwrap_or(0));
-        HostSensed {
+        HostSnapshot {
             host: self.info.host.clone(),
             kernel: self.info.kernel.clone(),
             boot_id: self.info.boot_id.clone(),

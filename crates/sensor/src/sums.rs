@@ -1,7 +1,7 @@
 //! Sums of the whole time or of a part of it.
 
 use crate::histogram::Histogram;
-use crate::sensed::{
+use crate::snapshot::{
     CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally, cause_name,
 };
 use magscope_core::hop::HOP_IDS;

@@ -8,8 +8,8 @@
 //! (descriptors (node "web-1" (cpuinfo (nr 2) (user nice)) (netinfo (nr 2) (name rxbytes))) (node "web-2" …))
 //! ```
 
-use crate::sensed::{HostSensed, PairTimes, SelfUsage};
 use crate::sexp::{BadSexp, Sexp};
+use crate::snapshot::{HostSnapshot, PairTimes, SelfUsage};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -259,7 +259,7 @@ pub fn make_names_unique(nodes: &mut [Node]) {
 }
 
 /// Categories of a capture: hops, drops and losses since its start, latencies of the last minute, and its cost.
-pub fn sensed(host: &HostSensed, own: &SelfUsage) -> Vec<Category> {
+pub fn categories(host: &HostSnapshot, own: &SelfUsage) -> Vec<Category> {
     let hops = host.hops.iter().filter(|state| state.unserved.is_none()).map(|state| state.hop);
     let hops: Vec<_> = hops.map(|hop| host.total.hop(hop)).collect();
     // A sampler's weight in thousandths, because the expressions have only integers.

@@ -8,8 +8,8 @@ use magscope_core::{Batch, Event, FlowId, Generator, GeneratorOptions, Hop, HopC
 use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
-    LeftOut, PairTimes, SelfUsage, Sensed, Sensor, Tally, Times,
+    Began, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop, KernelTally,
+    LeftOut, PairTimes, SelfUsage, Sensor, Snapshot, Tally, Times,
 };
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::walk;
@@ -73,7 +73,7 @@ impl Source for Troubled {
     }
 }
 
-fn sensed() -> Sensed {
+fn snapshot() -> Snapshot {
     let options = GeneratorOptions { events: 20_000, lose_every: 50, ..GeneratorOptions::default() };
     let generator = Generator::new(options);
     let mut info = generator.info().clone();
@@ -82,14 +82,14 @@ fn sensed() -> Sensed {
     let mut source = Troubled(generator, info, false);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    sensor.sensed(SelfUsage { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
+    sensor.snapshot(SelfUsage { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
 }
 
 #[test]
 fn the_text_is_what_it_was() {
-    let sensed = sensed();
-    insta::assert_snapshot!("metrics", write(&sensed, Dialect::OpenMetrics));
-    insta::assert_snapshot!("metrics_plain", write(&sensed, Dialect::Prometheus));
+    let snapshot = snapshot();
+    insta::assert_snapshot!("metrics", write(&snapshot, Dialect::OpenMetrics));
+    insta::assert_snapshot!("metrics_plain", write(&snapshot, Dialect::Prometheus));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn sums_are_those_of_the_events() {
             bytes[event.hop as usize] += u64::from(event.len);
         }
     }
-    let sensed = sensed();
-    let host = &sensed.hosts[0];
+    let snapshot = snapshot();
+    let host = &snapshot.hosts[0];
     for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::SkbDrop) {
         let tally = host.total.hop(*hop);
         assert_eq!((tally.events, tally.bytes), (events[*hop as usize], bytes[*hop as usize]), "{hop}");
@@ -124,15 +124,15 @@ fn sums_are_those_of_the_events() {
     let journeys: u64 = host.total.journeys.iter().map(|journey| journey.n).sum();
     assert!(journeys > 0 && host.total.queue.n > 0 && host.total.wakeup.n > 0, "{host:?}");
     // JSON round trip
-    let json = serde_json::to_string(&sensed).expect("JSON");
-    assert_eq!(serde_json::from_str::<Sensed>(&json).expect("the same"), sensed);
+    let json = serde_json::to_string(&snapshot).expect("JSON");
+    assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("the same"), snapshot);
 }
 
 proptest! {
     #[test]
-    fn whatever_was_sensed_becomes_messages(sensed in any_sensed()) {
+    fn whatever_was_sensed_becomes_messages(snapshot in any_sensed()) {
         // Length-delimited messages that end with the answer.
-        let mut left = &Format::Protobuf.write(&sensed)[..];
+        let mut left = &Format::Protobuf.write(&snapshot)[..];
         while !left.is_empty() {
             let length = prost::decode_length_delimiter(&mut left).expect("a length");
             left = left.get(length..).expect("so much");
@@ -193,18 +193,18 @@ fn tally() -> impl Strategy<Value = Tally> {
     )
 }
 
-fn any_sensed() -> impl Strategy<Value = Sensed> {
+fn any_sensed() -> impl Strategy<Value = Snapshot> {
     let state =
         (proptest::option::of(name()), any::<f64>(), proptest::option::of((any::<u64>(), any::<u64>())));
     let began = proptest::option::of((any::<u64>(), proptest::option::of(any::<i64>())));
     let host = (tally(), name(), began, proptest::collection::btree_map(hop(), state, 0..8), any::<u64>());
     let hosts = proptest::collection::btree_map(name(), host, 0..4);
-    (hosts, name(), any::<u64>()).prop_map(|(hosts, version, cpu_ns)| Sensed {
+    (hosts, name(), any::<u64>()).prop_map(|(hosts, version, cpu_ns)| Snapshot {
         named: true,
         own: SelfUsage { version, cpu_ns },
         hosts: hosts
             .into_iter()
-            .map(|(host, (total, kernel, began, hops, fed_ns))| HostSensed {
+            .map(|(host, (total, kernel, began, hops, fed_ns))| HostSnapshot {
                 host,
                 kernel,
                 began: began.map(|(ns, to_utc_ns)| Began { ns, to_utc_ns }),
@@ -223,7 +223,7 @@ fn any_sensed() -> impl Strategy<Value = Sensed> {
                     })
                     .collect(),
                 total,
-                ..HostSensed::default()
+                ..HostSnapshot::default()
             })
             .collect(),
     })
@@ -256,10 +256,10 @@ fn a_parser_of_others_takes_whatever_was_sensed() {
     }
     let mut runner = TestRunner::deterministic();
     let drawn = (0..200).map(|_| any_sensed().new_tree(&mut runner).expect("a value").current());
-    let all: Vec<Sensed> = drawn.chain([sensed(), Sensed::default()]).collect();
+    let all: Vec<Snapshot> = drawn.chain([snapshot(), Snapshot::default()]).collect();
     let texts: Vec<_> = all
         .iter()
-        .map(|sensed| (write(sensed, Dialect::OpenMetrics), write(sensed, Dialect::Prometheus)))
+        .map(|snapshot| (write(snapshot, Dialect::OpenMetrics), write(snapshot, Dialect::Prometheus)))
         .collect();
     let mut child = Command::new(&python)
         .args(["-c", PARSE])

@@ -29,7 +29,7 @@ pub use meta::{Closed, Dropped, FORMAT, LossTotals, Meta, Retention, ShippedSegm
 pub use packet::{BadPacket, Packer, Place, unpack};
 pub use read::{Damage, Replay, Session, reseal};
 pub use record::{
-    Announcer, MAX_BATCH_ROWS, OnFullDisk, RecordOptions, Recorder, RecorderStatus, RecorderWatch, Shipped,
-    is_being_recorded,
+    Announcer, MAX_BATCH_ROWS, OnFullDisk, Prefix, RecordOptions, Recorder, RecorderStatus, RecorderWatch,
+    Shipped, is_being_recorded,
 };
 pub use summary::Summary;

@@ -3,11 +3,11 @@
 mod bus;
 mod health;
 mod listen;
-mod sense;
 mod socket;
+mod watches;
 
 pub use bus::BusArgs;
 pub use health::Health;
 pub use listen::ListenArgs;
-pub use sense::{Sense, SenseArgs};
 pub use socket::Socket;
+pub use watches::{WatchArgs, WatchServer};

@@ -40,7 +40,7 @@ impl Socket {
             return Err(Hint::error(
                 format!("an agent listens at {} already", path.display()),
                 "it was started before, perhaps as a service",
-                "use that one, or give this one another place (`--socket PATH`, `--sense-socket PATH`)",
+                "use that one, or give this one another place (`--socket PATH`, `--watch-socket PATH`)",
             ));
         }
         // A path without a listener is a leftover of a killed process; only sockets are removed.

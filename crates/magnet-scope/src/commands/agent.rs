@@ -1,6 +1,6 @@
 //! `magnet-scope agent`: a continuous capture with its last minutes in memory, served to viewers.
 
-use crate::agent::{BusArgs, Health, ListenArgs, Sense, SenseArgs};
+use crate::agent::{BusArgs, Health, ListenArgs, WatchArgs, WatchServer};
 use crate::capture::CaptureDefaults;
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
@@ -59,7 +59,7 @@ struct ServeArgs {
     #[command(flatten)]
     bus: BusArgs,
     #[command(flatten)]
-    sense: SenseArgs,
+    watches: WatchArgs,
     /// Memory for recent events
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
@@ -197,7 +197,7 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
     let via = args.bus.via(&args.listen)?;
     let doors = args.listen.open("host")?;
-    let sense = args.sense.open()?;
+    let watches = args.watches.open()?;
     // Sufficient to locate a message, with six records per TCP message instead of the usual ten. Only `udp.recv`
     // can identify the datagram of a read.
     let standing = HopSet::with(|hop| hop.agent);
@@ -209,7 +209,7 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
     let talker = doors.serve(Hosts::of(vec![memory.clone()]))?;
-    let mut sense = sense.map(|sense| sense.serve(live.info())).transpose()?;
+    let mut watches = watches.map(|watches| watches.serve(live.info())).transpose()?;
     let bus = via.map(|via| args.bus.publish(&via, &memory)).transpose()?;
     let mut health = Health::new(&memory, bus.as_ref().map(|bus| bus.status().clone()), args.health);
     let mut batch = Batch::default();
@@ -221,8 +221,8 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
         if let Err(error) = writer.push(&batch) {
             break Err(error.into());
         }
-        if let Some(sense) = &mut sense {
-            sense.offer(&batch);
+        if let Some(watches) = &mut watches {
+            watches.offer(&batch);
         }
         health.report();
         if progress == Progress::End {
@@ -231,7 +231,7 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
         if talker.has_ended() {
             break Err(anyhow!("what talks to viewers has ended"));
         }
-        if sense.as_ref().is_some_and(Sense::has_ended) {
+        if watches.as_ref().is_some_and(WatchServer::has_ended) {
             break Err(anyhow!("what serves programs has ended"));
         }
         if bus.as_ref().is_some_and(Publisher::has_ended) {

@@ -4,7 +4,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::{self, Exit, Hint, Usage};
 use crate::live_source::Live;
-use crate::sensing::{Softirqs, own};
+use crate::metrics::{Softirqs, own};
 use crate::signals::Stop;
 use crate::{capture, control, namespaces, output};
 use anyhow::{Context, Result};
@@ -231,7 +231,7 @@ fn judged(
     thresholds: &Thresholds,
     softirq: &Result<health::Softirq, String>,
 ) -> Result<Health> {
-    match sensor.sensed(own()).hosts.first() {
+    match sensor.snapshot(own()).hosts.first() {
         Some(host) if host.window_ns > 0 => Ok(health::of(host, thresholds, softirq)),
         _ => Err(Hint::error(
             "nothing is known of this host's network",

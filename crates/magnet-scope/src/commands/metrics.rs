@@ -4,14 +4,15 @@
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
+use crate::metrics::{self, AllowedHosts, Collector, Pushing};
 use crate::screen::Followed;
-use crate::sensing::{self, AllowedHosts, Collector, LatestSnapshot, Pushing};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::Result;
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
 use magscope_probe::default_hops;
+use magscope_sensor::LatestSnapshot;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,17 +65,17 @@ pub fn hops() -> HopSet {
 
 /// Answers until a signal, or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
-    let listener = sensing::bind(args.listen, args.unprotected)?;
+    let listener = metrics::bind(args.listen, args.unprotected)?;
     let board = Arc::new(LatestSnapshot::default());
     let hosts = AllowedHosts::new(&args.allow_host);
     let limits = args.limits.limits();
     if args.connect.is_asked() {
         let stop = Stop::on_signals()?;
         let followed = Followed::connected(args.connect.open(&args.capture)?);
-        let server = sensing::answer_http(listener, board.clone(), hosts)?;
+        let server = metrics::answer_http(listener, board.clone(), hosts)?;
         let _pushing = args.pushing(&board)?;
         let serves = || server.serves();
-        return sensing::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
+        return metrics::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("metrics", namespaces.are_elsewhere())?;
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let server = sensing::answer_http(listener, board.clone(), hosts)?;
+    let server = metrics::answer_http(listener, board.clone(), hosts)?;
     let _pushing = args.pushing(&board)?;
-    sensing::local(live, limits, &board, &|| server.serves())
+    metrics::local(live, limits, &board, &|| server.serves())
 }

@@ -2,11 +2,12 @@
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
-use crate::sensing::{self, Answering, LatestSnapshot, LocalHost, Nodes};
+use crate::metrics::{self, Answering, LocalHost, Nodes};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::{Result, bail};
 use magscope_core::source::Source;
+use magscope_sensor::LatestSnapshot;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,13 +40,13 @@ pub struct Args {
 
 /// Answers until a signal, or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
-    let listener = sensing::bind(args.listen, args.unprotected)?;
+    let listener = metrics::bind(args.listen, args.unprotected)?;
     let named = |host: &str| args.name.clone().unwrap_or_else(|| host.to_owned());
     if args.no_capture {
         let stop = Stop::on_signals()?;
         capture::drop_privileges()?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let server = sensing::answer_lines(listener, Nodes::Own(LocalHost::new(named(&host), None)))?;
+        let server = metrics::answer_lines(listener, Nodes::Own(LocalHost::new(named(&host), None)))?;
         return wait(&server, args.capture.duration, &stop);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
@@ -58,8 +59,8 @@ pub fn run(args: &Args) -> Result<()> {
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
     let board = Arc::new(LatestSnapshot::default());
     let own = LocalHost::new(named(&live.info().host), Some(board.clone()));
-    let server = sensing::answer_lines(listener, Nodes::Own(own))?;
-    sensing::local(live, args.limits.limits(), &board, &|| server.serves())
+    let server = metrics::answer_lines(listener, Nodes::Own(own))?;
+    metrics::local(live, args.limits.limits(), &board, &|| server.serves())
 }
 
 /// Waits for the end while requests are served.

@@ -2,7 +2,7 @@
 
 use super::mon::wait;
 use crate::capture;
-use crate::sensing::{self, Nodes, Upstream};
+use crate::metrics::{self, Nodes, Upstream};
 use crate::signals::Stop;
 use anyhow::Result;
 use std::net::SocketAddr;
@@ -39,10 +39,10 @@ fn upstream(text: &str) -> Result<String, String> {
 
 /// Answers until a signal, or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
-    let listener = sensing::bind(args.listen, args.unprotected)?;
+    let listener = metrics::bind(args.listen, args.unprotected)?;
     let stop = Stop::on_signals()?;
     capture::drop_privileges()?;
     let others = args.ask.iter().map(|address| Upstream::new(address.clone())).collect();
-    let server = sensing::answer_lines(listener, Nodes::Others(others))?;
+    let server = metrics::answer_lines(listener, Nodes::Others(others))?;
     wait(&server, args.duration, &stop)
 }

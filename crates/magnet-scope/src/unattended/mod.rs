@@ -1,10 +1,13 @@
 //! Recording for months: a sequence of recordings with total limits, uploads, and a periodic line about losses.
+//!
+//! It joins a capture with the crates `session`, which writes one recording, and `ship`, which uploads closed
+//! segments. It stays in the binary: neither crate may depend on the other's part, and only `record` uses it. What
+//! each recording needs at its start is `session::Prefix`.
 
 mod health;
 mod names;
 mod retention;
 mod series;
-mod stream;
 
 pub use series::{OutputDirectory, Series};
 
@@ -14,7 +17,7 @@ use clap::Args;
 use magscope_ship::Destination;
 use std::time::Duration;
 
-/// What a recorder is told that nobody sits at.
+/// Options of an unattended recorder.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Unattended (docs/unattended.md)")]
 pub struct UnattendedArgs {

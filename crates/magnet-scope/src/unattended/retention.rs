@@ -58,17 +58,17 @@ impl Retention {
         let deleted = Arc::new(Deleted::default());
         let running = Arc::new(Mutex::new(vec![first.to_path_buf()]));
         let is_disk_full = Arc::new(AtomicBool::new(false));
-        let mut keeper = Pruner {
+        let mut pruner = Pruner {
             limits,
             deleted: Arc::clone(&deleted),
             running: Arc::clone(&running),
             is_disk_full: Arc::clone(&is_disk_full),
             ended: HashMap::new(),
-            said: None,
+            reported: None,
         };
         let (stop, stopped) = channel();
         let work = move || loop {
-            keeper.look();
+            pruner.look();
             if stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
@@ -123,42 +123,42 @@ struct Pruner {
     /// Measured once: only the ledger still changes.
     ended: HashMap<PathBuf, Ended>,
     /// The last error, which is reported once.
-    said: Option<String>,
+    reported: Option<String>,
 }
 
 impl Pruner {
     fn look(&mut self) {
-        let said = match self.tidy() {
+        let error = match self.tidy() {
             Ok(()) => None,
             Err(error) => Some(format!("{error:#}")),
         };
-        if let Some(because) = said.as_ref().filter(|_| said != self.said) {
+        if let Some(because) = error.as_ref().filter(|_| error != self.reported) {
             output::note(&format!("the limits on recordings cannot be kept to: {because}"));
         }
-        self.said = said;
+        self.reported = error;
     }
 
     fn tidy(&mut self) -> Result<()> {
-        let shelf = LocalStore::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
-        let lots = shelf.recordings()?;
+        let store = LocalStore::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
+        let recordings = store.recordings()?;
         // Read after the listing starts: earlier recordings are included, and later ones are not in the list.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.ended.retain(|dir, _| lots.iter().any(|lot| lot.dir == *dir));
+        self.ended.retain(|dir, _| recordings.iter().any(|recording| recording.dir == *dir));
         let (mut total, mut ended) = (0, Vec::new());
-        for lot in lots {
-            if running.contains(&lot.dir) || is_being_recorded(&lot.dir) {
-                total += measure(&lot.dir)?.bytes;
+        for recording in recordings {
+            if running.contains(&recording.dir) || is_being_recorded(&recording.dir) {
+                total += measure(&recording.dir)?.bytes;
                 continue;
             }
-            let measured = match self.ended.get(&lot.dir) {
-                Some(known) => *known,
-                None => measure(&lot.dir)?,
+            let measured = match self.ended.get(&recording.dir) {
+                Some(measured) => *measured,
+                None => measure(&recording.dir)?,
             };
-            self.ended.insert(lot.dir.clone(), measured);
+            self.ended.insert(recording.dir.clone(), measured);
             total += measured.bytes;
-            ended.push((lot, measured));
+            ended.push((recording, measured));
         }
-        for (lot, measured) in ended {
+        for (recording, measured) in ended {
             // One per check: the writer then reports the free space.
             let is_for_room = self.limits.total.is_some() && self.is_disk_full.swap(false, Relaxed);
             let is_too_much = self.limits.total.is_some_and(|limit| total > limit) || is_for_room;
@@ -168,7 +168,7 @@ impl Pruner {
                 continue;
             }
             let missing =
-                self.limits.shipped_to.as_deref().map_or(Ok(0), |place| unshipped(&lot.dir, place))?;
+                self.limits.shipped_to.as_deref().map_or(Ok(0), |place| unshipped(&recording.dir, place))?;
             if !is_too_much && missing > 0 {
                 continue;
             }
@@ -177,17 +177,17 @@ impl Pruner {
                 (_, true) => "--total-limit",
                 _ => "--keep-for",
             };
-            self.delete(&lot, missing, by)?;
+            self.delete(&recording, missing, by)?;
             total -= measured.bytes;
         }
         Ok(())
     }
 
-    fn delete(&mut self, lot: &Recording, unshipped: u64, by: &str) -> Result<()> {
-        let segments = lot.segments()?;
-        let remove = |name: &str| match fs::remove_file(lot.dir.join(name)) {
+    fn delete(&mut self, recording: &Recording, unshipped: u64, by: &str) -> Result<()> {
+        let segments = recording.segments()?;
+        let remove = |name: &str| match fs::remove_file(recording.dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot delete {}", lot.dir.join(name).display()))
+                Err(error).with_context(|| format!("cannot delete {}", recording.dir.join(name).display()))
             }
             _ => Ok(()),
         };
@@ -198,14 +198,17 @@ impl Pruner {
         remove("meta.toml.tmp")?;
         // Deleted last: while present, the directory counts as a recording and a later run can delete it.
         remove(META)?;
-        self.ended.remove(&lot.dir);
+        self.ended.remove(&recording.dir);
         self.deleted.segments.fetch_add(segments.len() as u64, Relaxed);
         self.deleted.unshipped.fetch_add(unshipped, Relaxed);
         let what = counted(segments.len() as u64, "segment", "segments");
-        let told = if unshipped > 0 { format!(", {unshipped} OF THEM UNSHIPPED") } else { String::new() };
-        output::note(&format!("{} deleted, by {by}: {what}{told}", lot.dir.display()));
-        if let Err(error) = fs::remove_dir(&lot.dir) {
-            output::note(&format!("{} stays, with what is no part of a recording: {error}", lot.dir.display()));
+        let lost = if unshipped > 0 { format!(", {unshipped} OF THEM UNSHIPPED") } else { String::new() };
+        output::note(&format!("{} deleted, by {by}: {what}{lost}", recording.dir.display()));
+        if let Err(error) = fs::remove_dir(&recording.dir) {
+            output::note(&format!(
+                "{} stays, with what is no part of a recording: {error}",
+                recording.dir.display()
+            ));
         }
         Ok(())
     }

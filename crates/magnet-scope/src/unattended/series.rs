@@ -7,7 +7,6 @@ use super::UnattendedArgs;
 use super::health::{Health, Tally, rest};
 use super::names;
 use super::retention::{Limits, Retention};
-use super::stream::Stream;
 use crate::output;
 use crate::recording::Directory;
 use anyhow::{Context, Result, anyhow};
@@ -15,7 +14,7 @@ use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_session::{
-    OnFullDisk, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
+    OnFullDisk, Prefix, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
 };
 use magscope_ship::{LocalStore, Shipper, Status};
 use std::fs;
@@ -94,7 +93,7 @@ pub struct Series<S> {
     retention: Option<Arc<Retention>>,
     current: Option<Current>,
     closing: Option<Closing>,
-    stream: Stream,
+    prefix: Prefix,
     /// Totals of the source and of closed recordings.
     tally: Tally,
     /// The error of the first recording that failed to close.
@@ -122,9 +121,9 @@ impl<S: Source> Series<S> {
         }
         let shipper = args.ship.as_ref().map(|destination| {
             let dir = ground.dir.clone();
-            let shelf =
+            let store =
                 if rotates { LocalStore::Below { dir, ours: names::is_ours } } else { LocalStore::One(dir) };
-            Shipper::start(destination, shelf, |news: &str| output::note(news)).map(Arc::new)
+            Shipper::start(destination, store, |news: &str| output::note(news)).map(Arc::new)
         });
         let mut series = Series {
             inner,
@@ -136,7 +135,7 @@ impl<S: Source> Series<S> {
             retention: None,
             current: None,
             closing: None,
-            stream: Stream::default(),
+            prefix: Prefix::default(),
             tally: Tally::default(),
             failed: None,
             was_disk_full: false,
@@ -173,7 +172,7 @@ impl<S: Source> Series<S> {
         let options = RecordOptions { shipped, ..self.options.clone() };
         let recorder =
             Recorder::create(&dir, self.inner.info(), options).inspect_err(|_| self.links().ended(&dir))?;
-        self.stream.begin();
+        self.prefix.begin();
         let now = Instant::now();
         self.next_at = self.rotate.and_then(|every| now.checked_add(every));
         Ok(Current { recorder, dir, deleted_for_room: 0 })
@@ -301,7 +300,7 @@ impl<S: Source> Series<S> {
         let recorder = &mut current.recorder;
         // A failed recorder (full disk) ends the source: recorded data stays valid, and the user must notice
         // the end.
-        self.stream.with(batch, |batch| recorder.append(batch))?;
+        self.prefix.with(batch, |batch| recorder.append(batch))?;
         let status = recorder.status();
         // It may have had room again before anybody looked.
         let made_room =

@@ -7,14 +7,22 @@
 //! Bytes are those of calls: `app.recv` or else `app.copy`, and `app.send` or else `tcp.send`. A latency
 //! belongs to a journey whose last read was a watched call. The read is matched by time and CPU, not by flow,
 //! because addresses can be reused.
+//!
+//! [`AverageStore`] shares them with the threads of clients. A [`Tap`] passes batches to the thread that adds them
+//! without blocking the capture.
 
 mod calls;
 mod losses;
 mod reads;
 mod served;
+mod store;
 mod tables;
+mod tap;
 mod times;
 mod watch;
+
+pub use store::AverageStore;
+pub use tap::{Tap, Tapped, tap};
 
 use losses::Losses;
 use magscope_client::wire::{self, FigureOrReason, Window};

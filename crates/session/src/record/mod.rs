@@ -9,6 +9,7 @@ mod announced;
 mod options;
 mod overflow;
 mod pace;
+mod prefix;
 mod recorder;
 mod segment;
 mod shipped;
@@ -16,6 +17,7 @@ mod writer;
 
 pub use announced::Announcer;
 pub use options::{MAX_BATCH_ROWS, OnFullDisk, RecordOptions};
+pub use prefix::Prefix;
 pub use recorder::{Recorder, RecorderStatus, RecorderWatch, is_being_recorded};
 pub(crate) use segment::SegmentTotals;
 pub use shipped::Shipped;

@@ -1,6 +1,6 @@
-//! The newest snapshot of a sensor. The capturing thread updates it periodically and never waits for readers.
+//! The newest snapshot of a sensor. The capturing thread publishes it periodically and never waits for readers.
 
-use magscope_sensor::{SelfUsage, Sensed, Sensor};
+use crate::{SelfUsage, Sensor, Snapshot};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,32 +9,33 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The newest snapshot. Readers hold the lock only to copy a pointer.
 #[derive(Debug, Default)]
-pub struct LatestSnapshot(Mutex<Arc<Sensed>>);
+pub struct LatestSnapshot(Mutex<Arc<Snapshot>>);
 
 impl LatestSnapshot {
     /// The newest snapshot.
-    pub fn newest(&self) -> Arc<Sensed> {
+    pub fn newest(&self) -> Arc<Snapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn put(&self, sensed: Sensed) {
-        let new = Arc::new(sensed);
+    fn put(&self, snapshot: Snapshot) {
+        let new = Arc::new(snapshot);
         // The old snapshot is dropped after the lock is released.
         let old = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), new);
         drop(old);
     }
 }
 
-/// Puts snapshots there.
+/// Publishes snapshots.
 pub struct Publisher<'b> {
     board: &'b LatestSnapshot,
+    own: fn() -> SelfUsage,
     put: Option<Instant>,
 }
 
 impl<'b> Publisher<'b> {
-    /// A publisher for this board.
-    pub const fn new(board: &'b LatestSnapshot) -> Self {
-        Publisher { board, put: None }
+    /// Publishes to `board`; `own` measures this program.
+    pub const fn new(board: &'b LatestSnapshot, own: fn() -> SelfUsage) -> Self {
+        Publisher { board, own, put: None }
     }
 
     /// Publishes a snapshot if due.
@@ -46,13 +47,7 @@ impl<'b> Publisher<'b> {
 
     /// Publishes a snapshot.
     pub fn put(&mut self, sensor: &Sensor) {
-        self.board.put(sensor.sensed(own()));
+        self.board.put(sensor.snapshot((self.own)()));
         self.put = Some(Instant::now());
     }
-}
-
-/// This program and its processor time.
-pub fn own() -> SelfUsage {
-    let cpu_ns = u64::try_from(crate::screen::cpu_time().as_nanos()).unwrap_or(u64::MAX);
-    SelfUsage { version: env!("CARGO_PKG_VERSION").to_owned(), cpu_ns }
 }

@@ -1,26 +1,29 @@
 //! Shared state of watches: the correlating thread writes, clients read.
 
+use super::{Averages, Subject, TooMany};
 use magscope_client::wire::{self, Window};
 use magscope_core::node::NodeInfo;
-use magscope_sensor::averages::{Averages, Subject, TooMany};
 use magscope_timeline::merged_reader::Piece;
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All averages.
+/// All averages, for concurrent clients.
 pub struct AverageStore {
     averages: Mutex<Averages>,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    now_ns: fn() -> u64,
     /// True if any watch exists, so that events are needed.
     watched: Arc<AtomicBool>,
 }
 
 impl AverageStore {
-    pub fn new(info: &NodeInfo) -> Self {
-        AverageStore { averages: Mutex::new(Averages::new(info)), watched: Arc::default() }
+    /// A store without watches. `now_ns` reads `CLOCK_MONOTONIC`.
+    pub fn new(info: &NodeInfo, now_ns: fn() -> u64) -> Self {
+        AverageStore { averages: Mutex::new(Averages::new(info)), now_ns, watched: Arc::default() }
     }
 
-    pub fn watched(&self) -> &Arc<AtomicBool> {
+    /// True if any watch exists.
+    pub const fn watched(&self) -> &Arc<AtomicBool> {
         &self.watched
     }
 
@@ -39,13 +42,14 @@ impl AverageStore {
         let mut averages = self.averages();
         // The flag is set before the instant is read: later events are captured after both and are passed on.
         self.watched.store(true, Ordering::SeqCst);
-        let begun = averages.watch(subject, window, now_ns());
+        let begun = averages.watch(subject, window, (self.now_ns)());
         if averages.is_idle() {
             self.watched.store(false, Ordering::SeqCst);
         }
         begun
     }
 
+    /// Ends a watch.
     pub fn end(&self, id: u64) {
         let mut averages = self.averages();
         averages.end(id);
@@ -55,13 +59,7 @@ impl AverageStore {
     }
 
     /// Averages of a watch, under the client's number for it.
-    pub fn of(&self, id: u64, told: u32) -> Option<wire::Averages> {
-        self.averages().of(id, told, now_ns())
+    pub fn of(&self, id: u64, client_id: u32) -> Option<wire::Averages> {
+        self.averages().of(id, client_id, (self.now_ns)())
     }
-}
-
-/// `CLOCK_MONOTONIC`.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -1,16 +1,16 @@
-//! Prefix data for later recordings of a capture, so that each is self-contained.
+//! The beginning of later recordings of one capture, so that each is self-contained.
 
+use super::Announcer;
 use magscope_core::clock::ClockSample;
 use magscope_core::{Batch, Change, Hop, HopCount};
-use magscope_session::Announcer;
 use std::collections::BTreeMap;
 
 /// Maximum number of stored changes: few in practice, because users make them.
 const MOST_CHANGES: usize = 1_000;
 
-/// Prerequisites of the rest of the stream.
+/// Prerequisites of the rest of the prefix.
 #[derive(Default)]
-pub struct Stream {
+pub struct Prefix {
     announcer: Announcer,
     /// Changes since the start of the capture.
     changes: Vec<Change>,
@@ -21,7 +21,7 @@ pub struct Stream {
     begins: bool,
 }
 
-impl Stream {
+impl Prefix {
     /// Starts a recording with the next batch.
     pub fn begin(&mut self) {
         self.announcer.begin();
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn a_later_recording_has_what_it_needs_and_the_batch_is_left_as_it_was() {
-        let mut stream = Stream::default();
-        stream.begin();
+        let mut prefix = Prefix::default();
+        prefix.begin();
         let (local, remote) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
         let flow = Flow { id: FlowId(7), netns: 1, proto: Proto::TCP, local, remote };
         let change = Change { from_ns: 1, to_ns: 2, what: "disable dev.queue".to_owned() };
@@ -98,11 +98,11 @@ mod tests {
             counts: vec![count(10, 90)],
             ..Batch::default()
         };
-        stream.with(&mut first, |batch| assert_eq!(batch.counts, [count(10, 90)]));
+        prefix.with(&mut first, |batch| assert_eq!(batch.counts, [count(10, 90)]));
 
-        stream.begin();
+        prefix.begin();
         let mut second = Batch { events: vec![event], counts: vec![count(15, 130)], ..Batch::default() };
-        stream.with(&mut second, |batch| {
+        prefix.with(&mut second, |batch| {
             assert_eq!(batch.flows, [flow], "named again in the recording that uses it");
             assert_eq!(batch.changes, std::slice::from_ref(&change));
             assert_eq!(batch.counts, [count(5, 40)], "of this recording alone");
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!((second.counts, second.changes), (vec![count(15, 130)], vec![]));
 
         let mut third = Batch { events: vec![event], ..Batch::default() };
-        stream.with(&mut third, |batch| assert_eq!((batch.flows.len(), batch.changes.len()), (0, 0)));
+        prefix.with(&mut third, |batch| assert_eq!((batch.flows.len(), batch.changes.len()), (0, 0)));
     }
 }

@@ -1,10 +1,10 @@
 //! Nodes of a mon or a supermon: its own host, or queried ones.
 
-use super::latest::LatestSnapshot;
 use super::proc::Proc;
 use super::upstream::Upstream;
 use futures::future::join_all;
-use magscope_sensor::supermon::{Mask, Node, make_names_unique, sensed};
+use magscope_sensor::LatestSnapshot;
+use magscope_sensor::supermon::{self, Mask, Node, make_names_unique};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Source of nodes.
@@ -35,7 +35,7 @@ impl LocalHost {
         if let Some(board) = &self.board {
             let newest = board.newest();
             if let Some(host) = newest.hosts.first() {
-                categories.extend(sensed(host, &newest.own));
+                categories.extend(supermon::categories(host, &newest.own));
             }
         }
         Node { name: self.name.clone(), categories }

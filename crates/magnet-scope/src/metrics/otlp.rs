@@ -1,11 +1,10 @@
 //! Pushes the newest snapshot to an OpenTelemetry collector periodically, in a separate thread. Sums are
 //! cumulative, so a failed push loses no data.
 
-use super::latest::LatestSnapshot;
 use crate::failure::Usage;
 use crate::output;
 use anyhow::{Context, Result};
-use magscope_sensor::otlp;
+use magscope_sensor::{LatestSnapshot, otlp};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,20 +1,20 @@
-//! The socket for programs that query their own traffic.
+//! The socket for programs that watch their own traffic: watches of the crate `client`, figures of `sensor::averages`.
+//!
+//! Clients are known by the kernel's word on their process, and pass sockets as descriptors. `sensor` knows no
+//! sockets, so this part is in the binary, beside the other sockets of the agent.
 //!
 //! The capture passes its batches to a correlating thread through a queue that never blocks it. Every client
 //! has a thread, because the close of a passed descriptor may block: a lingering socket, or a file of the
 //! client's file system. Clients therefore do not delay each other.
 
-mod asker;
-mod average_store;
 mod caller;
+mod client;
 mod client_slots;
 mod lines;
-mod tap;
 
 use super::Socket;
 use crate::output;
 use anyhow::{Context, Result};
-use average_store::AverageStore;
 use clap::Args;
 use client_slots::ClientSlots;
 use magscope_client::SOCKET;
@@ -22,8 +22,10 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::Progress;
+use magscope_sensor::averages::{AverageStore, Tap, tap};
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::Walker;
+use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -31,7 +33,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tap::{Tap, tap};
 
 /// Maximum wait of the correlating thread for a batch.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -40,29 +41,29 @@ const MOST_PIECES: usize = 1 << 17;
 
 /// Where programs ask.
 #[derive(Clone, Debug, Args)]
-pub struct SenseArgs {
-    /// The socket where programs of every user ask about their own traffic, or `off` [default: /run/magnet-scope-sense/sense.sock]
+pub struct WatchArgs {
+    /// The socket where programs of every user ask about their own traffic, or `off` [default: /run/magnet-scope-watch/watch.sock]
     #[arg(long, value_name = "PATH|off")]
-    sense_socket: Option<PathBuf>,
+    watch_socket: Option<PathBuf>,
 }
 
 /// The socket without clients so far.
 pub struct Place(Socket);
 
 /// The threads that serve programs.
-pub struct Sense {
+pub struct WatchServer {
     tap: Tap,
     thread: JoinHandle<()>,
     /// Removed on drop.
     _socket: Socket,
 }
 
-impl SenseArgs {
+impl WatchArgs {
     /// Opens the socket, if configured. Called before privileges are dropped.
     pub fn open(&self) -> Result<Option<Place>> {
-        match &self.sense_socket {
+        match &self.watch_socket {
             Some(off) if off == Path::new("off") => Ok(None),
-            Some(path) => everybodys(path.clone()).map(Some),
+            Some(path) => open_to_all(path.clone()).map(Some),
             // Without explicit configuration a failure is only reported.
             None => Ok(default_place()
                 .map_err(|error| output::note(&format!("programs are not served: {error}")))
@@ -78,21 +79,21 @@ fn default_place() -> Result<Place> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     }
-    everybodys(path)
+    open_to_all(path)
 }
 
 /// The socket is open to all users: each client is authenticated and receives only its own data.
-fn everybodys(path: PathBuf) -> Result<Place> {
+fn open_to_all(path: PathBuf) -> Result<Place> {
     Socket::at(path, 0o666).map(Place)
 }
 
 impl Place {
     /// Starts to serve in separate threads. Called after privileges are dropped.
-    pub fn serve(self, info: &NodeInfo) -> Result<Sense> {
-        let desk = Arc::new(AverageStore::new(info));
-        let (tap, source) = tap(info.clone(), desk.watched().clone());
-        let adds = desk.clone();
-        let thread = std::thread::Builder::new().name("magnet-sense".to_owned()).spawn(move || {
+    pub fn serve(self, info: &NodeInfo) -> Result<WatchServer> {
+        let averages = Arc::new(AverageStore::new(info, now_ns));
+        let (tap, source) = tap(info.clone(), averages.watched().clone());
+        let adds = averages.clone();
+        let thread = std::thread::Builder::new().name("magnet-watches".to_owned()).spawn(move || {
             let limits = Limits { max_pieces: MOST_PIECES, ..Limits::default() };
             let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PATIENCE);
             while walker.step(&mut |piece| adds.add(&piece)).is_ok_and(|progress| progress == Progress::More) {}
@@ -103,31 +104,31 @@ impl Place {
         {
             output::note(&format!("serving programs at {}", path.display()));
         }
-        let door = std::thread::Builder::new().name("magnet-askers".to_owned());
-        door.spawn(move || let_in(&listener, &desk))?;
-        Ok(Sense { tap, thread, _socket: self.0 })
+        let accepts = std::thread::Builder::new().name("magnet-clients".to_owned());
+        accepts.spawn(move || accept_clients(&listener, &averages))?;
+        Ok(WatchServer { tap, thread, _socket: self.0 })
     }
 }
 
 /// Accepts clients, with a thread each, until the process ends.
-fn let_in(listener: &UnixListener, desk: &Arc<AverageStore>) {
-    let seats = ClientSlots::default();
+fn accept_clients(listener: &UnixListener, averages: &Arc<AverageStore>) {
+    let slots = ClientSlots::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
             // Out of file descriptors, or the client has disconnected: try again later.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        let (seats, desk) = (seats.clone(), desk.clone());
+        let (slots, averages) = (slots.clone(), averages.clone());
         // A connection error concerns only its peer; without a thread the connection is closed.
-        if let Ok(seated) = seats.take(&stream) {
-            let thread = std::thread::Builder::new().name("magnet-asker".to_owned());
-            let _ = thread.spawn(move || asker::serve(&stream, seated, &desk));
+        if let Ok(slot) = slots.take(&stream) {
+            let thread = std::thread::Builder::new().name("magnet-client".to_owned());
+            let _ = thread.spawn(move || client::serve(&stream, slot, &averages));
         }
     }
 }
 
-impl Sense {
+impl WatchServer {
     /// Passes on a batch without blocking.
     pub fn offer(&mut self, batch: &Batch) {
         self.tap.offer(batch);
@@ -137,4 +138,10 @@ impl Sense {
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
+}
+
+/// `CLOCK_MONOTONIC`.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

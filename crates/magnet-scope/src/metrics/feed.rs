@@ -1,6 +1,6 @@
 //! Feeds a sensor until its source ends.
 
-use super::latest::{LatestSnapshot, Publisher};
+use super::own;
 use crate::connect::Until;
 use crate::output;
 use crate::reporting::note_evicted;
@@ -9,7 +9,7 @@ use crate::signals::Stop;
 use anyhow::{Result, bail};
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
-use magscope_sensor::Sensor;
+use magscope_sensor::{LatestSnapshot, Publisher, Sensor};
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::Walker;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub fn local(
 ) -> Result<()> {
     let mut sensor = Sensor::new(std::slice::from_ref(source.info()), false);
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PATIENCE);
-    let mut publisher = Publisher::new(board);
+    let mut publisher = Publisher::new(board, own);
     while walker.step(&mut |piece| sensor.add(&piece)).map_err(anyhow::Error::from_boxed)? == Progress::More {
         publisher.offer(&sensor);
         if !serves() {
@@ -49,7 +49,7 @@ pub fn agents(
 ) -> Result<()> {
     let mut sensor = Sensor::new(followed.infos(), true);
     let mut follower = followed.follower(limits);
-    let mut publisher = Publisher::new(board);
+    let mut publisher = Publisher::new(board, own);
     let until = Until::new(duration, stop);
     loop {
         let progress = follower.step(&mut |came| match came {

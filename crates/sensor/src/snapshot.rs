@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// A snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sensed {
+pub struct Snapshot {
     /// True if each metric needs a host label.
     pub named: bool,
     /// The instrument's own cost.
     pub own: SelfUsage,
     /// A host each.
-    pub hosts: Vec<HostSensed>,
+    pub hosts: Vec<HostSnapshot>,
 }
 
 /// The instrument's own cost.
@@ -26,7 +26,7 @@ pub struct SelfUsage {
 
 /// Snapshot of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostSensed {
+pub struct HostSnapshot {
     /// Host name.
     pub host: String,
     /// Kernel release.
@@ -192,7 +192,7 @@ pub struct PairTimes {
     pub times: Times,
 }
 
-impl HostSensed {
+impl HostSnapshot {
     /// Service of a hop.
     pub fn state(&self, hop: Hop) -> Option<&HopState> {
         self.hops.iter().find(|state| state.hop == hop)

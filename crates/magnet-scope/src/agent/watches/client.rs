@@ -1,6 +1,5 @@
 //! One client of the socket for programs: its requests, watches and notifications.
 
-use super::average_store::AverageStore;
 use super::caller::{Caller, cgroup, refused};
 use super::client_slots::ClientSlot;
 use super::lines::{LineRead, Lines, write_reply};
@@ -9,7 +8,7 @@ use magscope_client::wire::{
     Request, Transport, WatchStarted, WatchSubject, Watching, Window,
 };
 use magscope_core::flow::Proto;
-use magscope_sensor::averages::{self, Subject};
+use magscope_sensor::averages::{self, AverageStore, Subject};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_cookie, socket_domain};
 use std::collections::BTreeMap;
@@ -48,7 +47,7 @@ struct Pushed {
 }
 
 /// A client.
-struct Asker<'a> {
+struct Client<'a> {
     averages: &'a AverageStore,
     slot: ClientSlot,
     watches: BTreeMap<u32, ClientWatch>,
@@ -56,19 +55,19 @@ struct Asker<'a> {
 }
 
 /// Serves a client until its end.
-pub fn serve(stream: &UnixStream, slot: ClientSlot, desk: &AverageStore) {
-    let mut asker = Asker { averages: desk, slot, watches: BTreeMap::new(), last: 0 };
+pub fn serve(stream: &UnixStream, slot: ClientSlot, averages: &AverageStore) {
+    let mut client = Client { averages, slot, watches: BTreeMap::new(), last: 0 };
     // A connection error concerns only its peer.
-    let _ = asker.serve(stream);
+    let _ = client.serve(stream);
 }
 
-impl Drop for Asker<'_> {
+impl Drop for Client<'_> {
     fn drop(&mut self) {
         self.watches.values().for_each(|own| self.averages.end(own.id));
     }
 }
 
-impl Asker<'_> {
+impl Client<'_> {
     fn serve(&mut self, stream: &UnixStream) -> io::Result<()> {
         stream.set_write_timeout(Some(TAKING))?;
         let mut lines = Lines::of(stream);
@@ -289,9 +288,11 @@ fn figure(averages: &Averages, of: Figure) -> Option<f64> {
 }
 
 /// True if a figure appeared, disappeared, or changed by at least this fraction.
-fn has_changed(told: Option<f64>, now: Option<f64>, change: f64) -> bool {
-    match (told, now) {
-        (Some(told), Some(now)) => told.to_bits() != now.to_bits() && (now - told).abs() >= change * told.abs(),
+fn has_changed(reported: Option<f64>, now: Option<f64>, change: f64) -> bool {
+    match (reported, now) {
+        (Some(reported), Some(now)) => {
+            reported.to_bits() != now.to_bits() && (now - reported).abs() >= change * reported.abs()
+        }
         (None, None) => false,
         _ => true,
     }
@@ -302,7 +303,7 @@ mod tests {
     use super::has_changed;
 
     #[test]
-    fn a_change_is_a_part_of_what_was_told_last() {
+    fn a_change_is_a_part_of_what_was_reported_last() {
         assert!(has_changed(Some(100.0), Some(110.0), 0.1) && has_changed(Some(100.0), Some(90.0), 0.1));
         assert!(!has_changed(Some(100.0), Some(109.0), 0.1) && !has_changed(Some(100.0), Some(100.0), 0.0));
         assert!(has_changed(Some(0.0), Some(1.0), 0.5) && !has_changed(None, None, 0.0));

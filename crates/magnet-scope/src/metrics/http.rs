@@ -4,7 +4,6 @@
 
 use super::answering::Answering;
 use super::host::AllowedHosts;
-use super::latest::LatestSnapshot;
 use crate::output;
 use anyhow::Result;
 use bytes::Bytes;
@@ -16,8 +15,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use magscope_fleet::{ConnectionLimiter, ConnectionLimits, address_key};
-use magscope_sensor::Sensed;
 use magscope_sensor::exposition::Format;
+use magscope_sensor::{LatestSnapshot, Snapshot};
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +38,7 @@ const LONGEST_REQUEST: usize = 16 << 10;
 struct Answers(Mutex<[Option<Written>; Format::ALL.len()]>);
 
 /// A snapshot and its formatted answer.
-type Written = (Arc<Sensed>, Bytes);
+type Written = (Arc<Snapshot>, Bytes);
 
 impl Answers {
     fn of(&self, board: &LatestSnapshot, format: Format) -> Bytes {
