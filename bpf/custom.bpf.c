@@ -207,7 +207,7 @@ struct asked {
 	struct mag_who who;
 };
 
-static __noinline int put_together(const struct about *a, struct asked *asked)
+static __noinline int assemble(const struct about *a, struct asked *asked)
 {
 	if (!a || !asked)
 		return 0;
@@ -240,7 +240,7 @@ static __noinline int admitted(struct about *a, __u64 now)
 	struct asked *asked = (void *)take_scratch(state, &level);
 	int answer = 0;
 	if (asked) {
-		put_together(a, asked);
+		assemble(a, asked);
 		answer = plan.process ? admit(state, &asked->s, &asked->who, now)
 				      : admit(state, &asked->s, NULL, now);
 	}

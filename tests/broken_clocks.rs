@@ -34,8 +34,8 @@ const fn bytes(phase: usize) -> usize {
 
 /// True on the machine whose clocks may be broken.
 fn is_guest(test: &str) -> bool {
-    let told = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let guest = told.split_ascii_whitespace().any(|word| word == "role=alone");
+    let reported = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let guest = reported.split_ascii_whitespace().any(|word| word == "role=alone");
     if !guest {
         skipped(test, "this is not the machine that scripts/broken-clocks.sh boots for it");
     }

@@ -76,7 +76,7 @@ impl Server {
     }
 
     /// Starts a replacement.
-    fn start_anew(&mut self) {
+    fn restart(&mut self) {
         fs::remove_file(&self.log).expect("its log");
         self.child = spawn(&self.namespace, &self.configuration, &self.log).expect("it was there");
         self.is_ready();
@@ -257,7 +257,7 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     bus.kill();
     assert!(server.printed("the bus is away"));
     locally(&hosts, 200);
-    bus.start_anew();
+    bus.restart();
     let came = |bytes| came(&recording, bytes);
     assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
     let missed = || info(&recording)["losses"]["missed"].as_u64();
@@ -267,7 +267,7 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     bus.kill();
     fs::remove_dir_all(dir.path().join("bus")).expect("its store");
     locally(&hosts, 100);
-    bus.start_anew();
+    bus.restart();
     // After a loss, the first datagrams of a socket are ambiguous, because only their order identifies the
     // reads.
     let all_of = |bytes| {
@@ -356,15 +356,15 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
         // Data before the first viewer belongs to the first boot; the second viewer takes only the second boot,
         // for any start position.
         let (first, writer) = publish("one", 1_000_000);
-        let wish = BusReadOptions {
+        let options = BusReadOptions {
             via: via.clone(),
             only: Vec::new(),
             buckets: Buckets::ALL,
             from: StartAt::Back(Duration::from_mins(1)),
             terms: Terms::default(),
         };
-        let enter = || HostDiscovery::enter(&[], Some(&wish)).expect("a host is there");
-        let (mut before, lobby) = enter();
+        let enter = || HostDiscovery::enter(&[], Some(&options)).expect("a host is there");
+        let (mut before, discovery) = enter();
         let mut before = before.pop().expect("one");
         assert_eq!(read(&mut before, 100), 100);
         drop(writer);
@@ -373,7 +373,7 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
         let (second, writer) = publish("two", 500);
         let mut came = None;
         assert!(eventually(|| {
-            came = lobby.arrived();
+            came = discovery.arrived();
             came.is_some()
         }));
         let mut came = came.expect("it was there");
@@ -384,7 +384,7 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
             0,
             "and nothing more came of the one before, which has ended"
         );
-        let (mut later, _lobby) = enter();
+        let (mut later, _discovery) = enter();
         assert_eq!(later.len(), 1);
         assert_eq!(read(&mut later[0], 100), 100);
         drop(writer);

@@ -16,8 +16,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-fn received(told: &Averages) -> Option<Rate> {
-    told.received.get().copied()
+fn received(reported: &Averages) -> Option<Rate> {
+    reported.received.get().copied()
 }
 
 #[test]
@@ -45,33 +45,33 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
         (bytes, calls) = (bytes + n, calls + 1);
         last.push(n);
     }
-    let mut told = None;
+    let mut reported = None;
     let all = eventually(|| {
         let now = reads.ask().expect("an answer");
         // Journeys are complete a little later than their reads.
         let there =
             received(&now).is_some_and(|rate| rate.overall.bytes >= bytes) && now.latency.get().is_some();
-        told = Some(now);
+        reported = Some(now);
         there
     });
-    let told = told.expect("it was asked");
-    assert!(all, "{told:?}");
-    let rate = received(&told).expect("known");
+    let reported = reported.expect("it was asked");
+    assert!(all, "{reported:?}");
+    let rate = received(&reported).expect("known");
     // A message may be read in parts; the number of bytes is exact.
-    assert_eq!(rate.overall.bytes, bytes, "{told:?}");
-    assert!(rate.overall.calls >= calls && rate.window.calls == 100, "{told:?}");
+    assert_eq!(rate.overall.bytes, bytes, "{reported:?}");
+    assert!(rate.overall.calls >= calls && rate.window.calls == 100, "{reported:?}");
     if rate.overall.calls == calls {
-        assert_eq!(rate.window.bytes, last.iter().rev().take(100).sum::<u64>(), "{told:?}");
+        assert_eq!(rate.window.bytes, last.iter().rev().take(100).sum::<u64>(), "{reported:?}");
     }
     for span in [rate.window, rate.overall] {
         let is = span.bytes as f64 * 1e9 / (span.to_ns - span.from_ns) as f64;
         // The last digits depend on the formatting.
-        let same = span.bytes_per_s.is_some_and(|told| (told - is).abs() <= is * 1e-12);
+        let same = span.bytes_per_s.is_some_and(|reported| (reported - is).abs() <= is * 1e-12);
         assert!(same, "{:?} is not {is}", span.bytes_per_s);
     }
     assert_eq!(rate.overall.from_ns, reads.since_ns());
-    assert_eq!((told.lost_overall, told.leaves_out.len(), rate.weight), (0, 0, 1.0));
-    let latency = told.latency.get().unwrap_or_else(|| panic!("both ends are here: {told:?}"));
+    assert_eq!((reported.lost_overall, reported.leaves_out.len(), rate.weight), (0, 0, 1.0));
+    let latency = reported.latency.get().unwrap_or_else(|| panic!("both ends are here: {reported:?}"));
     assert!(latency.journeys > 0 && latency.mean_ns > 0.0 && latency.p50_ns <= latency.p99_ns, "{latency:?}");
     let sent = sends.ask().expect("an answer");
     let rate = *sent.sent.get().expect("known");
@@ -108,24 +108,24 @@ fn datagrams_a_process_and_what_only_root_may_ask() {
         assert_eq!(peer.recv(&mut [0; 400]).expect("read"), 311);
     }
     for watched in &mut all {
-        let mut told = None;
+        let mut reported = None;
         let there = eventually(|| {
             let now = watched.ask().expect("an answer");
             // Journeys are complete a little later than their reads.
             let there =
                 received(&now).is_some_and(|rate| rate.overall.calls >= 100) && now.latency.get().is_some();
-            told = Some(now);
+            reported = Some(now);
             there
         });
-        assert!(there, "{told:?}");
-        let told = told.expect("asked");
-        let rate = received(&told).expect("known");
+        assert!(there, "{reported:?}");
+        let reported = reported.expect("asked");
+        let rate = received(&reported).expect("known");
         assert_eq!(
             (rate.overall.bytes, rate.window.calls, rate.window.bytes),
             (31_100, 50, 15_550),
-            "{told:?}"
+            "{reported:?}"
         );
-        let Some(latency) = told.latency.get() else { panic!("{told:?}") };
+        let Some(latency) = reported.latency.get() else { panic!("{reported:?}") };
         assert!(latency.journeys > 0, "{latency:?}");
     }
 }
@@ -140,7 +140,7 @@ fn a_change_is_told_without_asking() {
         near.write_all(&[1; 1000]).expect("sent");
         far.read_exact(&mut [0; 1000]).expect("read");
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     // A notification arrives by poll, and another when traffic stops: the rate is zero.
     assert!(eventually(|| {
         exchange();
@@ -149,8 +149,8 @@ fn a_change_is_told_without_asking() {
         let readable = rustix::event::poll(&mut fds, Some(&none)).expect("polled") > 0;
         let came = watched.next_within(Duration::ZERO).expect("it goes on");
         assert!(!readable || came.is_some());
-        told.extend(came);
-        told.iter().filter_map(received).any(|rate| rate.window.bytes_per_s.is_some_and(|rate| rate > 0.0))
+        reported.extend(came);
+        reported.iter().filter_map(received).any(|rate| rate.window.bytes_per_s.is_some_and(|rate| rate > 0.0))
     }));
     loop {
         let now = received(&watched.next().expect("it falls")).expect("known");
@@ -174,10 +174,10 @@ fn a_hop_that_is_not_served_is_unknown_and_why() {
         .sent
         .get()
         .is_some_and(|rate| rate.overall.bytes == 1000)));
-    let told = watched.ask().expect("an answer");
-    let FigureOrReason::Unknown { unknown } = &told.received else { panic!("{told:?}") };
+    let reported = watched.ask().expect("an answer");
+    let FigureOrReason::Unknown { unknown } = &reported.received else { panic!("{reported:?}") };
     assert!(unknown.contains("app.recv is not captured"), "{unknown}");
-    assert!(told.latency.get().is_none());
+    assert!(reported.latency.get().is_none());
     drop(far);
 }
 
@@ -188,16 +188,16 @@ fn where_the_kernel_only_adds_up_there_is_nothing_to_tell() {
     let mut watched = Watch::socket(&far).at(scene.socket()).open().expect("it watches");
     near.write_all(&[1; 1000]).expect("sent");
     far.read_exact(&mut [0; 1000]).expect("read");
-    let told = watched.ask().expect("an answer");
-    for known in [&told.received, &told.sent] {
+    let reported = watched.ask().expect("an answer");
+    for known in [&reported.received, &reported.sent] {
         assert!(
             matches!(known, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
-            "{told:?}"
+            "{reported:?}"
         );
     }
     assert!(
-        matches!(&told.latency, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
-        "{told:?}"
+        matches!(&reported.latency, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
+        "{reported:?}"
     );
 }
 

@@ -94,7 +94,7 @@ fn every_word(running: &Running) -> Vec<String> {
     let before = list(running);
     assert!(names(&before["on"]).contains(&"dev.recv"), "{before}");
     assert!(names(&before["off"]).contains(&"dev.done"), "loaded along, and off: {before}");
-    for (words, told) in [
+    for (words, reported) in [
         (&["disable", "dev.recv"][..], "disable dev.recv"),
         (&["enable", "dev.done,dev.queue"], "enable dev.queue,dev.done"),
         (&["filter", "port 443 and not comm = sshd"], "filter port = 443 and not comm = sshd"),
@@ -104,8 +104,8 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["watermark", "latency"], "watermark 1 events 0 bytes 20ms"),
     ] {
         let answer = running.ctl(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
-        assert_eq!((&answer["ok"], answer["done"].as_str()), (&Value::Bool(true), Some(told)));
-        changes.push(told.to_owned());
+        assert_eq!((&answer["ok"], answer["done"].as_str()), (&Value::Bool(true), Some(reported)));
+        changes.push(reported.to_owned());
     }
     let after = list(running);
     assert!(
@@ -122,7 +122,7 @@ fn every_word(running: &Running) -> Vec<String> {
     ] {
         assert!(settings.contains(part), "{settings}");
     }
-    for (words, told) in [
+    for (words, reported) in [
         (&["filter", "off"][..], "filter off"),
         (&["sample", "off"], "sample off all"),
         (&["sample", "flows", "1/1"], "sample flows 1/1"),
@@ -131,11 +131,11 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["watermark", "screen"], "watermark 0 events 0 bytes 20ms"),
         (&["enable", "dev.recv"], "enable dev.recv"),
     ] {
-        assert_eq!(running.ctl(words).expect("done")["done"].as_str(), Some(told));
-        changes.push(told.to_owned());
+        assert_eq!(running.ctl(words).expect("done")["done"].as_str(), Some(reported));
+        changes.push(reported.to_owned());
     }
     // invalid commands are refused with a message and change nothing
-    for (words, says) in [
+    for (words, expected) in [
         (&["filter", "prt 4"][..], "port"),
         (&["enable", "dev.xmitt"], "dev.xmit"),
         (&["detail", "compact"], "histograms"),
@@ -146,7 +146,7 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["detach", "all"], "detach"),
     ] {
         let refused = running.ctl(words).expect_err("refused");
-        assert!(refused.contains(says), "{words:?}: {refused}");
+        assert!(refused.contains(expected), "{words:?}: {refused}");
     }
     let stats = running.ctl(&["stats"]).expect("answered")["stats"].clone();
     let kept: u64 = stats["hops"].as_array().expect("hops").iter().filter_map(|h| h["kept"].as_u64()).sum();

@@ -135,7 +135,7 @@ mod window {
         front: magscope_gui::Front,
         scope: Scope,
         world: Hostile,
-        wishes: Vec<HostRequest>,
+        requests: Vec<HostRequest>,
     }
 
     fn labels(harness: &Harness<'_, Bench>) -> Vec<String> {
@@ -171,7 +171,7 @@ mod window {
                 front: magscope_gui::Front::new(Chosen::default(), KeyMap::built_in()),
                 scope: scope_of(&path),
                 world: Hostile(home.clone()),
-                wishes: Vec::new(),
+                requests: Vec::new(),
             };
             let mut harness = Harness::builder()
                 .with_size([width, height])
@@ -179,8 +179,8 @@ mod window {
                 .with_context_setup(dress)
                 .build_ui_state(
                     |ui, bench: &mut Bench| {
-                        let wishes = bench.front.ui(ui, &mut bench.scope, &bench.world);
-                        bench.wishes.extend(wishes);
+                        let requests = bench.front.ui(ui, &mut bench.scope, &bench.world);
+                        bench.requests.extend(requests);
                     },
                     bench,
                 );

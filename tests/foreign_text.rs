@@ -102,8 +102,8 @@ impl Peer {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let runtime = runtime.expect("threads");
             let hosts = Hosts::of(vec![memory]);
-            let tell = Arc::new(|_: &str| ());
-            let served = serve(hosts, vec![Listen::Loopback(listener)], READER_BYTES, tell, end);
+            let report = Arc::new(|_: &str| ());
+            let served = serve(hosts, vec![Listen::Loopback(listener)], READER_BYTES, report, end);
             runtime.block_on(served).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });

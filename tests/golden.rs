@@ -41,7 +41,7 @@ fn line(journey: &Value) -> String {
 }
 
 /// Compares the output of `info`, `report` and `journeys` with the snapshots.
-fn says_the_same(name: &str) {
+fn matches_golden(name: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder(name));
     settings.set_prepend_module_to_snapshot(false);
@@ -65,32 +65,32 @@ fn says_the_same(name: &str) {
 
 #[test]
 fn the_demo_says_the_same() {
-    says_the_same("demo");
+    matches_golden("demo");
 }
 
 #[test]
 fn retransmissions_say_the_same() {
-    says_the_same("retransmissions");
+    matches_golden("retransmissions");
 }
 
 #[test]
 fn drops_say_the_same() {
-    says_the_same("drops");
+    matches_golden("drops");
 }
 
 #[test]
 fn half_a_connection_says_the_same() {
-    says_the_same("half");
+    matches_golden("half");
 }
 
 #[test]
 fn lost_records_say_the_same() {
-    says_the_same("lost");
+    matches_golden("lost");
 }
 
 #[test]
 fn a_damaged_recording_says_the_same() {
-    says_the_same("damaged");
+    matches_golden("damaged");
 }
 
 /// Above the limit the oldest journeys are evicted: counted, named, and with every byte and datagram in some

@@ -116,7 +116,7 @@ fn clocks_are_told_while_recordings_run() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (another, run_a, run_b) = (path("another"), path("run-a"), path("run-b"));
     with_a_clock_of_its_own(&b, &another);
-    let told = std::thread::scope(|scope| {
+    let reported = std::thread::scope(|scope| {
         scope.spawn(|| play(&a, &run_a));
         scope.spawn(|| play(&another, &run_b));
         while [&run_a, &run_b].iter().any(|run| !Path::new(run).join("meta.toml").exists()) {
@@ -126,8 +126,8 @@ fn clocks_are_told_while_recordings_run() {
         assert!(output.status.success(), "{}", stderr(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
     });
-    let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert!(rows.len() > 1, "it tells meanwhile: {told}");
+    let rows: Vec<Value> = reported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(rows.len() > 1, "it tells meanwhile: {reported}");
     for row in &rows {
         assert_eq!(row["rejected"], 0, "{row}");
         let Some(at_ns) = row["at_ns"].as_u64() else { continue };
@@ -137,7 +137,7 @@ fn clocks_are_told_while_recordings_run() {
         assert!(difference_ns.abs_diff(truth_ns) <= half_width_ns, "{row}, truly {truth_ns}");
     }
     let last = rows.last().expect("a row");
-    assert_eq!(last["state"], "CERTIFIED", "{told}");
+    assert_eq!(last["state"], "CERTIFIED", "{reported}");
     let both_ways = (2 * REQUESTS + 2 * DATAGRAMS) as u64;
     assert!(last["used"].as_u64() >= Some(both_ways), "{last}");
     println!("{} lines; in the end ±{} ns by {} packets", rows.len(), last["half_width_ns"], last["used"]);
@@ -196,7 +196,7 @@ fn two_recordings_join_on_one_clock_and_on_two() {
 
 /// The sum of both directions and the server's time must equal the client's measured round trip. An error of
 /// one direction is the opposite error of the other.
-fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
+fn round_trips(joined: &[Value], client: &[Value], server: &[Value]) {
     let time_ns = |row: &Value, hop: &str| {
         row["rungs"].as_array()?.iter().find(|rung| rung["hop"] == hop)?["time_ns"].as_i64()
     };
@@ -207,7 +207,7 @@ fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
         rows.sort_by_key(|row| time_ns(row, "dev.xmit").or_else(|| time_ns(row, "dev.recv")));
         rows
     };
-    let (there, back) = (of(together, "to"), of(together, "from"));
+    let (there, back) = (of(joined, "to"), of(joined, "from"));
     let (sent, answered) = (of(client, "to"), of(client, "from"));
     let (asked, replied) = (of(server, "to"), of(server, "from"));
     for rows in [&there, &back, &sent, &answered, &asked, &replied] {

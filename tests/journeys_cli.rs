@@ -78,15 +78,19 @@ fn what_was_asked_for_is_listed(a: &str) {
 /// A condition on an absent hop never matches, and the reason is reported.
 fn what_cannot_be_told_is_said(a: &str, b: &str) {
     let slow = ["--where", "hop(ip.in,app.recv) > 1us"];
-    let (told, untold) =
+    let (reported, unobserved) =
         (run(&[&["journeys", a], &slow[..]].concat()), run(&[&["journeys", b], &slow[..]].concat()));
     let note = "`--where` asks for ip.in, which the recording does not have";
     assert!(
-        stdout(&untold).starts_with("none matching") && stderr(&untold).contains(note),
+        stdout(&unobserved).starts_with("none matching") && stderr(&unobserved).contains(note),
         "{}",
-        stderr(&untold)
+        stderr(&unobserved)
     );
-    assert!(!stdout(&told).starts_with("none matching") && !stderr(&told).contains(note), "{}", stderr(&told));
+    assert!(
+        !stdout(&reported).starts_with("none matching") && !stderr(&reported).contains(note),
+        "{}",
+        stderr(&reported)
+    );
     let late = run(&["report", a, "--from", "1000s"]);
     assert_eq!(late.status.code(), Some(2));
     assert!(stderr(&late).contains("nothing was recorded so late"), "{}", stderr(&late));

@@ -47,8 +47,8 @@ const LEAST_ROUND_TRIP_NS: i64 = 6_300_000;
 
 /// True on one of the machines, whose clocks may be set: the kernel command line names the role.
 fn is_guest(role: &str) -> bool {
-    let told = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let guest = told.split_ascii_whitespace().any(|word| word == format!("role={role}"));
+    let reported = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let guest = reported.split_ascii_whitespace().any(|word| word == format!("role={role}"));
     if !guest {
         common::skipped(role, "this is not the machine that scripts/machines.sh boots for it");
     }
@@ -254,10 +254,10 @@ fn check(dir: &Path) {
     let path = |name: &str| dir.join(name).display().to_string();
     let (client, server) = (path("client"), path("server"));
     the_clocks(&client, &server);
-    let together = journeys(&[&client, &server]);
-    no_packet_is_early(&together);
-    round_trips(&together, &journeys(&[&client]), &journeys(&[&server]));
-    the_wall_clock(&client, &server, &path("never-set"), &together);
+    let joined = journeys(&[&client, &server]);
+    no_packet_is_early(&joined);
+    round_trips(&joined, &journeys(&[&client]), &journeys(&[&server]));
+    the_wall_clock(&client, &server, &path("never-set"), &joined);
     as_it_comes(&[&client, &server]);
     three_clocks(&client, &server, &path("mirror"), &path("strangers"));
 }
@@ -309,9 +309,9 @@ fn no_packet_is_early(rows: &[Value]) {
 
 /// The sum of both directions and the server's time must equal the client's round trip. An error of one
 /// direction is the opposite error of the other.
-fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
+fn round_trips(joined: &[Value], client: &[Value], server: &[Value]) {
     let of = |rows, to_server| direction(rows, "udp", to_server).into_iter().cloned().collect::<Vec<_>>();
-    let (there, back) = (of(together, true), of(together, false));
+    let (there, back) = (of(joined, true), of(joined, false));
     let (sent, answered) = (of(client, true), of(client, false));
     let (asked, replied) = (of(server, true), of(server, false));
     for rows in [&there, &back, &sent, &answered, &asked, &replied] {
@@ -336,14 +336,14 @@ fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
 }
 
 /// A wall clock an hour ahead gives labels an hour ahead.
-fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value]) {
+fn the_wall_clock(client: &str, server: &str, never_set: &str, joined: &[Value]) {
     without_the_step(client, never_set);
     let other = journeys(&[never_set, server]);
     let name = |row: &Value| format!("{} {} {} {}", row["proto"], row["from"], row["range"], row["rungs"]);
     let labels: HashMap<String, &Value> = other.iter().map(|row| (name(row), row)).collect();
-    assert_eq!((labels.len(), together.len()), (other.len(), other.len()));
+    assert_eq!((labels.len(), joined.len()), (other.len(), other.len()));
     let (mut before, mut after) = (0, 0);
-    for row in together {
+    for row in joined {
         let twin = labels.get(&name(row)).unwrap_or_else(|| panic!("only with the step: {row}"));
         let mut same = (*twin).clone();
         // A thread that is renamed meanwhile has either name, depending on the batch.

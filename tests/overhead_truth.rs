@@ -310,8 +310,9 @@ fn sums_are_those_of_the_events(whole: &Seen, part: &Seen, len: usize) {
         let packets = (0..FLOWS).map(datagrams).sum::<u64>() + 2 * CONNECTIONS as u64;
         assert!(n >= packets, "{from} to {to}: {n} of {packets}");
     }
-    let told = part.report["synthesis"]["hops"].as_array().expect("what the kernel added up");
-    let hits = |hop: Hop| told.iter().find(|row| row["hop"] == hop.name()).and_then(|row| row["hits"].as_u64());
+    let reported = part.report["synthesis"]["hops"].as_array().expect("what the kernel added up");
+    let hits =
+        |hop: Hop| reported.iter().find(|row| row["hop"] == hop.name()).and_then(|row| row["hits"].as_u64());
     assert_eq!(hits(Hop::UdpRecv), Some((0..FLOWS).map(datagrams).sum()));
 }
 

@@ -100,11 +100,11 @@ fn what_the_kernel_added_up_is_asked_as_the_report_has_it() {
         "SELECT host, local_addr, local_port, sum(n) AS packets, sum(bytes) AS bytes FROM sums WHERE sum_of = 'flow' \
          GROUP BY host, local_addr, local_port ORDER BY bytes DESC",
     );
-    let told = report["synthesis"]["flows"].as_array().expect("flows");
-    assert_eq!((flows.len(), told.len()), (2, 2));
-    for (row, told) in flows.iter().zip(told) {
-        assert_eq!((&row["packets"], &row["bytes"]), (&told["packets"], &told["bytes"]));
-        let name = told["flow"].as_str().expect("a name");
+    let reported = report["synthesis"]["flows"].as_array().expect("flows");
+    assert_eq!((flows.len(), reported.len()), (2, 2));
+    for (row, reported) in flows.iter().zip(reported) {
+        assert_eq!((&row["packets"], &row["bytes"]), (&reported["packets"], &reported["bytes"]));
+        let name = reported["flow"].as_str().expect("a name");
         assert!(name.contains(row["local_addr"].as_str().expect("an address")), "{name}");
     }
 }

@@ -222,7 +222,7 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
     let mut client = top.client();
     let up = |name: &str| (name.to_owned(), false);
     let down = |name: &str| (name.to_owned(), true);
-    let mut stands = |all: &[(String, bool)]| {
+    let mut holds = |all: &[(String, bool)]| {
         let mut seen = Vec::new();
         let so = eventually(|| {
             seen = nodes(&read(&python, &[client.ask("s")])[0]);
@@ -230,7 +230,7 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
         });
         assert!(so, "{seen:?} is not {all:?}");
     };
-    stands(&[up("a"), up("b"), up("c"), up("a-2")]);
+    holds(&[up("a"), up("b"), up("c"), up("a-2")]);
     // A mask applies through all intermediate supermons.
     let mut masked = top.client();
     masked.ask("(mask (time timestamp))");
@@ -245,21 +245,21 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
     // A failed mon is reported as down; a replacement takes over.
     let place = b.at.to_string();
     drop(b);
-    stands(&[up("a"), down("b"), up("c"), up("a-2")]);
+    holds(&[up("a"), down("b"), up("c"), up("a-2")]);
     let b = Answers::at(&["mon", "--no-capture", "--name", "b"], &place);
-    stands(&[up("a"), up("b"), up("c"), up("a-2")]);
+    holds(&[up("a"), up("b"), up("c"), up("a-2")]);
     // A hanging mon is down too, and does not delay the others permanently.
     kill_process(Pid::from_child(&c.child), Signal::STOP).expect("it is there");
-    stands(&[up("a"), up("b"), down("c"), up("a-2")]);
+    holds(&[up("a"), up("b"), down("c"), up("a-2")]);
     kill_process(Pid::from_child(&c.child), Signal::CONT).expect("it is there");
-    stands(&[up("a"), up("b"), up("c"), up("a-2")]);
+    holds(&[up("a"), up("b"), up("c"), up("a-2")]);
     // A whole branch.
     let place = right.at.to_string();
     drop(right);
-    stands(&[up("a"), up("b"), down("c"), down("a-2")]);
+    holds(&[up("a"), up("b"), down("c"), down("a-2")]);
     let addresses = [c.at.to_string(), twin.at.to_string()];
     let right = Answers::at(&["supermon", &addresses[0], &addresses[1]], &place);
-    stands(&[up("a"), up("b"), up("c"), up("a-2")]);
+    holds(&[up("a"), up("b"), up("c"), up("a-2")]);
     for answers in [top, middle, left, right, a, b, c, twin] {
         answers.end();
     }
@@ -319,7 +319,7 @@ fn a_capture_s_figures_come_with_it() {
             }
             let mut client = mon.client();
             let mut node = Value::Null;
-            let told = eventually(|| {
+            let reported = eventually(|| {
                 node = read(&python, &[client.ask("s")])[0][1].clone();
                 let names = field(&node, "hops", "name");
                 let at = names.iter().position(|name| name == "udp.recv");
@@ -327,7 +327,7 @@ fn a_capture_s_figures_come_with_it() {
                     field(&node, "hops", "events")[at] == 50 && field(&node, "hops", "bytes")[at] == 5_000
                 })
             });
-            assert!(told, "{node}");
+            assert!(reported, "{node}");
             assert!(field(&node, "losses", "records").iter().all(|n| *n == 0), "{node}");
             assert_eq!(field(&node, "hops", "weight_milli")[0], 1_000, "{node}");
             assert!(eventually(|| {

@@ -1,15 +1,15 @@
 //! The join of two hosts' exports by two worker processes: the answer of one process, and no shuffle.
 
-use magscope_timeline::align::Aligner;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{self, Piece};
 use magscope_core::{Batch, Direction, Generator, GeneratorOptions};
 use magscope_distributed::{JOIN, ask};
 use magscope_export::format::parquet::{Layout, Parquet};
 use magscope_export::format::tables::Tables;
 use magscope_export::{Chosen, Export, Output, Table, TimeLine};
+use magscope_timeline::align::Aligner;
+use magscope_timeline::merged_reader::{self, Piece};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -65,7 +65,7 @@ fn export(to: &Path, direction: Direction) {
     let mut tables = Tables::new(&infos, line, Chosen { tables: vec![Table::Hops], filter: None }, writer);
     let alignment = Aligner::new(&infos).finish();
     let mut visit = |piece: Piece<'_>| tables.piece(&piece).expect("room");
-    together::walk(&mut [&mut host], &alignment, Limits::default(), Duration::ZERO, &mut visit)
+    merged_reader::walk(&mut [&mut host], &alignment, Limits::default(), Duration::ZERO, &mut visit)
         .expect("events");
     tables.finish().expect("room");
 }
@@ -100,15 +100,15 @@ async fn two_workers_answer_as_one_process_and_no_row_moves() {
     let alone = ask(&a, &b, &[], JOIN).await.expect("an answer");
     let workers = [Worker::start(), Worker::start()];
     let urls = workers.each_ref().map(|worker| worker.1.clone());
-    let together = ask(&a, &b, &urls, JOIN).await.expect("an answer");
-    println!("{}\n{}", together.plan, together.table().expect("text"));
-    assert_eq!(together.table().expect("text"), alone.table().expect("text"));
+    let joined = ask(&a, &b, &urls, JOIN).await.expect("an answer");
+    println!("{}\n{}", joined.plan, joined.table().expect("text"));
+    assert_eq!(joined.table().expect("text"), alone.table().expect("text"));
     assert!(!alone.table().expect("text").contains("| 0 "), "{}", alone.table().expect("text"));
     // Two tasks join; only their sums come together.
-    assert!(together.plan.contains("tasks=2"), "{}", together.plan);
-    assert!(together.plan.contains("HashJoinExec: mode=Partitioned"), "{}", together.plan);
+    assert!(joined.plan.contains("tasks=2"), "{}", joined.plan);
+    assert!(joined.plan.contains("HashJoinExec: mode=Partitioned"), "{}", joined.plan);
     for moves in ["NetworkShuffleExec", "RepartitionExec", "NetworkBroadcastExec"] {
-        assert!(!together.plan.contains(moves), "{}", together.plan);
+        assert!(!joined.plan.contains(moves), "{}", joined.plan);
     }
     // The same without what the buckets say does move rows: the test can fail.
     let unlike = JOIN.replace("a.wire_key = b.wire_key", "a.wire_key + 0 = b.wire_key + 0");

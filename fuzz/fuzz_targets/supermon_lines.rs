@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use magscope_sensor::supermon::{Command, Mask, descriptors, parse, sample, tell_apart};
+use magscope_sensor::supermon::{Command, Mask, descriptors, parse, sample, make_names_unique};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let again = parse(&written).expect("what was written is read");
     assert_eq!(sample(&again), written);
     assert!(nodes.iter().all(|node| Mask::default().apply(node) == *node));
-    tell_apart(&mut nodes);
+    make_names_unique(&mut nodes);
     let names: std::collections::BTreeSet<_> = nodes.iter().map(|node| &node.name).collect();
     assert_eq!(names.len(), nodes.len());
 });

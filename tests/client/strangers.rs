@@ -127,9 +127,9 @@ fn nobody_learns_of_anothers_socket() {
         let text = String::from_utf8(output.stdout).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect(line)).collect::<Vec<Value>>()
     };
-    let told = asked(NOBODY);
-    assert_eq!(told.len(), questions.len() + 3, "{told:?}");
-    for (question, answer) in questions.iter().zip(&told) {
+    let reported = asked(NOBODY);
+    assert_eq!(reported.len(), questions.len() + 3, "{reported:?}");
+    for (question, answer) in questions.iter().zip(&reported) {
         let refusal = &answer["error"];
         assert!(
             refusal["what"].as_str().is_some_and(|what| what.contains("user 65534")),
@@ -140,7 +140,7 @@ fn nobody_learns_of_anothers_socket() {
             "{answer}"
         );
     }
-    let [.., begun, own, itself] = &told[..] else { panic!("{told:?}") };
+    let [.., begun, own, itself] = &reported[..] else { panic!("{reported:?}") };
     assert_eq!(begun["watching"]["id"], 1, "{begun}");
     assert_eq!(own["averages"]["received"]["overall"]["bytes"], 10_000, "{own}");
     assert_eq!(
@@ -148,10 +148,13 @@ fn nobody_learns_of_anothers_socket() {
         "its own, and nobody else's: {itself}"
     );
     // The same requests by root.
-    let told = asked(0);
-    let watching = |at: usize| told[at]["watching"]["id"] == 1;
-    assert!(watching(0) && watching(1) && watching(5), "{told:?}");
-    assert!(told[4]["error"]["what"].as_str().is_some_and(|what| what.contains("no-such-cgroup")), "{told:?}");
+    let reported = asked(0);
+    let watching = |at: usize| reported[at]["watching"]["id"] == 1;
+    assert!(watching(0) && watching(1) && watching(5), "{reported:?}");
+    assert!(
+        reported[4]["error"]["what"].as_str().is_some_and(|what| what.contains("no-such-cgroup")),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -199,12 +202,12 @@ else:
     drop(parent.stdin.take());
     parent.wait().expect("it ends");
     lines.read_to_string(&mut text).expect("what its child was told");
-    let told: Value =
+    let reported: Value =
         serde_json::from_str(text.lines().last().unwrap_or("")).unwrap_or_else(|_| panic!("{text}"));
-    assert_eq!(told[0]["watching"]["id"], 1, "{told}");
-    let likely = |at: usize| told[at]["error"]["likely"].as_str().unwrap_or_default();
-    assert!(likely(1).contains("another user's"), "{told}");
-    assert!(likely(2).contains("has ended"), "{told}");
+    assert_eq!(reported[0]["watching"]["id"], 1, "{reported}");
+    let likely = |at: usize| reported[at]["error"]["likely"].as_str().unwrap_or_default();
+    assert!(likely(1).contains("another user's"), "{reported}");
+    assert!(likely(2).contains("has ended"), "{reported}");
 }
 
 #[test]

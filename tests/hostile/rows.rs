@@ -97,14 +97,14 @@ const HELD_NS: u64 = 5_000_000;
 fn read(target: &Target, address: &str, identity: &str, until_ns: u64) -> Came {
     let address: Address = address.parse().expect("an address");
     let credentials = Some(Credentials { folder: Folder::new(&target.tls), identity: identity.to_owned() });
-    let wish = ReadOptions {
+    let options = ReadOptions {
         address,
         credentials,
         from: StartAt::Back(Duration::from_mins(5)),
         terms: Terms::default(),
     };
     in_namespace(&target.hosts.names[0], || {
-        let mut hosts = Remote::connect(&wish).expect("it is let in");
+        let mut hosts = Remote::connect(&options).expect("it is let in");
         let (mut came, mut batch) = (Came::default(), Batch::default());
         let end = Instant::now() + Duration::from_mins(1);
         loop {

@@ -56,16 +56,16 @@ fn guest_watches() {
         return;
     }
     let credentials = Credentials { folder: Folder::new("/tls"), identity: "viewer-me".to_owned() };
-    let wish = |address: &&str| ReadOptions {
+    let options = |address: &&str| ReadOptions {
         address: address.parse().expect("an address"),
         credentials: Some(credentials.clone()),
         from: StartAt::Back(Duration::from_hours(1)),
         terms: Terms::default(),
     };
-    let wishes: Vec<ReadOptions> = AGENTS.iter().map(wish).collect();
-    let (hosts, lobby) = loop {
-        match HostDiscovery::enter(&wishes, None) {
-            Ok((hosts, lobby)) if hosts.len() == 2 => break (hosts, lobby),
+    let requests: Vec<ReadOptions> = AGENTS.iter().map(options).collect();
+    let (hosts, discovery) = loop {
+        match HostDiscovery::enter(&requests, None) {
+            Ok((hosts, discovery)) if hosts.len() == 2 => break (hosts, discovery),
             Ok(_) | Err(FleetError::Connect { likely: Likely::Nobody, .. }) => {} // still booting
             Err(error) => panic!("{error}"),
         }
@@ -96,7 +96,7 @@ fn guest_watches() {
     std::thread::sleep(Duration::from_secs(2));
     tool("kill", &["-INT", &recorder.id().to_string()]);
     assert!(recorder.wait().expect("it ends").success());
-    drop((walker, lobby));
+    drop((walker, discovery));
 }
 
 /// Live results for traffic between the client's and the server's ends.

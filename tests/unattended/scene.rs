@@ -76,17 +76,17 @@ impl UnattendedRecorder {
         let mut child = command.spawn().expect("the binary starts");
         let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let said = Arc::new(Mutex::new(String::new()));
-        let heard = said.clone();
+        let stderr_lines = said.clone();
         let reader = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let mut heard = heard.lock().expect("no thread has failed");
-                heard.push_str(&line);
-                heard.push('\n');
+                let mut stderr_lines = stderr_lines.lock().expect("no thread has failed");
+                stderr_lines.push_str(&line);
+                stderr_lines.push('\n');
             }
         });
-        let standing = UnattendedRecorder { child, said, reader: Some(reader) };
-        assert!(standing.printed("recording into"), "{}", standing.said());
-        standing
+        let recorder = UnattendedRecorder { child, said, reader: Some(reader) };
+        assert!(recorder.printed("recording into"), "{}", recorder.said());
+        recorder
     }
 
     pub fn said(&self) -> String {

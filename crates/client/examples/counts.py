@@ -19,11 +19,11 @@ for n in range(250):
     counted += len(far.recv(1000, socket.MSG_WAITALL))
 for tries in range(500):
     now = watch.ask()
-    told = now["received"].get("overall", {}).get("bytes", 0)
-    if told >= counted:
+    counted_there = now["received"].get("overall", {}).get("bytes", 0)
+    if counted_there >= counted:
         break
     time.sleep(0.02)  # what was captured arrives some hundredths of a second later
 window = now["received"]["window"]
-print(f"{told} of {counted} bytes, {window['bytes_per_s']:.0f} bytes/s over the last {window['calls']} receives")
+print(f"{counted_there} of {counted} bytes, {window['bytes_per_s']:.0f} bytes/s over the last {window['calls']} receives")
 if watch.next(10):
     print("a change came")

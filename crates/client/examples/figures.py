@@ -58,24 +58,24 @@ def receive(out, watch_socket):
     def ask():
         while True:
             at = time.monotonic_ns()
-            told = watch.ask()
+            averages = watch.ask()
             times = list(own)
-            if "unknown" not in told["received"]:
-                rate = told["received"]
+            if "unknown" not in averages["received"]:
+                rate = averages["received"]
                 mine = (times[-1][1] - times[0][1]) * 1e9 / max(1, times[-1][0] - times[0][0])
                 rows.append(
                     [
                         (at - began) / 1e9,
-                        (told["as_of_ns"] - began) / 1e9,
+                        (averages["as_of_ns"] - began) / 1e9,
                         rate["window"]["bytes_per_s"],
                         rate["overall"]["bytes_per_s"],
                         mine,
-                        told["age_ns"] / 1e6,
-                        told["lost"],
+                        averages["age_ns"] / 1e6,
+                        averages["lost"],
                     ]
                 )
-            if state["end"] and told["as_of_ns"] > state["end"]:
-                return told
+            if state["end"] and averages["as_of_ns"] > state["end"]:
+                return averages
             time.sleep(0.05)
 
     last = []
@@ -89,7 +89,7 @@ def receive(out, watch_socket):
     asks.join()
     with file:
         lines = csv.writer(file)
-        names = ["asked_s", "as_of_s", "told_bytes_per_s", "told_overall_bytes_per_s", "own_bytes_per_s", "age_ms", "lost"]
+        names = ["asked_s", "as_of_s", "reported_bytes_per_s", "reported_overall_bytes_per_s", "own_bytes_per_s", "age_ms", "lost"]
         lines.writerow(names)
         lines.writerows([[f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows])
     overall = last[0]["received"]["overall"]
@@ -219,8 +219,8 @@ def plot(out, pictures):
         "client-figure-6.svg",
         "Mbit/s",
         [
-            (six["as_of_s"], mbit(six["told_bytes_per_s"]), f"told, over {WINDOW:,} receives", "C0-"),
-            (six["as_of_s"], mbit(six["told_overall_bytes_per_s"]), "told, overall", "C1-"),
+            (six["as_of_s"], mbit(six["reported_bytes_per_s"]), f"reported, over {WINDOW:,} receives", "C0-"),
+            (six["as_of_s"], mbit(six["reported_overall_bytes_per_s"]), "reported, overall", "C1-"),
         ],
     )
     seven = columns("figure-7.csv")
@@ -229,7 +229,7 @@ def plot(out, pictures):
         "Mbit/s",
         [
             (seven["asked_s"], mbit(seven["own_bytes_per_s"]), f"the program's own, over {WINDOW:,} receives", "C2-"),
-            (seven["as_of_s"], mbit(seven["told_bytes_per_s"]), f"told, over {WINDOW:,} receives", "C0--"),
+            (seven["as_of_s"], mbit(seven["reported_bytes_per_s"]), f"reported, over {WINDOW:,} receives", "C0--"),
         ],
         CONGESTED,
     )
@@ -239,7 +239,7 @@ def plot(out, pictures):
         "frames/s",
         [
             (frames["time_s"], frames["wanted_fps"], "wanted", "C3-"),
-            (frames["time_s"], [rate / 250_000 for rate in frames["told_bytes_per_s"]], "told, in frames", "C0--"),
+            (frames["time_s"], [rate / 250_000 for rate in frames["reported_bytes_per_s"]], "reported, in frames", "C0--"),
         ],
         CONGESTED,
     )

@@ -14,10 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::thread::spawn(move || while stream.read(&mut [0; 8192]).is_ok_and(|n| n > 0) {});
     let mut stdout = std::io::stdout();
     loop {
-        let told = watched.next()?;
-        if let Some(rate) = told.received.get() {
+        let reported = watched.next()?;
+        if let Some(rate) = reported.received.get() {
             let mbit = rate.window.bytes_per_s.unwrap_or(0.0) * 8.0 / 1e6;
-            writeln!(stdout, "{mbit:.1} Mbit/s, {:.0} ms ago", told.age_ns as f64 / 1e6)?;
+            writeln!(stdout, "{mbit:.1} Mbit/s, {:.0} ms ago", reported.age_ns as f64 / 1e6)?;
         }
     }
 }

@@ -57,15 +57,15 @@ def display(at, seconds):
     watch = magnet_scope.Watch(stream, seconds=0.5, change=0.05, pause_s=0.1)
     began, drawn, wanted, decided = time.monotonic(), 0, MOST, time.monotonic_ns()
     asked = began
-    print("time_s,wanted_fps,told_bytes_per_s,drawn_bytes", flush=True)
+    print("time_s,wanted_fps,reported_bytes_per_s,drawn_bytes", flush=True)
     while time.monotonic() - began < seconds:
         drawn += len(stream.recv(FRAME))
-        told = watch.next(0)
-        if told is None and time.monotonic() - asked > 0.2:
-            told, asked = watch.ask(), time.monotonic()  # nothing has changed: then it may try for more
-        if told is None or "unknown" in told["received"]:
+        averages = watch.next(0)
+        if averages is None and time.monotonic() - asked > 0.2:
+            averages, asked = watch.ask(), time.monotonic()  # nothing has changed: then it may try for more
+        if averages is None or "unknown" in averages["received"]:
             continue
-        window = told["received"]["window"]
+        window = averages["received"]["window"]
         if window["from_ns"] < decided + 100_000_000 or window["bytes_per_s"] is None:
             continue
         came = window["bytes_per_s"] / FRAME

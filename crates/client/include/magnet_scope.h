@@ -31,7 +31,7 @@ enum ms_figure { MS_RECEIVED = 0, MS_SENT = 1, MS_LATENCY = 2 };
 struct ms_options {
 	uint32_t receives; /* window: the last so many receives, up to 10,000 [1,000] */
 	double seconds;	   /* or the last so many seconds, where `receives` is 0 */
-	double change;	   /* be told when a figure has changed by this part, 0.1 for a tenth [not at all] */
+	double change;	   /* notify when a figure has changed by this part, 0.1 for a tenth [not at all] */
 	double pause_s;	   /* and no sooner than this after the last time [0.02] */
 	int figure;	   /* which one: enum ms_figure */
 	const char *path;  /* the agent's socket [$MAGNET_SCOPE_WATCH, or /run/magnet-scope-watch/watch.sock] */
@@ -66,10 +66,10 @@ ms_watch *ms_watch_socket(int fd, const struct ms_options *options, char *error,
 ms_watch *ms_watch_process(const struct ms_options *options, char *error, size_t size);
 
 /* How it stands now. 0, or -1 and why. */
-int ms_ask(ms_watch *watch, struct ms_averages *told, char *error, size_t size);
+int ms_ask(ms_watch *watch, struct ms_averages *averages, char *error, size_t size);
 
 /* The next change: 1; 0 where none came within so many milliseconds (-1: wait for it); -1 where there will be none, and why. */
-int ms_next(ms_watch *watch, int timeout_ms, struct ms_averages *told, char *error, size_t size);
+int ms_next(ms_watch *watch, int timeout_ms, struct ms_averages *averages, char *error, size_t size);
 
 /* Why a figure of the last answer is unknown; "" where it is known. */
 void ms_because(const ms_watch *watch, int figure, char *text, size_t size);

@@ -47,10 +47,10 @@ class Watch:
         """How it stands now."""
         self._say({"ask": self._id})
         while True:
-            told = self._hear()
-            if "averages" in told:
-                return told["averages"]
-            self._unread = self._unread[-63:] + [told["changed"]]
+            reply = self._hear()
+            if "averages" in reply:
+                return reply["averages"]
+            self._unread = self._unread[-63:] + [reply["changed"]]
 
     def next(self, timeout=None):
         """The next change, or None where none came within so many seconds."""
@@ -88,7 +88,7 @@ class Watch:
                 raise Ended("the agent has ended, or was not read from for too long; connect again")
             self._beyond += came
         line, self._beyond = self._beyond.split(b"\n", 1)
-        told = json.loads(line)
-        if "error" in told:
-            raise Refused(told["error"])
-        return told
+        reply = json.loads(line)
+        if "error" in reply:
+            raise Refused(reply["error"])
+        return reply

@@ -69,23 +69,24 @@ impl From<Span> for CSpan {
 }
 
 impl From<&Averages> for CAverages {
-    fn from(told: &Averages) -> Self {
+    fn from(reported: &Averages) -> Self {
         let spans = |rate: &FigureOrReason<Rate>| {
             rate.get().map_or_else(
                 || (CSpan::from(Span::default()), CSpan::from(Span::default())),
                 |rate| (rate.window.into(), rate.overall.into()),
             )
         };
-        let ((received, received_overall), (sent, sent_overall)) = (spans(&told.received), spans(&told.sent));
-        let latency = told.latency.get();
+        let ((received, received_overall), (sent, sent_overall)) =
+            (spans(&reported.received), spans(&reported.sent));
+        let latency = reported.latency.get();
         CAverages {
-            since_ns: told.since_ns,
-            as_of_ns: told.as_of_ns,
-            age_ns: told.age_ns,
-            lost: told.lost,
-            lost_overall: told.lost_overall,
-            has_received: told.received.get().is_some().into(),
-            has_sent: told.sent.get().is_some().into(),
+            since_ns: reported.since_ns,
+            as_of_ns: reported.as_of_ns,
+            age_ns: reported.age_ns,
+            lost: reported.lost,
+            lost_overall: reported.lost_overall,
+            has_received: reported.received.get().is_some().into(),
+            has_sent: reported.sent.get().is_some().into(),
             has_latency: latency.is_some().into(),
             received,
             received_overall,
@@ -206,15 +207,15 @@ pub unsafe extern "C" fn ms_watch_process(
 unsafe fn hand_out(
     watch: &mut CWatch,
     result: Result<Option<Averages>, Error>,
-    told: *mut CAverages,
+    reported: *mut CAverages,
     error: *mut c_char,
     size: usize,
 ) -> c_int {
     match result {
         Ok(Some(averages)) => {
-            if !told.is_null() {
+            if !reported.is_null() {
                 // SAFETY: guaranteed by the caller.
-                unsafe { told.write(CAverages::from(&averages)) };
+                unsafe { reported.write(CAverages::from(&averages)) };
             }
             watch.last = Some(averages);
             1
@@ -235,7 +236,7 @@ unsafe fn hand_out(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_ask(
     watch: *mut CWatch,
-    told: *mut CAverages,
+    reported: *mut CAverages,
     error: *mut c_char,
     size: usize,
 ) -> c_int {
@@ -243,7 +244,7 @@ pub unsafe extern "C" fn ms_ask(
     let Some(watch) = (unsafe { watch.as_mut() }) else { return -1 };
     let result = watch.watched.ask().map(Some);
     // SAFETY: guaranteed by the caller.
-    if unsafe { hand_out(watch, result, told, error, size) } < 0 { -1 } else { 0 }
+    if unsafe { hand_out(watch, result, reported, error, size) } < 0 { -1 } else { 0 }
 }
 
 /// `ms_next`.
@@ -254,7 +255,7 @@ pub unsafe extern "C" fn ms_ask(
 pub unsafe extern "C" fn ms_next(
     watch: *mut CWatch,
     timeout_ms: c_int,
-    told: *mut CAverages,
+    reported: *mut CAverages,
     error: *mut c_char,
     size: usize,
 ) -> c_int {
@@ -265,7 +266,7 @@ pub unsafe extern "C" fn ms_next(
         Err(_) => watch.watched.next().map(Some),
     };
     // SAFETY: guaranteed by the caller.
-    unsafe { hand_out(watch, result, told, error, size) }
+    unsafe { hand_out(watch, result, reported, error, size) }
 }
 
 /// `ms_because`.

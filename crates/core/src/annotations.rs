@@ -193,7 +193,7 @@ mod tests {
         let mut source =
             Generator::new(GeneratorOptions { events: 20_000, flows: 4, ..GeneratorOptions::default() });
         let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
-        let (mut beside, mut done) = (Annotations::default(), Vec::new());
+        let (mut annotations, mut done) = (Annotations::default(), Vec::new());
         let mut batch = Batch::default();
         while source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More {
             let passed = batch.events.iter().filter(|event| event.hop == Hop::DevRecv);
@@ -214,14 +214,14 @@ mod tests {
                 values: [event.time_ns as i64, 0, 0, 0],
             };
             batch.hits = passed.map(hit).collect();
-            beside.take(0, &batch);
+            annotations.take(0, &batch);
             correlator.push(&batch, &mut done);
         }
         correlator.finish(&mut done);
         let mut matched = 0;
         for journey in done.iter().filter(|journey| journey.rungs.has(Hop::DevRecv)) {
             let at = journey.rungs.time_ns(Hop::DevRecv).expect("passed");
-            let hits = beside.hits_of(journey);
+            let hits = annotations.hits_of(journey);
             assert!(
                 hits.iter().any(|(_, hit)| hit.time_ns == at),
                 "journey {} has {} hits",
@@ -231,12 +231,12 @@ mod tests {
             matched += 1;
         }
         assert!(matched > 100, "{matched}");
-        assert_eq!(beside.let_go(), 0);
+        assert_eq!(annotations.let_go(), 0);
     }
 
     #[test]
     fn memory_is_bounded_and_what_is_let_go_is_counted() {
-        let mut beside = Annotations::default();
+        let mut annotations = Annotations::default();
         let mut batch = Batch::default();
         for i in 0..MOST as u64 + 10 {
             let head = PayloadHead {
@@ -253,9 +253,9 @@ mod tests {
                 bytes: Vec::new(),
             };
             batch.heads = vec![head];
-            beside.take(0, &batch);
+            annotations.take(0, &batch);
         }
-        assert_eq!((beside.order.len(), beside.let_go()), (MOST, 10));
-        assert_eq!(beside.flows.values().map(VecDeque::len).sum::<usize>(), MOST);
+        assert_eq!((annotations.order.len(), annotations.let_go()), (MOST, 10));
+        assert_eq!(annotations.flows.values().map(VecDeque::len).sum::<usize>(), MOST);
     }
 }

@@ -87,10 +87,10 @@ fn at_the_wire(on: HopSet) -> HopSet {
     let of_one = |hops: &mut dyn Iterator<Item = Hop>| -> HopSet {
         let Some(nearest) = hops.next() else { return HopSet::EMPTY };
         let (layer, protocols) = (nearest.layer(), nearest.spec().protocols);
-        let is_beside = |hop: &Hop| {
+        let is_adjacent = |hop: &Hop| {
             protocols != Protocols::All && hop.layer() == layer && hop.spec().protocols != protocols
         };
-        hops.filter(is_beside).chain([nearest]).collect()
+        hops.filter(is_adjacent).chain([nearest]).collect()
     };
     let (tx, rx) = (of_one(&mut packets(Direction::Tx).rev()), of_one(&mut packets(Direction::Rx)));
     HopSet(tx.0 | rx.0)

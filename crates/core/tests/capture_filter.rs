@@ -35,7 +35,7 @@ fn filters_print_as_they_are_read() {
 
 #[test]
 fn what_is_wrong_is_said_where_it_stands() {
-    for (typed, position, says) in [
+    for (typed, position, expected) in [
         ("", 1, "expected a comparison"),
         ("prt 4", 1, "nearest is `port`"),
         ("port", 5, "a number or a range"),
@@ -52,7 +52,7 @@ fn what_is_wrong_is_said_where_it_stands() {
     ] {
         let error = CaptureFilter::parse(typed).unwrap_err();
         assert_eq!(error.position, position, "{typed}: {error}");
-        assert!(error.to_string().contains(says), "{typed}: {error}");
+        assert!(error.to_string().contains(expected), "{typed}: {error}");
     }
     assert!(CaptureFilter::parse(&"not ".repeat(100_000)).is_err());
     assert!(CaptureFilter::parse(&"(".repeat(9_000)).is_err());

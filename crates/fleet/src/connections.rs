@@ -125,7 +125,7 @@ impl ConnectionPermit {
     }
 
     /// Marks the connection as one whose peer has sent data.
-    pub fn heard(&self) {
+    pub fn mark_active(&self) {
         if let Some(open) = self.limiter.connections().open.get_mut(&self.number) {
             open.silent = false;
         }
@@ -191,7 +191,7 @@ mod tests {
     fn who_has_spoken_outlasts_who_is_silent() {
         let limiter = ConnectionLimiter::default();
         let (first, _) = limiter.admit_or_replace("a", MOST);
-        first.heard();
+        first.mark_active();
         let (second, _) = limiter.admit_or_replace("a", MOST);
         let (_third, replaced) = limiter.admit_or_replace("a", MOST);
         assert!(replaced && is_replaced(&second) && !is_replaced(&first));

@@ -55,10 +55,10 @@ pub fn run(
     memory: &Arc<Memory>,
     request: &Request,
     derived: Derived,
-    sieve: Option<ClientFilter>,
+    terms_filter: Option<ClientFilter>,
     out: &Outbox,
 ) {
-    if let Err(because) = send_all(memory, request, derived, sieve, out) {
+    if let Err(because) = send_all(memory, request, derived, terms_filter, out) {
         // The limit's error is nested in another.
         let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
         out.fail(&stopped);
@@ -77,7 +77,8 @@ fn send_all(
     sink.send(message)?;
     let Some(to_utc_ns) = memory.to_utc_ns(|| out.is_closed()) else { return Ok(()) };
     let line = TimeLine { to_utc_ns: Some(to_utc_ns) };
-    let info = filter.as_ref().map_or_else(|| memory.info().clone(), |sieve| sieve.host(memory.info()));
+    let info =
+        filter.as_ref().map_or_else(|| memory.info().clone(), |terms_filter| terms_filter.host(memory.info()));
     let infos = [info.clone()];
     let chosen = Chosen { tables: vec![derived.table], filter: derived.filter };
     let mut export: Box<dyn Export> = match derived.every_ns {
@@ -119,7 +120,7 @@ struct Pulled {
     info: NodeInfo,
     /// Announcements from before the start position.
     before: Option<Batch>,
-    sieve: Option<ClientFilter>,
+    terms_filter: Option<ClientFilter>,
     /// The sequence number of the end.
     end: Option<u64>,
     until_ns: Option<u64>,
@@ -131,7 +132,7 @@ impl Pulled {
         memory: &Arc<Memory>,
         info: NodeInfo,
         request: &Request,
-        sieve: Option<ClientFilter>,
+        terms_filter: Option<ClientFilter>,
         out: Outbox,
     ) -> Self {
         let end = request.pull.then(|| memory.holds().came_packets);
@@ -144,7 +145,7 @@ impl Pulled {
                 announced.tasks.append(&mut batch.tasks);
             }
         }
-        Pulled { reader, info, before: Some(announced), sieve, end, until_ns: request.until_ns, out }
+        Pulled { reader, info, before: Some(announced), terms_filter, end, until_ns: request.until_ns, out }
     }
 }
 
@@ -171,9 +172,9 @@ impl Source for Pulled {
                 Next::End => return Ok(Progress::End),
             }
         }
-        if let Some(sieve) = &mut self.sieve {
-            sieve.apply(batch, self.reader.memory().info());
-            self.out.holds_tables(sieve.held_bytes()).map_err(Stopped::from)?;
+        if let Some(terms_filter) = &mut self.terms_filter {
+            terms_filter.apply(batch, self.reader.memory().info());
+            self.out.holds_tables(terms_filter.held_bytes()).map_err(Stopped::from)?;
         }
         Ok(Progress::More)
     }

@@ -59,7 +59,7 @@ pub trait Place: Send {
     fn look(
         &mut self,
         runtime: &Runtime,
-        guests: &mut ActiveHosts,
+        active_hosts: &mut ActiveHosts,
         ticker: &Ticker,
     ) -> Result<Vec<Host>, FleetError>;
 }
@@ -78,11 +78,12 @@ impl HostDiscovery {
     /// # Errors
     /// No host is available; or a peer rejects this viewer or is not trusted.
     pub fn enter(
-        wishes: &[ReadOptions],
+        requests: &[ReadOptions],
         bus: Option<&BusReadOptions>,
     ) -> Result<(Vec<Host>, Self), FleetError> {
-        let agents = wishes.iter().map(|wish| Box::new(AgentPlace::new(wish.clone())) as Box<dyn Place>);
-        let bus = bus.map(|wish| Box::new(BusPlace::new(wish.clone())) as Box<dyn Place>);
+        let agents =
+            requests.iter().map(|options| Box::new(AgentPlace::new(options.clone())) as Box<dyn Place>);
+        let bus = bus.map(|options| Box::new(BusPlace::new(options.clone())) as Box<dyn Place>);
         let ticker = Ticker::default();
         let (give, arrivals) = sync_channel(WAITING);
         let hosts = Arc::new(AtomicUsize::new(0));
@@ -92,11 +93,11 @@ impl HostDiscovery {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (first, came) = channel();
             firsts.push((place.name(), came));
-            let guests = ActiveHosts { hosts_seen: Vec::new(), hosts: hosts.clone() };
-            let door =
-                DiscoverySource { place, guests, ticker: ticker.clone(), give: give.clone(), said: None };
+            let active_hosts = ActiveHosts { hosts_seen: Vec::new(), hosts: hosts.clone() };
+            let worker =
+                DiscoverySource { place, active_hosts, ticker: ticker.clone(), give: give.clone(), said: None };
             let thread = std::thread::Builder::new().name("magnet-hosts".to_owned());
-            discovery.threads.push(thread.spawn(move || door.run(&runtime, &first))?);
+            discovery.threads.push(thread.spawn(move || worker.run(&runtime, &first))?);
         }
         let (mut there, mut away) = (Vec::new(), Vec::new());
         for (name, came) in firsts {
@@ -193,29 +194,29 @@ impl ActiveHosts {
 
 /// One agent or relay.
 struct AgentPlace {
-    wish: ReadOptions,
+    options: ReadOptions,
     /// The connection for queries.
     line: Option<Dialed>,
 }
 
 impl AgentPlace {
-    fn new(wish: ReadOptions) -> Self {
-        AgentPlace { wish, line: None }
+    fn new(options: ReadOptions) -> Self {
+        AgentPlace { options, line: None }
     }
 }
 
 impl Place for AgentPlace {
     fn name(&self) -> String {
-        self.wish.address.to_string()
+        self.options.address.to_string()
     }
 
     fn look(
         &mut self,
         runtime: &Runtime,
-        guests: &mut ActiveHosts,
+        active_hosts: &mut ActiveHosts,
         ticker: &Ticker,
     ) -> Result<Vec<Host>, FleetError> {
-        let (address, credentials) = (&self.wish.address, self.wish.credentials.as_ref());
+        let (address, credentials) = (&self.options.address, self.options.credentials.as_ref());
         let about = match self.line.take() {
             Some(mut line) => {
                 let about = runtime.block_on(line.ask(address))?;
@@ -232,12 +233,12 @@ impl Place for AgentPlace {
         let mut come: Vec<Host> = Vec::new();
         for there in about.hosts.iter().filter(|there| !there.ended) {
             let host = &there.node.host;
-            if guests.is_reading(host, &there.node.boot_id) {
+            if active_hosts.is_reading(host, &there.node.boot_id) {
                 continue;
             }
-            guests.make_room(address.to_string(), host)?;
-            let remote = Remote::host(self.wish.clone(), host, ticker.clone())?;
-            guests.add(host, &remote.info().boot_id, remote.ended());
+            active_hosts.make_room(address.to_string(), host)?;
+            let remote = Remote::host(self.options.clone(), host, ticker.clone())?;
+            active_hosts.add(host, &remote.info().boot_id, remote.ended());
             come.push(Host { asked_as: asked_as.clone(), ..Host::new(remote) });
         }
         Ok(come)
@@ -247,7 +248,7 @@ impl Place for AgentPlace {
 /// Discovery thread of one place.
 struct DiscoverySource {
     place: Box<dyn Place>,
-    guests: ActiveHosts,
+    active_hosts: ActiveHosts,
     ticker: Ticker,
     give: SyncSender<Host>,
     /// The last reported error.
@@ -279,7 +280,7 @@ impl DiscoverySource {
     }
 
     fn look(&mut self, runtime: &Runtime) -> Result<Vec<Host>, FleetError> {
-        self.place.look(runtime, &mut self.guests, &self.ticker)
+        self.place.look(runtime, &mut self.active_hosts, &self.ticker)
     }
 
     /// Queues a host as soon as there is room; returns false without a receiver.

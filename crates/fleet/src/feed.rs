@@ -41,11 +41,11 @@ impl Feed {
         memory: Arc<Memory>,
         request: Request,
         give: StreamContent,
-        sieve: Option<ClientFilter>,
+        terms_filter: Option<ClientFilter>,
         out: Outbox,
     ) -> Result<Self, ArrowError> {
         let packer = Packer::new()?;
-        Ok(Feed { memory, request, give, filter: sieve, out, packer, batch: Batch::default() })
+        Ok(Feed { memory, request, give, filter: terms_filter, out, packer, batch: Batch::default() })
     }
 
     /// Sends until the end of the stream or of the client.
@@ -101,7 +101,7 @@ impl Feed {
             }
             let (flows, tasks) = (some.unwrap_or_default().to_vec(), more.unwrap_or_default().to_vec());
             self.batch = Batch { flows, tasks, ..Batch::default() };
-            self.sift_and_send(place)?;
+            self.filter_and_send(place)?;
         }
     }
 
@@ -110,22 +110,22 @@ impl Feed {
             return self.send(&kept.message);
         }
         self.unpack(kept)?;
-        self.sift_and_send(kept.place)
+        self.filter_and_send(kept.place)
     }
 
     fn missed(&mut self, loss: Loss, place: Place) -> Result<(), Stopped> {
         self.batch = Batch { losses: vec![loss], watermark_ns: loss.from_ns, ..Batch::default() };
-        self.sift_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
+        self.filter_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
     }
 
     fn unpack(&mut self, kept: &StoredPacket) -> Result<(), Stopped> {
         kept.unpack(&mut self.batch).map_err(|error| Stopped::Failed(error.to_string()))
     }
 
-    fn sift_and_send(&mut self, place: Place) -> Result<(), Stopped> {
-        if let Some(sieve) = &mut self.filter {
-            sieve.apply(&mut self.batch, self.memory.info());
-            self.out.holds_tables(sieve.held_bytes())?;
+    fn filter_and_send(&mut self, place: Place) -> Result<(), Stopped> {
+        if let Some(terms_filter) = &mut self.filter {
+            terms_filter.apply(&mut self.batch, self.memory.info());
+            self.out.holds_tables(terms_filter.held_bytes())?;
         }
         let message = match self.give {
             StreamContent::Packets if self.batch.is_empty() => None,

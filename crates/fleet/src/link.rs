@@ -87,7 +87,7 @@ pub fn links(
 ) -> io::Result<ReceiverStream<io::Result<Link>>> {
     let (give, take) = channel(8);
     for listen in listeners {
-        let door = Acceptor {
+        let acceptor = Acceptor {
             give: give.clone(),
             hosts: hosts.clone(),
             handshakes: ConnectionLimiter::default(),
@@ -97,15 +97,15 @@ pub fn links(
         match listen {
             Listen::Tls(listener, folder, identity) => {
                 listener.set_nonblocking(true)?;
-                tokio::spawn(door.tls(TcpListener::from_std(listener)?, folder, identity));
+                tokio::spawn(acceptor.tls(TcpListener::from_std(listener)?, folder, identity));
             }
             Listen::Unix(listener) => {
                 listener.set_nonblocking(true)?;
-                tokio::spawn(door.unix(UnixListener::from_std(listener)?));
+                tokio::spawn(acceptor.unix(UnixListener::from_std(listener)?));
             }
             Listen::Loopback(listener) => {
                 listener.set_nonblocking(true)?;
-                tokio::spawn(door.loopback(TcpListener::from_std(listener)?));
+                tokio::spawn(acceptor.loopback(TcpListener::from_std(listener)?));
             }
         }
     }
@@ -134,10 +134,10 @@ impl Acceptor {
                     format!("an unfinished handshake ends, because {from} comes: at most {most} of one address")
                 });
             }
-            let (door, folder, identity) = (self.clone(), folder.clone(), identity.clone());
+            let (acceptor, folder, identity) = (self.clone(), folder.clone(), identity.clone());
             tokio::spawn(async move {
                 let refuse = |because: &str| {
-                    door.log.write(Kind::Stranger, || format!("{from} is not let in: {because}"));
+                    acceptor.log.write(Kind::Stranger, || format!("{from} is not let in: {because}"));
                 };
                 let handshake = tokio::time::timeout(HANDSHAKE, handshake(stream, &folder, &identity, &permit));
                 let stream = tokio::select! {
@@ -145,7 +145,7 @@ impl Acceptor {
                         Ok(Ok(stream)) => stream,
                         Ok(Err(NoHandshake::Peer(because))) => return refuse(&because),
                         Ok(Err(NoHandshake::OwnFiles(because))) => {
-                            return door.log.own_files_failed(&from, &because);
+                            return acceptor.log.own_files_failed(&from, &because);
                         }
                         Err(_) => return refuse("it does not say who it is"),
                     },
@@ -155,7 +155,7 @@ impl Acceptor {
                 let (_, session) = stream.get_ref();
                 let certificate = session.peer_certificates().and_then(<[_]>::first);
                 match certificate.map(Peer::of) {
-                    Some(Ok(peer)) => door.enter(Box::new(stream), peer).await,
+                    Some(Ok(peer)) => acceptor.enter(Box::new(stream), peer).await,
                     Some(Err(error)) => refuse(&error),
                     None => refuse("it has no certificate"),
                 }
@@ -245,7 +245,7 @@ async fn handshake(
 ) -> Result<TlsStream<TcpStream>, NoHandshake> {
     let peer = |error: io::Error| NoHandshake::Peer(error.to_string());
     let greeted = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.map_err(peer)?;
-    permit.heard();
+    permit.mark_active();
     let config = folder.agent(identity).map_err(|error| NoHandshake::OwnFiles(error.to_string()))?;
     greeted.into_stream(Arc::new(config)).await.map_err(peer)
 }

@@ -106,26 +106,26 @@ impl Remote {
     ///
     /// # Errors
     /// The agent is absent, rejects this viewer or is not trusted.
-    pub fn connect(wish: &ReadOptions) -> Result<Vec<Self>, FleetError> {
+    pub fn connect(read_options: &ReadOptions) -> Result<Vec<Self>, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let dialed = runtime.block_on(dial(&read_options.address, read_options.credentials.as_ref()))?;
         let hosts = dialed.about.hosts.clone();
         drop((dialed, runtime));
-        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host, Ticker::default())).collect()
+        hosts.iter().map(|host| Self::host(read_options.clone(), &host.node.host, Ticker::default())).collect()
     }
 
     /// Connects to one host of a relay or agent.
-    pub(crate) fn host(wish: ReadOptions, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
+    pub(crate) fn host(read_options: ReadOptions, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let dialed = runtime.block_on(dial(&read_options.address, read_options.credentials.as_ref()))?;
         let about = dialed.about.hosts.iter().find(|about| about.node.host == host);
         let about = about.ok_or_else(|| FleetError::Refused {
-            address: wish.address.to_string(),
+            address: read_options.address.to_string(),
             because: format!("{host} was there a moment ago, and is not any more"),
         })?;
         let mut info = about.node.clone();
-        info.settings.extend(wish.terms.settings());
-        let after = match (wish.from, about.holds.range_ns) {
+        info.settings.extend(read_options.terms.settings());
+        let after = match (read_options.from, about.holds.range_ns) {
             (StartAt::Back(back), Some((_, to_ns))) => {
                 Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
             }
@@ -134,7 +134,7 @@ impl Remote {
         let boot_id = info.boot_id.clone();
         let (inbox, feeder) = Inbox::new(info, ticker);
         let reading = Reading {
-            options: wish,
+            options: read_options,
             after,
             boot_id,
             host: host.to_owned(),

@@ -80,10 +80,10 @@ pub async fn serve(
     hosts: Arc<Hosts>,
     listeners: Vec<Listen>,
     reader_bytes: u64,
-    tell: Reporter,
+    report: Reporter,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let log = Arc::new(PeerLog::new(tell));
+    let log = Arc::new(PeerLog::new(report));
     let links: ReceiverStream<io::Result<Link>> = links(listeners, &hosts, &log)?;
     let readers = ReaderBudget::new(hosts.clone(), reader_bytes);
     let agent = Agent { hosts, readers, log: log.clone() };
@@ -262,7 +262,7 @@ impl FlightService for Agent {
         let peer = peer(&call)?;
         let request = Request::parse(&call.get_ref().ticket).map_err(Status::invalid_argument)?;
         let give = request.give().map_err(Status::not_found)?;
-        let sieve = ClientFilter::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
+        let terms_filter = ClientFilter::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
         let memory = self.host(request.host.as_deref())?;
         let derived = if let StreamContent::Flat(table) = give {
             Some(request.derived(table).map_err(Status::invalid_argument)?)
@@ -279,9 +279,10 @@ impl FlightService for Agent {
         let account = out.account();
         let failed = |error: String| Status::internal(error);
         let run: Box<dyn FnOnce() + Send> = if let Some(derived) = derived {
-            Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
+            Box::new(move || derived::run(&memory, &request, derived, terms_filter, &out))
         } else {
-            let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
+            let feed =
+                Feed::new(memory, request, give, terms_filter, out).map_err(|e| failed(e.to_string()))?;
             Box::new(move || feed.run())
         };
         let (log, name) = (self.log.clone(), peer.name);

@@ -51,14 +51,14 @@ impl Server {
 
     /// All that this identity gets of the host, and what it learns of the host itself.
     fn read(&self, folder: &Folder, identity: &str) -> (Vec<Batch>, String) {
-        let wish = BusReadOptions {
+        let options = BusReadOptions {
             via: self.via(viewer(folder, identity)),
             only: Vec::new(),
             buckets: Buckets::ALL,
             from: StartAt::Back(Duration::from_mins(5)),
             terms: Terms::default(),
         };
-        let (mut hosts, _lobby) = HostDiscovery::enter(&[], Some(&wish)).expect("a host is there");
+        let (mut hosts, _discovery) = HostDiscovery::enter(&[], Some(&options)).expect("a host is there");
         let mut host: Host = hosts.pop().expect("one");
         let (mut all, mut has_clock) = (Vec::new(), false);
         assert!(eventually(|| {
@@ -152,7 +152,7 @@ fn who_may_not_read_an_agent_reads_no_bus() {
     let keep = Keep { bytes: 1 << 26, time: None };
     let publisher = Publisher::start(&publishes, &memory, "web-1", keep).expect("the bus is there");
     writer.push(&batch()).expect("kept");
-    let wish = BusReadOptions {
+    let options = BusReadOptions {
         via: publishes,
         only: Vec::new(),
         buckets: Buckets::ALL,
@@ -160,7 +160,7 @@ fn who_may_not_read_an_agent_reads_no_bus() {
         terms: Terms::default(),
     };
     // A host's certificate publishes, and reads nothing.
-    assert!(HostDiscovery::enter(&[], Some(&wish)).is_err());
+    assert!(HostDiscovery::enter(&[], Some(&options)).is_err());
     drop(writer);
     publisher.end(Duration::from_secs(10)).expect("it was published");
 }

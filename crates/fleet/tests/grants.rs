@@ -242,13 +242,13 @@ async fn read(address: &Address, folder: &Folder, identity: &str, host: &str, ta
 /// The same for the packet stream, with each table as text.
 fn packets(address: &Address, folder: &Folder, identity: &str, host: &str) -> Vec<Batch> {
     let back = StartAt::Back(Duration::from_secs(9));
-    let wish = magscope_fleet::ReadOptions {
+    let read_options = magscope_fleet::ReadOptions {
         address: address.clone(),
         credentials: viewer(folder, identity),
         from: back,
         terms: Terms::default(),
     };
-    let mut hosts = magscope_fleet::Remote::connect(&wish).expect("it is let in");
+    let mut hosts = magscope_fleet::Remote::connect(&read_options).expect("it is let in");
     let remote = hosts.iter_mut().find(|remote| remote.info().host == host).expect("it is there");
     let mut all = Vec::new();
     loop {

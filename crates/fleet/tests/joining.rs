@@ -31,10 +31,10 @@ fn nobody() -> (Address, u16) {
 }
 
 /// The next discovered host.
-fn comes(lobby: &HostDiscovery) -> Host {
+fn comes(discovery: &HostDiscovery) -> Host {
     let mut host = None;
     assert!(eventually(|| {
-        host = lobby.arrived();
+        host = discovery.arrived();
         host.is_some()
     }));
     host.expect("it was there")
@@ -51,23 +51,23 @@ fn who_was_away_comes_later() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
     let (away, port) = nobody();
-    let (hosts, lobby) =
+    let (hosts, discovery) =
         HostDiscovery::enter(&[read_options(away), read_options(serving.plain())], None).expect("one is there");
     assert_eq!(hosts.len(), 1);
-    assert!(lobby.ticker().news().iter().any(|news| news.text.contains("not there yet") && news.bad));
-    assert!(lobby.arrived().is_none());
+    assert!(discovery.ticker().news().iter().any(|news| news.text.contains("not there yet") && news.bad));
+    assert!(discovery.arrived().is_none());
 
     let other = NodeInfo { host: "web-2".to_owned(), ..info() };
     let (late, mut late_writer) = Memory::new(other, ALL).expect("Arrow");
     late_writer.push(&batch(0)).expect("kept");
     let _late = Serving::start(&late, port, None);
-    let mut host = comes(&lobby);
+    let mut host = comes(&discovery);
     assert_eq!(host.info().host, "web-2");
     let mut came = Came::default();
     came.read(&mut host, 100, || {});
     assert!(came.records.iter().copied().eq(0..100));
     writer.push(&batch(0)).expect("kept");
-    drop(lobby);
+    drop(discovery);
     assert!(ends(&mut host), "it ended them all");
 }
 
@@ -77,32 +77,33 @@ fn a_host_that_is_booted_anew_comes_as_another() {
     writer.push(&batch(0)).expect("kept");
     let serving = Serving::start(&memory, 0, None);
     let port = serving.port;
-    let (mut hosts, lobby) = HostDiscovery::enter(&[read_options(serving.plain())], None).expect("it is there");
+    let (mut hosts, discovery) =
+        HostDiscovery::enter(&[read_options(serving.plain())], None).expect("it is there");
     let mut first = hosts.remove(0);
     let mut came = Came::default();
     came.read(&mut first, 100, || {});
     drop((serving, writer));
 
-    let anew = NodeInfo { boot_id: "another".to_owned(), ..info() };
-    let (memory, mut writer) = Memory::new(anew, ALL).expect("Arrow");
+    let restarted = NodeInfo { boot_id: "another".to_owned(), ..info() };
+    let (memory, mut writer) = Memory::new(restarted, ALL).expect("Arrow");
     writer.push(&batch(0)).expect("kept");
     let _serving = Serving::start(&memory, port, None);
     assert!(ends(&mut first), "nothing more comes of the boot that is over");
-    let mut second = comes(&lobby);
+    let mut second = comes(&discovery);
     assert_eq!((second.info().host.as_str(), second.info().boot_id.as_str()), ("web-1", "another"));
     let mut came = Came::default();
     came.read(&mut second, 100, || {});
     assert_eq!(came.missed, 0);
-    let news: Vec<String> = lobby.ticker().news().into_iter().map(|news| news.text).collect();
+    let news: Vec<String> = discovery.ticker().news().into_iter().map(|news| news.text).collect();
     assert!(news.iter().any(|text| text.contains("was booted anew")), "{news:?}");
     // The same host is not added twice.
     std::thread::sleep(Duration::from_secs(3));
-    assert!(lobby.arrived().is_none());
+    assert!(discovery.arrived().is_none());
 }
 
 #[test]
 fn nobody_at_all_and_who_is_not_let_in_are_errors_at_once() {
-    let enter = |wishes: &[ReadOptions]| HostDiscovery::enter(wishes, None).map(|(hosts, _)| hosts.len());
+    let enter = |requests: &[ReadOptions]| HostDiscovery::enter(requests, None).map(|(hosts, _)| hosts.len());
     let none = enter(&[read_options(nobody().0), read_options(nobody().0)]);
     assert!(matches!(none, Err(FleetError::Connect { likely: Likely::Nobody, .. })), "{none:?}");
 
@@ -127,7 +128,7 @@ fn a_relay_of_many_hosts_is_read_whole() {
         writer.push(&batch(0)).expect("kept");
     }
     let serving = Serving::of(Hosts::of(memories), 0, None);
-    let (mut hosts, _lobby) =
+    let (mut hosts, _discovery) =
         HostDiscovery::enter(&[read_options(serving.plain())], None).expect("it is there");
     assert_eq!(hosts.len(), HOSTS);
     for host in &mut hosts {

@@ -234,15 +234,15 @@ impl Bench {
 
     fn report(&mut self, name: &str) {
         let (mut wall, mut busy): (Vec<_>, Vec<_>) = self.taken.iter().copied().unzip();
-        let told = |taken: &mut Vec<Duration>| {
+        let reported = |taken: &mut Vec<Duration>| {
             taken.sort();
             let at = |part: f64| taken.get((taken.len() as f64 * part) as usize).map_or(0.0, |d| ms(*d));
             format!("{:>6.2} {:>6.2} {:>6.2}", at(0.5), at(0.95), taken.last().map_or(0.0, |d| ms(*d)))
         };
         println!(
             "{name:<32} ms, p50 p95 worst: wall {}   processor {}   n {}",
-            told(&mut wall),
-            told(&mut busy),
+            reported(&mut wall),
+            reported(&mut busy),
             self.taken.len()
         );
         self.taken.clear();

@@ -22,7 +22,7 @@ pub enum Ask {
     /// Recordings.
     Open(Vec<PathBuf>),
     /// An open scope that another thread feeds, with its name.
-    Beside(String, Arc<Shared>),
+    Separate(String, Arc<Shared>),
 }
 
 /// The open session.
@@ -63,7 +63,7 @@ impl Window {
         match ask {
             Ask::Nothing => {}
             Ask::Open(dirs) => window.do_request(HostRequest::Open(dirs), ctx),
-            Ask::Beside(title, shared) => window.show(title, shared, None, Vec::new(), ctx),
+            Ask::Separate(title, shared) => window.show(title, shared, None, Vec::new(), ctx),
         }
         window
     }
@@ -72,7 +72,7 @@ impl Window {
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.front.dress(&ctx);
-        let mut wishes: Vec<HostRequest> = dropped(&ctx, &*self.world).into_iter().collect();
+        let mut requests: Vec<HostRequest> = dropped(&ctx, &*self.world).into_iter().collect();
         self.take_shots();
         for ended in self.jobs.ended() {
             self.ended(ended, &ctx);
@@ -81,27 +81,27 @@ impl Window {
         if let Some(session) = &self.session {
             let (shared, world) = (session.shared.clone(), self.world.clone());
             let quits = shared.look(|scope| {
-                wishes.extend(self.front.ui(ui, scope, &*world));
+                requests.extend(self.front.ui(ui, scope, &*world));
                 scope.quits()
             });
             if quits {
                 ctx.send_viewport_cmd(ViewportCommand::Close);
             }
         } else {
-            wishes.extend(self.front.welcome(ui, &*self.world));
+            requests.extend(self.front.welcome(ui, &*self.world));
         }
         self.jobs.show(&ctx);
         hovered(&ctx);
-        for wish in wishes {
-            self.do_request(wish, &ctx);
+        for request in requests {
+            self.do_request(request, &ctx);
         }
         self.keep(&ctx);
     }
 
-    fn do_request(&mut self, wish: HostRequest, ctx: &Context) {
+    fn do_request(&mut self, request: HostRequest, ctx: &Context) {
         let world = self.world.clone();
         let open = self.session.as_ref().map(|session| session.dirs.clone()).unwrap_or_default();
-        let begun = match wish {
+        let begun = match request {
             HostRequest::Open(dirs) => {
                 self.jobs.start(format!("opening {}", bar::names(&dirs)), ctx, move |job| {
                     world.open(&dirs, job).map(|opened| Outcome::Opened(Box::new(opened)))

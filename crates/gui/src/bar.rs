@@ -48,7 +48,7 @@ fn files(ui: &mut Ui, cx: &mut UiContext) {
             ui.label(RichText::new("recent").color(cx.c.dim));
             for dirs in cx.chosen.recent.clone() {
                 if ui.button(names(&dirs)).clicked() {
-                    cx.wishes.push(crate::host_request::HostRequest::Open(dirs));
+                    cx.requests.push(crate::host_request::HostRequest::Open(dirs));
                     ui.close();
                 }
             }

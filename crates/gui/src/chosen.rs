@@ -126,8 +126,8 @@ impl Chosen {
     /// Parses saved settings; unreadable ones get their defaults.
     pub fn read(text: &str) -> Self {
         let mut chosen: Self = toml::from_str(text).unwrap_or_default();
-        let or = |value: f32, least: f32, most: f32, usual: f32| {
-            if value.is_finite() { value.clamp(least, most) } else { usual }
+        let or = |value: f32, least: f32, most: f32, default: f32| {
+            if value.is_finite() { value.clamp(least, most) } else { default }
         };
         chosen.scale = or(chosen.scale, 0.5, 4.0, 1.0);
         chosen.below_height = or(chosen.below_height, 90.0, 2000.0, 230.0);

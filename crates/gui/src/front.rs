@@ -77,8 +77,8 @@ impl Front {
 
     /// Draws the welcome page.
     pub fn welcome(&mut self, ui: &mut Ui, world: &dyn World) -> Vec<HostRequest> {
-        let (mut actions, mut wishes) = (Vec::new(), Vec::new());
-        if let Some(pick) = crate::welcome::show(ui, &self.chosen, &mut wishes) {
+        let (mut actions, mut requests) = (Vec::new(), Vec::new());
+        if let Some(pick) = crate::welcome::show(ui, &self.chosen, &mut requests) {
             self.over = Some(Overlay::Pick(pick));
         }
         let mut nothing = Scope::new(NodeInfo::default(), Options::default());
@@ -87,7 +87,7 @@ impl Front {
             chosen: &mut self.chosen,
             cache: &mut self.cache,
             actions: &mut actions,
-            wishes: &mut wishes,
+            requests: &mut requests,
             over: None,
             idle: &mut self.idle,
             revision: 0,
@@ -97,7 +97,7 @@ impl Front {
         {
             self.over = Some(over);
         }
-        wishes
+        requests
     }
 
     /// Shows a comparison.
@@ -134,14 +134,14 @@ impl Front {
     /// Draws all and executes the requests. Requests for the owner of the window are returned.
     pub fn ui(&mut self, ui: &mut Ui, scope: &mut Scope, world: &dyn World) -> Vec<HostRequest> {
         self.dress(ui.ctx());
-        let (mut actions, mut wishes) = (Vec::new(), Vec::new());
+        let (mut actions, mut requests) = (Vec::new(), Vec::new());
         self.chords(ui.ctx(), scope, &mut actions);
         let mut cx = UiContext {
             c: Colours::now(ui.ctx()),
             chosen: &mut self.chosen,
             cache: &mut self.cache,
             actions: &mut actions,
-            wishes: &mut wishes,
+            requests: &mut requests,
             over: None,
             idle: &mut self.idle,
             revision: self.number.wrapping_add(scope.revision()),
@@ -211,7 +211,7 @@ impl Front {
             ui.ctx().request_repaint();
         }
         self.act(actions, scope);
-        wishes
+        requests
     }
 
     /// Executes the requests.

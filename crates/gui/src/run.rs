@@ -31,7 +31,7 @@ pub fn run_with_local_feed(
     feed: impl FnOnce(&Shared) -> Result<(), Trouble>,
 ) -> Result<(), GuiError> {
     let shared = Arc::new(Shared::new(scope));
-    let ask = Ask::Beside(title, shared.clone());
+    let ask = Ask::Separate(title, shared.clone());
     let shown = shared.clone();
     let window = thread::Builder::new().name("window".to_owned()).spawn(move || {
         let ended = run(world, keys, ask);

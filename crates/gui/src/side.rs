@@ -233,9 +233,9 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             let mark = if layer.summed { "Σ " } else { "" };
             ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                let told = |words: String| if layer.estimated { estimate(&words) } else { words };
+                let reported = |words: String| if layer.estimated { estimate(&words) } else { words };
                 let or_dot = |n: Option<f64>, words: fn(f64) -> String| {
-                    n.map_or_else(|| "·".to_owned(), |n| told(words(n)))
+                    n.map_or_else(|| "·".to_owned(), |n| reported(words(n)))
                 };
                 ui.label(number(or_dot(layer.per_s, rate), cx.c.dim));
                 ui.label(number(or_dot(layer.bytes_per_s, bit_rate), cx.c.text));
@@ -378,7 +378,7 @@ fn reading(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     };
     if ui.small_button(name).on_hover_text(words).clicked() {
         *cx.idle = !*cx.idle;
-        cx.wishes.push(crate::host_request::HostRequest::Idle(*cx.idle));
+        cx.requests.push(crate::host_request::HostRequest::Idle(*cx.idle));
     }
     let bar = egui::ProgressBar::new(part.clamp(0.0, 1.0) as f32).desired_width(150.0).fill(cx.c.quick);
     let words = if *cx.idle { "read" } else { "reading" };

@@ -18,7 +18,7 @@ pub struct UiContext<'a> {
     /// Requests to the scope.
     pub actions: &'a mut Vec<Action>,
     /// Requests to the owner of the window.
-    pub wishes: &'a mut Vec<HostRequest>,
+    pub requests: &'a mut Vec<HostRequest>,
     /// New overlay, if any.
     pub over: Option<Overlay>,
     /// True to stop reading the rest of a recording.

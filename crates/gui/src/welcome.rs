@@ -8,7 +8,7 @@ use crate::overlays::Pick;
 use egui::{Frame, RichText, Ui};
 
 /// Draws the page. Returns the requested picker.
-pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<HostRequest>) -> Option<Pick> {
+pub fn show(ui: &mut Ui, chosen: &Chosen, requests: &mut Vec<HostRequest>) -> Option<Pick> {
     let c = Colours::now(ui.ctx());
     let mut pick = None;
     egui::CentralPanel::default().frame(Frame::new().fill(c.back)).show(ui, |ui| {
@@ -30,7 +30,7 @@ pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<HostRequest>) -> Opti
                 for dirs in &chosen.recent {
                     let all = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join("\n");
                     if ui.link(names(dirs)).on_hover_text(all).clicked() {
-                        wishes.push(HostRequest::Open(dirs.clone()));
+                        requests.push(HostRequest::Open(dirs.clone()));
                     }
                 }
             }

@@ -138,8 +138,8 @@ fn unread() -> Scope {
     scope
 }
 
-fn window(desk: &Arc<TestWorld>, ask: Ask) -> Harness<'static, Option<Window>> {
-    let (world, mut ask) = (desk.clone(), Some(ask));
+fn window(test_world: &Arc<TestWorld>, ask: Ask) -> Harness<'static, Option<Window>> {
+    let (world, mut ask) = (test_world.clone(), Some(ask));
     let mut harness =
         Harness::builder().with_size([1280.0, 800.0]).with_max_steps(64).with_step_dt(0.02).build_ui_state(
             move |ui, window: &mut Option<Window>| {
@@ -210,8 +210,8 @@ impl egui::DroppedFile for Dropped {
 
 #[test]
 fn what_is_dropped_on_it_is_opened_together_and_remembered() {
-    let (desk, dir) = (Arc::new(TestWorld::default()), tempfile::tempdir().unwrap());
-    let mut harness = window(&desk, Ask::Nothing);
+    let (test_world, dir) = (Arc::new(TestWorld::default()), tempfile::tempdir().unwrap());
+    let mut harness = window(&test_world, Ask::Nothing);
     assert!(has(&harness, "drop their directories here"));
     let recording = |name: &str| {
         let path = dir.path().join(name);
@@ -229,22 +229,22 @@ fn what_is_dropped_on_it_is_opened_together_and_remembered() {
         harness.input_mut().dropped_files.push(Arc::new(Dropped(path)));
     }
     until(&mut harness, |h| opened(h) == "2 of them");
-    assert_eq!(desk.asked(), [format!("open {} {}", client.display(), server.display())]);
+    assert_eq!(test_world.asked(), [format!("open {} {}", client.display(), server.display())]);
     assert!(has(&harness, "time line:"));
     drop(harness);
 
-    let mut harness = window(&desk, Ask::Nothing);
+    let mut harness = window(&test_world, Ask::Nothing);
     click(&mut harness, "client.session + server.session");
     until(&mut harness, |h| opened(h) == "2 of them");
-    assert_eq!(desk.asked().len(), 2);
+    assert_eq!(test_world.asked().len(), 2);
     click(&mut harness, "File");
     assert!(has(&harness, "client.session + server.session"), "also in the menu");
 }
 
 #[test]
 fn what_was_chosen_is_there_the_next_time() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/a.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     for label in ["heat map", "light or dark", "beside"] {
         click(&mut harness, label);
@@ -252,33 +252,33 @@ fn what_was_chosen_is_there_the_next_time() {
     click(&mut harness, "Colour: latency");
     click(&mut harness, "process");
     drop(harness);
-    let mut harness = window(&desk, open(&["/a.session"]));
+    let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     assert!(has(&harness, "Colour: process"));
     assert!(has(&harness, "whole journey"), "the heat map is open");
     assert!(!has(&harness, "MEASUREMENTS"), "nothing stands beside");
     assert_eq!(harness.ctx.theme(), egui::Theme::Light);
-    let kept = magscope_gui::Chosen::read(&desk.kept.lock().unwrap());
+    let kept = magscope_gui::Chosen::read(&test_world.kept.lock().unwrap());
     assert_eq!((kept.tab, kept.light, kept.side), (View::Hops, Light::Light, false));
 }
 
 #[test]
 fn panels_that_were_made_larger_stay_so() {
-    let desk = Arc::new(TestWorld::default());
-    *desk.kept.lock().unwrap() = "below_height = 333.0\nside_width = 500.0\nscale = 1.0".to_owned();
-    let mut harness = window(&desk, open(&["/a.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    *test_world.kept.lock().unwrap() = "below_height = 333.0\nside_width = 500.0\nscale = 1.0".to_owned();
+    let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     harness.run_steps(4);
     drop(harness);
-    let kept = magscope_gui::Chosen::read(&desk.kept.lock().unwrap());
+    let kept = magscope_gui::Chosen::read(&test_world.kept.lock().unwrap());
     let near = |is: f32, was: f32| (is - was).abs() < 3.0;
     assert!(near(kept.below_height, 333.0) && near(kept.side_width, 500.0), "{kept:?}");
 }
 
 #[test]
 fn what_takes_long_has_a_bar_and_is_cancelled() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/first.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/first.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     assert!(!has(&harness, "Cancel"), "what is short shows no bar");
     harness.input_mut().dropped_files.push(Arc::new(Dropped(PathBuf::from("/slow.session"))));
@@ -286,22 +286,22 @@ fn what_takes_long_has_a_bar_and_is_cancelled() {
     assert!(has(&harness, "opening slow.session") && has(&harness, "37 %"));
     click(&mut harness, "Cancel");
     until(&mut harness, |h| !has(h, "opening slow.session"));
-    assert!(desk.cancelled.load(Ordering::Acquire));
+    assert!(test_world.cancelled.load(Ordering::Acquire));
     assert!(!has(&harness, "this did not work"), "who cancels needs no dialog");
     assert_eq!(opened(&harness), "1 of them", "what was open stays");
 
     harness.input_mut().dropped_files.push(Arc::new(Dropped(PathBuf::from("/slow.session"))));
     harness.input_mut().dropped_files.push(Arc::new(Dropped(PathBuf::from("/other.session"))));
     until(&mut harness, |h| has(h, "Cancel"));
-    desk.let_go.store(true, Ordering::Release);
+    test_world.let_go.store(true, Ordering::Release);
     until(&mut harness, |h| opened(h) == "2 of them");
     assert!(!has(&harness, "Cancel"));
 }
 
 #[test]
 fn too_much_at_once_and_what_fails_is_told() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/bad.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/bad.session"]));
     until(&mut harness, |h| has(h, "this did not work"));
     assert!(has(&harness, "bad.session cannot be opened") && has(&harness, "what to do about it"));
     click(&mut harness, "Close");
@@ -310,7 +310,7 @@ fn too_much_at_once_and_what_fails_is_told() {
         harness.run_steps(1);
     }
     until(&mut harness, |h| has(h, "jobs are running already"));
-    desk.let_go.store(true, Ordering::Release);
+    test_world.let_go.store(true, Ordering::Release);
     click(&mut harness, "Close");
     until(&mut harness, |h| opened(h) == "1 of them");
 
@@ -321,8 +321,8 @@ fn too_much_at_once_and_what_fails_is_told() {
 
 #[test]
 fn what_is_selected_is_exported() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/a.session", "/b.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session", "/b.session"]));
     until(&mut harness, |h| opened(h) == "2 of them");
     apply(&harness, Action::PlaceCursor(CursorId::B, common::made_up::START_NS + 979_000_000));
     apply(&harness, Action::PlaceCursor(CursorId::A, common::made_up::START_NS + 981_000_000));
@@ -333,8 +333,8 @@ fn what_is_selected_is_exported() {
     type_path(&mut harness, "/nowhere/out.csv");
     click(&mut harness, "Write");
     until(&mut harness, |h| has(h, "12 rows"));
-    assert_eq!(desk.asked().last().map(String::as_str), Some("export csv /nowhere/out.csv"));
-    let parts = desk.parts.lock().unwrap();
+    assert_eq!(test_world.asked().last().map(String::as_str), Some("export csv /nowhere/out.csv"));
+    let parts = test_world.parts.lock().unwrap();
     let wanted = Part {
         dirs: vec![PathBuf::from("/a.session"), PathBuf::from("/b.session")],
         from_ns: common::made_up::START_NS + 979_000_000,
@@ -346,22 +346,23 @@ fn what_is_selected_is_exported() {
 
 #[test]
 fn a_recording_is_compared_with_another_from_the_menu() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/a.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     click(&mut harness, "File");
     click(&mut harness, "Compare with …");
     type_path(&mut harness, "/b.session");
     click(&mut harness, "Open");
-    until(&mut harness, |_| desk.asked().len() == 3);
-    assert_eq!(desk.asked()[1..], ["before /a.session", "after /b.session"]);
+    until(&mut harness, |_| test_world.asked().len() == 3);
+    assert_eq!(test_world.asked()[1..], ["before /a.session", "after /b.session"]);
     until(&mut harness, |h| has(h, "before: before"));
 }
 
 #[test]
 fn what_cannot_be_done_live_is_said() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, Ask::Beside("host, live".to_owned(), Arc::new(Shared::new(busy()))));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness =
+        window(&test_world, Ask::Separate("host, live".to_owned(), Arc::new(Shared::new(busy()))));
     for (item, words) in
         [("Export what is selected …", "nothing was exported"), ("Compare with …", "cannot be compared")]
     {
@@ -373,30 +374,30 @@ fn what_cannot_be_done_live_is_said() {
         until(&mut harness, |h| has(h, words));
         click(&mut harness, "Close");
     }
-    assert_eq!(desk.asked(), Vec::<String>::new());
+    assert_eq!(test_world.asked(), Vec::<String>::new());
 }
 
 #[test]
 fn reading_is_stopped_and_goes_on() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/part.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/part.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     assert!(has(&harness, "reading 33 %") || has(&harness, "how much has been read"));
     click(&mut harness, "Stop");
-    until(&mut harness, |_| !desk.reads_on.load(Ordering::Acquire));
+    until(&mut harness, |_| !test_world.reads_on.load(Ordering::Acquire));
     click(&mut harness, "Read on");
-    until(&mut harness, |_| desk.reads_on.load(Ordering::Acquire));
+    until(&mut harness, |_| test_world.reads_on.load(Ordering::Acquire));
 }
 
 #[test]
 fn a_picture_is_written_with_words_in_it() {
-    let desk = Arc::new(TestWorld::default());
-    let mut harness = window(&desk, open(&["/a.session"]));
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     click(&mut harness, "File");
     click(&mut harness, "Picture as SVG …");
     type_path(&mut harness, "/nowhere/p.svg");
     click(&mut harness, "Write");
-    until(&mut harness, |_| desk.asked().iter().any(|asked| asked.ends_with("/nowhere/p.svg")));
+    until(&mut harness, |_| test_world.asked().iter().any(|asked| asked.ends_with("/nowhere/p.svg")));
     assert!(has(&harness, "written: /nowhere/p.svg"));
 }

@@ -238,7 +238,7 @@ fn files_are_picked_and_colours_chosen() {
     harness.run_steps(3);
     harness.get_by_label("Write").click();
     harness.run_steps(3);
-    assert_eq!(harness.state().wishes, [HostRequest::Svg("/usr/magnet-scope.svg".into())]);
+    assert_eq!(harness.state().requests, [HostRequest::Svg("/usr/magnet-scope.svg".into())]);
     harness.get_by_label("Colour: latency").click();
     harness.run_steps(3);
     harness.get_by_label("verdict").click();

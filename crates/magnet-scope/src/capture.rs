@@ -70,24 +70,24 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
 }
 
 /// Attaches the probes with these defaults.
-pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, usual: CaptureDefaults) -> Result<Started> {
-    let governor = governor(args, usual, namespaces.every)?;
-    let capture = attach(args, namespaces, usual.hops)?;
+pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults) -> Result<Started> {
+    let governor = governor(args, defaults, namespaces.every)?;
+    let capture = attach(args, namespaces, defaults.hops)?;
     Ok(Started { capture, governor })
 }
 
 /// The governor of a capture. It measures the cost of a hit before the attachment.
-fn governor(args: &CaptureArgs, usual: CaptureDefaults, every_netns: bool) -> Result<Option<Governor>> {
+fn governor(args: &CaptureArgs, defaults: CaptureDefaults, every_netns: bool) -> Result<Option<Governor>> {
     let budget = match args.max_overhead {
         Some(Budget::Off) => None,
         Some(Budget::Part(part)) => Some(part),
-        None => usual.budget,
+        None => defaults.budget,
     };
     let Some(budget) = budget else { return Ok(None) };
-    let what = Weighed { hops: args.hops.resolve(usual.hops), backend: args.backend };
+    let what = Weighed { hops: args.hops.resolve(defaults.hops), backend: args.backend };
     let scale = HostFacts::read().and_then(|facts| Scale::start(&facts, what, give_up));
     match scale {
-        Ok(scale) => Ok(Some(Governor::new(budget, scale, usual.reader, every_netns))),
+        Ok(scale) => Ok(Some(Governor::new(budget, scale, defaults.reader, every_netns))),
         Err(error) if args.max_overhead.is_some() => {
             let next = "it takes CAP_SYS_ADMIN to make the namespace in which hits are weighed; or leave out `--max-overhead`";
             Err(Hint::error(format!("the overhead cannot be measured: {error}"), "", next))

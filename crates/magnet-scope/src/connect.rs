@@ -88,16 +88,16 @@ impl ConnectArgs {
         let terms = self.terms(capture)?;
         let credentials = self.credentials()?;
         let from = self.back.map_or(StartAt::Now, StartAt::Back);
-        let wish = |address: &Address| ReadOptions {
+        let options = |address: &Address| ReadOptions {
             address: address.clone(),
             credentials: credentials.clone(),
             from,
             terms: terms.clone(),
         };
-        let wishes: Vec<ReadOptions> = self.connect.iter().map(wish).collect();
+        let requests: Vec<ReadOptions> = self.connect.iter().map(options).collect();
         let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
         let bus = self.via.read_options(from, &terms, known)?;
-        let (hosts, discovery) = HostDiscovery::enter(&wishes, bus.as_ref()).map_err(explain)?;
+        let (hosts, discovery) = HostDiscovery::enter(&requests, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }

@@ -24,8 +24,8 @@ pub const NAMESPACES: &[(CapabilitySet, &str, &str)] =
 pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<()> {
     let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
     // CAP_SYS_ADMIN is older than the two that were split from it, and includes both.
-    let stands_for = CapabilitySet::BPF | CapabilitySet::PERFMON;
-    let held = if held.contains(CapabilitySet::SYS_ADMIN) { held | stands_for } else { held };
+    let implied = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    let held = if held.contains(CapabilitySet::SYS_ADMIN) { held | implied } else { held };
     let missing: Vec<_> =
         needed.iter().copied().flatten().filter(|(capability, ..)| !held.contains(*capability)).collect();
     if missing.is_empty() {

@@ -131,9 +131,9 @@ pub fn print(findings: &Findings, json: bool) -> Result<()> {
     if json {
         return output::json(findings);
     }
-    let together = findings.joint.as_ref().map(Joint::text);
-    let gap = if together.is_some() { "\n" } else { "" };
-    output::text(&format!("{}{gap}{}", together.unwrap_or_default(), render_text(&findings.report, width())))
+    let joint_text = findings.joint.as_ref().map(Joint::text);
+    let gap = if joint_text.is_some() { "\n" } else { "" };
+    output::text(&format!("{}{gap}{}", joint_text.unwrap_or_default(), render_text(&findings.report, width())))
 }
 
 /// Width of the terminal, or the default.

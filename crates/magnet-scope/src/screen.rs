@@ -98,8 +98,8 @@ pub fn show(
     let options = args.options()?;
     let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
     scope.set_trigger(|settings| triggered.set(settings));
-    let keeper = triggered.trigger_recorder(feed.info());
-    let mut pump = Feeder::new(feed, keeper);
+    let recorder = triggered.trigger_recorder(feed.info());
+    let mut pump = Feeder::new(feed, recorder);
     let ended = magscope_tui::run(&mut pump, &mut scope, options);
     pump.end(&mut scope);
     end_of(ended)
@@ -150,8 +150,8 @@ impl<'a, F: Feed> Feeder<'a, F> {
 
     /// Passes the batch to the scope.
     pub fn give(&mut self, scope: &mut Scope) -> Result<(), SourceError> {
-        if let Some(keeper) = &mut self.trigger_recorder {
-            keeper.hold(&self.batch);
+        if let Some(recorder) = &mut self.trigger_recorder {
+            recorder.hold(&self.batch);
         }
         scope.ingest(&self.batch);
         self.switch.pass(scope, self.feed.info(), &self.batch);
@@ -159,7 +159,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
         scope.tick(u64::try_from((now - self.ticked).as_nanos())?);
         self.ticked = now;
         for capture in scope.take_captures() {
-            match self.trigger_recorder.as_mut().map(|keeper| keeper.save(&capture)) {
+            match self.trigger_recorder.as_mut().map(|recorder| recorder.save(&capture)) {
                 Some(Ok(said)) => scope.show_message(format!("saved {said}"), false),
                 Some(Err(error)) => scope.show_message(format!("not saved: {error:#}"), true),
                 None => {}

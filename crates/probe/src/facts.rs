@@ -104,7 +104,7 @@ impl Mechanism {
 
 /// Functions that exist only with a kernel feature: typed casts (two), netfilter links, trampolines,
 /// `CONFIG_FPROBE`.
-const FUNCTIONS_THAT_TELL: [&str; 5] = [
+const FEATURE_FUNCTIONS: [&str; 5] = [
     "bpf_rdonly_cast",
     "bpf_cast_to_kern_ctx",
     "bpf_nf_link_attach",
@@ -171,10 +171,10 @@ impl HostFacts {
 
     fn read_btf(&mut self, btf: &Btf<'_>) {
         // One pass over all types: each look-up by name is a full pass.
-        let wanted: BTreeSet<&str> = candidates::functions().chain(FUNCTIONS_THAT_TELL).collect();
+        let wanted: BTreeSet<&str> = candidates::functions().chain(FEATURE_FUNCTIONS).collect();
         let names = btf.type_by_kind::<types::Func<'_>>().filter_map(|f| f.name()?.to_str());
         let mut there: BTreeSet<&str> = names.filter(|name| wanted.contains(name)).collect();
-        let [casts, context, netfilter, trampolines, many] = FUNCTIONS_THAT_TELL.map(|name| there.remove(name));
+        let [casts, context, netfilter, trampolines, many] = FEATURE_FUNCTIONS.map(|name| there.remove(name));
         self.functions = there.into_iter().map(str::to_owned).collect();
         self.typed_casts = casts && context;
         self.netfilter_link = netfilter || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();

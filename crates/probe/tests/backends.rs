@@ -211,8 +211,8 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
             }
             // Captures at one attach point disturb each other during interrupts; each capture reports its
             // missed hits as refused runs.
-            let told_as_refused = missing <= refused(recording) as i64 && more <= refused(base) as i64;
-            assert!(told_as_refused, "{} against the cheapest: {where_not:?}", name(*kind));
+            let counted_as_refused = missing <= refused(recording) as i64 && more <= refused(base) as i64;
+            assert!(counted_as_refused, "{} against the cheapest: {where_not:?}", name(*kind));
             if !where_not.is_empty() {
                 println!("{}: the same but for {} hits that were told as refused", name(*kind), missing + more);
                 continue;
@@ -221,10 +221,14 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
                 continue;
             }
             let hops = hops_of_both(base, recording);
-            let (expected, told) = (pieces(base, hops), pieces(recording, hops));
+            let (expected, reported) = (pieces(base, hops), pieces(recording, hops));
             assert!(expected.len() > 100, "{} pieces", expected.len());
-            assert!(told == expected, "{}: other journeys than the cheapest", name(*kind));
-            println!("{}: {} journeys of TCP, the same pieces of the same streams", name(*kind), told.len());
+            assert!(reported == expected, "{}: other journeys than the cheapest", name(*kind));
+            println!(
+                "{}: {} journeys of TCP, the same pieces of the same streams",
+                name(*kind),
+                reported.len()
+            );
         }
         for (hop, kinds) in &compared {
             println!(

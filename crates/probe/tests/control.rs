@@ -112,8 +112,8 @@ fn many_switches_under_load_lose_and_leak_nothing() {
         }
         let queue = recording.events.iter().filter(|e| e.hop == Hop::DevQueue).count() as u64;
         assert!(queue > 0 && queue < sent, "dev.queue was on for a part of them: {queue} of {sent}");
-        let told: usize = recording.batches.iter().map(|b| b.changes.len()).sum();
-        assert_eq!(told, 2 * switches, "every change is an event of the session");
+        let reported: usize = recording.batches.iter().map(|b| b.changes.len()).sum();
+        assert_eq!(reported, 2 * switches, "every change is an event of the session");
         println!("{sent} datagrams, dev.queue saw {queue} of them");
     });
 }

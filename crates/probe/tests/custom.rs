@@ -180,13 +180,13 @@ fn a_probe_is_switched_and_nothing_else_is_touched() {
         let kept: Vec<u64> = counters.probes.iter().map(|count| count.kept).collect();
         assert_eq!(kept, [40, 60]);
         assert_eq!(recording.events.iter().filter(|event| event.hop == Hop::DevXmit).count(), 60);
-        let told: Vec<&str> = recording
+        let reported: Vec<&str> = recording
             .batches
             .iter()
             .flat_map(|batch| &batch.changes)
             .map(|change| change.what.as_str())
             .collect();
-        assert_eq!(told, ["probe off one", "probe on one"]);
+        assert_eq!(reported, ["probe off one", "probe on one"]);
     });
 }
 

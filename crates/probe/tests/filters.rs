@@ -324,13 +324,13 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                 });
             }
             let (recording, counters) = finish(recording);
-            let told: Vec<u64> = recording
+            let reported: Vec<u64> = recording
                 .events
                 .iter()
                 .filter(|event| event.hop == Hop::AppRecv && event.len > 0)
                 .map(|event| event.time_ns)
                 .collect();
-            assert_eq!(told.len(), reads.len(), "every read is told");
+            assert_eq!(reported.len(), reads.len(), "every read is told");
             let mut correlator = Correlator::of_node(&recording.info, Limits::default());
             let mut done = Vec::new();
             recording.batches.iter().for_each(|batch| correlator.push(batch, &mut done));
@@ -352,7 +352,7 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                     assert_eq!((journey.verdict, journey.ambiguous), (Verdict::Complete, false), "{journey:?}");
                     assert_eq!(
                         journey.rungs.time_ns(Hop::AppRecv),
-                        told.get(at).copied(),
+                        reported.get(at).copied(),
                         "{number}: {journey:?}"
                     );
                 } else {
@@ -494,12 +494,12 @@ fn a_change_takes_effect_at_once_and_is_told() {
         let queue = of(&counters, Hop::DevQueue);
         assert_eq!(queue.seen(), 50 + 60);
         assert!((1..=8).contains(&(queue.kept - 50)), "the first of each CPU: {queue:?}");
-        let told: Vec<_> = recording.batches.iter().flat_map(|b| &b.changes).collect();
-        assert_eq!(told.iter().map(|c| c.what.clone()).collect::<Vec<_>>(), expected);
-        assert!(told.iter().all(|c| c.from_ns <= c.to_ns));
+        let reported: Vec<_> = recording.batches.iter().flat_map(|b| &b.changes).collect();
+        assert_eq!(reported.iter().map(|c| c.what.clone()).collect::<Vec<_>>(), expected);
+        assert!(reported.iter().all(|c| c.from_ns <= c.to_ns));
         // every event lies on its side of the change
-        let disabled = told.iter().find(|c| c.what == "disable dev.xmit").expect("told");
-        let enabled = told.iter().find(|c| c.what.starts_with("enable")).expect("told");
+        let disabled = reported.iter().find(|c| c.what == "disable dev.xmit").expect("told");
+        let enabled = reported.iter().find(|c| c.what.starts_with("enable")).expect("told");
         let between =
             |e: &&Event| e.hop == Hop::DevXmit && e.time_ns > disabled.to_ns && e.time_ns < enabled.from_ns;
         assert_eq!(recording.events.iter().filter(between).count(), 0);

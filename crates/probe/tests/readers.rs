@@ -298,9 +298,10 @@ fn threads_that_share_a_socket_are_each_named_for_what_they_read() {
         let mine = finish(recording, port);
         let mut read = read.into_inner().expect("no panic");
         read.sort_unstable();
-        let mut told: Vec<_> = mine.iter().filter(|j| j.bytes() > 1).map(|j| (j.bytes(), reader(j))).collect();
-        told.sort_unstable();
-        assert_eq!(told, read);
+        let mut reported: Vec<_> =
+            mine.iter().filter(|j| j.bytes() > 1).map(|j| (j.bytes(), reader(j))).collect();
+        reported.sort_unstable();
+        assert_eq!(reported, read);
         for journey in mine.iter().filter(|j| j.rungs.has(Hop::TaskWake)) {
             let wake = journey.rungs.time_ns(Hop::TaskWake);
             assert!(wake >= journey.rungs.time_ns(Hop::SockReady), "{journey:?}");
@@ -341,9 +342,9 @@ fn sockets_of_one_port_have_their_own_readers() {
         let mine = finish(recording, port);
         let mut read = read.into_inner().expect("no panic");
         read.sort_unstable();
-        let mut told: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
-        told.sort_unstable();
-        assert_eq!(told, read);
+        let mut reported: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
+        reported.sort_unstable();
+        assert_eq!(reported, read);
         assert!(mine.iter().all(|j| !j.ambiguous));
     });
 }
@@ -367,7 +368,7 @@ fn threads_that_read_one_connection_in_turn_are_each_named() {
             read.push(thread.join().expect("the reader"));
         }
         let mine = finish(recording, port);
-        let told: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
-        assert_eq!(told, read);
+        let reported: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
+        assert_eq!(reported, read);
     });
 }

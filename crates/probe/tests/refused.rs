@@ -71,7 +71,7 @@ fn hits_that_an_interrupt_brings_amid_another_are_told_as_losses() {
     assert!(refused >= 20, "in 30 s only {refused}");
     assert_eq!(counters.refused, refused);
     let losses = recording.batches.iter().flat_map(|batch| &batch.losses);
-    let told: u64 = losses.filter(|loss| loss.cause == LossCause::Refused).map(|loss| loss.count).sum();
-    assert_eq!(told, refused);
+    let reported: u64 = losses.filter(|loss| loss.cause == LossCause::Refused).map(|loss| loss.count).sum();
+    assert_eq!(reported, refused);
     println!("{refused} of {} ticks refused", counters.probes[1].kept + refused);
 }

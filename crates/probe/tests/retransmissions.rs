@@ -71,20 +71,20 @@ fn timers(net: &Net) -> u64 {
 
 /// The reported causes of retransmission; the number of each must equal the kernel's counter.
 fn resends_in(net: &Net, recording: &Recording) -> Vec<Resend> {
-    let told = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
-    let told: Vec<_> = told.map(|e| Resend::from_detail(e.detail)).collect();
-    assert_eq!(told.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{told:?}");
+    let reported = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
+    let reported: Vec<_> = reported.map(|e| Resend::from_detail(e.detail)).collect();
+    assert_eq!(reported.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{reported:?}");
     let counters: [(Resend, &[&str]); 3] = [
         (Resend::Fast, &["TCPFastRetrans"]),
         (Resend::TailLossProbe, &["TCPLossProbes"]),
         (Resend::Timeout, &["TCPTimeouts", "TCPSlowStartRetrans"]),
     ];
     for (kind, names) in counters {
-        let count = told.iter().filter(|told| **told == kind).count() as u64;
+        let count = reported.iter().filter(|reported| **reported == kind).count() as u64;
         let counted: u64 = names.iter().map(|name| counter(&net.client, "TcpExt", name)).sum();
-        assert_eq!(count, counted, "{kind}: {told:?}");
+        assert_eq!(count, counted, "{kind}: {reported:?}");
     }
-    told
+    reported
 }
 
 fn kinds(journey: &Journey) -> Vec<Resend> {
@@ -117,8 +117,8 @@ fn a_hole_in_the_middle_is_filled_by_a_fast_retransmission() {
         let (recording, _client) = send(&net, 5131, b"AADBBBBBB");
         let resent = resent(&recording);
         assert!(!resent.is_empty(), "nothing was sent again");
-        let (told, timers) = (resends_in(&net, &recording), timers(&net));
-        assert!(told.contains(&Resend::Fast) || timers > 0, "{told:?}");
+        let (reported, timers) = (resends_in(&net, &recording), timers(&net));
+        assert!(reported.contains(&Resend::Fast) || timers > 0, "{reported:?}");
         for journey in &resent {
             assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
             if timers == 0 {
@@ -139,12 +139,12 @@ fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
             return;
         }
         let (recording, _client) = send(&net, 5132, b"AT");
-        let (told, resent) = (resends_in(&net, &recording), resent(&recording));
+        let (reported, resent) = (resends_in(&net, &recording), resent(&recording));
         assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
         for journey in &resent {
             assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
             let kinds = kinds(journey);
-            assert_eq!(kinds, told, "{journey:#?}");
+            assert_eq!(kinds, reported, "{journey:#?}");
             assert!(
                 kinds == [Resend::TailLossProbe, Resend::Timeout] || timers(&net) > 2,
                 "{kinds:?} {journey:#?}"
@@ -224,9 +224,9 @@ fn a_lost_syn_is_sent_again_by_the_timer_and_makes_no_journey() {
             return;
         }
         let (recording, _client) = send(&net, 5133, b"A");
-        let told: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
-        assert_eq!(told.len(), 1, "{told:#?}");
-        let event = told[0];
+        let reported: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
+        assert_eq!(reported.len(), 1, "{reported:#?}");
+        let event = reported[0];
         assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
         assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
         let (journeys, correlator) = recording.journeys();

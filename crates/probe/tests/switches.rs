@@ -42,9 +42,9 @@ impl Unobservable {
             Hop::SchedSwitch | Hop::SchedWakeup => event.detail,
             _ => event.tid,
         };
-        let heard: HashSet<u32> =
+        let seen_tasks: HashSet<u32> =
             events.iter().filter(|event| event.hop != Hop::SchedSwitched).map(ran).collect();
-        let mut untold = Unobservable::default();
+        let mut unobserved = Unobservable::default();
         let mut chosen: HashMap<u16, u32> = HashMap::new();
         let (mut woken, mut hidden) = (true, false);
         for event in events.iter().filter(|event| event.time_ns <= until_ns) {
@@ -56,20 +56,20 @@ impl Unobservable {
             let leaves = event.detail == tid;
             // the thread leaves a CPU that another task had, or that had a task before the capture began
             if leaves && before != Some(tid) {
-                let told = before.filter(|other| heard.contains(other));
-                assert_eq!(told, None, "a switch from there to the thread is missing: {event:?}");
-                untold.came += 1;
+                let reported = before.filter(|other| seen_tasks.contains(other));
+                assert_eq!(reported, None, "a switch from there to the thread is missing: {event:?}");
+                unobserved.came += 1;
             }
             if (event.tid == tid || leaves) && !woken && hidden {
-                untold.woken += 1;
+                unobserved.woken += 1;
                 woken = true;
             }
             if leaves {
                 (woken, hidden) = (false, false);
             }
-            hidden |= chosen.values().any(|task| *task != 0 && !heard.contains(task));
+            hidden |= chosen.values().any(|task| *task != 0 && !seen_tasks.contains(task));
         }
-        untold
+        unobserved
     }
 }
 
@@ -105,9 +105,9 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     let counted = |event: &&Event| event.hop == Hop::SchedSwitch && event.time_ns <= counted_at;
     let leaves = recording.events.iter().filter(counted).filter(|event| event.detail == tid).count() as u64;
     assert_eq!(leaves, left);
-    let untold = Unobservable::of(tid, &recording.events, counted_at);
-    assert_eq!(of(Hop::SchedSwitch).len() as u64 + untold.came, left + 1, "{untold:?}");
-    assert!(of(Hop::SchedWakeup).len() as u64 + untold.woken >= SLEEPS, "{untold:?}");
+    let unobserved = Unobservable::of(tid, &recording.events, counted_at);
+    assert_eq!(of(Hop::SchedSwitch).len() as u64 + unobserved.came, left + 1, "{unobserved:?}");
+    assert!(of(Hop::SchedWakeup).len() as u64 + unobserved.woken >= SLEEPS, "{unobserved:?}");
     let made = |e: &&Event| e.hop == Hop::SchedFork && e.detail == tid && e.tgid == std::process::id();
     assert_eq!(recording.events.iter().filter(made).count(), 1, "who made it is told");
     let ended = |e: &&Event| e.hop == Hop::SchedExit && e.tid == tid;
@@ -119,12 +119,12 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     }
     let ends = of(Hop::SchedSwitched);
     // a new task does not pass the tracepoint at the end
-    let measured = left - untold.came..=left + 1 - untold.came;
-    assert!(measured.contains(&(ends.len() as u64)), "{} of {left}, {untold:?}", ends.len());
+    let measured = left - unobserved.came..=left + 1 - unobserved.came;
+    assert!(measured.contains(&(ends.len() as u64)), "{} of {left}, {unobserved:?}", ends.len());
     for end in &ends {
         let begin_ns = end.time_ns - u64::from(end.seq);
-        let told = of(Hop::SchedSwitch);
-        let middle = told.iter().rev().find(|e| e.cpu == end.cpu && e.time_ns <= end.time_ns);
+        let reported = of(Hop::SchedSwitch);
+        let middle = reported.iter().rev().find(|e| e.cpu == end.cpu && e.time_ns <= end.time_ns);
         let middle = middle.expect("a switch is told before it is done");
         assert!(end.seq > 0 && begin_ns <= middle.time_ns, "{end:?} {middle:?}");
         assert_eq!((end.tgid, end.detail), (middle.tgid, middle.detail), "the same two tasks");

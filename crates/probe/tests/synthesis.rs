@@ -444,14 +444,14 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
 }
 
 /// Journeys as text: protocol, verdict, bytes from the beginning of their flow, hops.
-fn told_journeys(recording: &Recording) -> Vec<String> {
+fn journey_lines(recording: &Recording) -> Vec<String> {
     let (journeys, _) = recording.journeys();
     let mut first: HashMap<_, u64> = HashMap::new();
     for journey in &journeys {
         let start = first.entry(journey.tx_flow).or_insert(journey.range.start);
         *start = journey.range.start.min(*start);
     }
-    let told = journeys.iter().map(|journey| {
+    let reported = journeys.iter().map(|journey| {
         // on a busy machine a reader sleeps before its datagram is there
         let is_sleep = |hop: &&Hop| matches!(hop, Hop::TaskWake | Hop::TaskRun);
         let hops = Hop::path().iter().filter(|hop| !is_sleep(hop) && journey.rung(**hop).is_some());
@@ -460,9 +460,9 @@ fn told_journeys(recording: &Recording) -> Vec<String> {
         let range = (journey.range.start - from, journey.range.end - from);
         format!("{} {:?} {range:?} {hops:?}", journey.proto, journey.verdict)
     });
-    let mut told: Vec<String> = told.collect();
-    told.sort_unstable();
-    told
+    let mut reported: Vec<String> = reported.collect();
+    reported.sort_unstable();
+    reported
 }
 
 #[test]
@@ -488,12 +488,12 @@ fn compact_journeys_are_the_full_ones_and_nothing_is_beside_them() {
             finish(recording).0
         };
         let (full, compact) = (of(Detail::Full), of(Detail::Compact));
-        let beside = |recording: &Recording| {
+        let has_both = |recording: &Recording| {
             let samples = recording.batches.iter().map(|batch| batch.tcp.len()).sum::<usize>();
             (samples > 0, recording.heads().count() > 0)
         };
-        assert_eq!((beside(&full), beside(&compact)), ((true, true), (false, false)));
-        let (full, compact) = (told_journeys(&full), told_journeys(&compact));
+        assert_eq!((has_both(&full), has_both(&compact)), ((true, true), (false, false)));
+        let (full, compact) = (journey_lines(&full), journey_lines(&compact));
         assert!(full.len() >= 250, "{}", full.len());
         let other = full.iter().zip(&compact).find(|(full, compact)| full != compact);
         assert_eq!((other, full.len()), (None, compact.len()));

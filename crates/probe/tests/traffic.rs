@@ -452,7 +452,7 @@ fn a_call_that_moves_to_another_processor_is_told_once() {
             done.store(true, Ordering::Relaxed);
         });
         only(&(0..cpus).collect::<Vec<_>>());
-        let told: Vec<u32> = finish(recording).0.events.iter().map(|event| event.len).collect();
-        assert_eq!(told, asked);
+        let reported: Vec<u32> = finish(recording).0.events.iter().map(|event| event.len).collect();
+        assert_eq!(reported, asked);
     });
 }

@@ -423,7 +423,7 @@ impl ReportBuilder {
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
-            untold: if self.kinds.contains_key(&Proto::UDP) {
+            unobserved_hops: if self.kinds.contains_key(&Proto::UDP) {
                 UnobservedHop::of(&self.infos)
             } else {
                 Vec::new()
@@ -532,12 +532,12 @@ impl ReportBuilder {
 }
 
 /// Events per recorded event of a hop, over all recordings, including the events that `not_counted` counts.
-fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
+fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, unsampled: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
         let events = rates[hop as usize].events as f64;
         seen += events;
-        meant += events * sampled.weight(hop) + beside(sampled) as f64;
+        meant += events * sampled.weight(hop) + unsampled(sampled) as f64;
     }
     if seen > 0.0 { meant / seen } else { 1.0 }
 }

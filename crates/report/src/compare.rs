@@ -300,8 +300,8 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
             let each = |times: &[Times], journeys: u64| {
                 times.iter().map(|times| times.ns).sum::<u128>() as f64 / journeys.max(1) as f64
             };
-            let beside = pair.1 == Hop::DevDone;
-            let effect_ns = if beside { 0.0 } else { each(&in_b, journeys_b) - each(&in_a, journeys_a) };
+            let is_off_path = pair.1 == Hop::DevDone;
+            let effect_ns = if is_off_path { 0.0 } else { each(&in_b, journeys_b) - each(&in_a, journeys_a) };
             let measured = measured(&in_a, &in_b, miss);
             Step { from: pair.0, to: pair.1, effect_ns: effect_ns.round() as i64, measured }
         })

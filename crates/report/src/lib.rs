@@ -104,7 +104,7 @@ pub struct Report {
     pub missing: Vec<MissingHop>,
     /// Information on datagrams that the available hops do not give, and the hop that would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub untold: Vec<UnobservedHop>,
+    pub unobserved_hops: Vec<UnobservedHop>,
     /// The basis of the latencies.
     pub denominator: Denominator,
 }

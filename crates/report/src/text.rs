@@ -67,8 +67,8 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
-    let several = report.untold.windows(2).any(|two| two[0].host != two[1].host);
-    super::unobserved::write(out, &report.untold, several, width)?;
+    let several = report.unobserved_hops.windows(2).any(|two| two[0].host != two[1].host);
+    super::unobserved::write(out, &report.unobserved_hops, several, width)?;
     write_missing(out, report, width)
 }
 

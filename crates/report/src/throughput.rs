@@ -170,15 +170,14 @@ fn table(out: &mut String, protocol: &ProtocolThroughput) -> fmt::Result {
             row(out, "", "on the wire", border, border.segments, None)?;
         }
     }
-    let (empty, beside) = protocol
-        .borders
-        .iter()
-        .fold((0, 0), |(empty, beside), border| (empty.max(border.empty), beside + border.not_counted));
+    let (empty, not_counted) = protocol.borders.iter().fold((0, 0), |(empty, not_counted), border| {
+        (empty.max(border.empty), not_counted + border.not_counted)
+    });
     if empty > 0 {
         writeln!(out, "Beside these, without payload: up to {} at one hop.", count(empty))?;
     }
-    if beside > 0 {
-        let n = plural(beside, "event", "events");
+    if not_counted > 0 {
+        let n = plural(not_counted, "event", "events");
         writeln!(out, "Left out: {n} that only looked, or were later fragments.")?;
     }
     Ok(())

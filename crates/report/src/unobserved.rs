@@ -69,12 +69,16 @@ mod tests {
 
     #[test]
     fn a_hop_is_named_where_others_that_rest_on_it_were_there() {
-        let told =
+        let reported =
             |hops: &[Hop]| UnobservedHop::of(&without(hops)).iter().map(|row| row.hop).collect::<Vec<_>>();
-        assert_eq!(told(&[]), []);
-        assert_eq!(told(&[Hop::UdpRecv]), [Hop::UdpRecv]);
-        assert_eq!(told(&[Hop::UdpRecv, Hop::AppRecv]), [], "nothing is said of reads anyway");
-        assert_eq!(told(&[Hop::IpOut, Hop::AppSend]), [Hop::IpOut], "udp.send says nothing without it either");
+        assert_eq!(reported(&[]), []);
+        assert_eq!(reported(&[Hop::UdpRecv]), [Hop::UdpRecv]);
+        assert_eq!(reported(&[Hop::UdpRecv, Hop::AppRecv]), [], "nothing is said of reads anyway");
+        assert_eq!(
+            reported(&[Hop::IpOut, Hop::AppSend]),
+            [Hop::IpOut],
+            "udp.send says nothing without it either"
+        );
         let mut out = String::new();
         write(&mut out, &UnobservedHop::of(&without(&[Hop::UdpRecv])), false, 80).expect("a string");
         assert!(out.contains("  udp.recv        which datagram a read took"), "{out}");

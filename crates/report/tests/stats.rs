@@ -151,13 +151,13 @@ proptest! {
             for hop in Hop::ALL {
                 // events reported only for the order of their socket were received like all others
                 let looks = |e: &Event| e.flags.contains(EventFlags::PEEK) && !matches!(e.hop, Hop::UdpRecv | Hop::SkbDrop);
-                let beside = |e: &&Event| looks(e) || e.flags.contains(EventFlags::FRAGMENT);
+                let is_excluded = |e: &&Event| looks(e) || e.flags.contains(EventFlags::FRAGMENT);
                 let mine = || events.iter().filter(|e| e.proto == proto && e.hop == *hop);
                 let Some(units) = counted.get(&(proto, *hop)) else {
                     prop_assert!(!is_border(*hop) || mine().next().is_none());
                     continue;
                 };
-                let units_of = || mine().filter(|e| !beside(e) && e.len > 0);
+                let units_of = || mine().filter(|e| !is_excluded(e) && e.len > 0);
                 prop_assert_eq!(units.units, units_of().count() as u64);
                 let bytes = units_of().map(|e| u64::from(e.len)).sum::<u64>();
                 prop_assert_eq!(units.bytes, bytes);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         for (n, text) in [(0, "0"), (999, "999"), (18_204, "18 204"), (1_234_567, "1 234 567")] {
             assert_eq!(count(n), text);
         }

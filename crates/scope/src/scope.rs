@@ -60,7 +60,7 @@ const LISTED: usize = 64;
 /// Maximum number of routes.
 const MAX_ROUTES: usize = 64;
 /// Maximum number of overhead measurements from the caller, one per half second.
-const MOST_TOLD: usize = 4096;
+const MOST_READINGS: usize = 4096;
 
 /// Initial options of a scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,7 +128,7 @@ pub struct Scope {
     sums: Sums,
     hop_sums: [u64; HOP_IDS],
     /// Instant of the newest event of each recording.
-    heard: Vec<Option<u64>>,
+    last_event_ns: Vec<Option<u64>>,
     drops: HashMap<(u16, Option<u32>), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
@@ -178,7 +178,7 @@ impl Scope {
             options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
         let probes = Probes::new(&infos);
         let clocks = Clocks::of(&infos);
-        let heard = vec![None; infos.len()];
+        let last_event_ns = vec![None; infos.len()];
         let head_ns = options.recorded.map_or(0, |all| all.from_ns);
         let mut scope = Scope {
             info,
@@ -209,7 +209,7 @@ impl Scope {
             hop_events: [0; HOP_IDS],
             sums: Sums::new(keep),
             hop_sums: [0; HOP_IDS],
-            heard,
+            last_event_ns,
             drops: HashMap::new(),
             losses: LossCause::ALL.map(|cause| LossRow { cause, count: 0, last_ns: None }).to_vec(),
             routes: Vec::new(),
@@ -244,7 +244,7 @@ impl Scope {
         self.all_counts().for_each(|counts| counts.pyramid.grow(probes));
         self.clocks.join(&info);
         self.places.push(Places::default());
-        self.heard.push(None);
+        self.last_event_ns.push(None);
         self.weights.join(&info);
         self.show_message(format!("{} is here", info.host), false);
         self.names.join(info);
@@ -294,7 +294,7 @@ impl Scope {
 
     /// Sets the overhead of the instrument.
     pub fn set_overhead(&mut self, overhead: Overhead) {
-        if self.own.len() >= MOST_TOLD {
+        if self.own.len() >= MOST_READINGS {
             self.own.pop_front();
         }
         self.own.push_back((self.now_ns, overhead));
@@ -307,7 +307,7 @@ impl Scope {
 
     /// Sets the recent utilisation of all the host's CPUs together, 0 to 1.
     pub fn set_host_cpu(&mut self, busy: f64) {
-        if self.host_cpu.len() >= MOST_TOLD {
+        if self.host_cpu.len() >= MOST_READINGS {
             self.host_cpu.pop_front();
         }
         self.host_cpu.push_back((self.now_ns, busy));

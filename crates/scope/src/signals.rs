@@ -183,8 +183,8 @@ pub fn columns(series: &[(u64, f64)], (from_ns, to_ns): (u64, u64), columns: usi
 /// The series of a computed channel, from the series of its inputs.
 pub fn compute(math: Math, series: impl Fn(Channel) -> Series) -> Series {
     match math {
-        Math::Difference(a, b) => held_together(&series(a), &series(b), |a, b| Some(a - b)),
-        Math::Ratio(a, b) => held_together(&series(a), &series(b), |a, b| (b != 0.0).then(|| a / b)),
+        Math::Difference(a, b) => paired(&series(a), &series(b), |a, b| Some(a - b)),
+        Math::Ratio(a, b) => paired(&series(a), &series(b), |a, b| (b != 0.0).then(|| a / b)),
         Math::Rate(a) => {
             let series = series(a);
             let rate = |pair: &[(u64, f64)]| {
@@ -212,7 +212,7 @@ pub fn compute(math: Math, series: impl Fn(Channel) -> Series) -> Series {
 }
 
 /// Two series as one: both current values at every instant of either.
-pub fn held_together<T>(
+pub fn paired<T>(
     first: &[(u64, f64)],
     second: &[(u64, f64)],
     of: impl Fn(f64, f64) -> Option<T>,

@@ -200,8 +200,8 @@ fn drops(host: &HostSnapshot, threshold: f64) -> Check {
 fn reasons(tally: &Tally) -> String {
     let mut drops: Vec<_> = tally.drops.iter().chain(&tally.kernel.drops).collect();
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.n));
-    let told: Vec<_> = drops.iter().take(5).map(|drop| format!("{} {}", drop.n, drop.reason)).collect();
-    told.join(", ")
+    let reported: Vec<_> = drops.iter().take(5).map(|drop| format!("{} {}", drop.n, drop.reason)).collect();
+    reported.join(", ")
 }
 
 fn softirq_check(softirq: &Result<Softirq, String>, threshold: f64) -> Check {
@@ -244,8 +244,8 @@ fn lost(host: &HostSnapshot, threshold: f64) -> Check {
     let mut check = measured(name, unit, share, threshold, Some(all));
     if lost > 0 {
         let causes = host.window.losses.iter().filter(|cause| cause.records > 0);
-        let told: Vec<_> = causes.map(|cause| format!("{} {}", cause.records, cause.cause)).collect();
-        check.because = format!("{}: the other checks are about what came", told.join(", "));
+        let reported: Vec<_> = causes.map(|cause| format!("{} {}", cause.records, cause.cause)).collect();
+        check.because = format!("{}: the other checks are about what came", reported.join(", "));
     }
     check
 }

@@ -155,8 +155,8 @@ mod tests {
             odd.merge(&even);
             all.sort_unstable();
             let rank = ((q * all.len() as f64).ceil() as usize).clamp(1, all.len());
-            let (truth, told) = (all[rank - 1].min(LONGEST_NS), odd.quantile_ns(all.len() as u64, q).min(LONGEST_NS));
-            prop_assert!(told >= truth && told - truth <= truth / 16 + 1, "{} for {}", told, truth);
+            let (truth, reported) = (all[rank - 1].min(LONGEST_NS), odd.quantile_ns(all.len() as u64, q).min(LONGEST_NS));
+            prop_assert!(reported >= truth && reported - truth <= truth / 16 + 1, "{} for {}", reported, truth);
             let times = odd.times();
             prop_assert_eq!((times.n, times.sum_ns, times.max_ns), (all.len() as u64, all.iter().sum(), all[all.len() - 1]));
             let mut below = 0;

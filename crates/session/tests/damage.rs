@@ -193,7 +193,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
             }
             // Every difference from the input is reported.
             let all = &small.recorded;
-            let told =
+            let reported =
                 replayed.losses.iter().filter(|l| l.cause != LossCause::Damaged).copied().collect::<Vec<_>>();
             let same = replayed.flows == all.flows
                 && replayed.tcp == all.tcp
@@ -203,7 +203,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
                 && replayed.changes == all.changes
                 && replayed.counts == all.counts
                 && replayed.synthesis == all.synthesis
-                && told == all.losses;
+                && reported == all.losses;
             assert!(same || !said.is_empty(), "{place}");
         }
         fs::write(small.file(table), &whole).unwrap();

@@ -164,8 +164,8 @@ fn what_does_not_fit_the_queue_is_counted() {
     let session = Session::open(dir.path()).unwrap();
     let (replayed, _) = drain(&mut session.replay(None, None));
     assert_eq!(replayed.events.len() as u64 + lost, appended);
-    let told = replayed.losses.iter().filter(|l| l.cause == LossCause::RecorderQueue);
-    assert_eq!(told.map(|l| l.count).sum::<u64>(), lost);
+    let reported = replayed.losses.iter().filter(|l| l.cause == LossCause::RecorderQueue);
+    assert_eq!(reported.map(|l| l.count).sum::<u64>(), lost);
     assert!(replayed.losses.is_sorted_by_key(|l| l.to_ns));
     assert_eq!(replayed.flows.len(), 64);
 }

@@ -50,18 +50,18 @@ impl LocalStore {
             }
             Self::Below { dir, ours } => (dir, ours),
         };
-        let mut lots = Vec::new();
+        let mut found = Vec::new();
         for entry in fs::read_dir(dir).map_err(ShipError::local("list", dir))? {
             let entry = entry.map_err(ShipError::local("list", dir))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             let is_recording =
                 || entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.path().join(META).is_file();
             if ours(&name) && is_recording() {
-                lots.push(Recording { dir: entry.path(), name });
+                found.push(Recording { dir: entry.path(), name });
             }
         }
-        lots.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(lots)
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
     }
 }
 
@@ -90,7 +90,8 @@ pub(crate) fn has_arrived(ledger: &Ledger, segment: u32, tables: &[Table]) -> bo
 
 /// Number of segments of a recording that are not yet uploaded to `place`.
 pub fn unshipped(dir: &Path, place: &str) -> Result<u64, ShipError> {
-    let lot = Recording { dir: dir.to_path_buf(), name: String::new() };
+    let recording = Recording { dir: dir.to_path_buf(), name: String::new() };
     let ledger = Ledger::read(dir, place)?;
-    Ok(lot.segments()?.iter().filter(|(number, tables)| !has_arrived(&ledger, **number, tables)).count() as u64)
+    Ok(recording.segments()?.iter().filter(|(number, tables)| !has_arrived(&ledger, **number, tables)).count()
+        as u64)
 }

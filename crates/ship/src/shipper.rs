@@ -75,20 +75,20 @@ pub struct Shipper {
 }
 
 impl Shipper {
-    /// Starts the thread, beginning with earlier recordings. `tell` receives a line when uploads fail and when
+    /// Starts the thread, beginning with earlier recordings. `report` receives a line when uploads fail and when
     /// they resume.
     ///
     /// # Errors
     /// An invalid destination; an unreachable one is no error.
     pub fn start(
         destination: &Destination,
-        shelf: LocalStore,
-        tell: impl Fn(&str) + Send + 'static,
+        source: LocalStore,
+        report: impl Fn(&str) + Send + 'static,
     ) -> Result<Self, ShipError> {
-        let carrier = Uploader::new(destination.open()?, destination.to_string(), shelf);
+        let worker = Uploader::new(destination.open()?, destination.to_string(), source);
         let shared = Arc::new(Shared::default());
         let (ended, end) = channel();
-        let work = Work { uploader: carrier, shared: shared.clone(), tell: Box::new(tell), _ended: ended };
+        let work = Work { uploader: worker, shared: shared.clone(), report: Box::new(report), _ended: ended };
         let started = std::thread::Builder::new().name("magscope-ship".into()).spawn(move || work.run());
         started
             .map_err(ShipError::local("start the thread that ships to", Path::new(&destination.to_string())))?;
@@ -150,7 +150,7 @@ impl Drop for Shipper {
 struct Work {
     uploader: Uploader,
     shared: Arc<Shared>,
-    tell: Box<dyn Fn(&str) + Send>,
+    report: Box<dyn Fn(&str) + Send>,
     _ended: Sender<()>,
 }
 
@@ -168,7 +168,7 @@ impl Work {
                 Ok(()) => {
                     pause = PAUSES.0;
                     if self.shared.state().trouble.take().is_some() {
-                        (self.tell)("shipping goes on");
+                        (self.report)("shipping goes on");
                     }
                     if finishing || self.shared.state().ending {
                         break;
@@ -177,13 +177,13 @@ impl Work {
                 }
                 Err(error) if error.is_for_good() => {
                     // The other recordings can still be uploaded.
-                    (self.tell)(&error.to_string());
+                    (self.report)(&error.to_string());
                 }
                 Err(error) => {
                     let because = error.to_string();
-                    let told = self.shared.state().trouble.replace(because.clone());
-                    if told.as_ref() != Some(&because) {
-                        (self.tell)(&format!("shipping waits and tries again: {because}"));
+                    let reported = self.shared.state().trouble.replace(because.clone());
+                    if reported.as_ref() != Some(&because) {
+                        (self.report)(&format!("shipping waits and tries again: {because}"));
                     }
                     if self.shared.state().ending {
                         break;
@@ -222,19 +222,19 @@ impl Work {
 ///
 /// # Errors
 /// The first persistent error.
-pub fn ship(destination: &Destination, shelf: LocalStore, tell: impl Fn(&str)) -> Result<Status, ShipError> {
-    let mut carrier = Uploader::new(destination.open()?, destination.to_string(), shelf);
+pub fn ship(destination: &Destination, source: LocalStore, report: impl Fn(&str)) -> Result<Status, ShipError> {
+    let mut worker = Uploader::new(destination.open()?, destination.to_string(), source);
     let counts = Counts::default();
     let (mut pause, mut tries) = (PAUSES.0, 0);
     let mut refused = None;
     loop {
-        carrier.count(&[], &counts)?;
+        worker.count(&[], &counts)?;
         let before = counts.segments.load(Relaxed);
-        match carrier.walk(&Vec::new, &counts, &|| true) {
+        match worker.walk(&Vec::new, &counts, &|| true) {
             Ok(()) => break,
             Err(error) if error.is_for_good() => {
                 if let Some(earlier) = refused.replace(error) {
-                    tell(&earlier.to_string());
+                    report(&earlier.to_string());
                 }
             }
             Err(error) => {
@@ -242,7 +242,7 @@ pub fn ship(destination: &Destination, shelf: LocalStore, tell: impl Fn(&str)) -
                 if tries >= TRIES {
                     return Err(error);
                 }
-                tell(&format!("{error}; trying again in {pause:?}"));
+                report(&format!("{error}; trying again in {pause:?}"));
                 std::thread::sleep(pause);
                 pause *= 2;
             }

@@ -77,17 +77,17 @@ impl Uploader {
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<(), ShipError> {
-        for lot in self.open_recordings()? {
+        for recording in self.open_recordings()? {
             // Queried for each recording, because it may have been closed meanwhile.
-            let its = running().into_iter().find(|running| running.dir == lot.dir);
-            match self.upload_recording(&lot, its.as_ref(), counts, may_go_on) {
+            let its = running().into_iter().find(|running| running.dir == recording.dir);
+            match self.upload_recording(&recording, its.as_ref(), counts, may_go_on) {
                 Ok(()) => {}
-                Err(error) if error.is_gone() && !lot.dir.join(META).exists() => {
-                    self.parted.remove(&lot.dir);
+                Err(error) if error.is_gone() && !recording.dir.join(META).exists() => {
+                    self.parted.remove(&recording.dir);
                 }
                 Err(error) => {
                     if error.is_for_good() {
-                        self.refused.insert(lot.dir);
+                        self.refused.insert(recording.dir);
                     }
                     return Err(error);
                 }
@@ -102,10 +102,10 @@ impl Uploader {
     /// Counts the closed segments that have not arrived.
     pub(crate) fn count(&mut self, running: &[Running], counts: &Counts) -> Result<(), ShipError> {
         let mut waiting = 0;
-        for lot in self.open_recordings()? {
-            let its = running.iter().find(|running| running.dir == lot.dir);
+        for recording in self.open_recordings()? {
+            let its = running.iter().find(|running| running.dir == recording.dir);
             // The pass reports unreadable recordings.
-            let (Ok(segments), Ok(parted)) = (lot.segments(), self.parted(&lot)) else { continue };
+            let (Ok(segments), Ok(parted)) = (recording.segments(), self.parted(&recording)) else { continue };
             let ledger = &parted.ledger;
             let closed = segments.iter().filter(|(number, _)| its.is_none_or(|its| **number < its.segment));
             waiting += closed.filter(|(number, tables)| !has_arrived(ledger, **number, tables)).count();
@@ -116,20 +116,21 @@ impl Uploader {
 
     /// Recordings that are not completely uploaded. State of deleted recordings is removed.
     fn open_recordings(&mut self) -> Result<Vec<Recording>, ShipError> {
-        let mut lots = self.local.recordings()?;
-        let there: HashSet<&PathBuf> = lots.iter().map(|lot| &lot.dir).collect();
+        let mut pending = self.local.recordings()?;
+        let there: HashSet<&PathBuf> = pending.iter().map(|recording| &recording.dir).collect();
         self.done.retain(|dir| there.contains(dir));
         self.refused.retain(|dir| there.contains(dir));
         self.parted.retain(|dir, _| there.contains(dir));
-        lots.retain(|lot| !self.done.contains(&lot.dir) && !self.refused.contains(&lot.dir));
-        Ok(lots)
+        pending
+            .retain(|recording| !self.done.contains(&recording.dir) && !self.refused.contains(&recording.dir));
+        Ok(pending)
     }
 
-    fn parted(&mut self, lot: &Recording) -> Result<&mut Parted, ShipError> {
-        Ok(match self.parted.entry(lot.dir.clone()) {
+    fn parted(&mut self, recording: &Recording) -> Result<&mut Parted, ShipError> {
+        Ok(match self.parted.entry(recording.dir.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let ledger = Ledger::read(&lot.dir, &self.place)?;
+                let ledger = Ledger::read(&recording.dir, &self.place)?;
                 unknown.insert(Parted { ledger, greeted: None, meta_of: None })
             }
         })
@@ -138,50 +139,50 @@ impl Uploader {
     /// Uploads the closed part of one recording.
     fn upload_recording(
         &mut self,
-        lot: &Recording,
+        recording: &Recording,
         running: Option<&Running>,
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<(), ShipError> {
-        if running.is_none() && is_being_recorded(&lot.dir) {
+        if running.is_none() && is_being_recorded(&recording.dir) {
             let because = "it is being recorded; it can be shipped when that has ended".to_owned();
-            return Err(refused(lot, because));
+            return Err(refused(recording, because));
         }
-        self.parted(lot)?;
-        let Some(mut parted) = self.parted.remove(&lot.dir) else { return Ok(()) };
-        let result = self.whole(lot, &mut parted, running, counts, may_go_on);
+        self.parted(recording)?;
+        let Some(mut parted) = self.parted.remove(&recording.dir) else { return Ok(()) };
+        let result = self.whole(recording, &mut parted, running, counts, may_go_on);
         if matches!(result, Ok(true)) && running.is_none() {
-            self.done.insert(lot.dir.clone());
+            self.done.insert(recording.dir.clone());
         } else {
-            self.parted.insert(lot.dir.clone(), parted);
+            self.parted.insert(recording.dir.clone(), parted);
         }
         result.map(|_| ())
     }
 
     fn whole(
         &self,
-        lot: &Recording,
+        recording: &Recording,
         parted: &mut Parted,
         running: Option<&Running>,
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<bool, ShipError> {
         if parted.greeted.is_none() {
-            parted.greeted = Some(self.greet(lot)?);
+            parted.greeted = Some(self.greet(recording)?);
         }
-        self.rest(lot, parted, running, counts, may_go_on)
+        self.rest(recording, parted, running, counts, may_go_on)
     }
 
     /// Compares a recording with the store for the first time.
-    fn greet(&self, lot: &Recording) -> Result<RemoteState, ShipError> {
-        let meta = meta_of(lot)?;
-        let key = format!("{}/{}", plain(&meta.node.host), plain(&lot.name));
+    fn greet(&self, recording: &Recording) -> Result<RemoteState, ShipError> {
+        let meta = meta_of(recording)?;
+        let key = format!("{}/{}", plain(&meta.node.host), plain(&recording.name));
         let there = self.store.get(&format!("{key}/{META}"), LONGEST_META)?;
         if let Some(there) = &there {
             let session = Meta::session_of(&String::from_utf8_lossy(there));
             if session.is_some_and(|session| session != meta.session) {
                 let place = format!("{}/{key}", self.place);
-                return Err(ShipError::Taken { place, dir: lot.dir.clone() });
+                return Err(ShipError::Taken { place, dir: recording.dir.clone() });
             }
         }
         Ok(RemoteState { may_be_there: there.is_some(), key })
@@ -190,7 +191,7 @@ impl Uploader {
     /// Uploads the rest; returns true if complete.
     fn rest(
         &self,
-        lot: &Recording,
+        recording: &Recording,
         parted: &mut Parted,
         running: Option<&Running>,
         counts: &Counts,
@@ -198,13 +199,13 @@ impl Uploader {
     ) -> Result<bool, ShipError> {
         // The metadata comes first, so that a partial recording is readable.
         if parted.ledger.arrived(META).is_none() {
-            self.meta(lot, parted)?;
+            self.meta(recording, parted)?;
         }
-        let segments: BTreeMap<u32, Vec<Table>> = lot.segments()?;
+        let segments: BTreeMap<u32, Vec<Table>> = recording.segments()?;
         let closed = segments.into_iter().filter(|(number, _)| running.is_none_or(|its| *number < its.segment));
         for (number, tables) in closed {
             if !has_arrived(&parted.ledger, number, &tables) {
-                match self.segment(lot, parted, (number, &tables), counts, may_go_on) {
+                match self.segment(recording, parted, (number, &tables), counts, may_go_on) {
                     Ok(true) => {
                         counts.segments.fetch_add(1, Relaxed);
                         // An estimate between two recounts.
@@ -224,14 +225,14 @@ impl Uploader {
             // At the end the file is read regardless of its modification time.
             parted.meta_of = None;
         }
-        self.meta(lot, parted)?;
+        self.meta(recording, parted)?;
         Ok(true)
     }
 
     /// Uploads one segment; returns true if complete.
     fn segment(
         &self,
-        lot: &Recording,
+        recording: &Recording,
         parted: &mut Parted,
         (number, tables): (u32, &[Table]),
         counts: &Counts,
@@ -245,63 +246,63 @@ impl Uploader {
             if !may_go_on() {
                 return Ok(false);
             }
-            let path = lot.dir.join(&name);
+            let path = recording.dir.join(&name);
             let file = File::open(&path).map_err(ShipError::local("open", &path))?;
-            let parcel = Upload::file(&file).map_err(ShipError::local("read", &path))?;
-            self.carry(parted, &name, &parcel)?;
-            counts.bytes.fetch_add(parcel.bytes, Relaxed);
+            let upload = Upload::file(&file).map_err(ShipError::local("read", &path))?;
+            self.carry(parted, &name, &upload)?;
+            counts.bytes.fetch_add(upload.bytes, Relaxed);
         }
         Ok(true)
     }
 
     /// Uploads `meta.toml` if it differs from the stored copy.
-    fn meta(&self, lot: &Recording, parted: &mut Parted) -> Result<(), ShipError> {
-        let path = lot.dir.join(META);
+    fn meta(&self, recording: &Recording, parted: &mut Parted) -> Result<(), ShipError> {
+        let path = recording.dir.join(META);
         let found = fs::metadata(&path).map_err(ShipError::local("look at", &path))?;
         // The file is replaced atomically, so time and size identify it.
         let written = found.modified().ok().map(|at| (at, found.len()));
         if written.is_some() && parted.meta_of == written {
             return Ok(());
         }
-        let text = meta_of(lot)?.of_copy().map_err(|error| refused(lot, error.to_string()))?;
-        let parcel = Upload::bytes(text.as_bytes());
-        if parted.ledger.arrived(META) != Some((parcel.bytes, parcel.crc)) {
-            self.carry(parted, META, &parcel)?;
+        let text = meta_of(recording)?.of_copy().map_err(|error| refused(recording, error.to_string()))?;
+        let upload = Upload::bytes(text.as_bytes());
+        if parted.ledger.arrived(META) != Some((upload.bytes, upload.crc)) {
+            self.carry(parted, META, &upload)?;
         }
         parted.meta_of = written;
         Ok(())
     }
 
-    fn carry(&self, parted: &mut Parted, name: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
+    fn carry(&self, parted: &mut Parted, name: &str, upload: &Upload<'_>) -> Result<(), ShipError> {
         let Some(RemoteState { key, may_be_there }) = &parted.greeted else { return Ok(()) };
         let key = format!("{key}/{name}");
         let is_there = *may_be_there
             && self
                 .store
                 .stat(&key)?
-                .is_some_and(|stat| stat.bytes == parcel.bytes && stat.crc == Some(parcel.crc));
+                .is_some_and(|stat| stat.bytes == upload.bytes && stat.crc == Some(upload.crc));
         if !is_there {
-            self.store.put(&key, parcel)?;
+            self.store.put(&key, upload)?;
         }
-        parted.ledger.add(name, parcel.bytes, parcel.crc)
+        parted.ledger.add(name, upload.bytes, upload.crc)
     }
 }
 
 /// Metadata of a recording.
-fn meta_of(lot: &Recording) -> Result<Meta, ShipError> {
-    match Meta::load(&lot.dir) {
+fn meta_of(recording: &Recording) -> Result<Meta, ShipError> {
+    match Meta::load(&recording.dir) {
         Ok(Some(meta)) => Ok(meta),
-        Ok(None) | Err(_) if !lot.dir.join(META).exists() => {
-            let (path, source) = (lot.dir.join(META), std::io::ErrorKind::NotFound.into());
+        Ok(None) | Err(_) if !recording.dir.join(META).exists() => {
+            let (path, source) = (recording.dir.join(META), std::io::ErrorKind::NotFound.into());
             Err(ShipError::Local { operation: "read", path, source })
         }
-        Ok(None) => Err(refused(lot, "its meta.toml cannot be read".to_owned())),
-        Err(error) => Err(refused(lot, error.to_string())),
+        Ok(None) => Err(refused(recording, "its meta.toml cannot be read".to_owned())),
+        Err(error) => Err(refused(recording, error.to_string())),
     }
 }
 
-fn refused(lot: &Recording, because: String) -> ShipError {
-    ShipError::NoRecording { dir: lot.dir.clone(), because }
+fn refused(recording: &Recording, because: String) -> ShipError {
+    ShipError::NoRecording { dir: recording.dir.clone(), because }
 }
 
 /// A name as part of a key, without characters that are special in paths or URLs.

@@ -168,9 +168,9 @@ fn a_store_that_is_away_is_waited_for_and_meanwhile_nothing_is_deleted_for_its_n
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (dir, root) = (here.path().join("kept"), there.path().join("mounted later"));
     let news = Arc::new(Mutex::new(Vec::new()));
-    let told = news.clone();
-    let tell = move |line: &str| told.lock().unwrap().push(line.to_owned());
-    let shipper = Shipper::start(&folder(&root), LocalStore::One(dir.clone()), tell).unwrap();
+    let reported = news.clone();
+    let report = move |line: &str| reported.lock().unwrap().push(line.to_owned());
+    let shipper = Shipper::start(&folder(&root), LocalStore::One(dir.clone()), report).unwrap();
     let shipped = Shipped::default();
     shipper.began(&dir, shipped.clone());
     let options =
@@ -262,8 +262,8 @@ fn recordings_below_a_directory_go_in_their_order_and_nothing_else_does() {
     std::os::unix::fs::symlink("1", here.path().join("link")).unwrap();
     // The recording is running, but this process does not have it registered.
     let running = Recording::begin(&here.path().join("0"), RecordOptions::default());
-    let shelf = LocalStore::Below { dir: here.path().to_path_buf(), ours: |_| true };
-    let error = ship(&folder(there.path()), shelf.clone(), quiet).unwrap_err();
+    let local_store = LocalStore::Below { dir: here.path().to_path_buf(), ours: |_| true };
+    let error = ship(&folder(there.path()), local_store.clone(), quiet).unwrap_err();
     assert!(error.to_string().contains("being recorded"), "{error}");
     let copies: Vec<_> = files_below(&there.path().join("web_1"));
     assert_eq!(copies, ["1", "2", "3"]);
@@ -273,7 +273,7 @@ fn recordings_below_a_directory_go_in_their_order_and_nothing_else_does() {
     });
     assert!(times.is_sorted(), "{times:?}");
     running.recorder.close().unwrap();
-    ship(&folder(there.path()), shelf, quiet).unwrap();
+    ship(&folder(there.path()), local_store, quiet).unwrap();
     assert_eq!(files_below(&there.path().join("web_1")), ["0", "1", "2", "3"]);
 }
 

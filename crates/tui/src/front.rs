@@ -175,12 +175,12 @@ impl Front {
             None => match self.options.keys.get(chord(key)) {
                 Some(command) => {
                     let before = scope.frame().controls.journey;
-                    let wish = self.run(command, "", scope);
+                    let host_request = self.run(command, "", scope);
                     let frame = scope.frame();
                     if frame.inspector.is_none() || frame.controls.journey != before {
                         self.ladder_from = 0;
                     }
-                    (true, wish)
+                    (true, host_request)
                 }
                 None => (noticed, None),
             },

@@ -78,8 +78,8 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
         }
         while event::poll(Duration::ZERO).map_err(TuiError::at("read from"))? {
             let event = event::read().map_err(TuiError::at("read from"))?;
-            let (changed, wish) = front.event(&event, scope, screen.area());
-            match wish {
+            let (changed, request) = front.event(&event, scope, screen.area());
+            match request {
                 Some(HostRequest::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
                 Some(HostRequest::Redraw) => screen.forget()?,
                 Some(HostRequest::Mouse) => screen.set_mouse(front.mouse())?,

@@ -140,11 +140,11 @@ impl CustomProbe {
     /// The names of its values with those of one hit: `len=1448 free=?`, with `?` for a failed read.
     pub fn text(&self, hit: &ProbeHit) -> String {
         let values = self.values.iter().enumerate();
-        let told = values.map(|(i, value)| match hit.value(i) {
+        let reported = values.map(|(i, value)| match hit.value(i) {
             Some(number) => format!("{}={}", value.name, value.kind.show(number)),
             None => format!("{}=?", value.name),
         });
-        told.collect::<Vec<_>>().join(" ")
+        reported.collect::<Vec<_>>().join(" ")
     }
 }
 

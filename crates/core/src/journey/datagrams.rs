@@ -221,7 +221,7 @@ impl Correlator {
             for start in stream.with_copies(start) {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
                 if let Some(piece) = stream.pieces.get_mut(index) {
-                    piece.read_untold = true;
+                    piece.read_unrecorded = true;
                 }
             }
         }
@@ -241,9 +241,9 @@ impl Correlator {
 
     fn datagrams_ready(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let mark = Self::mark(event);
-        let mut told = Vec::new();
-        self.sockets.announced(event.socket, |run| told.push(run.clone()));
-        for run in told {
+        let mut reported = Vec::new();
+        self.sockets.announced(event.socket, |run| reported.push(run.clone()));
+        for run in reported {
             self.set_hop_time(&run, &mark, false, None, done);
         }
     }

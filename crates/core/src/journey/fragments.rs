@@ -55,7 +55,7 @@ struct AtHop {
     ifindex: u32,
     /// Disjoint and in order.
     parts: Vec<(u32, u32)>,
-    told: bool,
+    reported: bool,
 }
 
 /// The effect of a fragment.
@@ -138,9 +138,9 @@ impl Fragments {
         let receives = event.hop.direction() == Direction::Rx;
         let assembly = self.assemblies.get_mut(&key(event, flow, receives))?;
         let (datagram, total) = (assembly.datagram?, assembly.total);
-        let whole = assembly.at.iter_mut().filter(|at| !at.told && at.parts[..] == [(0, total)]);
+        let whole = assembly.at.iter_mut().filter(|at| !at.reported && at.parts[..] == [(0, total)]);
         let marks = whole.map(|at| {
-            at.told = true;
+            at.reported = true;
             if receives { at.last } else { at.first }
         });
         Some((datagram, marks.collect(), total))
@@ -213,7 +213,7 @@ impl Assembly {
                 last: *mark,
                 ifindex: event.ifindex,
                 parts: Vec::new(),
-                told: false,
+                reported: false,
             });
             let Some(at) = self.at.last_mut() else { return };
             at

@@ -159,9 +159,9 @@ impl Passes {
         if let Some(last) = self.list.last() {
             // Above the queueing discipline `tcp.retransmit` follows the packet, so this packet is a different
             // one.
-            let told_alone = last.seen() == 0 && last.copy.retransmit_ns.is_some();
-            let told_alone = told_alone && counted_at <= Hop::DevQueue && mark.hop == counted_at;
-            if Self::begins(last.seen(), mark.hop, counted_at) || told_alone {
+            let reported_alone = last.seen() == 0 && last.copy.retransmit_ns.is_some();
+            let reported_alone = reported_alone && counted_at <= Hop::DevQueue && mark.hop == counted_at;
+            if Self::begins(last.seen(), mark.hop, counted_at) || reported_alone {
                 self.begin();
             }
         }

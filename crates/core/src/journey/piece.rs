@@ -66,7 +66,7 @@ pub(super) struct Piece {
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
     /// A read took it, or another of its socket: left-out events break the order.
-    pub read_untold: bool,
+    pub read_unrecorded: bool,
     pub skb: u32,
     pub ip_id: u16,
     /// Segments of its last super-packet; 1 for a packet of its own.
@@ -103,7 +103,7 @@ impl Piece {
             drop: None,
             ambiguous: false,
             read_in_doubt_since_ns: None,
-            read_untold: false,
+            read_unrecorded: false,
             skb: 0,
             ip_id: 0,
             segs: 0,

@@ -26,15 +26,15 @@ pub(super) struct Asked {
     tid: u32,
     socket: u64,
     /// Instant of its last empty read of this socket.
-    in_vain_ns: Option<u64>,
+    empty_read_ns: Option<u64>,
 }
 
 impl Asked {
     /// The read of an `app.copy` or `app.recv`.
     pub fn by(event: &Event) -> Self {
-        let tells = event.hop == Hop::AppRecv && event.detail != 0;
-        let in_vain_ns = tells.then(|| event.time_ns.saturating_sub(u64::from(event.detail)));
-        Asked { tid: event.tid, socket: event.socket, in_vain_ns }
+        let reports = event.hop == Hop::AppRecv && event.detail != 0;
+        let empty_read_ns = reports.then(|| event.time_ns.saturating_sub(u64::from(event.detail)));
+        Asked { tid: event.tid, socket: event.socket, empty_read_ns }
     }
 }
 
@@ -108,7 +108,7 @@ impl Readers {
     pub fn of(&self, asked: &Asked) -> Option<Reader> {
         let thread = self.threads.get(&asked.tid).copied();
         let polled = self.pollers.get(&asked.socket).filter(|(tid, _)| *tid == asked.tid).map(|(_, ns)| *ns);
-        let asked_ns = polled.max(asked.in_vain_ns);
+        let asked_ns = polled.max(asked.empty_read_ns);
         if thread.is_none() && asked_ns.is_none() {
             return None;
         }

@@ -14,7 +14,7 @@ pub(super) struct Rules {
     packet: ProtocolRules,
     pub has_dev_done: bool,
     pub has_app_send: bool,
-    pub tells_resends: bool,
+    pub reports_resends: bool,
 }
 
 /// Hops that only a sender passes, and only a receiver.
@@ -62,7 +62,7 @@ impl Rules {
         };
         let (tx, rx) = (of_all(Direction::Tx), of_all(Direction::Rx));
         let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
-        let blind = |told_by: &[Hop]| served(told_by).is_none().then(|| served(&rx)).flatten();
+        let blind = |reported_by: &[Hop]| served(reported_by).is_none().then(|| served(&rx)).flatten();
         let packet_tx: Vec<Hop> = Hop::path_in(Direction::Tx).filter(|hop| hop.spec().has_packet).collect();
         let tx_end_only = or_any(TX_END, TX);
         let rx_end_only = or_any(RX_END, RX);
@@ -103,7 +103,7 @@ impl Rules {
             },
             has_dev_done: coverage.contains(Hop::DevDone),
             has_app_send: coverage.contains(Hop::AppSend),
-            tells_resends: coverage.contains(Hop::TcpRetransmit),
+            reports_resends: coverage.contains(Hop::TcpRetransmit),
         }
     }
 

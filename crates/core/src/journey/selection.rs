@@ -19,7 +19,7 @@ impl Selection {
     /// The omissions of a node from its beginning.
     pub fn of(info: &NodeInfo) -> Self {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
-        let mut order = Order { told: info.tells_order, ..Order::default() };
+        let mut order = Order { reported: info.tells_order, ..Order::default() };
         info.settings.iter().for_each(|setting| order.change(0, setting));
         Selection { since_ns: tears.then_some(0), order }
     }
@@ -62,7 +62,7 @@ struct Order {
     /// Instant at which one of these was changed last.
     since_ns: u64,
     /// True if arrivals of left-out flows are recorded, too.
-    told: bool,
+    reported: bool,
     /// Otherwise, true if flows are sampled, with the last change of the rate.
     flows: bool,
     flows_since_ns: u64,
@@ -84,7 +84,7 @@ impl Order {
                     rest != "off" && !asks_only(rest, |field| of_a_packet(field) || of_a_socket(field));
             }
             "pcap" => self.pcap = rest != "off",
-            "sample" if rest.starts_with("flows ") && self.told => return,
+            "sample" if rest.starts_with("flows ") && self.reported => return,
             "sample" if rest.starts_with("flows ") => {
                 if self.flows {
                     self.flows_since_ns = self.flows_since_ns.max(to_ns);
@@ -170,12 +170,12 @@ mod tests {
         assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), None));
         selection.change(2, 2, "sample flows 1/1");
         assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), Some(2)));
-        let told = NodeInfo {
+        let reported = NodeInfo {
             tells_order: true,
             settings: vec!["sample flows 1/4".to_owned()],
             ..NodeInfo::default()
         };
-        assert_eq!(Selection::of(&told).order_since_ns(false), Some(0));
+        assert_eq!(Selection::of(&reported).order_since_ns(false), Some(0));
     }
 
     #[test]

@@ -120,15 +120,15 @@ impl CorrelatorState {
             let gapped = self.is_gapped(ends, piece);
             // The kernel reports a retransmission after the packet has left: a reader on another CPU may have
             // finished by then.
-            let untold = self.rules.tells_resends && piece.is_unconfirmed_retransmission();
+            let unobserved = self.rules.reports_resends && piece.is_unconfirmed_retransmission();
             // A group's other sockets get their clones right after the first.
             let shares = !piece.rx_flow.is_none();
-            if !waits && !gapped && !untold && !shares {
+            if !waits && !gapped && !unobserved && !shares {
                 self.close(ends, piece, CloseReason::Finished, done);
                 return u64::MAX;
             }
             if way.rx_top == Some(hop) || piece.state == State::Open {
-                let until_ns = time_ns.saturating_add(if gapped || untold { GAP_NS } else { TRAIL_NS });
+                let until_ns = time_ns.saturating_add(if gapped || unobserved { GAP_NS } else { TRAIL_NS });
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }
@@ -257,7 +257,7 @@ impl CorrelatorState {
                 let left_out = why != CloseReason::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(piece.first_ns, until_now_ns).unwrap_or(match why {
-                    _ if piece.read_untold => Verdict::Filtered { beyond: last },
+                    _ if piece.read_unrecorded => Verdict::Filtered { beyond: last },
                     CloseReason::EndOfInput => Verdict::InFlight,
                     _ if left_out => Verdict::Filtered { beyond: last },
                     _ if waits => Verdict::InFlight,

@@ -168,7 +168,7 @@ impl Line<'_> {
     }
 
     /// Emits an event of a packet at a hop, merged from adjacent segments.
-    fn tell_packet(&mut self, hop: Hop, at_ns: u64, segments: &[Segment]) -> u64 {
+    fn emit_packet(&mut self, hop: Hop, at_ns: u64, segments: &[Segment]) -> u64 {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return at_ns };
         let mut event = self.event(hop, at_ns, first.from, last.to);
         event.segs = (last.to - first.from).div_ceil(self.mss) as u16;
@@ -291,7 +291,7 @@ impl Line<'_> {
         let whole = Segment { from, to, pass: self.world.passes_made, ip_id };
         let mut at_ns = at_ns;
         for hop in [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue] {
-            at_ns = self.tell_packet(hop, at_ns, &[whole]);
+            at_ns = self.emit_packet(hop, at_ns, &[whole]);
         }
         let lost = self.world.weather.lost;
         if self.world.random.chance(lost / 2) {
@@ -311,10 +311,10 @@ impl Line<'_> {
             let nth = ((start - from) / self.mss) as u16;
             let ip_id = if ip_id == 0 { 0 } else { ip_id + nth };
             let part = Segment { from: start, to: end, ip_id, ..whole };
-            at_ns = self.tell_packet(Hop::DevXmit, at_ns, &[part]);
+            at_ns = self.emit_packet(Hop::DevXmit, at_ns, &[part]);
             self.over_the_wire(at_ns, part);
             let late = if self.world.random.chance(20) { 60_000 } else { 0 };
-            let done_ns = self.tell_packet(Hop::DevDone, at_ns + late, &[part]);
+            let done_ns = self.emit_packet(Hop::DevDone, at_ns + late, &[part]);
             at_ns = if late == 0 { done_ns } else { at_ns };
             start = end;
         }
@@ -355,10 +355,10 @@ impl Line<'_> {
         let at_ns = self.down(at_ns, from, to);
         let kind = self.world.random.within(1, 3) as u32;
         let event = Event { detail: kind, ..self.event(Hop::TcpRetransmit, at_ns, from, to) };
-        let told_ns = self.world.emit(event, About::Bytes { stream: self.stream, from, to });
+        let reported_ns = self.world.emit(event, About::Bytes { stream: self.stream, from, to });
         let segment = Segment { from, to, pass: self.world.passes_made, ip_id: 0 };
-        self.world.passes.insert(told_ns, vec![segment]);
-        self.tx_busy_ns = told_ns + 1;
+        self.world.passes.insert(reported_ns, vec![segment]);
+        self.tx_busy_ns = reported_ns + 1;
         // More bytes behind it may be missing.
         self.later(at_ns + self.rto_ns, Act::Timeout(self.sent));
     }
@@ -382,7 +382,7 @@ impl Line<'_> {
         let mut at_ns = at_ns;
         for run in merged {
             for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::TcpRecv] {
-                at_ns = self.tell_packet(hop, at_ns, &run);
+                at_ns = self.emit_packet(hop, at_ns, &run);
             }
             let (from, to) = (run[0].from, run[run.len() - 1].to);
             self.ahead.push((from, to));

@@ -59,7 +59,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
     for copy in &journey.copies {
         let say = |what: &str| Err(format!("copy {copy:?} {what}: {journey:?}"));
         let pass_at = |time_ns: Option<u64>| time_ns.and_then(|at| world.pass_at(at, range.start));
-        let (mut mine, told) = (None, pass_at(copy.retransmit_ns));
+        let (mut mine, reported) = (None, pass_at(copy.retransmit_ns));
         for hop in copy.rungs.hops() {
             let time_ns = copy.rungs.time_ns(hop);
             let truth = time_ns.and_then(|at| world.event_at(at));
@@ -75,12 +75,13 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
                 return say(&format!("was another packet at {hop}"));
             }
         }
-        let pass = mine.flatten().or(told);
+        let pass = mine.flatten().or(reported);
         // The first event may have been a retransmission, which the kernel reports.
         let is_first = unseen && copy.number == 2 && copy.rungs.is_empty();
-        if told.is_some() && told != pass || before.is_some() && pass <= before && !(is_first && pass == before)
+        if reported.is_some() && reported != pass
+            || before.is_some() && pass <= before && !(is_first && pass == before)
         {
-            return say(&format!("is pass {pass:?}, told of {told:?}, after {before:?}"));
+            return say(&format!("is pass {pass:?}, told of {reported:?}, after {before:?}"));
         }
         before = pass;
         let reason = copy.retransmit_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);

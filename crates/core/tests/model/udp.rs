@@ -124,7 +124,7 @@ fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
                 let event = Event { hop, time_ns: at_ns, ..packet };
                 at_ns = world.emit(event, About::Datagram(which)) + world.random.within(1, 1000);
             }
-            let told = Event {
+            let reported = Event {
                 hop: Hop::SockReady,
                 time_ns: at_ns,
                 len: 0,
@@ -134,7 +134,7 @@ fn receive(world: &mut World, socket: u64, arrivals: &[Arrival]) {
                 flow: FlowId::NONE,
                 ..packet
             };
-            at_ns = world.emit(told, About::Datagram(which)) + 10;
+            at_ns = world.emit(reported, About::Datagram(which)) + 10;
             queue.push_back((which, len));
             if read_at_ns.is_none() {
                 let wake = Event { tid, tgid: tid, socket, cpu: 1, ..Event::at(Hop::TaskWake, at_ns) };

@@ -112,7 +112,7 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
             at_ns = read(world, socket, all, len, at_ns);
             continue;
         }
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for i in 0..count {
             let about = About::Datagram(first + i as usize);
             let mut event = one(i);
@@ -125,10 +125,10 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
             }
             at_ns = emit(world, Event { hop: Hop::UdpRecv, socket, ..event }, about, at_ns);
             at_ns = ready(world, socket, about, at_ns);
-            told.push((about, event.len));
+            reported.push((about, event.len));
         }
         at_ns = returned(world, from, len, all, at_ns);
-        for (about, len) in told {
+        for (about, len) in reported {
             at_ns = read(world, socket, about, len, at_ns);
         }
     }

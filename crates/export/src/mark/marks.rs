@@ -155,7 +155,7 @@ impl Marks {
             out(places.mark(self.line.ns(rung.time_ns), rung.hop, what));
         }
         for copy in &journey.copies {
-            if let Some(told_ns) = copy.retransmit_ns {
+            if let Some(reported_ns) = copy.retransmit_ns {
                 let what = MarkKind::Hit(Hit {
                     about: about.clone(),
                     hop: Hop::TcpRetransmit,
@@ -171,7 +171,7 @@ impl Marks {
                     is_after: true,
                     ends: (false, false),
                 });
-                out(places.mark(self.line.ns(told_ns), Hop::TcpXmit, what));
+                out(places.mark(self.line.ns(reported_ns), Hop::TcpXmit, what));
             }
         }
         self.ends(journey, context, &about, &places, out);

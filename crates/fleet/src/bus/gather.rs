@@ -79,7 +79,7 @@ pub struct Gather {
     waited: Duration,
     run: Option<String>,
     /// Position of each part at the end of the last round of this run; `None` before the first.
-    stands: Option<[Place; PARTS]>,
+    positions: Option<[Place; PARTS]>,
     /// The last delivered instant; 0 before the first.
     read_ns: u64,
     /// A new run exists, but none of its messages has arrived.
@@ -106,7 +106,7 @@ impl Gather {
             rounds: VecDeque::new(),
             waited: Duration::ZERO,
             run: None,
-            stands: None,
+            positions: None,
             read_ns: 0,
             unseen: false,
             ahead: Batch::default(),
@@ -182,13 +182,17 @@ impl Gather {
         let Some((message, round)) = self.rounds.front() else { return Ok(None) };
         let late = self.waited > PATIENCE;
         let complete = |part: Part| {
-            let stand = &round.stands[part.index()];
+            let position = &round.positions[part.index()];
             let Some(way) = self.by[part.index()] else { return true };
-            let at = (message.at.0, stand.sequence);
+            let at = (message.at.0, position.sequence);
             let queued = self.waiting[part.index()]
                 .iter()
-                .any(|m| m.run == message.run && m.place.number + 1 >= stand.next.number);
-            part == Part::COMMON || stand.next.number == 0 || at <= self.delivered[way] || at < first || queued
+                .any(|m| m.run == message.run && m.place.number + 1 >= position.next.number);
+            part == Part::COMMON
+                || position.next.number == 0
+                || at <= self.delivered[way]
+                || at < first
+                || queued
         };
         if !late && !self.taken().all(complete) {
             return Ok(None);
@@ -198,7 +202,7 @@ impl Gather {
         }
         let Some((message, round)) = self.rounds.pop_front() else { return Ok(None) };
         self.waited = Duration::ZERO;
-        Ok(Some(self.put_together(message, &round)))
+        Ok(Some(self.assemble(message, &round)))
     }
 
     fn is_of_boot(&self, run: &str) -> bool {
@@ -211,7 +215,7 @@ impl Gather {
         (0..PARTS as u8).filter_map(Part::numbered).filter(move |part| buckets.take(*part))
     }
 
-    fn put_together(&mut self, message: Message, round: &Round) -> Batch {
+    fn assemble(&mut self, message: Message, round: &Round) -> Batch {
         let is_before = match self.begin {
             Begin::Oldest => false,
             Begin::After(at) => message.at <= at,
@@ -221,13 +225,13 @@ impl Gather {
         if is_new {
             self.unseen = self.read_ns > 0;
             // A run counts from zero; the start of the first run may be deleted already.
-            self.stands = self.run.is_some().then_some([Place::default(); PARTS]);
+            self.positions = self.run.is_some().then_some([Place::default(); PARTS]);
             self.run = Some(message.run.clone());
         }
-        let end = round.stands[Part::COMMON.index()].next;
+        let end = round.positions[Part::COMMON.index()].next;
         // A duplicate round: the agent sent it again because the first acknowledgement was lost.
-        let is_again =
-            !is_new && self.stands.is_some_and(|stands| end.number <= stands[Part::COMMON.index()].number);
+        let is_again = !is_new
+            && self.positions.is_some_and(|positions| end.number <= positions[Part::COMMON.index()].number);
         let mut common = message.batch;
         if is_again {
             common.clear();
@@ -235,7 +239,7 @@ impl Gather {
         let mut batch = std::mem::take(&mut self.ahead);
         let (mut came, mut missed) = (0_u64, 0_u64);
         for part in self.taken() {
-            let before = self.stands.map(|stands| stands[part.index()]);
+            let before = self.positions.map(|positions| positions[part.index()]);
             let mut next = before.map_or(0, |place| place.number);
             let mut got = if part == Part::COMMON { records(&common) } else { 0 };
             while let Some(mut piece) = self.waiting[part.index()].pop_front_if(|piece| piece.at < message.at) {
@@ -251,16 +255,16 @@ impl Gather {
                 }
                 add(&mut piece.batch, &mut batch);
             }
-            let told = before
-                .map_or(0, |before| round.stands[part.index()].next.records.saturating_sub(before.records));
-            missed = missed.saturating_add(told.saturating_sub(got));
+            let reported = before
+                .map_or(0, |before| round.positions[part.index()].next.records.saturating_sub(before.records));
+            missed = missed.saturating_add(reported.saturating_sub(got));
             came = came.saturating_add(got);
         }
         batch.watermark_ns = common.watermark_ns.max(self.read_ns);
         add(&mut common, &mut batch);
         in_order(&mut batch);
         if !is_again {
-            self.stands = Some(round.stands.map(|stand| stand.next));
+            self.positions = Some(round.positions.map(|position| position.next));
             self.has_ended |= round.is_last;
         }
         if is_before {
@@ -316,12 +320,13 @@ mod tests {
                 Event::at(Hop::IpOut, self.ns)
             };
             let events: Vec<Event> = (0..events).map(event).collect();
-            let stand = &mut self.round.stands[part.index()];
-            let place = Place { number: stand.next.number, records: stand.next.records + events.len() as u64 };
-            stand.next = Place { number: place.number + 1, records: place.records };
+            let position = &mut self.round.positions[part.index()];
+            let place =
+                Place { number: position.next.number, records: position.next.records + events.len() as u64 };
+            position.next = Place { number: place.number + 1, records: place.records };
             let round = ends.then_some(self.round);
-            self.round.stands[part.index()] =
-                PartProgress { next: self.round.stands[part.index()].next, sequence: self.sequence };
+            self.round.positions[part.index()] =
+                PartProgress { next: self.round.positions[part.index()].next, sequence: self.sequence };
             let at = (1, self.sequence);
             let batch = Batch { events, watermark_ns: self.ns, ..Batch::default() };
             Message {

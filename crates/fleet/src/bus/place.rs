@@ -53,48 +53,53 @@ impl Place for BusPlace {
     fn look(
         &mut self,
         _: &Runtime,
-        guests: &mut ActiveHosts,
+        active_hosts: &mut ActiveHosts,
         ticker: &Ticker,
     ) -> Result<Vec<Host>, FleetError> {
-        let wish = &self.options;
+        let bus_options = &self.options;
         let subscriber = match &mut self.subscriber {
             Some(subscriber) => subscriber,
-            none => none.insert(Subscriber::connect(&wish.via)?),
+            none => none.insert(Subscriber::connect(&bus_options.via)?),
         };
         // The client reconnects by itself, and each host's reader reports the outage.
         if !subscriber.is_there() {
             return Ok(Vec::new());
         }
         let (since, now) = (self.looked, Instant::now());
-        let found = subscriber.hosts(&wish.only, &mut self.mark)?;
+        let found = subscriber.hosts(&bus_options.only, &mut self.mark)?;
         if let (None, Some(found)) = (since, &found) {
             let names: Vec<&str> = found.iter().map(|host| host.node.host.as_str()).collect();
-            let mut missing = wish.only.iter().filter(|name| !names.contains(&name.as_str()));
+            let mut missing = bus_options.only.iter().filter(|name| !names.contains(&name.as_str()));
             if names.is_empty() {
                 self.mark = None;
                 let host =
                     missing.next().map_or_else(|| "no host".to_owned(), |name| format!("no host `{name}`"));
                 let because = format!("{host} publishes there");
-                return Err(FleetError::Bus { address: wish.via.shown(), because, likely: Likely::NoAgent });
+                return Err(FleetError::Bus {
+                    address: bus_options.via.shown(),
+                    because,
+                    likely: Likely::NoAgent,
+                });
             }
             missing.for_each(|name| {
                 ticker.notify(format!("no host `{name}` publishes there yet, waiting for it"), true);
             });
         }
         self.looked = Some(now);
-        let from = match (since, wish.from) {
+        let from = match (since, bus_options.from) {
             (None, from) => from,
             (Some(since), _) => StartAt::Back(now - since + SLACK),
         };
         let mut come: Vec<Host> = Vec::new();
         for host in found.unwrap_or_default() {
             let (name, boot_id) = (&host.node.host, &host.node.boot_id);
-            if guests.is_reading(name, boot_id) {
+            if active_hosts.is_reading(name, boot_id) {
                 continue;
             }
-            guests.make_room(wish.via.shown(), name)?;
-            let source = subscriber.read(&host, wish.buckets, from, &wish.terms, ticker.clone())?;
-            guests.add(name, &source.info().boot_id, source.over());
+            active_hosts.make_room(bus_options.via.shown(), name)?;
+            let source =
+                subscriber.read(&host, bus_options.buckets, from, &bus_options.terms, ticker.clone())?;
+            active_hosts.add(name, &source.info().boot_id, source.over());
             come.push(Host::new(source));
         }
         Ok(come)

@@ -136,8 +136,9 @@ impl Publisher {
             because: "a host's name on the bus has 1 to 253 bytes",
         })?;
         let status = Arc::new(BusStatus::default());
-        let told = status.clone();
-        let away = move |is_there: bool| told.is_troubled((!is_there).then(|| "the bus is away".to_owned()));
+        let reported = status.clone();
+        let away =
+            move |is_there: bool| reported.is_troubled((!is_there).then(|| "the bus is away".to_owned()));
         let bus = runtime.block_on(via.connect("magnet-scope agent", away))?;
         let node = NodeInfo { host: name.to_owned(), ..memory.info().clone() };
         let run = format!("{}.{}", memory.stream(), node.boot_id);
@@ -372,16 +373,17 @@ impl Sending {
         most: usize,
         messages: &mut Vec<Outgoing>,
     ) -> Result<(), ArrowError> {
-        let stand = &self.round.stands[part.index()];
+        let position = &self.round.positions[part.index()];
         let records = super::gather::records(&piece);
-        let place = Place { number: stand.next.number, records: stand.next.records.saturating_add(records) };
+        let place =
+            Place { number: position.next.number, records: position.next.records.saturating_add(records) };
         let packet = self.packer.packet(place, &piece)?;
         if packet.len() > most && rows(&piece) > 1 {
             let half = halve(&mut piece);
             self.pack_piece(part, half, most, messages)?;
             return self.pack_piece(part, piece, most, messages);
         }
-        self.round.stands[part.index()].next = Place { number: place.number + 1, records: place.records };
+        self.round.positions[part.index()].next = Place { number: place.number + 1, records: place.records };
         let id = self.id(part, place.number);
         messages.push(Outgoing { part, id, round: None, packet: packet.into() });
         Ok(())
@@ -397,10 +399,10 @@ impl Sending {
             self.send_until_acknowledged(some).await;
         }
         let mut common = std::mem::take(self.split.part(Part::COMMON));
-        let stand = &mut self.round.stands[Part::COMMON.index()];
-        let records = stand.next.records.saturating_add(super::gather::records(&common));
-        let place = Place { number: stand.next.number, records };
-        stand.next = Place { number: place.number + 1, records };
+        let position = &mut self.round.positions[Part::COMMON.index()];
+        let records = position.next.records.saturating_add(super::gather::records(&common));
+        let place = Place { number: position.next.number, records };
+        position.next = Place { number: place.number + 1, records };
         self.round.is_last = is_last;
         let packet = self.packer.packet(place, &common)?;
         let watermark_ns = common.watermark_ns;
@@ -429,7 +431,7 @@ impl Sending {
             for (message, answer) in left.into_iter().zip(answers) {
                 match answer {
                     Ok(sequence) => {
-                        self.round.stands[message.part.index()].sequence = sequence;
+                        self.round.positions[message.part.index()].sequence = sequence;
                         self.status.bytes.fetch_add(message.packet.len() as u64, Ordering::Relaxed);
                     }
                     // Packets are split below the limit; a longer one counts as missed for the readers of its

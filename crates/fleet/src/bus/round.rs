@@ -28,14 +28,14 @@ pub struct PartProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// By [`Part::index`].
-    pub stands: [PartProgress; PARTS],
+    pub positions: [PartProgress; PARTS],
     /// The agent has ended.
     pub is_last: bool,
 }
 
 impl Default for Round {
     fn default() -> Self {
-        Round { stands: [PartProgress::default(); PARTS], is_last: false }
+        Round { positions: [PartProgress::default(); PARTS], is_last: false }
     }
 }
 
@@ -50,8 +50,10 @@ struct Written {
 impl Round {
     /// The header's text.
     pub fn write(&self) -> String {
-        let stands = (0..).zip(&self.stands).filter(|(_, stand)| **stand != PartProgress::default());
-        let parts = stands.map(|(part, stand)| (part, stand.next.number, stand.next.records, stand.sequence));
+        let positions =
+            (0..).zip(&self.positions).filter(|(_, position)| **position != PartProgress::default());
+        let parts = positions
+            .map(|(part, position)| (part, position.next.number, position.next.records, position.sequence));
         let written = Written { parts: parts.collect(), last: self.is_last };
         // Serialisation of numbers cannot fail.
         serde_json::to_string(&written).unwrap_or_default()
@@ -65,8 +67,8 @@ impl Round {
         let written: Written = serde_json::from_str(header).ok()?;
         let mut round = Round { is_last: written.last, ..Round::default() };
         for (part, number, records, sequence) in written.parts {
-            let stand = &mut round.stands[Part::numbered(part)?.index()];
-            *stand = PartProgress { next: Place { number, records }, sequence };
+            let position = &mut round.positions[Part::numbered(part)?.index()];
+            *position = PartProgress { next: Place { number, records }, sequence };
         }
         Some(round)
     }
@@ -79,10 +81,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounds_come_back(stands in prop::collection::btree_map(0..PARTS, any::<(u64, u64, u64)>(), 0..PARTS), is_last in any::<bool>()) {
+        fn rounds_come_back(positions in prop::collection::btree_map(0..PARTS, any::<(u64, u64, u64)>(), 0..PARTS), is_last in any::<bool>()) {
             let mut round = Round { is_last, ..Round::default() };
-            for (part, (number, records, sequence)) in stands {
-                round.stands[part] = PartProgress { next: Place { number, records }, sequence };
+            for (part, (number, records, sequence)) in positions {
+                round.positions[part] = PartProgress { next: Place { number, records }, sequence };
             }
             let written = round.write();
             prop_assert!(written.len() < LONGEST);

@@ -143,13 +143,13 @@ impl Via {
     pub async fn connect(
         &self,
         name: &str,
-        tell: impl Fn(bool) + Send + Sync + 'static,
+        report: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<Bus, FleetError> {
         let mut options =
             ConnectOptions::new().name(name).connection_timeout(PATIENCE).event_callback(move |event| {
                 match event {
-                    Event::Connected => tell(true),
-                    Event::Disconnected | Event::Closed => tell(false),
+                    Event::Connected => report(true),
+                    Event::Disconnected | Event::Closed => report(false),
                     _ => {}
                 }
                 std::future::ready(())

@@ -155,11 +155,11 @@ impl Split {
             self.flows.clear();
         }
         let part = Part::of(wire::conversation(flow));
-        let told = self
+        let reported = self
             .flows
             .get(&flow.id)
             .is_some_and(|known| known.what == *flow && known.announced == self.stretch);
-        if !told {
+        if !reported {
             self.flows.insert(flow.id, SeenIds { what: *flow, part, announced: self.stretch });
             self.parts[part.index()].flows.push(*flow);
         }
@@ -169,11 +169,11 @@ impl Split {
         if self.tasks.len() >= MOST && !self.tasks.contains_key(&task.tid) {
             self.tasks.clear();
         }
-        let told = self
+        let reported = self
             .tasks
             .get(&task.tid)
             .is_some_and(|known| known.what == *task && known.announced == self.stretch);
-        if !told {
+        if !reported {
             let known = SeenIds { what: task.clone(), part: Part::COMMON, announced: self.stretch };
             self.tasks.insert(task.tid, known);
             self.parts[Part::COMMON.index()].tasks.push(task.clone());

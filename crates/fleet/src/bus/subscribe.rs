@@ -75,12 +75,12 @@ impl Subscriber {
             .thread_name("magnet-bus-io")
             .enable_all()
             .build()?;
-        let (tell, is_there) = watch::channel(true);
-        let tell = move |is_there| {
+        let (report, is_there) = watch::channel(true);
+        let report = move |is_there| {
             // a missing receiver is no error
-            let _ = tell.send(is_there);
+            let _ = report.send(is_there);
         };
-        let bus = runtime.block_on(via.connect("magnet-scope", tell))?;
+        let bus = runtime.block_on(via.connect("magnet-scope", report))?;
         let reported = AtomicBool::new(false);
         Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, reported })
     }
@@ -116,8 +116,8 @@ impl Subscriber {
             Err(error) if said(&error).contains("stream not found") => return Ok(Some(Vec::new())),
             Err(error) => return Err(self.via.refused(what, &error)),
         };
-        let last_told = hosts.cached_info().state.last_sequence;
-        if mark.replace(last_told) == Some(last_told) {
+        let last_state = hosts.cached_info().state.last_sequence;
+        if mark.replace(last_state) == Some(last_state) {
             return Ok(None);
         }
         let subjects = hosts.info_with_subjects(ALL_HOSTS).await;
@@ -184,7 +184,7 @@ impl Subscriber {
         ticker: Ticker,
     ) -> Result<Subscribed, FleetError> {
         let refused = |because: String| FleetError::Refused { address: self.bus.shown.clone(), because };
-        let sieve = ClientFilter::new(terms, &self.via.grants()?).map_err(refused)?;
+        let wanted = ClientFilter::new(terms, &self.via.grants()?).map_err(refused)?;
         let what = "its packets cannot be read";
         let created = self.runtime.block_on(async {
             let stream =
@@ -216,7 +216,7 @@ impl Subscriber {
             token: host.token.clone(),
             info,
             gather: Gather::new(buckets, by, begin, &host.node.boot_id),
-            filter: sieve,
+            filter: wanted,
             feeder,
             is_there: (!self.reported.swap(true, Ordering::Relaxed)).then(|| self.is_there.clone()),
             first: (0, 0),
@@ -339,8 +339,8 @@ impl Reading {
                     return false;
                 }
             };
-            if let Some(sieve) = &mut self.filter {
-                sieve.apply(&mut batch, &self.info);
+            if let Some(wanted) = &mut self.filter {
+                wanted.apply(&mut batch, &self.info);
             }
             if self.gather.take_end() {
                 self.feeder.push_notice(format!("{}: its agent has ended", self.info.host), true);

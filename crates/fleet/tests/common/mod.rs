@@ -131,8 +131,8 @@ impl Serving {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
-            let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
-            runtime.block_on(serve(hosts, vec![listen], READER_BYTES, tell, end)).expect("it serves");
+            let report = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
+            runtime.block_on(serve(hosts, vec![listen], READER_BYTES, report, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
         Serving { stop, thread: Some(thread), said, port }

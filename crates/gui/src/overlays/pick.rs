@@ -175,13 +175,13 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
         entries(ui, &mut picker, cx);
         ui.add_space(4.0);
         ui.horizontal(|ui| {
-            let wish = picker.request(scope, world);
+            let asked_for = picker.request(scope, world);
             let words = match (picker.what.reads(), picker.chosen.len()) {
                 (true, 2..) => format!("Open {} together", picker.chosen.len()),
                 (true, _) => "Open".to_owned(),
                 (false, _) => "Write".to_owned(),
             };
-            done |= ui.add_enabled(wish.is_some(), egui::Button::new(words)).clicked();
+            done |= ui.add_enabled(asked_for.is_some(), egui::Button::new(words)).clicked();
             if ui.button("Cancel").clicked() {
                 ui.close();
             }
@@ -191,8 +191,8 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
             }
         });
     });
-    if done && let Some(wish) = picker.request(scope, world) {
-        cx.wishes.push(wish);
+    if done && let Some(asked_for) = picker.request(scope, world) {
+        cx.requests.push(asked_for);
         return Next::Gone;
     }
     if close { Next::Gone } else { Next::Stay(Overlay::Picking(picker)) }

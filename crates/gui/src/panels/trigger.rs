@@ -75,7 +75,7 @@ fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut UiContext) {
         if ui.button("Force").on_hover_text("keep what is around now").clicked() {
             cx.act(Action::Force);
         }
-        let (words, colour) = match trigger.standing {
+        let (words, colour) = match trigger.state {
             TriggerState::Off => ("off", cx.c.dim),
             TriggerState::Armed => ("armed", cx.c.good),
             TriggerState::Filling => ("fired, keeping what follows", cx.c.accent),

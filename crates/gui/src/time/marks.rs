@@ -99,9 +99,9 @@ pub fn hit_at<'h>(plot: &Plot, hits: &'h Hits, at: Pos2) -> Option<&'h HitPoint>
 pub fn hit_words(frame: &Frame, point: &HitPoint) -> String {
     let Some(probe) = frame.probe(point.probe) else { return String::new() };
     let mut words = format!("{}: {}", probe.name, probe.place());
-    let told = probe.asked.text(&point.hit);
-    if !told.is_empty() {
-        words = format!("{words}\n{told}");
+    let reported = probe.asked.text(&point.hit);
+    if !reported.is_empty() {
+        words = format!("{words}\n{reported}");
     }
     let who = if probe.knows_process() { format!(", thread {}", point.hit.tid) } else { String::new() };
     let journey = if point.journey.is_some() { "\nclick selects the journey whose bytes it saw" } else { "" };

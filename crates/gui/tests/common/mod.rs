@@ -64,7 +64,7 @@ fn trouble(what: &str) -> Trouble {
 pub struct Bench {
     pub front: Front,
     pub scope: Scope,
-    pub wishes: Vec<HostRequest>,
+    pub requests: Vec<HostRequest>,
 }
 
 impl Bench {
@@ -76,7 +76,7 @@ impl Bench {
 /// A window of this size with software rendering.
 pub fn window(scope: Scope, chosen: Chosen, size: [f32; 2]) -> Harness<'static, Bench> {
     let front = Front::new(chosen, KeyMap::built_in());
-    let bench = Bench { front, scope, wishes: Vec::new() };
+    let bench = Bench { front, scope, requests: Vec::new() };
     let mut harness = Harness::builder()
         .with_size(size)
         .with_max_steps(64)
@@ -84,7 +84,7 @@ pub fn window(scope: Scope, chosen: Chosen, size: [f32; 2]) -> Harness<'static, 
         .with_context_setup(dress)
         .renderer(raster::Raster::default())
         .build_ui_state(
-            |ui, bench: &mut Bench| bench.wishes.extend(bench.front.ui(ui, &mut bench.scope, &Nowhere)),
+            |ui, bench: &mut Bench| bench.requests.extend(bench.front.ui(ui, &mut bench.scope, &Nowhere)),
             bench,
         );
     harness.run_steps(3);

@@ -131,12 +131,12 @@ impl Listeners {
             .enable_all()
             .build()
             .context("cannot start what talks to viewers")?;
-        let (end, tell): (_, Reporter) =
+        let (end, report): (_, Reporter) =
             (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
         let (kept, stop, listeners, reader_bytes) = (hosts.clone(), end.clone(), self.open, self.reader_bytes);
         let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
         let thread = thread.spawn(move || {
-            let served = runtime.block_on(serve(kept, listeners, reader_bytes, tell, stop));
+            let served = runtime.block_on(serve(kept, listeners, reader_bytes, report, stop));
             runtime.shutdown_timeout(Duration::from_secs(1));
             served.map_err(anyhow::Error::from_boxed)
         })?;

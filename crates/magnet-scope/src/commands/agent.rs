@@ -196,19 +196,19 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let via = args.bus.via(&args.listen)?;
-    let doors = args.listen.open("host")?;
+    let listeners = args.listen.open("host")?;
     let watches = args.watches.open()?;
     // Sufficient to locate a message, with six records per TCP message instead of the usual ten. Only `udp.recv`
     // can identify the datagram of a read.
-    let standing = HopSet::with(|hop| hop.agent);
-    let usual = CaptureDefaults { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
-    let capture = capture::start_with(&args.capture, namespaces, usual)?;
+    let agent_hops = HopSet::with(|hop| hop.agent);
+    let defaults = CaptureDefaults { hops: agent_hops, budget: Some(BUDGET), reader: Reader::Thread };
+    let capture = capture::start_with(&args.capture, namespaces, defaults)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let mut live = Live::new(capture, args.capture.duration, stop).with_control(control);
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
-    let talker = doors.serve(Hosts::of(vec![memory.clone()]))?;
+    let talker = listeners.serve(Hosts::of(vec![memory.clone()]))?;
     let mut watches = watches.map(|watches| watches.serve(live.info())).transpose()?;
     let bus = via.map(|via| args.bus.publish(&via, &memory)).transpose()?;
     let mut health = Health::new(&memory, bus.as_ref().map(|bus| bus.status().clone()), args.health);

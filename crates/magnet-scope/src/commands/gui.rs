@@ -109,9 +109,9 @@ fn live(args: &Args) -> Result<()> {
     };
     let mut scope = Scope::new(info.clone(), options);
     scope.set_trigger(|settings| triggered.set(settings));
-    let keeper = triggered.trigger_recorder(&info);
+    let recorder = triggered.trigger_recorder(&info);
     let title = format!("{}, live", info.host);
-    let feed = |shared: &Shared| feed_live(&mut live, keeper, shared);
+    let feed = |shared: &Shared| feed_live(&mut live, recorder, shared);
     magscope_gui::run_with_local_feed(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
 }
 

@@ -195,7 +195,7 @@ fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) 
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let about = runtime.block_on(dial(address, known.as_ref())).map_err(explain)?.about;
-    let wish = ReadOptions {
+    let options = ReadOptions {
         address: address.clone(),
         credentials: known,
         from: Begin::Back(BACK),
@@ -203,7 +203,7 @@ fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) 
     };
     let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut all = Vec::new();
-    for remote in Remote::connect(&wish).map_err(explain)? {
+    for remote in Remote::connect(&options).map_err(explain)? {
         let info = remote.info().clone();
         let kept =
             about.hosts.iter().find(|host| host.node.host == info.host).and_then(|host| host.holds.range_ns);

@@ -31,21 +31,21 @@ pub struct Args {
 /// Reads and serves until a signal.
 pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let doors = args.listen.open("relay")?;
+    let listeners = args.listen.open("relay")?;
     capture::drop_privileges()?;
     let credentials = args.listen.host_credentials("relay")?;
-    let wish = |address: &Address| ReadOptions {
+    let options = |address: &Address| ReadOptions {
         address: address.clone(),
         credentials: credentials.clone(),
         from: StartAt::Now,
         terms: Terms::default(),
     };
-    let wishes: Vec<ReadOptions> = args.connect.iter().map(wish).collect();
-    let (first, discovery) = HostDiscovery::enter(&wishes, None).map_err(explain)?;
+    let requests: Vec<ReadOptions> = args.connect.iter().map(options).collect();
+    let (first, discovery) = HostDiscovery::enter(&requests, None).map_err(explain)?;
     let hosts = Hosts::of(Vec::new());
     let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
     let writers = writers.collect::<Result<Vec<_>>>()?;
-    let talker = doors.serve(hosts.clone())?;
+    let talker = listeners.serve(hosts.clone())?;
     let until = Until::new(None, &stop);
     let result = std::thread::scope(|scope| {
         let spawn = |(host, writer)| scope.spawn(|| keep(host, writer));

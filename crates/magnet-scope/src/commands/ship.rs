@@ -20,20 +20,20 @@ pub struct Args {
 
 /// Uploads the files that have not been uploaded.
 pub fn run(args: &Args) -> Result<()> {
-    let shelf = if args.dir.join(magscope_session::META).is_file() {
+    let local_store = if args.dir.join(magscope_session::META).is_file() {
         LocalStore::One(args.dir.clone())
     } else {
         LocalStore::Below { dir: args.dir.clone(), ours: |_| true }
     };
-    let lots = shelf.recordings()?;
-    if lots.is_empty() {
+    let local = local_store.recordings()?;
+    if local.is_empty() {
         return Err(Hint::error(
             format!("there is no recording in {}", args.dir.display()),
             "",
             "give the directory that `magnet-scope record` made, or one that has such directories in it",
         ));
     }
-    let status = ship(&args.to, shelf, output::note).with_context(|| {
+    let status = ship(&args.to, local_store, output::note).with_context(|| {
         Hint::new(
             format!("not all could be shipped to {}", args.to),
             "",

@@ -184,23 +184,23 @@ mod tests {
         let (cpuinfo, switch) = stat_of(
             "cpu  9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 9\ncpu1 10 20 30 40 50 60 70 80\nintr 5\nctxt 549615\n",
         );
-        let told = text(cpuinfo.into_iter().chain(switch));
+        let reported = text(cpuinfo.into_iter().chain(switch));
         assert!(
-            told.contains("(cpuinfo (user 1 10) (nice 2 20) (system 3 30) ")
-                && told.contains("(switch (switch 549615))"),
-            "{told}"
+            reported.contains("(cpuinfo (user 1 10) (nice 2 20) (system 3 30) ")
+                && reported.contains("(switch (switch 549615))"),
+            "{reported}"
         );
-        let told = text(loadavg_of("1.00 0.50 0.00 1/234 5678\n"));
-        assert!(told.contains("(avenrun (avenrun0 2048) (avenrun1 1024) (avenrun2 0))"), "{told}");
-        let told = text(vmstat_of("nr_free_pages 1\npgpgin 16\npgpgout 5\npswpin 0\npswpout 3\n"));
-        assert!(told.contains("(paging (pgpgin 16) (pgpgout 5) (pswpin 0) (pswpout 3))"), "{told}");
+        let reported = text(loadavg_of("1.00 0.50 0.00 1/234 5678\n"));
+        assert!(reported.contains("(avenrun (avenrun0 2048) (avenrun1 1024) (avenrun2 0))"), "{reported}");
+        let reported = text(vmstat_of("nr_free_pages 1\npgpgin 16\npgpgout 5\npswpin 0\npswpout 3\n"));
+        assert!(reported.contains("(paging (pgpgin 16) (pgpgout 5) (pswpin 0) (pswpout 3))"), "{reported}");
         let dev = "Inter-|   Receive\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
                    eth0:1: 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 8\n";
-        let told = text([net_dev_of(dev)]);
+        let reported = text([net_dev_of(dev)]);
         assert!(
-            told.contains("(netinfo (name \"lo\" \"eth0:1\") (rxbytes 1 7) ")
-                && told.contains("(txcompressed 16 8))"),
-            "{told}"
+            reported.contains("(netinfo (name \"lo\" \"eth0:1\") (rxbytes 1 7) ")
+                && reported.contains("(txcompressed 16 8))"),
+            "{reported}"
         );
         assert_eq!((stat_of(""), loadavg_of("x"), vmstat_of("pgpgin 1\n")), ((None, None), None, None));
     }
@@ -212,7 +212,7 @@ mod tests {
         let first = files.categories(&all);
         assert_eq!(first.len(), 6, "{first:?}");
         let again = files.categories(&all);
-        let told = |categories: Vec<Category>| descriptors(&[Node { name: "n".to_owned(), categories }]);
-        assert_eq!(told(first), told(again));
+        let reported = |categories: Vec<Category>| descriptors(&[Node { name: "n".to_owned(), categories }]);
+        assert_eq!(reported(first), reported(again));
     }
 }

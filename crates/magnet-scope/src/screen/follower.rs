@@ -84,7 +84,7 @@ impl Followed {
             online: &self.online,
             infos: self.infos.clone(),
             discovery: self.discovery.as_ref(),
-            keepers: &mut self.trigger_buffers,
+            buffers: &mut self.trigger_buffers,
             clocks_shown_at: None,
             bounds: BTreeMap::new(),
         }
@@ -105,7 +105,7 @@ pub struct Follower<'f> {
     online: &'f Online,
     infos: Vec<NodeInfo>,
     discovery: Option<&'f HostDiscovery>,
-    keepers: &'f mut TriggerBuffers,
+    buffers: &'f mut TriggerBuffers,
     clocks_shown_at: Option<Instant>,
     /// Bound of each pair over time, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
@@ -117,7 +117,7 @@ impl Follower<'_> {
         while let Some(host) = self.discovery.and_then(HostDiscovery::arrived) {
             let mut info = host.info().clone();
             make_name_unique(&self.infos, &mut info);
-            let source = self.keepers.hold(&info, Box::new(host))?;
+            let source = self.buffers.hold(&info, Box::new(host))?;
             let info = self.walker.join(source);
             visit(Received::Host(&info));
             self.infos.push(info);
@@ -165,10 +165,10 @@ impl Follower<'_> {
         let mut captures = Vec::new();
         scope.hold(&mut |scope| captures.extend(scope.take_captures()));
         for capture in captures {
-            let (words, bad) = self.keepers.save(&capture, self.online);
+            let (words, bad) = self.buffers.save(&capture, self.online);
             scope.hold(&mut |scope| scope.show_message(words.clone(), bad));
         }
-        if self.clocks_shown_at.is_none_or(|told| told.elapsed() >= CLOCKS) {
+        if self.clocks_shown_at.is_none_or(|reported| reported.elapsed() >= CLOCKS) {
             self.show_clocks(scope);
         }
         Ok(Progress::More)

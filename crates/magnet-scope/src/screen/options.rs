@@ -56,8 +56,10 @@ impl ScreenArgs {
     }
 
     fn key_map(&self, config: Option<&Path>) -> Result<KeyMap> {
-        let usual = config.map(|dir| dir.join("keys.toml"));
-        let Some((path, text)) = chosen(self.keys.as_deref(), usual)? else { return Ok(KeyMap::built_in()) };
+        let default_path = config.map(|dir| dir.join("keys.toml"));
+        let Some((path, text)) = chosen(self.keys.as_deref(), default_path)? else {
+            return Ok(KeyMap::built_in());
+        };
         KeyMap::with_user(&text).with_context(|| format!("the key map {} is not right", path.display()))
     }
 
@@ -65,8 +67,8 @@ impl ScreenArgs {
         if let Some(name) = self.theme.as_deref().filter(|name| THEMES.contains(name)) {
             return Ok(Theme::built_in(name, depth));
         }
-        let usual = config.map(|dir| dir.join("theme.toml"));
-        let Some((path, text)) = chosen(self.theme.as_deref().map(Path::new), usual)? else {
+        let default_path = config.map(|dir| dir.join("theme.toml"));
+        let Some((path, text)) = chosen(self.theme.as_deref().map(Path::new), default_path)? else {
             return Ok(Theme::built_in(Theme::suitable(colorfgbg), depth));
         };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -75,8 +77,8 @@ impl ScreenArgs {
 }
 
 /// The requested file, which must exist, or the default one, which is optional.
-fn chosen(asked: Option<&Path>, usual: Option<PathBuf>) -> Result<Option<(PathBuf, String)>> {
-    let Some(path) = asked.map(Path::to_owned).or(usual) else { return Ok(None) };
+fn chosen(asked: Option<&Path>, default_path: Option<PathBuf>) -> Result<Option<(PathBuf, String)>> {
+    let Some(path) = asked.map(Path::to_owned).or(default_path) else { return Ok(None) };
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if asked.is_none() && not_ours(error.kind()) => Ok(None),

@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(15);
 /// Maximum number of events read for a window while keys wait: a third of a second.
 const MOST_READ: usize = 300_000;
 /// Maximum without waiting keys: enough for the maximum number of journeys and their margin.
-const MOST_READ_BESIDE: usize = 1_500_000;
+const MOST_READ_IN_BACKGROUND: usize = 1_500_000;
 /// Minimum margin around a window, nanoseconds.
 const AROUND_NS: u64 = 10_000_000;
 /// Maximum margin.
@@ -89,7 +89,7 @@ impl<'r> Player<'r> {
 
     /// A player in a separate thread, where no key waits for a window.
     pub fn in_background(self) -> Self {
-        Player { most_read: MOST_READ_BESIDE, ..self }
+        Player { most_read: MOST_READ_IN_BACKGROUND, ..self }
     }
 
     /// Continues the survey until the end of the slice or of the recording.

@@ -42,11 +42,11 @@ impl TriggerBuffers {
         sources: &mut Vec<Box<dyn Source>>,
     ) -> Result<Self> {
         let into = triggered.directory().map(|(made, memory)| SaveTarget { made, memory });
-        let mut keepers = TriggerBuffers { all: Vec::new(), into };
+        let mut buffers = TriggerBuffers { all: Vec::new(), into };
         for (info, inner) in infos.iter().zip(std::mem::take(sources)) {
-            sources.push(keepers.hold(info, inner)?);
+            sources.push(buffers.hold(info, inner)?);
         }
-        Ok(keepers)
+        Ok(buffers)
     }
 
     /// Adds a buffer for another host with a unique name.
@@ -54,10 +54,10 @@ impl TriggerBuffers {
         let Some(SaveTarget { made, memory }) = &self.into else { return Ok(inner) };
         let own = Directory::prepare(&below(made.path(), &info.host))?;
         let each = memory / (self.all.len() as u64 + 1);
-        self.all.iter().for_each(|keeper| keeper.borrow_mut().limit(each));
-        let keeper = Rc::new(RefCell::new(TriggerRecorder::new(own, info, each)));
-        self.all.push(keeper.clone());
-        Ok(Box::new(HostBuffer { inner, recorder: keeper }))
+        self.all.iter().for_each(|trigger_recorder| trigger_recorder.borrow_mut().limit(each));
+        let trigger_recorder = Rc::new(RefCell::new(TriggerRecorder::new(own, info, each)));
+        self.all.push(trigger_recorder.clone());
+        Ok(Box::new(HostBuffer { inner, recorder: trigger_recorder }))
     }
 
     /// Saves the window of a trigger on every host; returns a message and an error flag.
@@ -66,7 +66,7 @@ impl TriggerBuffers {
             return (capture.because.clone(), false);
         }
         let mut said = Vec::new();
-        for (node, keeper) in self.all.iter().enumerate() {
+        for (node, trigger_recorder) in self.all.iter().enumerate() {
             let own = |ns: u64| own_ns(online, node as u16, ns);
             let own = Capture {
                 from_ns: own(capture.from_ns),
@@ -74,7 +74,7 @@ impl TriggerBuffers {
                 at_ns: own(capture.at_ns),
                 ..capture.clone()
             };
-            match keeper.borrow_mut().save(&own) {
+            match trigger_recorder.borrow_mut().save(&own) {
                 Ok(what) => said.push(what),
                 Err(error) => return (format!("not saved: {error:#}"), true),
             }

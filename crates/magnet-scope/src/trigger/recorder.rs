@@ -156,15 +156,15 @@ mod tests {
             ..GeneratorOptions::default()
         });
         let made = Directory::prepare(&dir.path().join("kept")).expect("it is ours");
-        let mut keeper = TriggerRecorder::new(made, source.info(), most_bytes);
+        let mut trigger_recorder = TriggerRecorder::new(made, source.info(), most_bytes);
         let (mut batch, mut all) = (Batch::default(), Vec::new());
         let mut more = true;
         while more {
             more = source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More;
-            keeper.hold(&batch);
+            trigger_recorder.hold(&batch);
             all.extend_from_slice(&batch.events);
         }
-        (dir, keeper, all)
+        (dir, trigger_recorder, all)
     }
 
     fn capture(from_ns: u64, to_ns: u64) -> Capture {
@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn a_window_becomes_a_session_with_exactly_its_events() {
-        let (dir, mut keeper, all) = recorder(u64::MAX);
+        let (dir, mut trigger_recorder, all) = recorder(u64::MAX);
         let (from, to) = (all[20_000].time_ns, all[29_999].time_ns);
         for n in 0..2 {
-            let said = keeper.save(&capture(from, to)).expect("it is saved");
+            let said = trigger_recorder.save(&capture(from, to)).expect("it is saved");
             assert!(
                 said.contains("10000 events, forced") && said.contains(&format!("trigger-000{}", n + 1)),
                 "{said}"
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_missing_is_said() {
-        let (_dir, mut keeper, all) = recorder(1 << 20);
-        assert!(keeper.bytes <= 1 << 20 && keeper.held.len() > 5);
-        let said = keeper.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
+        let (_dir, mut trigger_recorder, all) = recorder(1 << 20);
+        assert!(trigger_recorder.bytes <= 1 << 20 && trigger_recorder.held.len() > 5);
+        let said = trigger_recorder.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
         assert!(said.contains("forgotten"), "{said}");
     }
 }

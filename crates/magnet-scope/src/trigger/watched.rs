@@ -30,8 +30,8 @@ impl Watch {
         let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
         scope.set_trigger(|settings| args.set(settings));
         scope.can_trigger().map_err(|words| anyhow!("--trigger: {words}"))?;
-        let keeper = TriggerRecorder::new(made, info, args.trigger_memory);
-        Ok(Watch(Some((scope, keeper))))
+        let recorder = TriggerRecorder::new(made, info, args.trigger_memory);
+        Ok(Watch(Some((scope, recorder))))
     }
 
     /// Watches a source of that node.
@@ -54,14 +54,14 @@ impl<S: Source> Source for Watched<S> {
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.inner.next(batch, timeout)?;
-        if let Some((scope, keeper)) = &mut self.watch.0 {
-            keeper.hold(batch);
+        if let Some((scope, recorder)) = &mut self.watch.0 {
+            recorder.hold(batch);
             scope.ingest(batch);
             if progress == Progress::End {
                 scope.end();
             }
             for capture in scope.take_captures() {
-                output::note(&keeper.save(&capture)?);
+                output::note(&recorder.save(&capture)?);
             }
         }
         Ok(progress)

@@ -59,10 +59,10 @@ impl Feed for ReplayFeed {
 /// Feeds a capture until the window closes or the capture ends. `trigger_recorder` saves trigger windows.
 pub fn feed_live(
     live: &mut impl screen::Feed,
-    keeper: Option<TriggerRecorder>,
+    trigger_recorder: Option<TriggerRecorder>,
     scope: &Shared,
 ) -> Result<(), Trouble> {
-    let mut feeder = Feeder::new(live, keeper);
+    let mut feeder = Feeder::new(live, trigger_recorder);
     let ended = run(&mut feeder, scope);
     scope.hold(|scope| feeder.end(scope));
     ended
@@ -164,13 +164,13 @@ pub mod tests {
     fn until(shared: &Shared, what: &str, holds: impl Fn(&mut magscope_scope::Scope) -> bool) {
         let end = Instant::now() + Duration::from_mins(2);
         while !shared.look(&holds) {
-            let stands = shared.look(|scope| {
+            let state = shared.look(|scope| {
                 let frame = scope.frame();
                 let (detail, sweep, lines) = (frame.detail, frame.sweep.origin_ns, frame.sweep.lifelines.len());
                 let tile_ns = frame.density(10).tile_ns;
                 format!("{detail:?} {sweep} {lines} {tile_ns} {:?} {:?}", scope.wants(), frame.controls.align)
             });
-            assert!(Instant::now() < end, "{what} never came: {stands}");
+            assert!(Instant::now() < end, "{what} never came: {state}");
             thread::sleep(Duration::from_millis(5));
         }
     }

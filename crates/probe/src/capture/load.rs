@@ -110,7 +110,7 @@ pub(super) fn load(
         let name = map.name().to_string_lossy().into_owned();
         if ["rings", "tsc_counters", "tsc_bases"].contains(&name.as_str()) {
             map.set_max_entries(facts.cpus).map_err(refused)?;
-        } else if let Some(most) = room(&name, plan, options) {
+        } else if let Some(most) = map_capacity(&name, plan, options) {
             map.set_max_entries(most).map_err(refused)?;
         } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
             write_config(&mut map, &config)?;
@@ -124,7 +124,7 @@ pub(super) fn load(
 }
 
 /// Capacity of a map of sums; the map's default if no sums are made.
-fn room(map: &str, plan: &Plan, options: &CaptureOptions) -> Option<u32> {
+fn map_capacity(map: &str, plan: &Plan, options: &CaptureOptions) -> Option<u32> {
     let entries = match map {
         "pairs" => synthesis::pairs(synthesis::ranked(plan.served()).len()) as u32,
         "passings" => PASSINGS,

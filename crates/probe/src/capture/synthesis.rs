@@ -151,7 +151,7 @@ impl Reader {
 
     fn counted(&mut self, (from_ns, to_ns): (u64, u64), out: &mut Vec<Synthesis>) -> Result<(), ProbeError> {
         let cpus = per_cpu(&self.cpus, "cpus", 0)?;
-        for (hop, told) in Hop::ALL.iter().zip(&mut self.reported) {
+        for (hop, recorded) in Hop::ALL.iter().zip(&mut self.reported) {
             let now = [
                 offset_of!(mag_cpu, began),
                 offset_of!(mag_cpu, rest_packets),
@@ -164,8 +164,8 @@ impl Reader {
                 };
                 cpus.iter().map(of).sum::<u64>()
             });
-            let [began, packets, bytes] = [0, 1, 2].map(|at| now[at].saturating_sub(told[at]));
-            *told = now;
+            let [began, packets, bytes] = [0, 1, 2].map(|at| now[at].saturating_sub(recorded[at]));
+            *recorded = now;
             let sum = |of, n, sum| Synthesis { from_ns, to_ns, hop: *hop, of, n, sum, buckets: Vec::new() };
             out.extend((began > 0).then(|| sum(Sum::Begun, began, 0)));
             out.extend((packets > 0 || bytes > 0).then(|| sum(Sum::Rest, packets, bytes)));

@@ -90,9 +90,9 @@ mod tests {
             \tfield:char comm[16];\toffset:20;\tsize:16;\tsigned:0;\n\
             \tfield:__data_loc char[] name;\toffset:36;\tsize:4;\tsigned:0;\n\tfield:nonsense\n\nprint fmt: \"x\"";
         let found = parse(text);
-        let told: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.offset, f.bytes, f.kind)).collect();
+        let reported: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.offset, f.bytes, f.kind)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("common_type", 0, 2, ValueKind::Unsigned),
                 ("skbaddr", 8, 8, ValueKind::Address),

@@ -90,18 +90,18 @@ impl Scale {
         let facts = facts.clone();
         let (ask, asked) = channel();
         let (answer, answers) = channel();
-        let (tell, started) = channel();
+        let (report, started) = channel();
         let thread = std::thread::Builder::new().name("magnet-scale".to_owned());
         let thread = thread.spawn(move || {
             let made = Pan::make(&facts, &what).and_then(|pan| give_up().map(|()| pan).map_err(failed));
             match made {
                 Ok(mut pan) => {
                     // fails only if the receiver is gone
-                    let _ = tell.send(Ok(()));
+                    let _ = report.send(Ok(()));
                     while asked.recv().is_ok() && answer.send(pan.weigh()).is_ok() {}
                 }
                 Err(error) => {
-                    let _ = tell.send(Err(error));
+                    let _ = report.send(Err(error));
                 }
             }
         });

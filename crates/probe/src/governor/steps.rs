@@ -191,7 +191,7 @@ impl Steps {
         let reading = &self.smoothed(reading);
         self.share = Share::of(reading, self.level, prices);
         self.learn(reading);
-        let room = self.room(reading);
+        let room = self.headroom(reading);
         let taken = self.expected(reading, prices, self.level);
         self.up = self.up.map(|up| up + reading.elapsed);
         let is_over = self.level != Level::Rest && taken > room;
@@ -283,7 +283,7 @@ impl Steps {
 
     /// The part of the budget for costs that a level can change. A reader with a high fixed cost does not force
     /// the lowest level.
-    fn room(&self, reading: &Reading) -> f64 {
+    fn headroom(&self, reading: &Reading) -> f64 {
         let idle = self.idle.unwrap_or(0.0) / reading.cpus.len().max(1) as f64;
         (self.budget - idle).max(self.budget * LEAST_ROOM)
     }
@@ -299,8 +299,8 @@ impl Steps {
         };
         let (now, then) = (records(&reading.cpus, self.level), records(&cpus, level));
         // Scaled by the number of records; without records now, by the earlier cost per record.
-        let beside = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
-        let reader = if now > 0 { beside * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
+        let busy_ns = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
+        let reader = if now > 0 { busy_ns * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
         let there = Reading { elapsed: reading.elapsed, reader: Duration::from_nanos(reader as u64), cpus };
         Share::of(&there, level, prices).most()
     }

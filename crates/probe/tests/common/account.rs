@@ -170,10 +170,10 @@ impl OneDirection<'_> {
                 assert_eq!(time_ns, *first_ns, "{hop}: not its first pass: {journey:?}");
             }
         }
-        let told: Vec<&Event> = self.at(Hop::SockReady).collect();
+        let reported: Vec<&Event> = self.at(Hop::SockReady).collect();
         for journey in &self.journeys {
             let end = self.place(journey.range.start as u32) + journey.bytes();
-            let first = told.iter().find(|e| self.place(e.seq) >= end && e.seq != 0).map(|e| e.time_ns);
+            let first = reported.iter().find(|e| self.place(e.seq) >= end && e.seq != 0).map(|e| e.time_ns);
             assert_eq!(journey.rungs.time_ns(Hop::SockReady), first, "sock.ready: {journey:?}");
         }
     }

@@ -392,8 +392,8 @@ pub fn untraced(recording: &Recording) -> u64 {
 /// Asserts that a capture lost nothing. Refused or unreported runs may have been hits of any kind; tests with
 /// exact counts show whether their own are affected.
 pub fn lost_nothing(recording: &Recording) {
-    let (refused, (before, untold)) = (refused(recording), DISTURBED.get());
-    DISTURBED.set((before + refused, untold + untraced(recording)));
+    let (refused, (before, unobserved)) = (refused(recording), DISTURBED.get());
+    DISTURBED.set((before + refused, unobserved + untraced(recording)));
     assert_eq!(recording.lost(), refused, "lost, and refused by the kernel");
 }
 

@@ -181,7 +181,7 @@ pub struct TriggerStatus<'a> {
     /// The condition as text, empty without one; parsing it gives the same condition.
     pub text: String,
     /// Its phase.
-    pub standing: TriggerState,
+    pub state: TriggerState,
     /// Number of matches of the condition.
     pub matches: u64,
     /// Number of times it fired.

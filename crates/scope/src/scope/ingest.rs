@@ -104,8 +104,8 @@ impl Scope {
     fn take_event(&mut self, node: u16, event: &Event) {
         let netns_key = self.netns_key_of(node, event);
         self.begin_ns = self.begin_ns.or(Some(event.time_ns));
-        if let Some(heard) = self.heard.get_mut(usize::from(node)) {
-            *heard = (*heard).max(Some(event.time_ns));
+        if let Some(last_event_ns) = self.last_event_ns.get_mut(usize::from(node)) {
+            *last_event_ns = (*last_event_ns).max(Some(event.time_ns));
         }
         self.seen.insert(event.hop);
         if let Some(count) = self.hop_events.get_mut(usize::from(event.hop as u8)) {

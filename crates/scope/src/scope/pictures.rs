@@ -14,7 +14,7 @@ use crate::measure::rate as rate_of;
 use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
-use crate::signals::{Series, columns, compute, held_together};
+use crate::signals::{Series, columns, compute, paired};
 use crate::sums::{columns_of, part_of};
 use magscope_core::context::Context;
 use magscope_core::{FlowId, Proto};
@@ -200,9 +200,9 @@ impl Scope {
         let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
         let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
         let rate = |at_ns: u64, tile: &Tile| {
-            let stands_for = layer.map_or(1.0, |layer| self.weight_of(layer, at_ns, at_ns + width_ns));
+            let weight = layer.map_or(1.0, |layer| self.weight_of(layer, at_ns, at_ns + width_ns));
             let amount = if sum { tile.sum } else { tile.count };
-            amount as f64 * stands_for / s
+            amount as f64 * weight / s
         };
         at.enumerate()
             .filter(|(_, (at_ns, _))| known(*at_ns))
@@ -276,7 +276,7 @@ impl Scope {
     pub(crate) fn xy(&self) -> Option<XyTrace> {
         let (x, y) = self.controls.xy?;
         let series = |channel| self.series(channel, XyTrace::MOST);
-        let both = held_together(&series(x), &series(y), |x, y| Some((x, y)));
+        let both = paired(&series(x), &series(y), |x, y| Some((x, y)));
         let every = both.len().div_ceil(XyTrace::MOST).max(1);
         let points = both.into_iter().step_by(every);
         let points: Vec<_> = points.map(|(time_ns, (x, y))| XyPoint { x, y, time_ns }).collect();

@@ -154,7 +154,7 @@ impl Scope {
         self.hop_events = [0; super::HOP_IDS];
         self.sums = Sums::new(keep);
         self.hop_sums = [0; super::HOP_IDS];
-        self.heard.fill(None);
+        self.last_event_ns.fill(None);
         self.drops.clear();
         self.probes.clear();
         self.ties = ProbeMatches::default();

@@ -111,5 +111,5 @@ fn the_cpus_of_the_host_are_a_loadline_and_can_be_waited_for() {
     assert_eq!((line.last, line.unit), (Some(0.25), crate::Unit::Ratio));
     assert!(line.columns.iter().flatten().any(|column| column.max > 0.8), "a peak stays");
     assert_eq!(scope.frame().trigger.fired, 1);
-    assert!(scope.host_cpu.len() <= MOST_TOLD);
+    assert!(scope.host_cpu.len() <= MOST_READINGS);
 }

@@ -34,8 +34,8 @@ pub(super) enum Summed {
 impl Scope {
     /// Processes a row of sums.
     pub(super) fn take_sum(&mut self, node: u16, row: &Synthesis) {
-        let heard = self.heard.get(usize::from(node)).copied().flatten();
-        let alone = heard.is_none_or(|at_ns| at_ns < row.from_ns);
+        let last_event_ns = self.last_event_ns.get(usize::from(node)).copied().flatten();
+        let alone = last_event_ns.is_none_or(|at_ns| at_ns < row.from_ns);
         let is_clean_up = self.names.clean_up(node).is_some_and(|of| of.is_row(row));
         // A row of a reason counts packets of `skb.drop` and nothing else.
         if !is_clean_up {

@@ -193,7 +193,7 @@ impl Scope {
         TriggerStatus {
             settings,
             text: settings.condition.as_ref().map(ToString::to_string).unwrap_or_default(),
-            standing: self.watch.state(self.now_ns),
+            state: self.watch.state(self.now_ns),
             matches: self.watch.matches(),
             fired: self.watch.fired(),
             captures,

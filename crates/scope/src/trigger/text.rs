@@ -189,11 +189,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (text, says) in
+        for (text, message) in
             [("srtt > 5", "no time"), ("cwnd > 5ms", "no number"), ("verdikt = lost", "verdict")]
         {
             let error = Condition::parse(text).unwrap_err().to_string();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 

@@ -272,8 +272,8 @@ impl Averages {
         }
     }
 
-    /// The averages of a watch; `now_ns` by `CLOCK_MONOTONIC`. `told` is the client's number for it.
-    pub fn of(&self, id: u64, told: u32, now_ns: u64) -> Option<wire::Averages> {
+    /// The averages of a watch; `now_ns` by `CLOCK_MONOTONIC`. `reported` is the client's number for it.
+    pub fn of(&self, id: u64, reported: u32, now_ns: u64) -> Option<wire::Averages> {
         let watch = self.watches.get(&id)?;
         let as_of_ns = self.fed_ns.max(watch.since_ns);
         let unseen = || watch.calls() == 0;
@@ -303,7 +303,7 @@ impl Averages {
         let begins = begins.map(|rate| rate.window.from_ns).chain(latency.get().map(|latency| latency.from_ns));
         let begins = begins.min().unwrap_or(watch.since_ns);
         Some(wire::Averages {
-            id: told,
+            id: reported,
             since_ns: watch.since_ns,
             as_of_ns,
             age_ns: now_ns.saturating_add_signed(self.ahead_ns).saturating_sub(as_of_ns),

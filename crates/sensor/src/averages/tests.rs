@@ -1,5 +1,5 @@
 use super::*;
-use magscope_client::wire::{Averages as Told, Latency, Rate, Span};
+use magscope_client::wire::{Averages as WatchAverages, Latency, Rate, Span};
 use magscope_core::EventFlags;
 use magscope_core::flow::Task;
 use magscope_core::journey::Limits;
@@ -41,13 +41,13 @@ impl Fed {
         self.0.watch(subject, window, S).expect("room").0
     }
 
-    fn of(&self, id: u64) -> Told {
+    fn of(&self, id: u64) -> WatchAverages {
         self.0.of(id, 1, self.0.fed_ns).expect("it is watched")
     }
 }
 
-fn received(told: &Told) -> Rate {
-    *told.received.get().unwrap_or_else(|| panic!("{told:?}"))
+fn received(reported: &WatchAverages) -> Rate {
+    *reported.received.get().unwrap_or_else(|| panic!("{reported:?}"))
 }
 
 fn span(from_ns: u64, to_ns: u64, calls: u64, bytes: u64, bytes_per_s: Option<f64>) -> Span {
@@ -71,9 +71,9 @@ fn a_window_of_receives_is_from_the_one_before_its_first_to_its_last() {
     assert_eq!(rate.overall, span(S, 6 * S, 4, 1_000, Some(200.0)));
     // Time passes without data: the last receives are unchanged, and the answer carries its end time.
     fed.batch(&Batch { watermark_ns: 9 * S, ..Batch::default() });
-    let told = fed.0.of(id, 1, 10 * S).expect("it is watched");
-    assert_eq!(received(&told).window, rate.window);
-    assert_eq!((told.as_of_ns, told.age_ns), (9 * S, S));
+    let reported = fed.0.of(id, 1, 10 * S).expect("it is watched");
+    assert_eq!(received(&reported).window, rate.window);
+    assert_eq!((reported.as_of_ns, reported.age_ns), (9 * S, S));
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn sends_are_counted_apart_and_what_was_only_looked_at_is_not_counted() {
     let copied = Event { hop: Hop::AppCopy, ..recv(2 * S, 9_999) };
     let looked = Event { flags: EventFlags::PEEK, ..recv(2 * S, 9_999) };
     fed.events(&[offered, copied, looked, send(2 * S, 10), send(3 * S, 20), recv(3 * S, 7)]);
-    let told = fed.of(id);
-    assert_eq!(told.sent.get().map(|rate| rate.overall), Some(span(S, 3 * S, 2, 30, Some(15.0))));
-    assert_eq!(received(&told).overall, span(S, 3 * S, 1, 7, Some(3.5)));
+    let reported = fed.of(id);
+    assert_eq!(reported.sent.get().map(|rate| rate.overall), Some(span(S, 3 * S, 2, 30, Some(15.0))));
+    assert_eq!(received(&reported).overall, span(S, 3 * S, 1, 7, Some(3.5)));
 }
 
 #[test]
@@ -182,16 +182,16 @@ fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     fed.batch(&change(4, "disable dev.xmit"));
     assert_eq!(received(&fed.of(id)).overall.calls, 2, "nothing rests on that");
     fed.batch(&change(5, "disable app.recv,app.copy"));
-    let told = fed.of(id);
-    let (FigureOrReason::Unknown { unknown }, None) = (&told.received, told.latency.get()) else {
-        panic!("{told:?}")
+    let reported = fed.of(id);
+    let (FigureOrReason::Unknown { unknown }, None) = (&reported.received, reported.latency.get()) else {
+        panic!("{reported:?}")
     };
     assert!(unknown.starts_with("app.recv is not captured"), "{unknown}");
     fed.batch(&change(6, "enable app.recv"));
     fed.events(&[recv(7 * S, 10), recv(8 * S, 20)]);
-    let told = fed.of(id);
-    assert_eq!(received(&told).overall, span(6 * S, 8 * S, 2, 30, Some(15.0)));
-    assert_eq!(told.restarted.as_deref(), Some("`enable app.recv` while it was watched"));
+    let reported = fed.of(id);
+    assert_eq!(received(&reported).overall, span(6 * S, 8 * S, 2, 30, Some(15.0)));
+    assert_eq!(reported.restarted.as_deref(), Some("`enable app.recv` while it was watched"));
     fed.batch(&change(9, "filter port = 443"));
     assert_eq!(fed.of(id).leaves_out, ["filter port = 443"]);
     fed.batch(&change(10, "filter off"));
@@ -284,7 +284,7 @@ fn memory_is_bounded() {
 }
 
 /// The walker's output for these events.
-fn walked(events: Vec<Event>, flows: Vec<Flow>, watch: &Subject) -> Told {
+fn walked(events: Vec<Event>, flows: Vec<Flow>, watch: &Subject) -> WatchAverages {
     struct Once(NodeInfo, Option<Batch>);
     impl Source for Once {
         fn info(&self) -> &NodeInfo {
@@ -340,19 +340,22 @@ fn a_latency_is_that_of_journeys_that_were_read_by_the_watched_socket() {
         events.push(Event { tgid: 0, tid: 0, ..at(Hop::DevRecv, came, 0) });
         events.push(at(Hop::AppRecv, came + u64::from(n) * 1_000, socket));
     }
-    let told = walked(events.clone(), vec![flow], &Subject::Socket(MINE));
+    let reported = walked(events.clone(), vec![flow], &Subject::Socket(MINE));
     let (first, last) = (S + 1_001_000, S + 50_050_000);
-    let latency = told.latency.get().expect("journeys were read").clone();
+    let latency = reported.latency.get().expect("journeys were read").clone();
     // 25 and 50 µs, right to a sixteenth
     let (p50_ns, p99_ns) = (25_599, 51_199);
     let first_seen_at = vec!["dev.recv".to_owned()];
     let exactly =
         Latency { from_ns: first, to_ns: last, journeys: 50, mean_ns: 25_500.0, p50_ns, p99_ns, first_seen_at };
     assert_eq!(latency, exactly);
-    assert_eq!(received(&told).overall.bytes, 5_000);
-    let told = walked(events.clone(), vec![flow], &Subject::Process(5));
-    assert_eq!(told.latency.get().map(|latency| (latency.journeys, latency.mean_ns)), Some((100, 50_500.0)));
-    let told = walked(events, vec![flow], &Subject::Socket(3));
+    assert_eq!(received(&reported).overall.bytes, 5_000);
+    let reported = walked(events.clone(), vec![flow], &Subject::Process(5));
+    assert_eq!(
+        reported.latency.get().map(|latency| (latency.journeys, latency.mean_ns)),
+        Some((100, 50_500.0))
+    );
+    let reported = walked(events, vec![flow], &Subject::Socket(3));
     let unknown = served::NO_JOURNEY.to_owned();
-    assert_eq!(told.latency, FigureOrReason::Unknown { unknown });
+    assert_eq!(reported.latency, FigureOrReason::Unknown { unknown });
 }

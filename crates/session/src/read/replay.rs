@@ -199,10 +199,10 @@ impl Replay {
             }
         };
         open.heads.until(until_ns, damage, keep_head, &mut lost);
-        let mut told = Vec::new();
-        let lost = |u: Unread| told.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
+        let mut reported = Vec::new();
+        let lost = |u: Unread| reported.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
         open.losses.until(until_ns, damage, |l| losses.push(l), lost);
-        losses.append(&mut told);
+        losses.append(&mut reported);
         losses.retain(|l| l.to_ns >= self.from_ns && l.from_ns <= self.to_ns);
         losses.sort_by_key(|l| l.to_ns);
     }

@@ -321,15 +321,15 @@ fn losses(segment: &SegmentMap, totals: &mut LossTotals, damage: &mut Vec<Damage
     let Ok(reader) = file.reader(Table::Losses) else {
         return; // Reported at the opening.
     };
-    let mut told: Vec<Loss> = Vec::new();
+    let mut reported: Vec<Loss> = Vec::new();
     for entry in file.entries() {
-        told.clear();
-        if let Err(bad) = rows(&reader, entry, &mut told) {
+        reported.clear();
+        if let Err(bad) = rows(&reader, entry, &mut reported) {
             let what = super::cursor::skipped(&file.name, entry, &bad.to_string());
             damage.push(Damage::skipped(&file.name, entry.length, u64::from(entry.rows), what));
             continue;
         }
-        for loss in &told {
+        for loss in &reported {
             totals.add(loss.cause, loss.count);
         }
     }

@@ -97,14 +97,14 @@ impl Bucket {
     fn put_in_parts(
         &self,
         key: &str,
-        parcel: &Upload<'_>,
+        content: &Upload<'_>,
         attributes: Attributes,
         from: &mut dyn Read,
     ) -> Result<(), ShipError> {
         let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
         let path = self.path(key);
         let mut upload = self.ask("begin to write", key, self.store.put_multipart_opts(&path, options))?;
-        let result = self.put_parts(key, parcel, upload.as_mut(), from);
+        let result = self.put_parts(key, content, upload.as_mut(), from);
         if result.is_err() {
             // Uploads that cannot be aborted are removed by the bucket's lifecycle rule.
             let _ = self.runtime.block_on(upload.abort());
@@ -115,11 +115,11 @@ impl Bucket {
     fn put_parts(
         &self,
         key: &str,
-        parcel: &Upload<'_>,
+        content: &Upload<'_>,
         upload: &mut dyn MultipartUpload,
         from: &mut dyn Read,
     ) -> Result<(), ShipError> {
-        let mut left = parcel.bytes;
+        let mut left = content.bytes;
         while left > 0 {
             let part = read(from, left.min(PART)).map_err(|error| self.failed("read for", key, &error))?;
             left -= part.len() as u64;
@@ -137,21 +137,21 @@ fn read(from: &mut dyn Read, bytes: u64) -> io::Result<Bytes> {
 }
 
 impl Store for Bucket {
-    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
-        let mut from = parcel.reader().map_err(|error| self.failed("read for", key, &error))?;
+    fn put(&self, key: &str, content: &Upload<'_>) -> Result<(), ShipError> {
+        let mut from = content.reader().map_err(|error| self.failed("read for", key, &error))?;
         let mut attributes = Attributes::new();
-        attributes.insert(CRC, format!("{:08x}", parcel.crc).into());
-        if parcel.bytes > PART {
-            self.put_in_parts(key, parcel, attributes, &mut from)?;
+        attributes.insert(CRC, format!("{:08x}", content.crc).into());
+        if content.bytes > PART {
+            self.put_in_parts(key, content, attributes, &mut from)?;
         } else {
-            let whole = read(&mut from, parcel.bytes).map_err(|error| self.failed("read for", key, &error))?;
+            let whole = read(&mut from, content.bytes).map_err(|error| self.failed("read for", key, &error))?;
             let options = PutOptions { attributes, ..PutOptions::default() };
             let path = self.path(key);
             self.ask("write", key, self.store.put_opts(&path, whole.into(), options))?;
         }
         let arrived = self.stat(key)?;
         if arrived
-            .is_some_and(|stat| stat.bytes == parcel.bytes && stat.crc.is_none_or(|crc| crc == parcel.crc))
+            .is_some_and(|stat| stat.bytes == content.bytes && stat.crc.is_none_or(|crc| crc == content.crc))
         {
             return Ok(());
         }

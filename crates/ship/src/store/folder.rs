@@ -19,7 +19,7 @@ impl Folder {
         Folder { root: root.to_path_buf() }
     }
 
-    fn put_at(&self, path: &Path, parcel: &Upload<'_>) -> io::Result<()> {
+    fn put_at(&self, path: &Path, upload: &Upload<'_>) -> io::Result<()> {
         if !fs::metadata(&self.root)?.is_dir() {
             return Err(io::Error::from(io::ErrorKind::NotADirectory));
         }
@@ -30,7 +30,7 @@ impl Folder {
         unfinished.push(name);
         unfinished.push(".part");
         let unfinished = dir.join(unfinished);
-        let written = write(&unfinished, parcel).and_then(|()| fs::rename(&unfinished, path));
+        let written = write(&unfinished, upload).and_then(|()| fs::rename(&unfinished, path));
         if written.is_err() {
             // Free the space on a full disk. If this fails, the next attempt overwrites the file.
             let _ = fs::remove_file(&unfinished);
@@ -59,11 +59,11 @@ impl Folder {
 }
 
 /// Writes a new file and verifies it by reading.
-fn write(path: &Path, parcel: &Upload<'_>) -> io::Result<()> {
+fn write(path: &Path, upload: &Upload<'_>) -> io::Result<()> {
     // Of a try before, or a link that somebody prepared.
     found(fs::remove_file(path))?;
     let mut file = File::create_new(path)?;
-    let mut from = parcel.reader()?;
+    let mut from = upload.reader()?;
     let mut block = vec![0; BLOCK];
     loop {
         match from.read(&mut block) {
@@ -75,7 +75,7 @@ fn write(path: &Path, parcel: &Upload<'_>) -> io::Result<()> {
     }
     file.sync_all()?;
     drop(file);
-    if checksum(&mut File::open(path)?)? == (parcel.bytes, parcel.crc) {
+    if checksum(&mut File::open(path)?)? == (upload.bytes, upload.crc) {
         Ok(())
     } else {
         Err(io::Error::other("what arrived is not what was sent"))
@@ -96,9 +96,9 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 impl Store for Folder {
-    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError> {
+    fn put(&self, key: &str, upload: &Upload<'_>) -> Result<(), ShipError> {
         let path = self.root.join(key);
-        self.put_at(&path, parcel).map_err(|error| {
+        self.put_at(&path, upload).map_err(|error| {
             if self.root.is_dir() {
                 return ShipError::store("write", path.display(), error);
             }
@@ -174,8 +174,8 @@ mod tests {
     fn a_parcel_that_is_not_what_it_says_does_not_arrive() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path());
-        let parcel = Upload { crc: 1, ..Upload::bytes(b"bytes") };
-        assert!(folder.put("h/a", &parcel).unwrap_err().to_string().contains("not what was sent"));
+        let upload = Upload { crc: 1, ..Upload::bytes(b"bytes") };
+        assert!(folder.put("h/a", &upload).unwrap_err().to_string().contains("not what was sent"));
         assert_eq!(fs::read_dir(dir.path().join("h")).unwrap().count(), 0);
     }
 }

@@ -90,7 +90,7 @@ pub struct Stat {
 /// A store of files by key, `host/recording/file`. Readers see an object completely or not at all.
 pub trait Store: Send {
     /// Stores an object, replaces an earlier one, and verifies that it is complete.
-    fn put(&self, key: &str, parcel: &Upload<'_>) -> Result<(), ShipError>;
+    fn put(&self, key: &str, upload: &Upload<'_>) -> Result<(), ShipError>;
 
     /// Information about an object; `None` if it does not exist.
     fn stat(&self, key: &str) -> Result<Option<Stat>, ShipError>;

@@ -50,20 +50,21 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
     let theme = canvas.theme;
     let trigger = &frame.trigger;
-    let (standing, style) = match trigger.standing {
+    let (state, style) = match trigger.state {
         TriggerState::Off => return vec![("no trigger".to_owned(), theme.grid)],
         TriggerState::Armed => ("● armed", theme.plain),
         TriggerState::Filling => ("◆ fired", theme.accent),
         TriggerState::HeldOff => ("◇ held off", theme.dim),
         TriggerState::Stopped => ("■ taken", theme.accent),
     };
-    let stands = [(standing.to_owned(), style), (format!(" {}×", trigger.fired), theme.dim)];
+    let state_pieces = [(state.to_owned(), style), (format!(" {}×", trigger.fired), theme.dim)];
     let mode = format!("  {}  ", trigger.settings.mode);
-    let fixed: u16 =
-        "trigger ".len() as u16 + width(&mode) + stands.iter().map(|(words, _)| width(words)).sum::<u16>();
+    let fixed: u16 = "trigger ".len() as u16
+        + width(&mode)
+        + state_pieces.iter().map(|(words, _)| width(words)).sum::<u16>();
     let most = usize::from(room.saturating_sub(fixed)).min(MOST_CONDITION);
     if most < LEAST_CONDITION.min(trigger.text.chars().count()) {
-        return stands.into();
+        return state_pieces.into();
     }
     let mut condition: String = trigger.text.chars().take(most).collect();
     if condition.len() < trigger.text.len() {
@@ -71,5 +72,5 @@ fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
         condition.push('…');
     }
     let named = [("trigger ".to_owned(), theme.dim), (condition, theme.plain), (mode, theme.dim)];
-    named.into_iter().chain(stands).collect()
+    named.into_iter().chain(state_pieces).collect()
 }

@@ -19,9 +19,9 @@ pub(super) struct Hosts {
     open: Map<u64, HostPair>,
     order: VecDeque<u64>,
     /// Number of finished journeys; later lines of the same ID are possible.
-    untold: u64,
+    unobserved: u64,
     /// True if any line has a time between hosts.
-    told: bool,
+    reported: bool,
     widest_ns: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Hosts {
 struct HostPair {
     sent: Option<u64>,
     received: Option<u64>,
-    told: bool,
+    reported: bool,
 }
 
 impl HostPair {
     /// True if the time between hosts is unknown.
     fn is_unknown(&self) -> bool {
-        !self.told && self.is_between()
+        !self.reported && self.is_between()
     }
 
     fn is_between(&self) -> bool {
@@ -56,7 +56,7 @@ impl Hosts {
                 && let Some(oldest) = self.order.pop_front()
             {
                 let gone = self.open.remove(&oldest);
-                self.untold += u64::from(gone.is_some_and(|way| way.is_unknown()));
+                self.unobserved += u64::from(gone.is_some_and(|way| way.is_unknown()));
             }
             self.order.push_back(id);
         }
@@ -69,8 +69,8 @@ impl Hosts {
         let from = line.get(&["MAG.FROM", "mag.from"]).and_then(|from| from.parse::<Hop>().ok());
         let crossed =
             hop.direction() == Direction::Rx && from.is_some_and(|hop| hop.direction() == Direction::Tx);
-        way.told |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
-        self.told |= way.told && way.is_between();
+        way.reported |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
+        self.reported |= way.reported && way.is_between();
         let error = line.number::<u64>(&["MAG.ERR", "mag.half_width_ns"]);
         let of_all = line.number::<u64>(&["MAG.AERR", "mag.total_half_width_ns"]);
         self.widest_ns = self.widest_ns.max(error.max(of_all).filter(|ns| *ns > 0));
@@ -78,11 +78,11 @@ impl Hosts {
 
     /// Clock relation of the hosts.
     pub fn across(&self) -> Across {
-        let untold = self.untold > 0 || self.open.values().any(HostPair::is_unknown);
+        let unobserved = self.unobserved > 0 || self.open.values().any(HostPair::is_unknown);
         match self.widest_ns {
-            _ if untold => Across::Apart,
+            _ if unobserved => Across::Apart,
             Some(half_width_ns) => Across::Bounded { half_width_ns },
-            None if self.told => Across::OneClock,
+            None if self.reported => Across::OneClock,
             None => Across::Apart, // no journey between hosts
         }
     }

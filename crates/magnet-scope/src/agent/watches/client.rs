@@ -71,18 +71,18 @@ impl Client<'_> {
     fn serve(&mut self, stream: &UnixStream) -> io::Result<()> {
         stream.set_write_timeout(Some(TAKING))?;
         let mut lines = Lines::of(stream);
-        let mut heard = Instant::now();
+        let mut last_line = Instant::now();
         let mut answered: Option<Instant> = None;
         loop {
             let due = self.watches.values().filter_map(|own| own.push.as_ref()).map(|pushed| pushed.due).min();
             let silence = if self.watches.is_empty() { BEGIN } else { SILENCE };
-            let until = due.unwrap_or(heard + silence).saturating_duration_since(Instant::now());
+            let until = due.unwrap_or(last_line + silence).saturating_duration_since(Instant::now());
             match lines.next(until)? {
                 LineRead::End => return Ok(()),
                 LineRead::Nothing if due.is_none() => return Ok(()),
                 LineRead::Nothing => {}
                 LineRead::Line(line) => {
-                    heard = Instant::now();
+                    last_line = Instant::now();
                     let early = answered.map(|answered| PAUSE.saturating_sub(answered.elapsed()));
                     std::thread::sleep(early.unwrap_or_default());
                     let reply = self.answer(&line, &mut lines).unwrap_or_else(Reply::Error);

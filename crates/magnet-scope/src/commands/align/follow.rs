@@ -54,11 +54,11 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
     }
     let sources = follows.into_iter().map(|follow| Box::new(follow) as Box<dyn Source>).collect();
     let mut walker = Walker::live(sources, &online, args.limits.limits(), PATIENCE);
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     loop {
         let progress = walker.step(&mut |_| {}).map_err(anyhow::Error::from_boxed)?;
-        if progress == Progress::End || told.elapsed() >= every {
-            told = Instant::now();
+        if progress == Progress::End || reported.elapsed() >= every {
+            reported = Instant::now();
             print(&online, &infos, args.json)?;
         }
         if progress == Progress::End {

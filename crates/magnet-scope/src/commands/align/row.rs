@@ -74,15 +74,15 @@ impl Table {
     pub fn of(alignment: &Alignment, hosts: &[String]) -> Self {
         // The combination at a time in the middle of the packets of the first pair that includes recording 0.
         let amid = alignment.clocks().skip(1).find_map(|b| alignment.amid_ns(0, b));
-        let together = amid.map(|raw_0_ns| alignment.at(raw_0_ns));
-        let solution = together.as_ref().and_then(|solved| solved.as_ref().ok());
+        let joint = amid.map(|raw_0_ns| alignment.at(raw_0_ns));
+        let solution = joint.as_ref().and_then(|solved| solved.as_ref().ok());
         let row = |(a, b)| {
             let state = alignment.state(a, b)?;
             let all = solution.map_or(Bounds::NONE, |(s, _)| s.bounds(usize::from(a), usize::from(b)));
             Some(Row::of(alignment, (a, b), state, &all))
         };
         let pairs: Vec<Row> = alignment.couples().filter_map(row).collect();
-        let contradiction = together.and_then(Result::err).map(|e| e.to_string());
+        let contradiction = joint.and_then(Result::err).map(|e| e.to_string());
         Table { hosts: hosts.to_vec(), one_clock: pairs.is_empty(), pairs, contradiction }
     }
 }
@@ -102,9 +102,9 @@ impl Row {
         let known = amid.and_then(|at| alignment.bounds_at(a, b, at));
         let external = known.filter(|known| known.state == State::External);
         let counts = pair.map(Recorded::counts).unwrap_or_default();
-        let together = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
+        let joint = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
         let best = external.map_or(own, |known| known.bounds);
-        let difference_ns = estimate.map(|(d, _)| d).or(best.middle_ns()).or(together.and(all.middle_ns()));
+        let difference_ns = estimate.map(|(d, _)| d).or(best.middle_ns()).or(joint.and(all.middle_ns()));
         let ahead = match (best.lower.or(all.lower), best.upper.or(all.upper)) {
             (Some(lower), _) if lower > 0 => Some(b),
             (_, Some(upper)) if upper < 0 => Some(a),
@@ -123,7 +123,7 @@ impl Row {
             model_half_width_ns: model.and_then(|known| half(&known.bounds)),
             external_half_width_ns: external.and_then(|known| half(&known.bounds)),
             external_refuted: refuted(alignment, a, b, pair),
-            together_half_width_ns: together,
+            together_half_width_ns: joint,
             drift_ppm: drift.map(|(ppm, _)| ppm),
             drift_half_width_ppm: drift.map(|(_, ppm)| ppm),
             quickest_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),

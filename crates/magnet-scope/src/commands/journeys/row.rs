@@ -79,7 +79,7 @@ pub struct Row {
 }
 
 /// Maximum number of custom probes and heads per row.
-const MOST_BESIDE: usize = 64;
+const MOST_ANNOTATIONS: usize = 64;
 
 /// A hit of a custom probe on its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -204,7 +204,7 @@ pub struct Step {
 
 impl Row {
     /// Resolves all names at once, because the correlator may evict a flow later.
-    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Annotations) -> Self {
+    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, annotations: &Annotations) -> Self {
         let step = |latency: Latency| {
             let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
             let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
@@ -253,14 +253,14 @@ impl Row {
                 })
                 .collect(),
             latencies,
-            probes: Passed::all(journey, known, beside),
-            heads: beside.heads_of(journey).into_iter().take(MOST_BESIDE).map(Head::of).collect(),
+            probes: Passed::all(journey, known, annotations),
+            heads: annotations.heads_of(journey).into_iter().take(MOST_ANNOTATIONS).map(Head::of).collect(),
         }
     }
 }
 
 impl Passed {
-    fn all(journey: &Journey, known: &dyn Context, beside: &Annotations) -> Vec<Self> {
+    fn all(journey: &Journey, known: &dyn Context, annotations: &Annotations) -> Vec<Self> {
         let named = |(node, hit): (u16, ProbeHit)| {
             let probe = known.info(node)?.probes.get(usize::from(hit.probe))?;
             let value = |(i, value): (usize, &ProbeValue)| (value.name.clone(), hit.value(i));
@@ -273,7 +273,7 @@ impl Passed {
                 text: probe.text(&hit),
             })
         };
-        beside.hits_of(journey).into_iter().filter_map(named).take(MOST_BESIDE).collect()
+        annotations.hits_of(journey).into_iter().filter_map(named).take(MOST_ANNOTATIONS).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
 /// Maximum number of custom probes and payload heads printed per journey.
-const MOST_BESIDE: usize = 8;
+const MOST_ANNOTATIONS: usize = 8;
 
 /// Indentation of further lines of a journey.
 const INDENT: &str = "          ";
@@ -95,12 +95,12 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         Some(after) => format!("+{}", duration(after)),
         None => "before".to_owned(),
     };
-    for passed in row.probes.iter().take(MOST_BESIDE) {
+    for passed in row.probes.iter().take(MOST_ANNOTATIONS) {
         let place = passed.after.map_or_else(String::new, |hop| format!(" after {hop}"));
         let said = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.text);
         pack(text, &[said.trim_end().to_owned()], width);
     }
-    for head in row.heads.iter().take(MOST_BESIDE) {
+    for head in row.heads.iter().take(MOST_ANNOTATIONS) {
         let (kept, of) = (head.bytes.len(), head.of_bytes);
         let said = format!("head at {} {}: {kept} of {of} bytes", head.hop, since(head.time_ns));
         pack(text, &[said], width);
@@ -110,7 +110,8 @@ fn journey(text: &mut String, row: &Row, width: usize) {
             text.push('\n');
         }
     }
-    let left = [row.probes.len(), row.heads.len()].map(|n| n.saturating_sub(MOST_BESIDE)).iter().sum::<usize>();
+    let left =
+        [row.probes.len(), row.heads.len()].map(|n| n.saturating_sub(MOST_ANNOTATIONS)).iter().sum::<usize>();
     if left > 0 {
         pack(text, &[format!("and {left} more probes and heads (`--json` has them)")], width);
     }
@@ -118,8 +119,8 @@ fn journey(text: &mut String, row: &Row, width: usize) {
 
 /// Causes of retransmissions from the kernel: ` (timeout, fast)`.
 fn reasons(row: &Row) -> String {
-    let told = row.copies.iter().map(|copy| copy.kind).filter(|kind| *kind != Resend::Unknown);
-    let names: Vec<_> = told.map(Resend::name).collect();
+    let reported = row.copies.iter().map(|copy| copy.kind).filter(|kind| *kind != Resend::Unknown);
+    let names: Vec<_> = reported.map(Resend::name).collect();
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 

@@ -129,13 +129,13 @@ impl Layout {
         let bottom = band(heights.table);
 
         let label_width = LABELS.min(area.width);
-        let beside = area.width - label_width;
-        let margin = beside.min(1);
-        let room = beside.saturating_sub(NARROWEST_PICTURE + margin);
-        let room = room.min((u32::from(beside) * NUMBERS_SHARE / 100) as u16);
+        let remaining_width = area.width - label_width;
+        let margin = remaining_width.min(1);
+        let room = remaining_width.saturating_sub(NARROWEST_PICTURE + margin);
+        let room = room.min((u32::from(remaining_width) * NUMBERS_SHARE / 100) as u16);
         let columns = fitting(room);
         let numbers_width = total_width(&columns);
-        let picture_width = beside - numbers_width - margin;
+        let picture_width = remaining_width - numbers_width - margin;
         let column = |x: u16, width: u16, of: Rect| Rect { x: area.x + x, width, ..of };
 
         let side = if area.width >= WIDE && bottom.height >= 5 { SIDE } else { 0 };

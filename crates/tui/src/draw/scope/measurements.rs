@@ -112,10 +112,10 @@ fn lines(frame: &Frame) -> Vec<Line> {
     }
     for layer in &m.layers {
         let words = format!("{}payload at {}", if layer.summed { "Σ " } else { "" }, layer.hop);
-        let told = |number: String| if layer.estimated { estimate(&number) } else { number };
+        let reported = |number: String| if layer.estimated { estimate(&number) } else { number };
         let numbers =
             [(layer.bytes_per_s, bit_rate as fn(f64) -> String), (layer.per_s, rate as fn(f64) -> String)];
-        let numbers = numbers.map(|(n, words)| n.map_or_else(|| "·".to_owned(), |n| told(words(n))));
+        let numbers = numbers.map(|(n, words)| n.map_or_else(|| "·".to_owned(), |n| reported(words(n))));
         lines.push(line(words, numbers.into()));
     }
     if !m.channels.is_empty() {
