@@ -93,13 +93,13 @@ impl Graph {
             // A cycle passes UTC once, between two of the nodes; either may be the wrong one.
             let cycle = &contradiction.nodes;
             let Some(at) = cycle.iter().position(|node| *node == self.nodes) else { return Err(contradiction) };
-            let beside = [cycle[(at + cycle.len() - 1) % cycle.len()], cycle[(at + 1) % cycle.len()]];
+            let neighbours = [cycle[(at + cycle.len() - 1) % cycle.len()], cycle[(at + 1) % cycle.len()]];
             let before = left.len();
-            left.retain(|(node, _)| !beside.contains(node));
+            left.retain(|(node, _)| !neighbours.contains(node));
             if left.len() == before {
                 return Err(contradiction);
             }
-            refuted.extend(beside);
+            refuted.extend(neighbours);
             refuted.sort_unstable();
             refuted.dedup();
         }

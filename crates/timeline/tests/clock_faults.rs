@@ -48,7 +48,7 @@ struct Tally {
     quarantined: u64,
     steps: u64,
     /// Worlds without a packet that shows the step.
-    untold: u64,
+    unreported: u64,
     /// Packets from a step until live bounds contain the truth again, in total and at most.
     recovery: u64,
     slowest: u64,
@@ -147,10 +147,10 @@ fn steps_are_noticed_and_got_over() {
         let all = sorted(&world);
         let wrong = tally.wrong;
         tally.ask(&world, &mut random, &Recorded::build(all.iter().copied()));
-        let untold = tally.wrong > wrong && agree(&all);
-        if untold {
+        let unreported = tally.wrong > wrong && agree(&all);
+        if unreported {
             tally.wrong = wrong;
-            tally.untold += 1;
+            tally.unreported += 1;
         }
         let mut live = Level0::default();
         let mut since = 0;
@@ -165,7 +165,7 @@ fn steps_are_noticed_and_got_over() {
             let (a, d) = world.truth(t);
             if t > at {
                 since += 1;
-                if !untold && !live.bounds_at(a).contains(d) {
+                if !unreported && !live.bounds_at(a).contains(d) {
                     tally.slowest = tally.slowest.max(since);
                     tally.recovery += 1;
                 }
@@ -181,9 +181,12 @@ fn steps_are_noticed_and_got_over() {
     println!("{tally:?}");
     assert_eq!((tally.wrong, tally.rejected), (0, 0), "{tally:?}");
     // A step in the last eight packets is still in quarantine when the recording ends.
-    assert!(tally.steps + tally.quarantined + tally.untold >= worlds() && tally.steps <= worlds(), "{tally:?}");
+    assert!(
+        tally.steps + tally.quarantined + tally.unreported >= worlds() && tally.steps <= worlds(),
+        "{tally:?}"
+    );
     assert!(tally.steps * 100 >= worlds() * 99, "{tally:?}");
-    assert!(tally.untold * 1000 <= worlds(), "{tally:?}");
+    assert!(tally.unreported * 1000 <= worlds(), "{tally:?}");
     assert!(tally.slowest <= 40, "{tally:?}");
 }
 

@@ -252,33 +252,33 @@ proptest! {
         let nodes = one_jumps(&mut random, jump_ns, on_b);
         let infos = infos();
         let online = Online::new(&infos);
-        let mut told: Vec<(u64, Input)> = crossings(&nodes, &mut random)
+        let mut reported: Vec<(u64, Input)> = crossings(&nodes, &mut random)
             .map(|(t_ns, crossing)| (t_ns, Input::Crossing(crossing)))
             .collect();
         for (at, node) in nodes.iter().enumerate() {
-            told.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Input::Clock(at as u16, s))));
+            reported.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Input::Clock(at as u16, s))));
         }
-        told.sort_by_key(|(t_ns, _)| *t_ns);
+        reported.sort_by_key(|(t_ns, _)| *t_ns);
         let jumps = usize::from(on_b);
         let broke_ns = nodes[jumps].pieces[1].0.t_ns;
         // A sample shows the break within this time; until then bounds from before it are applied to later
         // instants.
-        let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Input::Clock(at, _) if usize::from(*at) == jumps));
-        let told_ns = told_ns.expect("the last sample").0;
+        let reported_ns = reported.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Input::Clock(at, _) if usize::from(*at) == jumps));
+        let reported_ns = reported_ns.expect("the last sample").0;
         let mut known = 0;
-        for (t_ns, what) in told {
+        for (t_ns, what) in reported {
             match what {
                 Input::Clock(node, sample) => online.clock(node, sample),
                 Input::Crossing(crossing) => online.crossing(&crossing),
             }
-            if t_ns == told_ns {
+            if t_ns == reported_ns {
                 prop_assert_eq!(online.difference_ns(0, 1, nodes[0].at(t_ns).monotonic_ns), None);
             }
             // now, recently, and long ago
             for t_ns in [t_ns, t_ns.saturating_sub(EVERY_NS + JITTER_NS), random.below(t_ns + 1)] {
                 let (a, b) = (nodes[0].at(t_ns).monotonic_ns, nodes[1].at(t_ns).monotonic_ns);
                 let Some((difference_ns, half_width_ns)) = online.difference_ns(0, 1, a) else { continue };
-                if (broke_ns..told_ns).contains(&t_ns) { continue }
+                if (broke_ns..reported_ns).contains(&t_ns) { continue }
                 let off_ns = difference_ns.abs_diff(b.wrapping_sub(a) as i64);
                 prop_assert!(off_ns <= half_width_ns + 2 * ROUNDING_NS, "{off_ns} of {half_width_ns} at {t_ns}");
                 known += 1;

@@ -210,12 +210,12 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
     // All recordings together give at least the information of the pair alone, without contradiction.
     for true_ns in (0..3_000_000_000).step_by(500_000_000) {
         let (a, b) = (clocks[0].at(true_ns), clocks[1].at(true_ns));
-        let together = seen.alignment.at(a).map_err(|e| e.to_string())?.0.bounds(0, 1);
+        let combined = seen.alignment.at(a).map_err(|e| e.to_string())?.0.bounds(0, 1);
         let alone = seen.alignment.pair(0, 1).map(|pair| pair.bounds_at(a));
-        if !together.contains((i128::from(b) - i128::from(a)) as i64)
-            || alone.is_some_and(|alone| alone != together)
+        if !combined.contains((i128::from(b) - i128::from(a)) as i64)
+            || alone.is_some_and(|alone| alone != combined)
         {
-            return Err(format!("together {together:?}, alone {alone:?} at {true_ns}"));
+            return Err(format!("together {combined:?}, alone {alone:?} at {true_ns}"));
         }
     }
     // No byte twice, no negative time.

@@ -46,13 +46,13 @@ impl Seen {
 pub(super) fn clamped(
     narrowest: &SourcedBounds,
     certified: &Bounds,
-    wish_ns: Option<i64>,
+    preferred_ns: Option<i64>,
 ) -> Option<(i64, u64)> {
     let (lower, upper) = (certified.lower?, certified.upper?);
     let (from, to) = (narrowest.bounds.lower?, narrowest.bounds.upper?);
     if lower > upper || from > to {
         return None;
     }
-    let estimate = wish_ns.or(narrowest.bounds.middle_ns())?.clamp(from, to);
+    let estimate = preferred_ns.or(narrowest.bounds.middle_ns())?.clamp(from, to);
     Some((estimate, estimate.abs_diff(lower).max(estimate.abs_diff(upper))))
 }
