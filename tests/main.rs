@@ -27,6 +27,7 @@ mod machines;
 mod metrics;
 mod nonsense;
 mod one_protocol_a_row;
+mod one_way;
 mod overhead;
 mod overhead_truth;
 mod private_files;

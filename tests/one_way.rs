@@ -1,0 +1,124 @@
+//! Two hosts recorded separately, with payload in one direction only: acknowledgements bound their clocks from the
+//! other side.
+
+use crate::common::{self, hosts as wired, two_clocks};
+
+use common::{is_root, run, skipped, stderr};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use two_clocks::{clocks_are_sampled, skewed, with_a_clock_of_its_own};
+use wired::{Hosts, RecorderChild, SERVER, in_namespace, ip};
+
+const SERVER_6: &str = "fd77:2::2";
+const WRITES: usize = 300;
+const WRITE_BYTES: usize = 20_000;
+
+/// Adds IPv6 addresses and routes; false where the kernel has no IPv6.
+fn with_ipv6(hosts: &Hosts) -> bool {
+    let [client, router, server] = &hosts.names;
+    let all = "/proc/sys/net/ipv6/conf/all/forwarding";
+    if !in_namespace(router, || std::fs::write(all, "1").is_ok()) {
+        return false;
+    }
+    let ends = [(client, "c0", "r1", "fd77:1::"), (server, "s0", "r2", "fd77:2::")];
+    ends.iter().all(|(host, device, port, net)| {
+        let add = |namespace: &str, address: &str, device: &str| {
+            ip(&["-n", namespace, "addr", "add", address, "dev", device, "nodad"])
+        };
+        add(host, &format!("{net}2/64"), device)
+            && add(router, &format!("{net}1/64"), port)
+            && ip(&["-n", host, "route", "add", "default", "via", &format!("{net}1")])
+    })
+}
+
+/// Uploads, and reads without a byte of answer.
+fn upload(hosts: &Hosts, to: &str) {
+    let [client, _, server] = &hosts.names;
+    let listener = in_namespace(server, || TcpListener::bind((to, 7000)).expect("a port"));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let (mut stream, mut bytes) = (listener.accept().expect("a client").0, Vec::new());
+            stream.read_to_end(&mut bytes).expect("the upload");
+            bytes.len()
+        });
+        in_namespace(client, || {
+            let mut stream = TcpStream::connect((to, 7000)).expect("a connection");
+            for _ in 0..WRITES {
+                stream.write_all(&[5; WRITE_BYTES]).expect("room");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            stream.shutdown(Shutdown::Write).expect("a connection");
+        });
+        assert_eq!(reader.join().expect("it reads"), WRITES * WRITE_BYTES);
+    });
+}
+
+/// Records both ends of some traffic, gives the server a clock of its own, and checks what `align` claims.
+fn bounds_hold(hosts: &Hosts, name: &str, least: u64, traffic: impl FnOnce()) {
+    let dir = TempDir::new().expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (a, b, other) = (path("client"), path("server"), path("skewed"));
+    let recorders = [RecorderChild::start(&hosts.names[0], &a), RecorderChild::start(&hosts.names[2], &b)];
+    for recording in [&a, &b] {
+        clocks_are_sampled(recording, 2);
+    }
+    traffic();
+    for recording in [&a, &b] {
+        clocks_are_sampled(recording, 3);
+    }
+    recorders.into_iter().for_each(RecorderChild::end);
+    with_a_clock_of_its_own(&b, &other);
+    let output = run(&["align", "--json", &a, &other]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let pair = &table["pairs"][0];
+    assert_eq!((&pair["state"], &pair["rejected"]), (&Value::from("CERTIFIED"), &Value::from(0)), "{pair}");
+    assert!(pair["used"].as_u64() >= Some(least), "{pair}");
+    let at_ns = pair["at_ns"].as_u64().expect("an instant");
+    let truth_ns = (skewed(at_ns) - at_ns) as i64;
+    let (difference_ns, half_width_ns) = (
+        pair["difference_ns"].as_i64().expect("an estimate"),
+        pair["half_width_ns"].as_u64().expect("a bound"),
+    );
+    assert!(difference_ns.abs_diff(truth_ns) <= half_width_ns, "{pair}, truly {truth_ns}");
+    println!(
+        "{name}: ±{half_width_ns} ns where half the quickest round trip is {} ns, by {} packets; off by {} ns",
+        pair["quickest_round_trip_ns"].as_u64().unwrap_or_default() / 2,
+        pair["used"],
+        difference_ns - truth_ns
+    );
+}
+
+#[test]
+fn an_upload_without_answers_has_bounds_from_both_sides() {
+    if !is_root("two hosts with payload in one direction") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("up") else { return };
+    bounds_hold(&hosts, "IPv4", 20, || upload(&hosts, SERVER));
+    if !with_ipv6(&hosts) {
+        return skipped("an upload over IPv6", "this kernel has no IPv6");
+    }
+    bounds_hold(&hosts, "IPv6", 20, || upload(&hosts, SERVER_6));
+}
+
+#[test]
+fn echoes_bound_the_clocks() {
+    if !is_root("two hosts with echoes only") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("echo") else { return };
+    let ping = |arguments: &[&str]| {
+        let mut ping = Command::new("ip");
+        ping.args(["netns", "exec", &hosts.names[0], "ping"]).args(arguments);
+        ping.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !ping(&["-c", "1", SERVER]) {
+        return skipped("two hosts with echoes only", "there is no `ping` here");
+    }
+    bounds_hold(&hosts, "echoes", 10, || assert!(ping(&["-c", "10", "-i", "0.05", SERVER])));
+}
