@@ -279,7 +279,7 @@ INLINE int on_hit(enum call call, void *ctx)
 		return 0;
 	h->cookie = a.cookie;
 	h->flow = flow;
-	h->seq = a.range ? a.packet.seq : 0;
+	h->seq = a.range ? a.packet.extent.seq : 0;
 	h->len = a.range ? a.packet.len : 0;
 	h->tgid = pid_tgid >> 32;
 	h->tid = pid_tgid;

@@ -38,7 +38,7 @@ INLINE int on_dev_queue(const struct sk_buff *skb)
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse_tx(skb, dev, &p))
-		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), p.ack, 0, now);
+		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), ACK_OF(p), 0, now);
 	return 0;
 }
 
@@ -57,7 +57,7 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 		return 0;
 	__u64 cookie = sender_of(skb);
 	if (wanted(MAG_DEV_XMIT)) {
-		now = log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
+		now = log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, ACK_OF(p), 0, now);
 		/* The receiver may process the packet before the driver returns. */
 		p.before = now ? MARK(MAG_DEV_XMIT, now) : 0;
 	}
@@ -87,7 +87,8 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
 	if (!h || h->skb != (__u64)skb)
 		return 0;
 	h->skb = 0;
-	log_packet(MAG_DEV_DONE, &h->packet, h->cookie, h->ifindex, code, 0, now);
+	log_packet(MAG_DEV_DONE, &h->packet, h->cookie, h->ifindex,
+		   (union mag_packet_detail){ .driver_code = code }, 0, now);
 	return 0;
 }
 
@@ -102,7 +103,7 @@ INLINE int on_dev_recv(const struct sk_buff *skb)
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, data), READ(skb, protocol), netns_of_device(dev), RX, &p))
-		log_packet(MAG_DEV_RECV, &p, 0, READ(dev, ifindex), p.ack, 0, now);
+		log_packet(MAG_DEV_RECV, &p, 0, READ(dev, ifindex), ACK_OF(p), 0, now);
 	return 0;
 }
 
@@ -165,7 +166,8 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 		  skb->skb_iif == 0 ? TX : RX, &p)) {
 		p.t.netns = netns;
 		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
-		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
+		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0,
+			   (union mag_packet_detail){ .drop_reason = reason }, 0, now);
 	}
 	return 0;
 }

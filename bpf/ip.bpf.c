@@ -15,18 +15,19 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 		   side, &p))
 		return 0;
 	__u64 cookie = 0;
-	__u32 a = p.ack, b = 0;
+	union mag_packet_detail detail = ACK_OF(p);
+	__u32 tid = 0;
 	if (side && sk) {
 		cookie = READ(sk, __sk_common.skc_cookie.counter);
 		/* UDP runs this hop inside the call of send, so the current task is the sender. TCP
 		 * may run it in any context. */
 		if (hop == MAG_IP_OUT && p.t.proto == IPPROTO_UDP) {
 			__u64 pid_tgid = bpf_get_current_pid_tgid();
-			a = pid_tgid >> 32;
-			b = pid_tgid;
+			detail.tgid = pid_tgid >> 32;
+			tid = pid_tgid;
 		}
 	}
-	log_packet(hop, &p, cookie, dev ? READ(dev, ifindex) : 0, a, b, now);
+	log_packet(hop, &p, cookie, dev ? READ(dev, ifindex) : 0, detail, tid, now);
 	return 0;
 }
 

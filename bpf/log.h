@@ -39,24 +39,28 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 	return id;
 }
 
+/* The detail of a packet hop. */
+#define ACK_OF(p) ((union mag_packet_detail){ .ack = (p).ack })
+#define NO_DETAIL ((union mag_packet_detail){ .ack = 0 })
+
 /* Fills the body of a packet event. */
 INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow, __u64 cookie,
-			__u32 ifindex, __u32 a, __u32 b)
+			__u32 ifindex, union mag_packet_detail detail, __u32 tid)
 {
 	e->cookie = cookie;
 	e->flow = flow;
-	e->seq = p->seq;
+	e->extent = p->extent;
 	e->len = p->len;
-	e->skb = p->head >> 6;
 	e->ifindex = ifindex;
 	e->ip_id = p->ip_id;
 	e->segs = p->segs;
 	e->flags = p->flags;
 	e->tcp_flags = p->tcp_flags;
 	e->proto = p->t.proto;
-	e->ttl = p->ttl;
-	e->a = a;
-	e->b = b | (__u32)p->tos << 24;
+	e->u.ttl = p->ttl;
+	e->payload.packet.skb = p->head >> 6;
+	e->payload.packet.detail = detail;
+	e->payload.packet.tid_tos = tid | (__u32)p->tos << 24;
 }
 
 /* Fills the filter's input from a flow. Unknown fields are zero, and so is the address of a socket
@@ -146,7 +150,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 		head(&r->h, MAG_KIND_HEAD, size, cpu, number, now);
 		r->flow = flow;
 		r->event = event;
-		r->seq = p->seq;
+		r->seq = p->extent.seq;
 		r->of_bytes = p->len;
 		r->bytes = got;
 		r->ip_id = p->ip_id;
@@ -190,7 +194,7 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
 	if (!can(MAG_CAN_SUM) || !p)
 		return 0;
-	__u32 direction = direction_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
+	__u32 direction = direction_of(hop), wire = wire_of(p->extent.seq, p->len, p->ip_id, p->t.proto);
 	__u64 last = p->before, mark = MARK(hop, now);
 	if (hop != MAG_DEV_DONE && hop != MAG_TCP_RETRANSMIT)
 		last = move_on(PACKET_KEY(p->head), wire, mark);
@@ -207,8 +211,8 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 }
 
 /* Logs a packet at a hop. Returns its time, or 0 if it was left out. */
-INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b,
-			__u64 now)
+INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
+			union mag_packet_detail detail, __u32 tid, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !socket_hop(hop))
@@ -229,7 +233,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	if (gate && prefilter_result == PREFILTER_OPEN) {
 		struct subject s = {};
 		subject_of_packet(&s, p, cookie, hop, ifindex);
-		if (LEARNS && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
+		if (LEARNS && hop == MAG_IP_OUT && detail.tgid && p->t.proto == IPPROTO_UDP)
 			remember(&s, 1); /* the only packet hop inside the sender's call */
 		if (!wanted(hop)) {
 			recall(&s);
@@ -255,7 +259,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			bool drop = hop == MAG_SKB_DROP;
 			if (!drop)
 				flow = flow_of(state, &p->t, now);
-			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop,
+			count_rate(drop ? detail.drop_reason : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop,
 				   p->segs, p->len);
 		}
 		if (only_adds_up()) {
@@ -268,7 +272,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return now;
-	fill_packet(e, p, flow, cookie, ifindex, a, b);
+	fill_packet(e, p, flow, cookie, ifindex, detail, tid);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
 	if (can(MAG_CAN_PAYLOAD) && control.snap[hop & (MAG_HOPS - 1)] &&
@@ -280,7 +284,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 /* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. `pid_tgid` is 0 if
  * the current process is not the socket's user. */
 INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie,
-		      __u32 seq, __u32 len, __u8 flags, __u8 tcp_flags, __u32 a, __u32 b,
+		      __u32 seq, __u32 len, __u16 flags, __u8 tcp_flags, union mag_payload payload,
 		      __u64 pid_tgid, __u64 now)
 {
 	if (!socket_hop(hop))
@@ -324,13 +328,14 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		return;
 	e->cookie = cookie;
 	e->flow = flow;
-	e->seq = seq;
+	e->extent.seq = seq;
 	e->len = len;
+	e->payload = payload;
 	/* A thread that polls repeatedly was running already when the data arrived. */
-	e->skb = 0;
-	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk && state->asked_tid == b) {
+	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk &&
+	    state->asked_tid == payload.call.tid) {
 		__u64 ago = now - state->asked_ns;
-		e->skb = ago < 0xffffffff ? ago : 0;
+		e->payload.call.empty_read_ns = ago < 0xffffffff ? ago : 0;
 	}
 	e->ifindex = 0;
 	e->ip_id = 0;
@@ -338,20 +343,18 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	e->flags = flags | (t.ipv6 ? MAG_F_IPV6 : 0);
 	e->tcp_flags = tcp_flags;
 	e->proto = t.proto;
-	e->ttl = 0;
-	e->a = a;
-	e->b = b;
+	e->u.call_flags = flags >> 8;
 	submit(state, e, sizeof(*e));
 }
 
 /* Logs a range at a hop of the socket layer, where the process is known. */
 INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
-		       __u8 flags, __u64 pid_tgid, __u64 now)
+		       __u16 flags, __u64 pid_tgid, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
+	union mag_payload by = { .call = { .tgid = pid_tgid >> 32, .tid = pid_tgid } };
 	if (state)
-		log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid,
-			  pid_tgid, now);
+		log_range(state, hop, sk, cookie, seq, len, flags, 0, by, pid_tgid, now);
 }
 
 #endif

@@ -34,7 +34,7 @@ struct packet {
 	__u64 head; /* of its buffer; 64 bits, because the verifier forbids storing part of a
 		       pointer */
 	__u64 before; /* the previous hop, as MARK, if this hop knows it */
-	__u32 seq;
+	union mag_extent extent;
 	__u32 len;
 	__u32 ack;
 	__u16 ip_id;
@@ -109,7 +109,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	t->remote_port = zero;
 	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	p->flags = zero;
-	p->seq = zero;
+	p->extent.seq = zero;
 	p->len = zero;
 	p->ack = zero;
 	p->tcp_flags = zero;
@@ -208,13 +208,13 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->payload_at = (__u64)l4;
 	if (offset) {
 		p->flags |= MAG_F_FRAGMENT;
-		p->seq = offset;
+		p->extent.fragment_offset = offset;
 		p->len = l4_len;
 		return true;
 	}
 	bool ports = t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP;
 	if (!ports && t->proto != IPPROTO_ICMP && t->proto != IPPROTO_ICMPV6) {
-		p->seq = p->flags & MAG_F_MORE ? l4_len : zero;
+		p->extent.fragment_bytes = p->flags & MAG_F_MORE ? l4_len : zero;
 		p->len = l4_len;
 		return true;
 	}
@@ -234,10 +234,10 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		if (t->proto == IPPROTO_ICMP ? type == 8 || type == 0
 					     : type == 128 || type == 129) {
 			t->local_port = t->remote_port = bpf_ntohs(udp->len);
-			p->seq = bpf_ntohs(udp->check);
+			p->extent.echo_number = bpf_ntohs(udp->check);
 		}
 		if (p->flags & MAG_F_MORE)
-			p->seq = l4_len;
+			p->extent.fragment_bytes = l4_len;
 		return true;
 	}
 	t->local_port = tx ? source : dest;
@@ -246,11 +246,11 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		__u32 length = bpf_ntohs(udp->len);
 		p->len = (length ? length : l4_len) - sizeof(*udp);
 		if (p->flags & MAG_F_MORE) {
-			p->seq = l4_len;
+			p->extent.fragment_bytes = l4_len;
 		} else if (p->segs > 1) {
 			const struct skb_shared_info *shared =
 				CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
-			p->seq = READ(shared, gso_size);
+			p->extent.segment_bytes = READ(shared, gso_size);
 		}
 		return true;
 	}
@@ -259,8 +259,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
 	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
-	p->seq = bpf_ntohl(tcp->seq) +
-		 (p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
+	p->extent.seq = bpf_ntohl(tcp->seq) +
+			(p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	return true;
 }

@@ -34,15 +34,17 @@ enum mag_kind {
 
 enum mag_flag {
 	MAG_F_IPV6 = 1, /* the packet or socket is IPv6 */
-	MAG_F_AT_RETURN = 2, /* taken at the return of the call */
-	MAG_F_PEEK = 4, /* MSG_PEEK: the bytes stay in the queue */
-	MAG_F_ORDER = 4, /* packets: order-only record of a flow that is sampled out; carries no
+	MAG_F_ORDER = 2, /* packets: order-only record of a flow that is sampled out; carries no
 			    sampling weight */
+	/* 4 is a flag of user space: the packet is ambiguous in the log that a recording is from */
 	MAG_F_FRAGMENT = 8, /* a later fragment: no ports, no range */
 	MAG_F_PARTIAL = 16, /* a header was outside the linear part: range unknown */
 	MAG_F_MORE = 32, /* more fragments follow; without MAG_F_FRAGMENT, the first fragment */
 	MAG_F_GROUP = 64, /* received as multicast or broadcast: others may receive it too */
 	MAG_F_WHOLE = 128, /* IPv4: must not be fragmented */
+	/* Of calls alone: `call_flags` has their upper byte. */
+	MAG_F_AT_RETURN = 256, /* taken at the return of the call */
+	MAG_F_PEEK = 512, /* MSG_PEEK: the bytes stay in the queue */
 };
 
 /* Why TCP sent a range again. */
@@ -64,32 +66,91 @@ struct mag_header {
 	unsigned long long time_ns; /* CLOCK_MONOTONIC */
 };
 
+/* The position of an event's bytes, or its duration. The protocol and the flags of the event say
+ * which member it has. */
+union mag_extent {
+	unsigned int seq; /* TCP: first byte; sock.ready: after the last byte that can be read */
+	unsigned int segment_bytes; /* UDP super-packet: payload bytes of each segment */
+	unsigned int echo_number; /* ICMP echo */
+	unsigned int fragment_bytes; /* first fragment: its bytes after the IP header */
+	unsigned int fragment_offset; /* later fragment: offset of its first byte after the IP header */
+	unsigned int switch_ns; /* sched.switched: duration of the switch */
+};
+
+/* What a hop of packets adds. The table of hops says which member a hop has. */
+union mag_packet_detail {
+	unsigned int ack; /* TCP acknowledgement number */
+	unsigned int drop_reason; /* skb.drop */
+	unsigned int driver_code; /* dev.done: return code */
+	unsigned int tgid; /* ip.out of UDP: the sender */
+};
+
+/* A packet hop and skb.drop. */
+struct mag_of_packet {
+	unsigned int skb; /* bits 6..38 of skb->head; 0 none */
+	union mag_packet_detail detail;
+	unsigned int tid_tos; /* upper byte: type of service or traffic class; below it, at ip.out
+				 of UDP, the sender's thread. Thread ids are below 2^22. */
+};
+
+/* A call on a socket. */
+struct mag_of_call {
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int empty_read_ns; /* app.recv: time since this thread's last read without data; 0
+				       none */
+};
+
+/* A scheduler hop. */
+struct mag_of_task {
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int other_tid; /* the waker, the new thread, or the one that had the CPU before */
+};
+
+/* tcp.retransmit. */
+struct mag_of_resend {
+	unsigned int reason; /* enum mag_resend */
+	unsigned int pad[2];
+};
+
+/* sock.ready. */
+struct mag_of_ready {
+	unsigned int poller_tid; /* thread whose busy poll received the data; 0 none */
+	unsigned int pad[2];
+};
+
+/* What the kind of hop adds. */
+union mag_payload {
+	struct mag_of_packet packet;
+	struct mag_of_call call;
+	struct mag_of_task task;
+	struct mag_of_resend resend;
+	struct mag_of_ready ready;
+};
+
+/* A field that packets and calls share. */
+union mag_ttl_or_flags {
+	unsigned char ttl; /* packets: time to live or hop limit */
+	unsigned char call_flags; /* calls: upper byte of enum mag_flag */
+};
+
 /* A plain event, 64 bytes. */
 struct mag_event {
 	struct mag_header h;
 	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
 	unsigned long long flow; /* see mag_flow; 0 none */
-	unsigned int seq; /* TCP: first byte of the range; UDP super-packet: bytes per segment; ICMP
-			     echo: its number; first fragment: its bytes; later fragment: its
-			     offset; sched.switched: duration of the switch, ns */
+	union mag_extent extent;
 	unsigned int len; /* payload bytes; first fragment: those of the whole datagram */
-	unsigned int skb; /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread's last
-			     read without data */
 	unsigned int ifindex;
 	unsigned short ip_id; /* IPv4 identification, host order; IPv6 fragment: low half of its
 				 identification */
 	unsigned short segs; /* gso_segs; at least 1 with a packet */
-	unsigned char flags; /* enum mag_flag */
+	unsigned char flags; /* lower byte of enum mag_flag */
 	unsigned char tcp_flags;
 	unsigned char proto;
-	unsigned char ttl; /* time to live, hop limit; 0 without an IP header */
-	/* Tgid and tid where the process is known: socket and sched layers, and ip.out for UDP. At
-	 * other packet hops `a` is the hop's detail: acknowledgement number, drop reason, or the
-	 * driver's return code. At tcp.retransmit `a` is an enum mag_resend; at sock.ready, the
-	 * thread whose busy poll received the data. At packet hops the upper byte of `b` is the
-	 * type of service or traffic class; thread ids are below 2^22. */
-	unsigned int a;
-	unsigned int b;
+	union mag_ttl_or_flags u;
+	union mag_payload payload;
 };
 
 /* Records lost because this CPU's ring was full. Written as soon as the ring has room again. */
@@ -159,7 +220,7 @@ struct mag_hit {
 	struct mag_header h;
 	unsigned long long cookie;
 	unsigned long long flow;
-	unsigned int seq; /* as in mag_event */
+	unsigned int seq; /* number of the packet's union mag_extent */
 	unsigned int len;
 	unsigned int tgid; /* the current task; in the kernel possibly an interrupted one */
 	unsigned int tid;

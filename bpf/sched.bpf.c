@@ -59,10 +59,10 @@ INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u
 		return;
 	__builtin_memset((void *)e + sizeof(e->h), 0, sizeof(*e) - sizeof(e->h));
 	e->cookie = cookie;
-	e->seq = took_ns;
-	e->len = other;
-	e->a = READ(task, tgid);
-	e->b = READ(task, pid);
+	e->extent.switch_ns = took_ns;
+	e->payload.task.tgid = READ(task, tgid);
+	e->payload.task.tid = READ(task, pid);
+	e->payload.task.other_tid = other;
 	submit(state, e, sizeof(*e));
 }
 

@@ -170,11 +170,11 @@ INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 		state->ready_ns = now;
 	}
 	/* A thread that busy-polls receives the data from the device itself. */
-	__u32 poller = 0;
+	union mag_payload payload = { .ready = { .poller_tid = 0 } };
 	if (bpf_core_field_exists(sk->sk_ll_usec) && READ(sk, sk_ll_usec))
-		poller = bpf_get_current_pid_tgid();
+		payload.ready.poller_tid = bpf_get_current_pid_tgid();
 	if (state && socket_hop(MAG_SOCK_READY))
-		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, poller, 0, 0, now);
+		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, payload, 0, now);
 	return 0;
 }
 

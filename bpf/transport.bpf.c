@@ -135,8 +135,8 @@ INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct
 		return false;
 	__u8 flags = READ(tcb, tcp_flags);
 	p->tcp_flags = flags;
-	p->seq = READ(tcb, seq) + (flags >> 1 & 1);
-	p->len = READ(tcb, end_seq) - p->seq - (flags & 1);
+	p->extent.seq = READ(tcb, seq) + (flags >> 1 & 1);
+	p->len = READ(tcb, end_seq) - p->extent.seq - (flags & 1);
 	p->head = (__u64)READ(skb, head);
 	p->flags = p->t.ipv6 ? MAG_F_IPV6 : 0;
 	return true;
@@ -158,7 +158,7 @@ INLINE int on_tcp_xmit(enum pointer_kind pointers, const struct sock *sk, const 
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u16 segs = READ(tcb, tcp_gso_segs);
 	p.segs = segs > 1 ? segs : 1;
-	log_packet(MAG_TCP_XMIT, &p, cookie_of(pointers, sk), 0, 0, 0, now);
+	log_packet(MAG_TCP_XMIT, &p, cookie_of(pointers, sk), 0, NO_DETAIL, 0, now);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 				p.ip_at = (__u64)READ(skb, head) + READ(skb, network_header);
 				p.payload_at = data + (offset >> 4) * 4;
 			}
-			log_packet(MAG_TCP_RECV, &p, cookie, 0, 0, 0, now);
+			log_packet(MAG_TCP_RECV, &p, cookie, 0, NO_DETAIL, 0, now);
 		}
 	}
 	/* Samples are records, which only the modes with full records write. */
@@ -229,9 +229,9 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u8 flags = READ(tcb, tcp_flags);
 	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
+	union mag_payload why = { .resend = { .reason = why_again(sk) } };
 	log_range(state, MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
-		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0,
-		  clock_now());
+		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why, 0, clock_now());
 	return 0;
 }
 
@@ -244,7 +244,7 @@ INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_bu
 	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
 		  netns_of_socket(sk), false, &p)) {
 		p.order = !READ(sk, __sk_common.skc_dport) | control.zero;
-		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, 0, 0, now);
+		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, NO_DETAIL, 0, now);
 	}
 }
 

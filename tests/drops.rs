@@ -6,7 +6,7 @@ use crate::common::{run, stderr};
 use magscope_core::journey::Limits;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Event, EventFlags, Hop, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, Hop, Proto};
 use magscope_scope::look::{Point, PointKind};
 use magscope_scope::{Action, Options, Scope};
 use magscope_sensor::health::{Softirq, Thresholds};
@@ -45,8 +45,9 @@ fn recording(dir: &TempDir) -> (String, NodeInfo) {
         |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);
     let at = all.events.iter().rposition(received).expect("a datagram");
     let lost = all.events[at];
-    let freed = |reason| Event { detail: reason, ..Event::at(Hop::SkbDrop, lost.time_ns) };
-    all.events[at] = Event { hop: Hop::SkbDrop, detail: NO_SOCKET, ..lost };
+    let freed =
+        |reason| Event { detail: DetailKind::DropReason.of(reason), ..Event::at(Hop::SkbDrop, lost.time_ns) };
+    all.events[at] = Event { hop: Hop::SkbDrop, detail: DetailKind::DropReason.of(NO_SOCKET), ..lost };
     let mut row = 0;
     all.events.retain(|event| {
         row += 1;

@@ -11,7 +11,7 @@ use magscope_core::histogram::bucket;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, Loss, LossCause, Proto};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::path::Path;
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
         time_ns: sent.time_ns,
         socket: 9,
         flow: sent.flow,
-        seq: sent.seq,
+        seq: sent.seq(),
         len: sent.len,
         tgid: sent.tgid,
         tid: sent.tid,
@@ -121,7 +121,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     batch.heads = vec![PayloadHead {
         time_ns: sent.time_ns,
         flow: sent.flow,
-        seq: sent.seq,
+        seq: sent.seq(),
         of_bytes: sent.len,
         event: sent.record,
         record: sent.record.wrapping_add(1),
@@ -138,7 +138,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     batch.events.push(Event {
         time_ns: last + 1,
         len: 2_500,
-        seq: 1_000,
+        extent: ExtentKind::Segments.of(1_000),
         segs: 3,
         ip_id: 0x7777,
         skb: 0x77,
@@ -197,7 +197,8 @@ fn dropped(batch: &mut Batch) {
         |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);
     let at = batch.events.iter().rposition(received).expect("a datagram");
     let Event { flow, socket, .. } = batch.events[at];
-    batch.events[at] = Event { hop: Hop::SkbDrop, detail: REASON, ..batch.events[at] };
+    batch.events[at] =
+        Event { hop: Hop::SkbDrop, detail: DetailKind::DropReason.of(REASON), ..batch.events[at] };
     let mut row = 0;
     batch.events.retain(|event| {
         row += 1;

@@ -1,7 +1,7 @@
 //! Recordings of journeys with the marks that the golden ones do not have.
 
 use magscope_core::node::{Backend, Coverage, HopService, InterfaceName, NetnsName, NodeInfo, Service};
-use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
+use magscope_core::{Batch, DetailKind, Event, ExtentKind, Flow, FlowId, Hop, Proto, Task};
 use magscope_session::{RecordOptions, Recorder};
 use std::path::Path;
 
@@ -177,7 +177,7 @@ fn in_order() -> Batch {
 /// 100 bytes of a stream, sent once for each identification. Without one nothing shows which copy arrived.
 fn stream(ids: &[u16]) -> Batch {
     let first = u32::from(ids[0]) * 100;
-    let of = |hop, ns| Event { seq: first, ..event(1, hop, ns) };
+    let of = |hop, ns| Event { extent: ExtentKind::Stream.of(first), ..event(1, hop, ns) };
     let mut events = vec![packets_only(of(Hop::TcpSend, 10))];
     for (n, id) in ids.iter().enumerate() {
         let ip_id = if ids.len() == 2 { 0 } else { 10 * id + n as u16 };
@@ -185,7 +185,12 @@ fn stream(ids: &[u16]) -> Batch {
         events.push(Event { ip_id, ..of(Hop::IpOut, ns) });
         events.push(Event { ip_id, ..of(Hop::DevXmit, ns + 10) });
         if n > 0 {
-            events.push(Event { detail: 2, ip_id: 0, segs: 0, ..of(Hop::TcpRetransmit, ns + 20) });
+            events.push(Event {
+                detail: DetailKind::ResendReason.of(2),
+                ip_id: 0,
+                segs: 0,
+                ..of(Hop::TcpRetransmit, ns + 20)
+            });
         }
     }
     let last = ids.len() as u16 - 1;
@@ -201,7 +206,12 @@ fn stream(ids: &[u16]) -> Batch {
 fn dropped() -> Batch {
     let sent = [(Hop::IpOut, 20), (Hop::DevXmit, 30), (Hop::DevRecv, 40)];
     let mut events: Vec<Event> = sent.map(|(hop, ns)| datagram(0, hop, ns, 200, 0x300)).into();
-    events.push(Event { detail: 5, ifindex: 9, flow: flow(0, 1), ..datagram(0, Hop::SkbDrop, 45, 200, 0x300) });
+    events.push(Event {
+        detail: DetailKind::DropReason.of(5),
+        ifindex: 9,
+        flow: flow(0, 1),
+        ..datagram(0, Hop::SkbDrop, 45, 200, 0x300)
+    });
     Batch { events, ..Batch::default() }
 }
 

@@ -18,7 +18,7 @@ type Key = (u64, u32, u16);
 
 fn key(event: &Event) -> Key {
     // Both ends of a connection share a key: the generator numbers them 2n + 1 and 2n + 2.
-    ((event.flow.0.wrapping_sub(1)) / 2, event.seq, if event.seq == 0 { event.ip_id } else { 0 })
+    ((event.flow.0.wrapping_sub(1)) / 2, event.seq(), if event.seq() == 0 { event.ip_id } else { 0 })
 }
 
 /// Events by key in a map of lists, each then sorted by time: all stay in memory until the last event.
@@ -52,7 +52,7 @@ fn dump(batches: &[Batch], path: &str) -> io::Result<usize> {
     for event in batches.iter().flat_map(|batch| &batch.events) {
         file.write_all(&event.time_ns.to_le_bytes())?;
         file.write_all(&event.flow.0.to_le_bytes())?;
-        file.write_all(&event.seq.to_le_bytes())?;
+        file.write_all(&event.seq().to_le_bytes())?;
         file.write_all(&event.len.to_le_bytes())?;
         file.write_all(&event.ip_id.to_le_bytes())?;
         file.write_all(&[event.hop as u8, event.proto.0, 0, 0, 0, 0])?;

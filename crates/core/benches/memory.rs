@@ -7,7 +7,7 @@ use counting::{HELD, MOST};
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Limits};
-use magscope_core::{Batch, Event, Hop};
+use magscope_core::{Batch, Event, ExtentKind, Hop};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
@@ -40,7 +40,7 @@ fn fill(proto: Proto, count: u32, flows: u32, resent: bool) -> Correlator {
             time_ns += 100;
             Event {
                 flow: FlowId(tx(n) + u64::from(hop >= Hop::DevRecv)),
-                seq: if proto == Proto::TCP { nth * 1000 } else { 0 },
+                extent: ExtentKind::Stream.of(if proto == Proto::TCP { nth * 1000 } else { 0 }),
                 len: 1000,
                 // Each datagram has a distinct name, as hot buffers and identifications have for a while.
                 skb: i + 1,

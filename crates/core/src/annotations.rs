@@ -201,7 +201,7 @@ mod tests {
                 time_ns: event.time_ns,
                 socket: 0,
                 flow: event.flow,
-                seq: event.seq,
+                seq: event.seq(),
                 len: event.len,
                 tgid: 0,
                 tid: 0,

@@ -47,7 +47,7 @@ impl CleanUp {
 
     /// True for the event of a packet freed in a clean-up.
     pub fn is_event(&self, event: &Event) -> bool {
-        event.hop == Hop::SkbDrop && self.has(event.detail)
+        event.hop == Hop::SkbDrop && self.has(event.drop_reason())
     }
 
     /// True if a row of the kernel's sums counts packets freed in a clean-up.

@@ -1,7 +1,15 @@
 //! An event: one hit of one hop.
 
+mod detail;
+mod extent;
+mod number;
+
+pub use detail::{Detail, DetailKind};
+pub use extent::{Extent, ExtentKind};
+pub use number::Number;
+
 use crate::flow::{FlowId, Proto};
-use crate::hop::{Hop, Role};
+use crate::hop::Hop;
 
 /// One hit of one hop, as recorded in the kernel. 72 bytes, `Copy`, no heap: draining a million of them
 /// allocates only their vector.
@@ -13,10 +21,6 @@ pub struct Event {
     pub socket: u64,
     /// The flow from this end's side; [`FlowId::NONE`] for sockets without a peer and for scheduler events.
     pub flow: FlowId,
-    /// First byte of the range: the TCP sequence number (32 bits, wraps). UDP: the payload of each segment of a
-    /// super-packet, else 0. ICMP: number of the echo. For a first fragment, the bytes after its IP header; for
-    /// a later one, its offset among them. `sched.switched`: duration of the switch, nanoseconds.
-    pub seq: u32,
     /// Payload bytes. At a segmentation-offload hop, the bytes of the complete super-packet; for a UDP
     /// datagram's first fragment, those of the datagram.
     pub len: u32,
@@ -24,16 +28,10 @@ pub struct Event {
     pub skb: u32,
     /// Interface index within the flow's network namespace; 0 if the hop has no device.
     pub ifindex: u32,
-    /// Process, where [`Hop::knows_process`]; else 0.
+    /// Process of the event: at [`Hop::knows_process`] and `ip.out` of UDP, else 0.
     pub tgid: u32,
-    /// Thread, if [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
+    /// Its thread, at the same hops; else 0. For `task.wake` and `task.run` the reader's thread.
     pub tid: u32,
-    /// Depends on the hop. `skb.drop`: the kernel's reason. TCP packets: the acknowledgement number.
-    /// `dev.done`: the driver's return code. `task.wake`: the waking thread. Other scheduler hops: the other
-    /// thread. `tcp.retransmit`: the reason (see [`crate::journey::Resend`]). `tcp.send`: 0. `sock.ready`: the
-    /// thread whose busy poll fetched the data. `app.recv`: nanoseconds since this thread's last empty read of
-    /// this socket, 0 without one.
-    pub detail: u32,
     /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
     pub record: u32,
     /// The CPU of the event.
@@ -51,30 +49,28 @@ pub struct Event {
     pub tos: u8,
     /// See [`EventFlags`].
     pub flags: EventFlags,
+    /// Position of its bytes, or its duration.
+    pub extent: Extent,
+    /// What its kind of hop adds.
+    pub detail: Detail,
     /// The hop.
     pub hop: Hop,
     /// TCP, UDP, ICMP or another protocol.
     pub proto: Proto,
 }
 
-/// One-bit properties of an event. The bits are part of the record contract.
+/// One-bit properties of an event, each with a bit of its own. The bits are part of the record contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EventFlags(pub u8);
+pub struct EventFlags(pub u16);
 
 impl EventFlags {
     /// The packet or socket is IPv6.
     pub const IPV6: Self = Self(1);
-    /// Recorded at the return of the call, not at its start: the process had already finished with the layers
-    /// below.
-    pub const AT_RETURN: Self = Self(2);
-    /// At packet hops of a recording made from a log: the log marks the journey of this datagram as ambiguous.
-    /// See [`Event::is_ambiguous`].
-    pub const AMBIGUOUS: Self = Self(2);
-    /// The read only peeked (`MSG_PEEK`); the bytes will be read again.
-    pub const PEEK: Self = Self(4);
     /// At `udp.recv` and `skb.drop`: a sampler leaves out the flow of this datagram. The event exists because
-    /// its socket serves other flows too, and their order requires all arrivals. See [`Event::is_for_order`].
-    pub const ORDER: Self = Self(4);
+    /// its socket serves other flows too, and their order requires all arrivals.
+    pub const ORDER: Self = Self(2);
+    /// At packet hops of a recording made from a log: the log marks the journey of this datagram as ambiguous.
+    pub const AMBIGUOUS: Self = Self(4);
     /// The packet is a fragment other than the first, so ports are unknown.
     pub const FRAGMENT: Self = Self(8);
     /// The range was cut: the header could not be read completely.
@@ -86,6 +82,25 @@ impl EventFlags {
     pub const GROUP: Self = Self(64);
     /// IPv4: the packet must not be fragmented on its path.
     pub const WHOLE: Self = Self(128);
+    /// At calls: recorded at the return of the call, not at its start. The process had already finished with the
+    /// layers below.
+    pub const AT_RETURN: Self = Self(256);
+    /// At reads: the read only peeked (`MSG_PEEK`); the bytes will be read again.
+    pub const PEEK: Self = Self(512);
+
+    /// All of them, with their names in the documents.
+    pub const ALL: [(Self, &'static str); 10] = [
+        (Self::IPV6, "IPv6"),
+        (Self::ORDER, "order"),
+        (Self::AMBIGUOUS, "ambiguous"),
+        (Self::FRAGMENT, "fragment"),
+        (Self::PARTIAL, "partial"),
+        (Self::MORE, "more"),
+        (Self::GROUP, "group"),
+        (Self::WHOLE, "whole"),
+        (Self::AT_RETURN, "at return"),
+        (Self::PEEK, "peek"),
+    ];
 
     /// True if every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -108,22 +123,22 @@ impl EventFlags {
 impl Event {
     /// True for a read that only peeked: the bytes will be read again.
     pub const fn peeks(&self) -> bool {
-        self.flags.contains(EventFlags::PEEK) && !self.is_for_order()
+        self.flags.contains(EventFlags::PEEK)
     }
 
     /// True if it was recorded at the return of its call.
     pub const fn is_at_return(&self) -> bool {
-        self.flags.contains(EventFlags::AT_RETURN) && !matches!(self.hop.role(), Role::Packet)
+        self.flags.contains(EventFlags::AT_RETURN)
     }
 
     /// True if the assignment of this event to its datagram was ambiguous in the recording that a log was made of.
     pub const fn is_ambiguous(&self) -> bool {
-        self.flags.contains(EventFlags::AMBIGUOUS) && matches!(self.hop.role(), Role::Packet)
+        self.flags.contains(EventFlags::AMBIGUOUS)
     }
 
     /// True if a sampler left out all other events of this datagram's flow.
     pub const fn is_for_order(&self) -> bool {
-        self.flags.contains(EventFlags::ORDER) && matches!(self.hop, Hop::UdpRecv | Hop::SkbDrop)
+        self.flags.contains(EventFlags::ORDER)
     }
 
     /// An event with only its hop and time; for generators and tests.
@@ -132,13 +147,11 @@ impl Event {
             time_ns,
             socket: 0,
             flow: FlowId::NONE,
-            seq: 0,
             len: 0,
             skb: 0,
             ifindex: 0,
             tgid: 0,
             tid: 0,
-            detail: 0,
             record: 0,
             cpu: 0,
             ip_id: 0,
@@ -147,6 +160,8 @@ impl Event {
             ttl: 0,
             tos: 0,
             flags: EventFlags(0),
+            extent: Extent::None,
+            detail: Detail::None,
             hop,
             proto: Proto::TCP,
         }
@@ -160,5 +175,14 @@ mod tests {
     #[test]
     fn an_event_stays_small() {
         assert!(size_of::<Event>() <= 72);
+    }
+
+    #[test]
+    fn no_two_flags_share_a_bit() {
+        let mut bits = 0_u16;
+        for (flag, name) in EventFlags::ALL {
+            assert_eq!((flag.0.count_ones(), bits & flag.0), (1, 0), "{name}");
+            bits |= flag.0;
+        }
     }
 }

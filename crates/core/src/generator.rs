@@ -5,7 +5,7 @@
 
 use crate::batch::Batch;
 use crate::clock::ClockSample;
-use crate::event::{Event, EventFlags};
+use crate::event::{Event, EventFlags, Extent, ExtentKind};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hop::{Direction, Hop, Role};
 use crate::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
@@ -176,8 +176,13 @@ impl Generator {
 
     fn stream(&mut self, batch: &mut Batch, mut line: Line, len: u32) -> Line {
         let socket = (line.client.0, line.server.0);
-        let tx =
-            Event { flow: line.client, seq: line.seq, len, socket: socket.0, ..Event::at(Hop::TcpSend, 0) };
+        let tx = Event {
+            flow: line.client,
+            extent: ExtentKind::Stream.of(line.seq),
+            len,
+            socket: socket.0,
+            ..Event::at(Hop::TcpSend, 0)
+        };
         self.emit(batch, Event { tgid: 100, tid: 100, ..tx });
         self.packets = self.packets.wrapping_add(1);
         let loses = self.options.lose_every > 0 && self.packets.is_multiple_of(self.options.lose_every);
@@ -206,7 +211,16 @@ impl Generator {
             self.emit(batch, packet);
         }
         line.seq = line.seq.wrapping_add(len);
-        self.emit(batch, Event { hop: Hop::SockReady, seq: line.seq, len: 0, socket: socket.1, ..rx });
+        self.emit(
+            batch,
+            Event {
+                hop: Hop::SockReady,
+                extent: ExtentKind::Stream.of(line.seq),
+                len: 0,
+                socket: socket.1,
+                ..rx
+            },
+        );
         self.read(batch, Event { socket: socket.1, ..rx });
         line
     }
@@ -249,7 +263,7 @@ impl Generator {
         let by = Event { tgid: 200, tid: 200, ..call };
         if self.random() & 1 == 0 {
             for hop in [Hop::TaskWake, Hop::TaskRun] {
-                self.emit(batch, Event { hop, flow: FlowId::NONE, seq: 0, len: 0, ..by });
+                self.emit(batch, Event { hop, flow: FlowId::NONE, extent: Extent::None, len: 0, ..by });
             }
         }
         if call.proto == Proto::TCP {

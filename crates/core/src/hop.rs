@@ -9,6 +9,7 @@ mod spec;
 pub use spec::{Frequency, HopSpec, Protocols, Role};
 
 use crate::blame::Part;
+use crate::event::DetailKind;
 use crate::flow::Proto;
 use crate::words;
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,17 @@ const ROLE: [Role; HOP_IDS] = {
     roles
 };
 
+/// The kind of a hop's detail, by its number.
+const DETAIL: [DetailKind; HOP_IDS] = {
+    let mut details = [DetailKind::None; HOP_IDS];
+    let mut row = 0;
+    while row < TABLE.len() {
+        details[TABLE[row].id as usize] = TABLE[row].detail;
+        row += 1;
+    }
+    details
+};
+
 /// True while the numbers of the path count from 1 and all numbers ascend. Then positions need no table, which makes
 /// the correlator 5 to 10 % faster. A hop between two others makes it false.
 const IS_COUNTED: bool = {
@@ -165,6 +177,11 @@ impl Hop {
     /// The part of this hop's events in a journey.
     pub const fn role(self) -> Role {
         ROLE[self as usize]
+    }
+
+    /// The kind of number that this hop adds to an event.
+    pub const fn detail(self) -> DetailKind {
+        DETAIL[self as usize]
     }
 
     /// This hop's position on the path (0 is `app.send`), or `None` for hops off the path.

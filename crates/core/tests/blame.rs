@@ -4,7 +4,7 @@ use crate::common;
 use common::*;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::Presence;
-use magscope_core::{Event, EventFlags, Hop, HopSet, Proto};
+use magscope_core::{DetailKind, Event, EventFlags, Hop, HopSet, Proto};
 use proptest::prelude::*;
 
 /// A journey with these events, and its blame.
@@ -102,7 +102,7 @@ fn run(time_ns: u64, tid: u32) -> Event {
 
 fn reads(time_ns: u64, tid: u32, socket: u64, asked_ago_ns: u32) -> Event {
     let event = by(udp(Hop::AppRecv, time_ns, magscope_core::FlowId::NONE, 0, 0, 100), tid, socket);
-    Event { detail: asked_ago_ns, ..event }
+    Event { detail: DetailKind::EmptyRead.of(asked_ago_ns), ..event }
 }
 
 /// Name, scenario, and the part of the time.
@@ -199,7 +199,7 @@ fn a_reader_is_busy_if_it_read_other_data_on_its_cpu_first() {
 fn a_busy_poll_is_the_readers_own_call() {
     let mut events = arrived();
     if let Some(ready) = events.last_mut() {
-        ready.detail = 7; // the thread that fetched the data from the device
+        ready.detail = DetailKind::Poller.of(7); // the thread that fetched the data from the device
     }
     events.push(reads(40, 7, 70, 0));
     let mine = correlate(coverage(), flows(Proto::UDP), events.clone()).0;

@@ -3,7 +3,7 @@
 use crate::common;
 use common::*;
 use magscope_core::journey::Verdict;
-use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{DetailKind, Event, EventFlags, Flow, FlowId, Hop, Proto};
 
 const GROUP_HERE: FlowId = FlowId(51);
 const GROUP_THERE: FlowId = FlowId(52);
@@ -79,7 +79,11 @@ fn what_goes_to_a_group_that_nobody_here_is_in_is_one_journey() {
 #[test]
 fn one_of_several_sockets_that_is_full_drops_only_its_own() {
     let mut events = [down(0, 9, 1, 100), group_up(40, GROUP_THERE, 9, &[73, 74])].concat();
-    let drop = Event { detail: 6, flags: EventFlags::GROUP, ..udp(Hop::SkbDrop, 60, GROUP_THERE, 9, 1, 100) };
+    let drop = Event {
+        detail: DetailKind::DropReason.of(6),
+        flags: EventFlags::GROUP,
+        ..udp(Hop::SkbDrop, 60, GROUP_THERE, 9, 1, 100)
+    };
     events.extend([drop, group_read(100, 3, 73)]);
     let mut done = journeys(group_flows(), events);
     done.sort_by_key(|j| j.reader.map(|w| w.tid));

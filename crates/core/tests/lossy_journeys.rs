@@ -5,7 +5,7 @@ use common::*;
 use magscope_core::change::Change;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::{Batch, Event, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{Batch, DetailKind, Event, FlowId, Hop, Loss, LossCause, Proto};
 
 const SOCKET: u64 = 70;
 
@@ -68,7 +68,7 @@ fn a_dropped_copy_is_no_drop_of_what_has_arrived() {
     let mut events = run(&PACKET_TX, 0, CLIENT, 150, 50);
     events.extend(run(&PACKET_RX, 20, SERVER, 150, 50)); // out of order: not ready, not acknowledged
     events.extend(run(&PACKET_TX[..4], 100, CLIENT, 100, 100));
-    events.push(Event { detail: 9, ..tcp(Hop::SkbDrop, 110, CLIENT, 100, 100) });
+    events.push(Event { detail: DetailKind::DropReason.of(9), ..tcp(Hop::SkbDrop, 110, CLIENT, 100, 100) });
     let done = correlate_lossy(Proto::TCP, events, vec![], false);
     let verdicts: Vec<_> = done.iter().map(|j| (j.range.start as u32, j.verdict)).collect();
     assert_eq!(verdicts, [(100, Verdict::Dropped { hop: Hop::DevQueue, reason: 9 }), (150, Verdict::InFlight)]);

@@ -4,24 +4,33 @@
 use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Limits, MAX_COPIES, Verdict};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto};
+use magscope_core::{
+    Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto,
+};
 use proptest::prelude::*;
 
 fn any_event() -> impl Strategy<Value = Event> {
     let number = || prop_oneof![Just(0), Just(1), Just(u32::MAX), 0..5000_u32, any::<u32>()];
     let place = (0..Hop::ALL.len(), prop_oneof![0..100_000_u64, any::<u64>()], 0..7_u64, 0..3_u64);
     let range = (number(), number(), 0..4_u32, 0..3_u16, 0..4_u16);
+    let kinds = (0..ExtentKind::ALL.len(), 0..DetailKind::ALL.len(), any::<bool>());
     let rest =
         (any::<u8>(), any::<u8>(), 0..3_u32, prop_oneof![Just(6), Just(6), Just(17), Just(17), any::<u8>()]);
-    (place, range, rest).prop_map(
-        |((hop, time_ns, flow, socket), (seq, len, skb, ip_id, segs), (tcp, flags, tid, proto))| {
-            let flags = if flags < 200 { EventFlags(0) } else { EventFlags(flags) };
+    (place, range, rest, kinds).prop_map(
+        |(
+            (hop, time_ns, flow, socket),
+            (number, len, skb, ip_id, segs),
+            (tcp, flags, tid, proto),
+            (extent, detail, is_sound),
+        )| {
+            let flags = if flags < 200 { EventFlags(0) } else { EventFlags(u16::from(flags) << 2 | 3) };
             let tcp_flags = if tcp < 200 { 16 } else { tcp };
             let at = Event::at(Hop::ALL[hop], time_ns);
-            Event {
+            let event = Event {
                 flow: FlowId(flow * 11),
                 socket,
-                seq,
+                extent: ExtentKind::ALL[extent].of(number),
+                detail: DetailKind::ALL[detail].of(number),
                 len,
                 skb,
                 ip_id,
@@ -32,7 +41,10 @@ fn any_event() -> impl Strategy<Value = Event> {
                 tgid: tid,
                 proto: Proto(proto),
                 ..at
-            }
+            };
+            let extent = if is_sound { event.extent_kind().of(number) } else { event.extent };
+            let detail = if is_sound { event.detail_kind().of(number) } else { event.detail };
+            Event { extent, detail, ..event }
         },
     )
 }
@@ -115,7 +127,7 @@ proptest! {
             prop_assert_eq!(journey.rungs.len(), path.len());
             let at = (journey.range.start - base) as u32;
             for rung in journey.ladder() {
-                let covers = |e: &&Event| e.hop == rung.hop && at.wrapping_sub(e.seq.wrapping_sub(start)) < e.len;
+                let covers = |e: &&Event| e.hop == rung.hop && at.wrapping_sub(e.seq().wrapping_sub(start)) < e.len;
                 prop_assert_eq!(events.iter().find(covers).map(|e| e.time_ns), Some(rung.time_ns));
             }
         }

@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Journey, MAX_COPIES, Resend, SentCopy, Verdict};
-use magscope_core::{Event, Hop, HopSet, Proto};
+use magscope_core::{DetailKind, Event, Hop, HopSet, Proto};
 
 const BYTES: (u32, u32) = (100, 50);
 
@@ -34,7 +34,10 @@ fn numbered(mut events: Vec<Event>, ip_id: u16, segs: u16) -> Vec<Event> {
 }
 
 fn retransmit_event(time_ns: u64, kind: Resend) -> Event {
-    Event { detail: kind as u32, ..tcp(Hop::TcpRetransmit, time_ns, CLIENT, BYTES.0, BYTES.1) }
+    Event {
+        detail: DetailKind::ResendReason.of(kind as u32),
+        ..tcp(Hop::TcpRetransmit, time_ns, CLIENT, BYTES.0, BYTES.1)
+    }
 }
 
 fn read(time_ns: u64) -> Event {
@@ -166,7 +169,10 @@ fn selective_acknowledgement_repeats_a_middle_and_nothing_else() {
         events.extend(numbered(run(&PACKET_RX, time_ns, SERVER, seq, 100), ip_id, 1));
     }
     events.extend(out_of(&PACKET_TX, 1000, 23, (200, 100)));
-    events.push(Event { detail: 1, ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 200, 100) });
+    events.push(Event {
+        detail: DetailKind::ResendReason.of(1),
+        ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 200, 100)
+    });
     events.extend(numbered(run(&PACKET_RX, 1050, SERVER, 200, 100), 23, 1));
     events.push(tcp(Hop::AppRecv, 1100, SERVER, 100, 300));
     let done = journeys(coverage(), events);
@@ -280,7 +286,7 @@ fn a_single_byte_sent_again_is_a_retransmission_until_it_is_read() {
         out(0, 7),
         come(10, 7),
         out_of(&PACKET_TX, 1000, 8, (149, 1)),
-        vec![Event { detail: 2, ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 149, 1) }],
+        vec![Event { detail: DetailKind::ResendReason.of(2), ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 149, 1) }],
         vec![tcp(Hop::AppRecv, 2000, SERVER, 100, 50)],
     ];
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events.concat());
@@ -321,7 +327,12 @@ fn a_pass_from_before_the_capture_may_be_the_one_that_comes() {
 }
 
 fn dropped(time_ns: u64, ip_id: u16) -> Event {
-    Event { detail: 77, ip_id, segs: 1, ..tcp(Hop::SkbDrop, time_ns, CLIENT, BYTES.0, BYTES.1) }
+    Event {
+        detail: DetailKind::DropReason.of(77),
+        ip_id,
+        segs: 1,
+        ..tcp(Hop::SkbDrop, time_ns, CLIENT, BYTES.0, BYTES.1)
+    }
 }
 
 /// Times between neighbours, with waits, as `(from, to, ns, waits)`.

@@ -3,7 +3,9 @@
 use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
-use magscope_core::{Batch, Blame, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Part, Proto};
+use magscope_core::{
+    Batch, Blame, DetailKind, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Part, Proto,
+};
 
 fn journeys(events: Vec<Event>) -> Vec<Journey> {
     correlate(coverage(), flows(Proto::TCP), events).0
@@ -68,7 +70,7 @@ fn small_sends_in_one_packet_stay_apart() {
 fn a_retransmission_is_counted_once_and_completes() {
     let mut events = whole(0, 100, 50);
     let tail = events.split_off(6); // lost on the wire
-    events.push(Event { detail: 42, ..tcp(Hop::SkbDrop, 50, CLIENT, 100, 50) });
+    events.push(Event { detail: DetailKind::DropReason.of(42), ..tcp(Hop::SkbDrop, 50, CLIENT, 100, 50) });
     events.extend(run(&PACKET_TX, 200, CLIENT, 100, 50));
     events.push(tcp(Hop::TcpRetransmit, 210, CLIENT, 100, 50));
     events.extend(tail.into_iter().map(|e| Event { time_ns: e.time_ns + 300, ..e }));
@@ -96,7 +98,7 @@ fn what_is_sent_again_after_it_was_read_is_counted_beside_the_journeys() {
 fn a_drop_that_stays_one_has_its_reason() {
     let mut events = whole(0, 100, 50);
     events.truncate(4);
-    events.push(Event { detail: 42, ..tcp(Hop::SkbDrop, 50, CLIENT, 100, 50) });
+    events.push(Event { detail: DetailKind::DropReason.of(42), ..tcp(Hop::SkbDrop, 50, CLIENT, 100, 50) });
     let done = journeys(events);
     assert_eq!(done[0].verdict, Verdict::Dropped { hop: Hop::IpPost, reason: 42 });
 }
@@ -144,7 +146,10 @@ fn flows_do_not_mix() {
 #[test]
 fn a_reader_that_slept_has_its_wake_up_and_one_that_did_not_has_none() {
     let mut events = whole(0, 100, 50);
-    events.insert(events.len() - 2, by(Event { detail: 3, ..Event::at(Hop::TaskWake, 112) }, 7, 70));
+    events.insert(
+        events.len() - 2,
+        by(Event { detail: DetailKind::OtherThread.of(3), ..Event::at(Hop::TaskWake, 112) }, 7, 70),
+    );
     events.insert(events.len() - 2, by(Event::at(Hop::TaskRun, 118), 7, 70));
     events.extend(whole(1000, 150, 50)); // the same thread is still awake
     let done = journeys(events);

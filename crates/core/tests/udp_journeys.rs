@@ -5,7 +5,7 @@ use common::*;
 use magscope_core::annotations::MatchedBy;
 use magscope_core::head::PayloadHead;
 use magscope_core::journey::{Journey, Limits, Verdict};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 
 #[test]
 fn a_datagram_over_ipv4_joins_both_ends() {
@@ -53,7 +53,7 @@ fn reads_out_of_step_find_their_datagram_and_say_so() {
 fn a_full_receive_buffer_does_not_shift_the_queue() {
     let mut events = [down(0, 1, 1, 100), up(50, 1, 2, 100)].concat();
     events.extend([down(100, 2, 1, 100), up(150, 2, 3, 100)].concat());
-    events.push(Event { detail: 6, ..udp(Hop::SkbDrop, 160, SERVER, 1, 2, 100) });
+    events.push(Event { detail: DetailKind::DropReason.of(6), ..udp(Hop::SkbDrop, 160, SERVER, 1, 2, 100) });
     events.push(read(200, 100));
     let done = journeys(flows(Proto::UDP), events);
     assert_eq!(done[0].verdict, Verdict::Dropped { hop: Hop::SockReady, reason: 6 });
@@ -130,7 +130,11 @@ fn a_super_packet_comes_out_in_segments() {
     let whole: Vec<_> = TX[..3]
         .iter()
         .zip(0..)
-        .map(|(hop, i)| Event { segs: 3, seq: 100, ..udp(*hop, i, CLIENT, 40, 1, 300) })
+        .map(|(hop, i)| Event {
+            segs: 3,
+            extent: ExtentKind::Segments.of(100),
+            ..udp(*hop, i, CLIENT, 40, 1, 300)
+        })
         .collect();
     let mut events = whole;
     for i in 0..3_u16 {
@@ -207,9 +211,21 @@ fn fragment(n: u32, hop: Hop, time_ns: u64) -> Event {
     let more = EventFlags::MORE;
     let later = EventFlags::FRAGMENT;
     match n {
-        0 => Event { flags: more, seq: 1480, ..udp(hop, time_ns, flow, 9, 2, 4000) },
-        1 => Event { flags: more.with(later), seq: 1480, ..udp(hop, time_ns, host, 9, 3, 1480) },
-        _ => Event { flags: later, seq: 2960, ..udp(hop, time_ns, host, 9, 4, 1048) },
+        0 => Event {
+            flags: more,
+            extent: ExtentKind::FirstFragment.of(1480),
+            ..udp(hop, time_ns, flow, 9, 2, 4000)
+        },
+        1 => Event {
+            flags: more.with(later),
+            extent: ExtentKind::LaterFragment.of(1480),
+            ..udp(hop, time_ns, host, 9, 3, 1480)
+        },
+        _ => Event {
+            flags: later,
+            extent: ExtentKind::LaterFragment.of(2960),
+            ..udp(hop, time_ns, host, 9, 4, 1048)
+        },
     }
 }
 
@@ -270,7 +286,11 @@ fn a_fragment_that_came_twice_changes_nothing() {
 #[test]
 fn the_drop_of_a_fragment_is_the_drop_of_its_datagram() {
     let mut events: Vec<_> = (0..3).map(|n| fragment(n, Hop::DevRecv, 50 + u64::from(n))).collect();
-    events.push(Event { detail: 71, flow: SERVER_HOST, ..fragment(2, Hop::SkbDrop, 60) });
+    events.push(Event {
+        detail: DetailKind::DropReason.of(71),
+        flow: SERVER_HOST,
+        ..fragment(2, Hop::SkbDrop, 60)
+    });
     let mut events = [down(0, 9, 1, 4000), events].concat();
     events.sort_by_key(|e| e.time_ns);
     let (done, _) = correlate(coverage(), flows_and_fragments(), events);
@@ -289,7 +309,7 @@ fn fragments_without_their_first_are_counted() {
 fn super_at(hops: &[Hop], time_ns: u64, flow: FlowId, ip_id: u16, skb: u32, socket: u64) -> Vec<Event> {
     let one = |(hop, i): (&Hop, u64)| Event {
         segs: 3,
-        seq: 100,
+        extent: ExtentKind::Segments.of(100),
         socket,
         ..udp(*hop, time_ns + i, flow, ip_id, skb, 250)
     };
@@ -419,7 +439,7 @@ fn threads_that_share_a_socket_may_have_swapped_what_is_alike() {
 
 /// An echo request and its answer.
 fn icmp(hop: Hop, time_ns: u64, flow: FlowId, number: u32, ip_id: u16, skb: u32) -> Event {
-    Event { proto: Proto::ICMP, seq: number, ..udp(hop, time_ns, flow, ip_id, skb, 56) }
+    Event { proto: Proto::ICMP, extent: ExtentKind::Echo.of(number), ..udp(hop, time_ns, flow, ip_id, skb, 56) }
 }
 
 #[test]
@@ -471,10 +491,19 @@ fn an_echo_in_fragments_is_one_journey() {
     ];
     // 2000 bytes: the first fragment does not have the length
     let is_icmp = |e: Event| Event { proto: Proto::ICMP, ..e };
-    let first =
-        |hop, at, flow| is_icmp(Event { flags: EventFlags::MORE, seq: 1480, ..udp(hop, at, flow, 9, 2, 1472) });
+    let first = |hop, at, flow| {
+        is_icmp(Event {
+            flags: EventFlags::MORE,
+            extent: ExtentKind::FirstFragment.of(1480),
+            ..udp(hop, at, flow, 9, 2, 1472)
+        })
+    };
     let last = |hop, at, flow| {
-        is_icmp(Event { flags: EventFlags::FRAGMENT, seq: 1480, ..udp(hop, at, flow, 9, 3, 528) })
+        is_icmp(Event {
+            flags: EventFlags::FRAGMENT,
+            extent: ExtentKind::LaterFragment.of(1480),
+            ..udp(hop, at, flow, 9, 3, 528)
+        })
     };
     let there = [first(Hop::DevRecv, 20, SERVER), last(Hop::DevRecv, 30, SERVER_HOST)];
     let whole = is_icmp(udp(Hop::IpIn, 40, SERVER, 9, 2, 2000));

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Files, Recording, recordings};
 use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, GeneratorOptions, Hop, Proto, Task};
+use magscope_core::{Batch, Event, EventFlags, ExtentKind, Flow, FlowId, GeneratorOptions, Hop, Proto, Task};
 use magscope_export::format::marked::Marked;
 use magscope_export::format::netlogger::{Dialect, Events, NetLogger, parse};
 use magscope_export::mark::Marks;
@@ -87,7 +87,14 @@ fn super_packets(v6: bool, at_return: bool, cut_by_device: bool) -> Recording {
             events.push(send);
         }
         let skb = u32::from(call + 1) * 0x1000;
-        let whole = |hop, ns| Event { seq: 1_000, len: 3_500, segs: 4, ip_id, skb, ..at(hop, ns) };
+        let whole = |hop, ns| Event {
+            extent: ExtentKind::Segments.of(1_000),
+            len: 3_500,
+            segs: 4,
+            ip_id,
+            skb,
+            ..at(hop, ns)
+        };
         let one = |hop, ns, n: u16| Event {
             len: SIZES[usize::from(n)],
             segs: 1,

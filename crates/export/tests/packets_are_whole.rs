@@ -2,7 +2,9 @@
 
 use crate::common::{Files, Recording};
 use magscope_core::source::Source;
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Generator, GeneratorOptions, Hop, Proto};
+use magscope_core::{
+    Batch, Event, EventFlags, Extent, ExtentKind, Flow, FlowId, Generator, GeneratorOptions, Hop, Proto,
+};
 use magscope_export::format::pcapng::Pcapng;
 use magscope_export::{Chosen, TimeLine};
 use std::fs;
@@ -30,12 +32,16 @@ fn every_kind() -> Recording {
                 ..Event::at(Hop::DevXmit, ns)
             };
             for n in 0..5_u32 {
-                let event = Event { len: 100, seq: 1_000 + n * 100, tcp_flags: 0x18, ..at(next(&batch)) };
-                // The sequence of a datagram is its segment size.
+                let event = Event {
+                    len: 100,
+                    extent: ExtentKind::Stream.of(1_000 + n * 100),
+                    tcp_flags: 0x18,
+                    ..at(next(&batch))
+                };
                 batch.events.push(if proto == Proto::TCP {
                     event
                 } else {
-                    Event { seq: 0, tcp_flags: 0, ..event }
+                    Event { extent: Extent::None, tcp_flags: 0, ..event }
                 });
             }
             if proto == Proto::TCP {
@@ -46,9 +52,10 @@ fn every_kind() -> Recording {
                     (EventFlags::MORE.0, 3_000, 1_448),
                     (EventFlags::MORE.0 | EventFlags::FRAGMENT.0, 1_448, 1_448),
                 ];
-                for (flags, len, seq) in parts.into_iter().chain([(EventFlags::FRAGMENT.0, 112, 2_896)]) {
-                    let event = Event { len, seq, ip_id: 500 + n, ..at(next(&batch)) };
-                    batch.events.push(Event { flags: family.with(EventFlags(flags)), ..event });
+                for (flags, len, place) in parts.into_iter().chain([(EventFlags::FRAGMENT.0, 112, 2_896)]) {
+                    let flags = family.with(EventFlags(flags));
+                    let event = Event { len, flags, ip_id: 500 + n, ..at(next(&batch)) };
+                    batch.events.push(Event { extent: event.extent_kind().of(place), ..event });
                 }
             }
         }

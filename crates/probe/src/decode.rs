@@ -5,8 +5,10 @@ use crate::record::{
     mag_kind_MAG_KIND_HIT, mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss,
     mag_task, mag_tcp,
 };
+use magscope_core::hop::Role;
 use magscope_core::{
-    Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
+    Detail, DetailKind, Event, EventFlags, Extent, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, PayloadHead,
+    ProbeHit, Proto, Task, TcpSample,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -52,14 +54,14 @@ pub enum DecodeError {
     UnknownKind(u8),
 }
 
-/// A type that consists only of integers and integer arrays, so that any bytes are a valid value.
+/// A type that consists only of integers, integer arrays and unions of these, so that any bytes are a valid value.
 ///
 /// # Safety
 /// Only for types without padding invariants, references, enums or booleans.
 #[allow(unsafe_code)]
 unsafe trait Plain: Copy {}
-// SAFETY: bindgen generated these from `struct`s in record.h that contain only unsigned integers and integer
-// arrays.
+// SAFETY: bindgen generated these from `struct`s in record.h that contain only unsigned integers, integer arrays
+// and unions of structs of these.
 #[allow(unsafe_code)]
 mod plain {
     use super::{Plain, mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_loss, mag_task, mag_tcp};
@@ -118,43 +120,119 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
 
 #[inline]
 fn event(e: &mag_event, hop: Hop) -> Event {
-    let sched = matches!(hop.layer(), magscope_core::Layer::Sched);
     let proto = Proto(e.proto);
-    // ip.out of UDP runs within the sender's call, so the record carries the process there too
-    let process = hop.knows_process() || hop == Hop::IpOut && proto == Proto::UDP;
-    let of_process = if hop == Hop::AppRecv {
-        e.skb
-    } else if sched {
-        e.len
-    } else {
-        0
-    };
-    // at packet hops a byte of the header shares a word with the thread
-    let (tos, thread) = if hop.knows_process() { (0, e.b) } else { ((e.b >> 24) as u8, e.b & 0xff_ffff) };
-    let (tgid, tid, detail) = if process { (e.a, thread, of_process) } else { (0, 0, e.a) };
+    let has_packet = matches!(hop.role(), Role::Packet | Role::Drop);
+    let (ttl, upper) = if has_packet { (ttl(e), 0) } else { (0, call_flags(e)) };
+    let flags = EventFlags(u16::from(e.flags) | u16::from(upper) << 8);
+    let by = payload(e, hop, proto, has_packet);
     Event {
         time_ns: e.h.time_ns,
         socket: e.cookie,
         flow: FlowId(e.flow),
-        seq: e.seq,
-        len: if sched { 0 } else { e.len },
-        skb: if hop == Hop::AppRecv { 0 } else { e.skb },
+        len: e.len,
+        skb: by.skb,
         ifindex: e.ifindex,
-        tgid,
-        tid,
-        detail,
+        tgid: by.tgid,
+        tid: by.tid,
         record: e.h.number,
         cpu: e.h.cpu,
         ip_id: e.ip_id,
         segs: e.segs,
         tcp_flags: e.tcp_flags,
-        ttl: e.ttl,
-        tos,
-        flags: EventFlags(e.flags),
+        ttl,
+        tos: by.tos,
+        flags,
+        extent: extent(e, ExtentKind::at(hop, proto, flags, e.segs)),
+        detail: by.detail,
         hop,
         proto,
     }
 }
+
+/// The fields of an event whose place in the record depends on the kind of hop.
+#[derive(Default)]
+struct ByKind {
+    skb: u32,
+    tgid: u32,
+    tid: u32,
+    tos: u8,
+    detail: Detail,
+}
+
+// All members of the unions are unsigned integers, so any bytes are valid in each.
+#[allow(unsafe_code)]
+mod members {
+    use super::{ByKind, Detail, DetailKind, Extent, ExtentKind, Hop, Proto, mag_event};
+
+    #[inline]
+    pub fn ttl(e: &mag_event) -> u8 {
+        // SAFETY: an integer.
+        unsafe { e.u.ttl }
+    }
+
+    #[inline]
+    pub fn call_flags(e: &mag_event) -> u8 {
+        // SAFETY: an integer.
+        unsafe { e.u.call_flags }
+    }
+
+    #[inline]
+    pub fn extent(e: &mag_event, kind: ExtentKind) -> Extent {
+        // SAFETY: integers.
+        kind.of(unsafe {
+            match kind {
+                ExtentKind::None => 0,
+                ExtentKind::Stream => e.extent.seq,
+                ExtentKind::Segments => e.extent.segment_bytes,
+                ExtentKind::Echo => e.extent.echo_number,
+                ExtentKind::FirstFragment => e.extent.fragment_bytes,
+                ExtentKind::LaterFragment => e.extent.fragment_offset,
+                ExtentKind::Switch => e.extent.switch_ns,
+            }
+        })
+    }
+
+    #[inline]
+    pub fn payload(e: &mag_event, hop: Hop, proto: Proto, has_packet: bool) -> ByKind {
+        // SAFETY: integers.
+        unsafe {
+            if has_packet {
+                let p = e.payload.packet;
+                let (tos, tid) = ((p.tid_tos >> 24) as u8, p.tid_tos & 0xff_ffff);
+                // ip.out of UDP runs within the sender's call, so the record carries the process there too.
+                if hop == Hop::IpOut && proto == Proto::UDP {
+                    return ByKind { skb: p.skb, tgid: p.detail.tgid, tid, tos, detail: Detail::None };
+                }
+                let kind = DetailKind::at(hop, proto);
+                let number = match kind {
+                    DetailKind::Ack => p.detail.ack,
+                    DetailKind::DropReason => p.detail.drop_reason,
+                    DetailKind::DriverCode => p.detail.driver_code,
+                    _ => 0,
+                };
+                return ByKind { skb: p.skb, tgid: 0, tid: 0, tos, detail: kind.of(number) };
+            }
+            match hop.detail() {
+                kind @ DetailKind::ResendReason => {
+                    ByKind { detail: kind.of(e.payload.resend.reason), ..ByKind::default() }
+                }
+                kind @ DetailKind::Poller => {
+                    ByKind { detail: kind.of(e.payload.ready.poller_tid), ..ByKind::default() }
+                }
+                kind @ DetailKind::OtherThread => {
+                    let t = e.payload.task;
+                    ByKind { tgid: t.tgid, tid: t.tid, detail: kind.of(t.other_tid), ..ByKind::default() }
+                }
+                _ if !hop.knows_process() => ByKind::default(),
+                kind => {
+                    let c = e.payload.call;
+                    ByKind { tgid: c.tgid, tid: c.tid, detail: kind.of(c.empty_read_ns), ..ByKind::default() }
+                }
+            }
+        }
+    }
+}
+use members::{call_flags, extent, payload, ttl};
 
 fn address(bytes: [u8; 16], ipv6: bool) -> IpAddr {
     if ipv6 {
@@ -261,6 +339,8 @@ fn loss(l: &mag_loss) -> Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{mag_of_call, mag_of_packet, mag_of_task, mag_packet_detail};
+    use magscope_core::journey::Resend;
     use proptest::prelude::*;
 
     fn bytes_of(e: &mag_event) -> Vec<u8> {
@@ -270,37 +350,75 @@ mod tests {
             .to_vec()
     }
 
-    #[test]
-    fn a_packet_event_keeps_its_detail_and_has_no_process() {
-        let mut e = mag_event {
-            flow: 7,
-            seq: 100,
-            len: 1448,
-            a: 55,
-            ip_id: 9,
-            segs: 2,
-            proto: 6,
-            ..Default::default()
-        };
-        e.h.hop = Hop::DevXmit as u8;
-        e.h.cpu = 3;
-        e.h.number = 12;
-        e.h.time_ns = 99;
+    fn decoded(mut e: mag_event, hop: Hop) -> Event {
+        (e.h.hop, e.h.cpu, e.h.number, e.h.time_ns) = (hop as u8, 3, 12, 99);
         let Ok(Record::Event(event)) = decode(&bytes_of(&e)) else { panic!("an event") };
-        assert_eq!((event.detail, event.tgid, event.tid), (55, 0, 0));
-        assert_eq!((event.seq, event.len, event.ip_id, event.segs), (100, 1448, 9, 2));
-        assert_eq!((event.hop, event.cpu, event.record, event.time_ns), (Hop::DevXmit, 3, 12, 99));
+        assert_eq!((event.hop, event.cpu, event.record, event.time_ns), (hop, 3, 12, 99));
+        event
     }
 
     #[test]
-    fn a_socket_event_names_its_process_and_a_wake_up_its_waker() {
-        let mut e = mag_event { a: 10, b: 11, len: 42, ..Default::default() };
-        e.h.hop = Hop::AppRecv as u8;
-        let Ok(Record::Event(event)) = decode(&bytes_of(&e)) else { panic!("an event") };
-        assert_eq!((event.tgid, event.tid, event.len, event.detail), (10, 11, 42, 0));
-        e.h.hop = Hop::TaskWake as u8;
-        let Ok(Record::Event(event)) = decode(&bytes_of(&e)) else { panic!("an event") };
-        assert_eq!((event.tid, event.len, event.detail), (11, 0, 42));
+    fn every_hop_decodes_to_the_detail_of_its_row() {
+        for hop in Hop::ALL {
+            let mut e = mag_event { proto: 6, ..Default::default() };
+            // Every number of the payload is another one.
+            e.payload.call = mag_of_call { tgid: 71, tid: 72, empty_read_ns: 73 };
+            let event = decoded(e, *hop);
+            assert_eq!(event.detail.kind(), hop.detail(), "{hop}");
+            let has_process = hop.knows_process();
+            assert_eq!((event.tgid, event.tid), if has_process { (71, 72) } else { (0, 0) }, "{hop}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_event_keeps_all_of_its_numbers() {
+        let packet = |detail| {
+            let mut e = mag_event { len: 1448, ip_id: 9, segs: 1, proto: 6, ifindex: 4, ..Default::default() };
+            (e.extent.seq, e.u.ttl, e.flags) = (100, 64, 1);
+            e.payload.packet = mag_of_packet { skb: 50, detail, tid_tos: 8 << 24 };
+            e
+        };
+        let ack = decoded(packet(mag_packet_detail { ack: 55 }), Hop::DevXmit);
+        assert_eq!((ack.extent.seq(), ack.detail.ack(), ack.ttl, ack.tos, ack.skb), (100, 55, 64, 8, 50));
+        assert_eq!((ack.len, ack.ip_id, ack.segs, ack.ifindex, ack.flags), (1448, 9, 1, 4, EventFlags::IPV6));
+        assert_eq!((ack.tgid, ack.tid), (0, 0));
+        let drop = decoded(packet(mag_packet_detail { drop_reason: 5 }), Hop::SkbDrop);
+        assert_eq!((drop.drop_reason(), drop.skb, drop.seq()), (5, 50, 100));
+        let done = decoded(packet(mag_packet_detail { driver_code: 16 }), Hop::DevDone);
+        assert_eq!((done.detail.driver_code(), done.skb), (16, 50));
+
+        let mut udp = packet(mag_packet_detail { tgid: 10 });
+        (udp.proto, udp.payload.packet.tid_tos) = (17, 8 << 24 | 11);
+        let sent = decoded(udp, Hop::IpOut);
+        assert_eq!((sent.tgid, sent.tid, sent.tos, sent.detail), (10, 11, 8, Detail::None));
+        assert_eq!(sent.extent, Extent::None, "one segment");
+        let extents = [
+            (17, 3, 0, Extent::segment_bytes as fn(Extent) -> u32),
+            (1, 1, 0, Extent::echo_number),
+            (17, 1, EventFlags::MORE.0, Extent::fragment_bytes),
+            (6, 1, EventFlags::FRAGMENT.0, Extent::fragment_offset),
+        ];
+        for (proto, segs, flags, number) in extents {
+            let event = decoded(mag_event { proto, segs, flags: flags as u8, ..udp }, Hop::DevRecv);
+            assert_eq!(number(event.extent), 100, "{event:?}");
+        }
+
+        let mut e = mag_event { len: 42, proto: 6, ..Default::default() };
+        (e.u.call_flags, e.extent.seq) = (2, 100);
+        e.payload.call = mag_of_call { tgid: 10, tid: 11, empty_read_ns: 900 };
+        let read = decoded(e, Hop::AppRecv);
+        assert_eq!((read.tgid, read.tid, read.len, read.detail.empty_read_ns()), (10, 11, 42, 900));
+        assert_eq!((read.peeks(), read.is_at_return(), read.ttl, read.skb), (true, false, 0, 0));
+        e.payload.resend.reason = 2;
+        assert_eq!(decoded(e, Hop::TcpRetransmit).resend_reason(), Resend::Timeout);
+        e.payload.ready.poller_tid = 77;
+        assert_eq!(decoded(e, Hop::SockReady).detail.poller_tid(), 77);
+
+        let mut task = mag_event::default();
+        task.extent.switch_ns = 1_200;
+        task.payload.task = mag_of_task { tgid: 10, tid: 11, other_tid: 12 };
+        let switched = decoded(task, Hop::SchedSwitched);
+        assert_eq!((switched.tid, switched.detail.other_tid(), switched.extent.switch_ns()), (11, 12, 1_200));
     }
 
     proptest! {

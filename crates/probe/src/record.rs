@@ -34,10 +34,14 @@ mod tests {
             (mag_flag_MAG_F_ORDER, EventFlags::ORDER),
             (mag_flag_MAG_F_FRAGMENT, EventFlags::FRAGMENT),
             (mag_flag_MAG_F_PARTIAL, EventFlags::PARTIAL),
+            (mag_flag_MAG_F_MORE, EventFlags::MORE),
+            (mag_flag_MAG_F_GROUP, EventFlags::GROUP),
+            (mag_flag_MAG_F_WHOLE, EventFlags::WHOLE),
         ];
         for (bit, flag) in kernel {
             assert_eq!(bit, u32::from(flag.0));
         }
+        assert_eq!(kernel.len() + 1, EventFlags::ALL.len(), "the kernel knows no ambiguous packets");
     }
 
     #[test]

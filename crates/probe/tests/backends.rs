@@ -91,12 +91,12 @@ fn traffic(net: &Net) -> usize {
 }
 
 /// Fields of a hit that every kind must report equally.
-type EventFields = (u64, u32, u32, u16, u16, u8, u8);
+type EventFields = (u64, u32, u32, u16, u16, u8, u16);
 
 fn fields_of(event: &Event) -> EventFields {
     // A flag distinguishes an offered length from an accepted one for the same bytes.
-    let flags = event.flags.0 & !EventFlags::AT_RETURN.0;
-    (event.flow.0, event.seq, event.len, event.ip_id, event.segs, event.tcp_flags, flags)
+    let flags = event.flags.without(EventFlags::AT_RETURN).0;
+    (event.flow.0, event.extent.number(), event.len, event.ip_id, event.segs, event.tcp_flags, flags)
 }
 
 /// Number of equal hits at a hop.

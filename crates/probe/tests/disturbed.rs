@@ -21,7 +21,7 @@ fn seen_drops(recording: &Recording, netns: u32, reason: &str) -> u64 {
     let is_it = |e: &&Event| {
         e.hop == Hop::SkbDrop
             && recording.flows.get(&e.flow.0).is_some_and(|f| f.netns == netns)
-            && recording.info.drop_reason(e.detail) == reason
+            && recording.info.drop_reason(e.drop_reason()) == reason
     };
     recording.events.iter().filter(is_it).count() as u64
 }

@@ -143,7 +143,7 @@ fn every_udp_datagram_is_seen_once_at_every_hop_v6() {
 /// The union of what `events` cover, relative to `base`, as a list of touching ranges; `overlap` counts bytes twice.
 fn union(events: &[Event], base: u32) -> (Vec<(u64, u64)>, u64) {
     let range = |e: &Event| {
-        let start = u64::from(e.seq.wrapping_sub(base));
+        let start = u64::from(e.seq().wrapping_sub(base));
         (start, start + u64::from(e.len))
     };
     let mut ranges: Vec<_> = events.iter().filter(|e| e.len > 0).map(range).collect();
@@ -169,7 +169,7 @@ fn tcp_covers(to: &str, port: u16, total: usize, chunk: usize) {
 
     let (client, server) = (net.client.target.inode, net.server.target.inode);
     let syn = of_path(&recording, Hop::IpOut, client, port).into_iter().find(|e| e.tcp_flags & 2 != 0);
-    let base = syn.expect("the SYN was seen").seq;
+    let base = syn.expect("the SYN was seen").seq();
     let whole = vec![(0, total as u64)];
     let retransmits = recording.at(Hop::TcpRetransmit, client, port).len();
     let sides = [

@@ -17,7 +17,7 @@ fn events_have_their_heads(recording: &Recording) {
         let own = |event: &&magscope_core::Event| event.cpu == head.cpu && event.record == head.event;
         let event = recording.events.iter().find(own).expect("its event");
         assert_eq!(
-            (event.hop, event.time_ns, event.flow, event.seq, event.len, event.ip_id),
+            (event.hop, event.time_ns, event.flow, event.extent.number(), event.len, event.ip_id),
             (head.hop, head.time_ns, head.flow, head.seq, head.of_bytes, head.ip_id)
         );
     }

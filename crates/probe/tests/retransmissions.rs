@@ -72,7 +72,7 @@ fn timers(net: &Net) -> u64 {
 /// The reported causes of retransmission; the number of each must equal the kernel's counter.
 fn resends_in(net: &Net, recording: &Recording) -> Vec<Resend> {
     let reported = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
-    let reported: Vec<_> = reported.map(|e| Resend::from_detail(e.detail)).collect();
+    let reported: Vec<_> = reported.map(magscope_core::Event::resend_reason).collect();
     assert_eq!(reported.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{reported:?}");
     let counters: [(Resend, &[&str]); 3] = [
         (Resend::Fast, &["TCPFastRetrans"]),
@@ -227,7 +227,7 @@ fn a_lost_syn_is_sent_again_by_the_timer_and_makes_no_journey() {
         let reported: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
         assert_eq!(reported.len(), 1, "{reported:#?}");
         let event = reported[0];
-        assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
+        assert_eq!((event.resend_reason(), event.len), (Resend::Timeout, 0));
         assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
         let (journeys, correlator) = recording.journeys();
         let tcp = journeys.iter().filter(|j| j.proto == Proto::TCP); // without neighbour discovery

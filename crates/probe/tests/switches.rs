@@ -39,7 +39,7 @@ struct Unobservable {
 impl Unobservable {
     fn of(tid: u32, events: &[Event], until_ns: u64) -> Self {
         let ran = |event: &Event| match event.hop {
-            Hop::SchedSwitch | Hop::SchedWakeup => event.detail,
+            Hop::SchedSwitch | Hop::SchedWakeup => event.detail.other_tid(),
             _ => event.tid,
         };
         let seen_tasks: HashSet<u32> =
@@ -53,7 +53,7 @@ impl Unobservable {
                 continue;
             }
             let before = chosen.insert(event.cpu, event.tid);
-            let leaves = event.detail == tid;
+            let leaves = event.detail.other_tid() == tid;
             // the thread leaves a CPU that another task had, or that had a task before the capture began
             if leaves && before != Some(tid) {
                 let reported = before.filter(|other| seen_tasks.contains(other));
@@ -103,12 +103,14 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     assert!(left >= SLEEPS, "it slept: {left}");
     // every switch away from the thread is recorded, and every switch to it, unless after an untraced task
     let counted = |event: &&Event| event.hop == Hop::SchedSwitch && event.time_ns <= counted_at;
-    let leaves = recording.events.iter().filter(counted).filter(|event| event.detail == tid).count() as u64;
+    let leaves =
+        recording.events.iter().filter(counted).filter(|event| event.detail.other_tid() == tid).count() as u64;
     assert_eq!(leaves, left);
     let unobserved = Unobservable::of(tid, &recording.events, counted_at);
     assert_eq!(of(Hop::SchedSwitch).len() as u64 + unobserved.came, left + 1, "{unobserved:?}");
     assert!(of(Hop::SchedWakeup).len() as u64 + unobserved.woken >= SLEEPS, "{unobserved:?}");
-    let made = |e: &&Event| e.hop == Hop::SchedFork && e.detail == tid && e.tgid == std::process::id();
+    let made =
+        |e: &&Event| e.hop == Hop::SchedFork && e.detail.other_tid() == tid && e.tgid == std::process::id();
     assert_eq!(recording.events.iter().filter(made).count(), 1, "who made it is told");
     let ended = |e: &&Event| e.hop == Hop::SchedExit && e.tid == tid;
     assert_eq!(recording.events.iter().filter(ended).count(), 1);
@@ -122,14 +124,14 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     let measured = left - unobserved.came..=left + 1 - unobserved.came;
     assert!(measured.contains(&(ends.len() as u64)), "{} of {left}, {unobserved:?}", ends.len());
     for end in &ends {
-        let begin_ns = end.time_ns - u64::from(end.seq);
+        let begin_ns = end.time_ns - u64::from(end.extent.switch_ns());
         let reported = of(Hop::SchedSwitch);
         let middle = reported.iter().rev().find(|e| e.cpu == end.cpu && e.time_ns <= end.time_ns);
         let middle = middle.expect("a switch is told before it is done");
-        assert!(end.seq > 0 && begin_ns <= middle.time_ns, "{end:?} {middle:?}");
+        assert!(end.extent.switch_ns() > 0 && begin_ns <= middle.time_ns, "{end:?} {middle:?}");
         assert_eq!((end.tgid, end.detail), (middle.tgid, middle.detail), "the same two tasks");
     }
-    let mut took: Vec<u32> = ends.iter().map(|e| e.seq).collect();
+    let mut took: Vec<u32> = ends.iter().map(|e| e.extent.switch_ns()).collect();
     took.sort_unstable();
     println!("{} switches to the thread, median {} ns", took.len(), took[took.len() / 2]);
 }

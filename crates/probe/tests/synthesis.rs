@@ -79,7 +79,7 @@ impl Sums {
             if rated_hops.contains(&e.hop) {
                 let (of, n) = match e.hop {
                     Hop::AppSend | Hop::AppRecv => (Sum::Cgroup(cgroups[&e.tid]), 1),
-                    Hop::SkbDrop => (Sum::Reason(e.detail), u64::from(e.segs)),
+                    Hop::SkbDrop => (Sum::Reason(e.drop_reason()), u64::from(e.segs)),
                     _ => (Sum::Flow(e.flow), u64::from(e.segs)),
                 };
                 let rate = sums.rates.entry((e.hop, of)).or_default();
@@ -92,7 +92,7 @@ impl Sums {
                 continue;
             }
             let ip_id = if e.proto == Proto::TCP { 0 } else { u32::from(e.ip_id) << 8 };
-            let wire = e.seq ^ e.len.rotate_left(16) ^ ip_id ^ u32::from(e.proto.0) << 24;
+            let wire = e.extent.number() ^ e.len.rotate_left(16) ^ ip_id ^ u32::from(e.proto.0) << 24;
             let mut last = if e.hop == Hop::DevDone {
                 let handed = handed.remove(&e.cpu).filter(|(skb, of, _)| (*skb, *of) == (e.skb, wire));
                 handed.map(|(_, _, ns)| (Hop::DevXmit, ns))

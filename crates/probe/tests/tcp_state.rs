@@ -80,10 +80,14 @@ fn against_tcp_info(to: &str, port: u16) {
             (BYTES.div_ceil(1_428) as u32, BYTES),
             "{said}"
         );
-        assert_eq!((sample.snd_una, sample.write_seq), (send.seq, send.seq.wrapping_add(send.len)), "{said}");
+        assert_eq!(
+            (sample.snd_una, sample.write_seq),
+            (send.seq(), send.seq().wrapping_add(send.len)),
+            "{said}"
+        );
         assert_eq!(sample.snd_nxt, sample.write_seq, "{said}");
         // all earlier data was read
-        let begin = read.seq;
+        let begin = read.seq();
         assert_eq!((sample.rcv_nxt, sample.copied_seq, sample.recv_queue_bytes), (begin, begin, 0), "{said}");
         assert!(sample.snd_wnd as usize > BYTES && sample.rcv_wnd as usize > BYTES, "{said}");
         // a segment in the middle of a connection: an acknowledgement, with data mostly pushed

@@ -399,9 +399,9 @@ fn each_call_after_a_short_write_is_seen() {
         });
         assert!(begins.len() > 1, "the buffer has room for everything");
         let events = finish(recording).0.events;
-        let first = events.first().expect("a call").seq;
+        let first = events.first().expect("a call").seq();
         // A call that finds no room at all is seen too, at the same byte.
-        let mut seen: Vec<u32> = events.iter().map(|event| event.seq.wrapping_sub(first)).collect();
+        let mut seen: Vec<u32> = events.iter().map(|event| event.seq().wrapping_sub(first)).collect();
         seen.dedup();
         assert_eq!(seen, begins);
     });

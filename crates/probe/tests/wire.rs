@@ -25,7 +25,7 @@ fn on_way(packets: &[WirePacket], from: SocketAddr, to: SocketAddr) -> Vec<WireP
 fn of_events(packets: &[WirePacket], events: &[Event]) -> Vec<WirePacket> {
     let mut left: Vec<&WirePacket> = packets.iter().collect();
     let packet_of = |event: &Event| {
-        let same = |p: &&WirePacket| (p.seq, p.payload_bytes, p.ip_id) == (event.seq, event.len, event.ip_id);
+        let same = |p: &&WirePacket| (p.seq, p.payload_bytes, p.ip_id) == (event.seq(), event.len, event.ip_id);
         let at = left.iter().position(same).unwrap_or_else(|| panic!("tcpdump has no packet of {event:?}"));
         let packet = left.remove(at).clone();
         assert_eq!((event.ttl, event.tos), packet.ttl_and_tos, "{event:?} {packet:?}");

@@ -57,7 +57,7 @@ impl DropSums {
             }
         }
         for event in batch.events.iter().filter(|event| event.hop == Hop::SkbDrop) {
-            self.add(node, Some(event.detail), 1);
+            self.add(node, Some(event.drop_reason()), 1);
         }
         if let Some(event) = batch.events.last() {
             self.last_event_ns.insert(node, event.time_ns);

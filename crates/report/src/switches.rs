@@ -97,7 +97,7 @@ impl Switches {
                 self.close();
                 self.window = window;
             }
-            let ns = u64::from(event.seq);
+            let ns = u64::from(event.extent.switch_ns());
             self.open.entry(event.cpu).or_default().record(ns);
             self.all.entry(event.cpu).or_default().record(ns);
         }
@@ -124,9 +124,10 @@ impl Switches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::ExtentKind;
 
     fn switched(time_ns: u64, cpu: u16, took_ns: u32) -> Event {
-        Event { cpu, seq: took_ns, ..Event::at(Hop::SchedSwitched, time_ns) }
+        Event { cpu, extent: ExtentKind::Switch.of(took_ns), ..Event::at(Hop::SchedSwitched, time_ns) }
     }
 
     #[test]

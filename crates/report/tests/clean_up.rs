@@ -4,7 +4,7 @@ use crate::common::*;
 use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Coverage, DropReason, NodeInfo, Service};
-use magscope_core::{Batch, Event, FlowId, Hop, HopCount, Proto};
+use magscope_core::{Batch, DetailKind, Event, FlowId, Hop, HopCount, Proto};
 use magscope_report::Report;
 use magscope_report::ReportBuilder;
 
@@ -23,7 +23,10 @@ fn node() -> NodeInfo {
 
 /// A datagram that arrives and is freed by the kernel for this reason.
 fn freed(at_ns: u64, id: u16, skb: u32, reason: u32) -> Vec<Event> {
-    let drop = Event { detail: reason, ..udp(Hop::SkbDrop, at_ns + 80, SERVER, id, skb, 100) };
+    let drop = Event {
+        detail: DetailKind::DropReason.of(reason),
+        ..udp(Hop::SkbDrop, at_ns + 80, SERVER, id, skb, 100)
+    };
     [down(at_ns, id, 1, 100), up(at_ns + 50, id, skb, 100), vec![drop]].concat()
 }
 

@@ -33,7 +33,7 @@ impl Mark {
     /// The isolated event for a mark: an event off a packet's path.
     pub fn of(node: u16, event: &Event) -> Option<Self> {
         let (kind, hop) = match event.hop.role() {
-            Role::Drop => (PointKind::Drop { node, reason: event.detail }, None),
+            Role::Drop => (PointKind::Drop { node, reason: event.drop_reason() }, None),
             Role::Resend => (PointKind::Retransmit, Some(Hop::TcpXmit)),
             Role::Overflow => (PointKind::SocketFull, Some(Hop::UdpRecv)),
             Role::Send | Role::Packet | Role::Ready | Role::Reader | Role::Read | Role::Sample | Role::Task => {

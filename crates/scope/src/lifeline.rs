@@ -127,7 +127,7 @@ impl Lifeline {
 pub(crate) mod tests {
     use super::*;
     use magscope_core::hop::HopSet;
-    use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Limits, Proto, Verdict};
+    use magscope_core::{Batch, Correlator, Event, ExtentKind, Flow, FlowId, Limits, Proto, Verdict};
 
     /// A complete TCP journey with these events, for tests: made by the correlator, as all are.
     pub(crate) fn lifeline(id: u64, marks: &[(Hop, u64)]) -> Lifeline {
@@ -147,7 +147,7 @@ pub(crate) mod tests {
                     flow: FlowId(if receiving { 2 } else { 1 }),
                     socket: if receiving { 2 } else { 1 },
                     cpu: if receiving { 5 } else { 2 },
-                    seq: 1000,
+                    extent: ExtentKind::Stream.of(1000),
                     len: 100,
                     segs: 1,
                     ..Event::at(hop, time_ns)

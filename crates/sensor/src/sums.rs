@@ -135,7 +135,7 @@ impl Sums {
     pub fn event(&mut self, event: &Event) {
         self.hops[event.hop as usize % HOP_IDS].count(u64::from(event.len));
         if event.hop == Hop::SkbDrop {
-            self.dropped(event.detail, 1);
+            self.dropped(event.drop_reason(), 1);
         }
     }
 

@@ -4,7 +4,9 @@ use magscope_core::journey::Limits;
 use magscope_core::node::DropReason;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::{Batch, Event, FlowId, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
+use magscope_core::{
+    Batch, DetailKind, Event, FlowId, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause,
+};
 use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
@@ -34,7 +36,10 @@ impl Source for Troubled {
         if !std::mem::replace(&mut self.2, true) {
             let at_ns = batch.events.last().map_or(0, |event| event.time_ns);
             for reason in [2, 2, 77] {
-                batch.events.push(Event { detail: reason, ..Event::at(Hop::SkbDrop, at_ns) });
+                batch.events.push(Event {
+                    detail: DetailKind::DropReason.of(reason),
+                    ..Event::at(Hop::SkbDrop, at_ns)
+                });
             }
             batch.losses.push(Loss {
                 cpu: 1,

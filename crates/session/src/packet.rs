@@ -240,7 +240,7 @@ fn append(table: Table, rows: &RecordBatch, batch: &mut Batch) -> Result<(), Bad
 mod tests {
     use super::*;
     use magscope_core::synthesis::{Sum, Synthesis};
-    use magscope_core::{Event, FlowId, Hop, Loss, LossCause, TcpSample};
+    use magscope_core::{Event, ExtentKind, FlowId, Hop, Loss, LossCause, TcpSample};
 
     /// Metadata and body of a message.
     fn parts(message: &[u8]) -> (&[u8], Buffer) {
@@ -253,8 +253,12 @@ mod tests {
     }
 
     fn batch() -> Batch {
-        let event =
-            |i: u32| Event { seq: i, flow: FlowId(7), record: i, ..Event::at(Hop::IpOut, u64::from(i) * 7) };
+        let event = |i: u32| Event {
+            extent: ExtentKind::Stream.of(i),
+            flow: FlowId(7),
+            record: i,
+            ..Event::at(Hop::IpOut, u64::from(i) * 7)
+        };
         Batch {
             events: (0..5_000).map(event).collect(),
             tasks: vec![Task { tgid: 1, tid: 2, uid: 3, cgroup: 4, comm: "iperf3".into() }],

@@ -5,7 +5,9 @@ use crate::common;
 use common::{Traffic, clock_sample, drain, head, hit, loss, node, synthesis, tcp_sample};
 use magscope_core::clock::ClockSample;
 use magscope_core::synthesis::Sum;
-use magscope_core::{Batch, Change, Event, Hop, HopCount, LossCause, Synthesis};
+use magscope_core::{
+    Batch, Change, DetailKind, Event, EventFlags, ExtentKind, Hop, HopCount, LossCause, Synthesis,
+};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::collections::HashSet;
 use std::path::Path;
@@ -91,15 +93,24 @@ fn every_field_and_hop_survives() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
     let mut batch = Batch::default();
-    for (i, hop) in Hop::ALL.iter().enumerate() {
-        let mut event = Event::at(*hop, i as u64);
-        event.socket = u64::MAX;
-        event.flow.0 = u64::MAX - 1;
-        (event.seq, event.len, event.skb, event.ifindex) = (u32::MAX, 1, 2, 3);
-        (event.tgid, event.tid, event.detail, event.record) = (4, 5, 6, 7);
-        (event.cpu, event.ip_id, event.segs) = (u16::MAX, 8, 9);
-        (event.tcp_flags, event.flags.0, event.proto.0) = (10, 31, 255);
-        batch.events.push(event);
+    for hop in Hop::ALL {
+        // All kinds of numbers at all hops: a column must keep even those that the kernel never sends there.
+        for extent in ExtentKind::ALL {
+            for detail in DetailKind::ALL {
+                let at = batch.events.len() as u32;
+                let mut event = Event::at(*hop, u64::from(at));
+                event.socket = u64::MAX;
+                event.flow.0 = u64::MAX - 1;
+                (event.extent, event.detail) = (extent.of(u32::MAX - at), detail.of(1 + at));
+                (event.len, event.skb, event.ifindex) = (1, 2, 3);
+                (event.tgid, event.tid, event.record) = (4, 5, 7);
+                (event.cpu, event.ip_id, event.segs) = (u16::MAX, 8, 9);
+                (event.tcp_flags, event.proto.0, event.ttl, event.tos) = (10, 255, 11, 12);
+                (event.flags, _) = EventFlags::ALL[at as usize % EventFlags::ALL.len()];
+                assert_eq!((event.extent.kind(), event.detail.kind()), (*extent, *detail));
+                batch.events.push(event);
+            }
+        }
     }
     recorder.append(&batch).unwrap();
     recorder.close().unwrap();

@@ -2,7 +2,7 @@
 
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Event, Hop};
+use magscope_core::{Batch, Event, ExtentKind, Hop};
 use magscope_session::{META, RecordOptions, Recorder, Session, Shipped};
 use magscope_ship::{Destination, LEDGER, LocalStore, ShipError, Shipper, ship, unshipped};
 use std::collections::BTreeMap;
@@ -32,7 +32,11 @@ fn fill(batch: &mut Batch, from: u64) {
     batch.clear();
     batch.events.extend((from..from + EVENTS).map(|n| {
         let socket = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Event { socket, seq: (socket >> 32) as u32, ..Event::at(Hop::DevXmit, 1_000_000 * (n + 1)) }
+        Event {
+            socket,
+            extent: ExtentKind::Stream.of((socket >> 32) as u32),
+            ..Event::at(Hop::DevXmit, 1_000_000 * (n + 1))
+        }
     }));
 }
 

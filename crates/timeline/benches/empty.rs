@@ -4,7 +4,7 @@
 
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 use magscope_timeline::join::{JoinLimits, Joiner, OneClock};
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ const RUNS: usize = 5;
 fn event(flow: FlowId, hop: Hop, time_ns: u64, number: u32, ipv6: bool) -> Event {
     Event {
         flow,
-        seq: 1,
-        detail: number * 2_896,
+        extent: ExtentKind::Stream.of(1),
+        detail: DetailKind::Ack.of(number * 2_896),
         ip_id: if ipv6 { 0 } else { number as u16 | 1 },
         segs: 1,
         tcp_flags: 16,

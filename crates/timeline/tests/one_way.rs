@@ -11,7 +11,9 @@ use magscope_core::clock::ClockSample;
 use magscope_core::journey::Limits;
 use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{
+    Batch, Detail, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, Proto,
+};
 use magscope_timeline::align::{Alignment, Online};
 use magscope_timeline::join::Unaligned;
 use magscope_timeline::merged_reader::{self, Walker};
@@ -85,9 +87,9 @@ impl Hosts {
         let ipv6 = self.flows[host].local.is_ipv6();
         Event {
             flow: self.flows[host].id,
-            seq,
+            extent: ExtentKind::Stream.of(seq),
             len,
-            detail: ack,
+            detail: if hop == Hop::AppRecv { Detail::None } else { DetailKind::Ack.of(ack) },
             ip_id: if ipv6 { 0 } else { id },
             segs: 1,
             tcp_flags: flags,
@@ -187,8 +189,10 @@ impl Hosts {
             there[number as usize] = true;
             let in_order = number == next;
             while there.get(next as usize) == Some(&true) {
-                self.events[1]
-                    .push((arrived + 4_000, Event { seq: first.wrapping_add(next * SEGMENT_BYTES), ..read }));
+                self.events[1].push((
+                    arrived + 4_000,
+                    Event { extent: ExtentKind::Stream.of(first.wrapping_add(next * SEGMENT_BYTES)), ..read },
+                ));
                 next += 1;
             }
             unanswered += 1;

@@ -5,7 +5,7 @@
 use magscope_core::event::EventFlags;
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hop::HopSet;
-use magscope_core::{Batch, Event, Hop};
+use magscope_core::{Batch, DetailKind, Event, ExtentKind, Hop};
 use std::collections::{HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -88,7 +88,7 @@ impl Pipe {
         Event {
             flow: if is_rx { self.rx } else { self.tx },
             socket: if is_rx { self.rx.0 } else { self.tx.0 },
-            seq: if is_tcp { segment.wrapping_mul(SEGMENT) } else { 0 },
+            extent: ExtentKind::Stream.of(if is_tcp { segment.wrapping_mul(SEGMENT) } else { 0 }),
             len: count * SEGMENT,
             ip_id: of_packet(segment % 65_535 + 1) as u16,
             skb: of_packet(segment | 1 << 31) ^ self.tx.0 as u32,
@@ -159,7 +159,10 @@ impl Pipe {
         {
             if is_lost {
                 self.go_out(segment, maker, 0);
-                maker.emit(Event { detail: 1, ..self.event(Hop::TcpRetransmit, segment, 1) });
+                maker.emit(Event {
+                    detail: DetailKind::ResendReason.of(1),
+                    ..self.event(Hop::TcpRetransmit, segment, 1)
+                });
             } else {
                 self.come_in(segment, maker);
             }

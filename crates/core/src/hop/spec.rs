@@ -2,6 +2,7 @@
 
 use super::{Direction, Hop, Layer};
 use crate::blame::Part;
+use crate::event::DetailKind;
 use crate::flow::Proto;
 
 /// All properties of a hop: one row of the table.
@@ -25,6 +26,8 @@ pub struct HopSpec {
     pub protocols: Protocols,
     /// Part of the event in a journey.
     pub role: Role,
+    /// Number that the hop adds to an event; at a hop of packets, to those of TCP.
+    pub detail: DetailKind,
     /// In the set `default`.
     pub default: bool,
     /// In the set `all`.

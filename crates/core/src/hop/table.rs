@@ -8,7 +8,7 @@
 hops! {
     /// A process passed bytes to a socket (`inet_sendmsg`).
     AppSend {
-        id: 1, name: "app.send", direction: Tx, side: Tx, layer: Socket, protocols: All, role: Send,
+        id: 1, name: "app.send", direction: Tx, side: Tx, layer: Socket, protocols: All, role: Send, detail: DetailKind::None,
         default: true, full: true, agent: true, needs: &[], frequency: PerCall,
         has_process: true, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: SenderStack, step: "", border: "from the sender", screen_priority: 1,
@@ -20,7 +20,7 @@ hops! {
 
     /// TCP added bytes to its send queue (`tcp_sendmsg_locked`).
     TcpSend {
-        id: 2, name: "tcp.send", direction: Tx, side: Tx, layer: Transport, protocols: Tcp, role: Send,
+        id: 2, name: "tcp.send", direction: Tx, side: Tx, layer: Transport, protocols: Tcp, role: Send, detail: DetailKind::None,
         default: true, full: true, agent: true, needs: &[], frequency: PerCall,
         has_process: true, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: SenderStack, step: "entering the send call", border: "into TCP", screen_priority: 7,
@@ -32,7 +32,7 @@ hops! {
 
     /// UDP built a datagram (`udp_sendmsg`).
     UdpSend {
-        id: 3, name: "udp.send", direction: Tx, side: Tx, layer: Transport, protocols: Udp, role: Send,
+        id: 3, name: "udp.send", direction: Tx, side: Tx, layer: Transport, protocols: Udp, role: Send, detail: DetailKind::None,
         default: false, full: false, agent: false, needs: &[], frequency: PerCall,
         has_process: true, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: SenderStack, step: "entering the send call", border: "into UDP", screen_priority: 8,
@@ -44,7 +44,7 @@ hops! {
 
     /// TCP passed a segment down (`__tcp_transmit_skb`).
     TcpXmit {
-        id: 4, name: "tcp.xmit", direction: Tx, side: Tx, layer: Transport, protocols: Tcp, role: Packet,
+        id: 4, name: "tcp.xmit", direction: Tx, side: Tx, layer: Transport, protocols: Tcp, role: Packet, detail: DetailKind::None,
         default: false, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: false, has_length: true, has_socket: true,
         part: SendQueue, step: "held in TCP's send queue", border: "out of TCP", screen_priority: 14,
@@ -56,7 +56,7 @@ hops! {
 
     /// IP made a packet (`ip_local_out`, netfilter `LOCAL_OUT`).
     IpOut {
-        id: 5, name: "ip.out", direction: Tx, side: Tx, layer: Ip, protocols: All, role: Packet,
+        id: 5, name: "ip.out", direction: Tx, side: Tx, layer: Ip, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: true, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: true,
         part: SenderStack, step: "{proto} output", border: "into IP", screen_priority: 6,
@@ -68,7 +68,7 @@ hops! {
 
     /// IP has routed the packet and passes it to the device (netfilter `POST_ROUTING`).
     IpPost {
-        id: 6, name: "ip.post", direction: Tx, side: Tx, layer: Ip, protocols: All, role: Packet,
+        id: 6, name: "ip.post", direction: Tx, side: Tx, layer: Ip, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: false, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: true,
         part: SenderStack, step: "IP output and netfilter", border: "out of IP", screen_priority: 16,
@@ -80,7 +80,7 @@ hops! {
 
     /// The packet reached the device's queue (`dev_queue_xmit`).
     DevQueue {
-        id: 7, name: "dev.queue", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet,
+        id: 7, name: "dev.queue", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: false, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: true,
         part: SenderStack, step: "routing to the device", border: "into the queue", screen_priority: 12,
@@ -92,7 +92,7 @@ hops! {
 
     /// The packet is given to the driver (`net_dev_start_xmit`).
     DevXmit {
-        id: 8, name: "dev.xmit", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet,
+        id: 8, name: "dev.xmit", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: true,
         part: SenderStack, step: "queueing discipline", border: "into the driver", screen_priority: 3,
@@ -104,7 +104,7 @@ hops! {
 
     /// The driver returned (`net_dev_xmit`).
     DevDone {
-        id: 9, name: "dev.done", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet,
+        id: 9, name: "dev.done", direction: Tx, side: Tx, layer: Device, protocols: All, role: Packet, detail: DetailKind::DriverCode,
         default: false, full: true, agent: false, needs: &[Hop::DevXmit], frequency: PerPacket,
         has_process: false, has_packet: false, has_interface: true, has_length: true, has_socket: true,
         part: SenderStack, step: "the driver", border: "", screen_priority: 18,
@@ -116,7 +116,7 @@ hops! {
 
     /// The driver delivered the packet (`netif_receive_skb`).
     DevRecv {
-        id: 10, name: "dev.recv", direction: Rx, side: Rx, layer: Device, protocols: All, role: Packet,
+        id: 10, name: "dev.recv", direction: Rx, side: Rx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
         part: Wire, step: "the wire", border: "out of driver", screen_priority: 2,
@@ -128,7 +128,7 @@ hops! {
 
     /// Entry into IP (netfilter `PRE_ROUTING`).
     IpPre {
-        id: 11, name: "ip.pre", direction: Rx, side: Rx, layer: Ip, protocols: All, role: Packet,
+        id: 11, name: "ip.pre", direction: Rx, side: Rx, layer: Ip, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: false, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
         part: ReceiverStack, step: "receive softirq", border: "into IP", screen_priority: 17,
@@ -140,7 +140,7 @@ hops! {
 
     /// IP found this node to be the destination (netfilter `LOCAL_IN`).
     IpIn {
-        id: 12, name: "ip.in", direction: Rx, side: Rx, layer: Ip, protocols: All, role: Packet,
+        id: 12, name: "ip.in", direction: Rx, side: Rx, layer: Ip, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: false, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
         part: ReceiverStack, step: "IP input and netfilter", border: "out of IP", screen_priority: 13,
@@ -152,7 +152,7 @@ hops! {
 
     /// TCP found the socket (`tcp_rcv_established`).
     TcpRecv {
-        id: 13, name: "tcp.recv", direction: Rx, side: Rx, layer: Transport, protocols: Tcp, role: Packet,
+        id: 13, name: "tcp.recv", direction: Rx, side: Rx, layer: Transport, protocols: Tcp, role: Packet, detail: DetailKind::None,
         default: true, full: true, agent: false, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: false, has_length: true, has_socket: true,
         part: ReceiverStack, step: "finding the {proto} socket", border: "into TCP", screen_priority: 9,
@@ -164,7 +164,7 @@ hops! {
 
     /// UDP found the socket (`udp_queue_rcv_skb`).
     UdpRecv {
-        id: 14, name: "udp.recv", direction: Rx, side: Rx, layer: Transport, protocols: Udp, role: Packet,
+        id: 14, name: "udp.recv", direction: Rx, side: Rx, layer: Transport, protocols: Udp, role: Packet, detail: DetailKind::None,
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: true,
         part: ReceiverStack, step: "finding the {proto} socket", border: "into UDP", screen_priority: 10,
@@ -176,7 +176,7 @@ hops! {
 
     /// The socket notified its readers of data (`sk_data_ready`).
     SockReady {
-        id: 15, name: "sock.ready", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Ready,
+        id: 15, name: "sock.ready", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Ready, detail: DetailKind::Poller,
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: ReceiverStack, step: "{proto} input", border: "", screen_priority: 5,
@@ -188,7 +188,7 @@ hops! {
 
     /// The reader was made runnable (`sched_wakeup`).
     TaskWake {
-        id: 16, name: "task.wake", direction: Rx, side: Rx, layer: Sched, protocols: All, role: Reader,
+        id: 16, name: "task.wake", direction: Rx, side: Rx, layer: Sched, protocols: All, role: Reader, detail: DetailKind::OtherThread,
         default: true, full: true, agent: false, needs: &[Hop::SockReady], frequency: PerWakeUp,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: ReceiverStack, step: "waking the reader", border: "", screen_priority: 11,
@@ -200,7 +200,7 @@ hops! {
 
     /// The reader got a CPU (`sched_switch`).
     TaskRun {
-        id: 17, name: "task.run", direction: Rx, side: Rx, layer: Sched, protocols: All, role: Reader,
+        id: 17, name: "task.run", direction: Rx, side: Rx, layer: Sched, protocols: All, role: Reader, detail: DetailKind::OtherThread,
         default: true, full: true, agent: false, needs: &[Hop::SockReady, Hop::TaskWake], frequency: PerWakeUp,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: Scheduler, step: "waiting for a CPU", border: "", screen_priority: 4,
@@ -212,7 +212,7 @@ hops! {
 
     /// Bytes were copied to the reader's memory (`skb_copy_datagram_iter`).
     AppCopy {
-        id: 18, name: "app.copy", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Read,
+        id: 18, name: "app.copy", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Read, detail: DetailKind::None,
         default: false, full: true, agent: false, needs: &[], frequency: PerCall,
         has_process: true, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: Reading, step: "waiting for the reader", border: "to the reader", screen_priority: 15,
@@ -224,7 +224,7 @@ hops! {
 
     /// `recv` returned to the process (`inet_recvmsg`).
     AppRecv {
-        id: 19, name: "app.recv", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Read,
+        id: 19, name: "app.recv", direction: Rx, side: Rx, layer: Socket, protocols: All, role: Read, detail: DetailKind::EmptyRead,
         default: true, full: true, agent: true, needs: &[], frequency: PerCall,
         has_process: true, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: Reading, step: "waiting for the reader", border: "to the reader", screen_priority: 0,
@@ -236,7 +236,7 @@ hops! {
 
     /// TCP sent a byte range again (`tcp_retransmit_skb`).
     TcpRetransmit {
-        id: 32, name: "tcp.retransmit", direction: Off, side: Tx, layer: Transport, protocols: All, role: Resend,
+        id: 32, name: "tcp.retransmit", direction: Off, side: Tx, layer: Transport, protocols: All, role: Resend, detail: DetailKind::ResendReason,
         default: true, full: true, agent: true, needs: &[], frequency: Rare,
         has_process: false, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -248,7 +248,7 @@ hops! {
 
     /// A sample of a TCP connection's state (`tcp_probe`).
     TcpState {
-        id: 33, name: "tcp.state", direction: Off, side: Off, layer: Transport, protocols: All, role: Sample,
+        id: 33, name: "tcp.state", direction: Off, side: Off, layer: Transport, protocols: All, role: Sample, detail: DetailKind::None,
         default: true, full: true, agent: true, needs: &[], frequency: Timed,
         has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -260,7 +260,7 @@ hops! {
 
     /// The kernel dropped a packet for a reason (`kfree_skb`).
     SkbDrop {
-        id: 34, name: "skb.drop", direction: Off, side: Off, layer: Device, protocols: All, role: Drop,
+        id: 34, name: "skb.drop", direction: Off, side: Off, layer: Device, protocols: All, role: Drop, detail: DetailKind::DropReason,
         default: true, full: true, agent: true, needs: &[], frequency: Rare,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -272,7 +272,7 @@ hops! {
 
     /// A UDP socket's receive buffer was full (`udp_fail_queue_rcv_skb`).
     SockFull {
-        id: 35, name: "sock.full", direction: Off, side: Rx, layer: Socket, protocols: All, role: Overflow,
+        id: 35, name: "sock.full", direction: Off, side: Rx, layer: Socket, protocols: All, role: Overflow, detail: DetailKind::None,
         default: true, full: true, agent: true, needs: &[], frequency: Rare,
         has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -284,7 +284,7 @@ hops! {
 
     /// A CPU switches from one task to another (`sched_switch`).
     SchedSwitch {
-        id: 36, name: "sched.switch", direction: Off, side: Off, layer: Sched, protocols: All, role: Task,
+        id: 36, name: "sched.switch", direction: Off, side: Off, layer: Sched, protocols: All, role: Task, detail: DetailKind::OtherThread,
         default: false, full: false, agent: false, needs: &[], frequency: PerTask,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -296,7 +296,7 @@ hops! {
 
     /// A task was made runnable (`sched_wakeup`).
     SchedWakeup {
-        id: 37, name: "sched.wakeup", direction: Off, side: Off, layer: Sched, protocols: All, role: Task,
+        id: 37, name: "sched.wakeup", direction: Off, side: Off, layer: Sched, protocols: All, role: Task, detail: DetailKind::OtherThread,
         default: false, full: false, agent: false, needs: &[], frequency: PerTask,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -308,7 +308,7 @@ hops! {
 
     /// A task was created (`sched_process_fork`).
     SchedFork {
-        id: 38, name: "sched.fork", direction: Off, side: Off, layer: Sched, protocols: All, role: Task,
+        id: 38, name: "sched.fork", direction: Off, side: Off, layer: Sched, protocols: All, role: Task, detail: DetailKind::OtherThread,
         default: false, full: false, agent: false, needs: &[], frequency: PerTask,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -320,7 +320,7 @@ hops! {
 
     /// A task ended (`sched_process_exit`).
     SchedExit {
-        id: 39, name: "sched.exit", direction: Off, side: Off, layer: Sched, protocols: All, role: Task,
+        id: 39, name: "sched.exit", direction: Off, side: Off, layer: Sched, protocols: All, role: Task, detail: DetailKind::OtherThread,
         default: false, full: false, agent: false, needs: &[], frequency: PerTask,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,
@@ -333,7 +333,7 @@ hops! {
     /// A CPU has switched to another task, which runs from here on (`finish_task_switch`); with the duration of
     /// the switch.
     SchedSwitched {
-        id: 40, name: "sched.switched", direction: Off, side: Off, layer: Sched, protocols: All, role: Task,
+        id: 40, name: "sched.switched", direction: Off, side: Off, layer: Sched, protocols: All, role: Task, detail: DetailKind::OtherThread,
         default: false, full: false, agent: false, needs: &[], frequency: PerTask,
         has_process: true, has_packet: false, has_interface: false, has_length: false, has_socket: false,
         part: Unknown, step: "", border: "", screen_priority: 18,

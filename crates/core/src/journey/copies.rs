@@ -4,7 +4,7 @@ use super::rungs::Rungs;
 use serde::Serialize;
 use std::fmt;
 
-/// The kernel's reason for a retransmission, from [`crate::Event::detail`] of `tcp.retransmit`.
+/// The kernel's reason for a retransmission, from [`crate::Detail::ResendReason`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -26,8 +26,8 @@ impl Resend {
     pub const ALL: [Resend; 4] = [Self::Unknown, Self::Fast, Self::Timeout, Self::TailLossProbe];
 
     /// The kind of this number in a record; numbers of a later version are unknown.
-    pub const fn from_detail(detail: u32) -> Self {
-        match detail {
+    pub const fn from_number(number: u32) -> Self {
+        match number {
             1 => Self::Fast,
             2 => Self::Timeout,
             3 => Self::TailLossProbe,

@@ -1,6 +1,6 @@
 //! The correlator: accepts batches, returns journeys.
 
-use super::copies::{CopyDrop, Resend};
+use super::copies::CopyDrop;
 use super::directory::Directory;
 use super::fragments::Fragments;
 use super::hosts::Hosts;
@@ -277,7 +277,7 @@ impl Correlator {
         }
         let Some(slot) = self.stream_of(event, done) else { return };
         let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
-        let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
+        let (hop, seq, len) = (event.hop, event.seq(), u64::from(event.len));
         let mark = Self::mark(event);
         match hop.role() {
             Role::Ready => {
@@ -288,12 +288,12 @@ impl Correlator {
             }
             Role::Resend => {
                 if let Some(from) = stream.position_of(seq) {
-                    let kind = Resend::from_detail(event.detail);
+                    let kind = event.resend_reason();
                     stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, state);
                 }
                 return;
             }
-            Role::Read if hop == Hop::AppRecv && event.flags.contains(EventFlags::PEEK) => {
+            Role::Read if hop == Hop::AppRecv && event.peeks() => {
                 if let Some(from) = stream.position_of(seq) {
                     stream.take_back_copy(from, from.saturating_add(len));
                 }
@@ -355,7 +355,7 @@ impl Correlator {
             if event.len == 0 || stream.ends.proto != Proto::TCP {
                 continue;
             }
-            let Some(from) = stream.position_of(event.seq) else { continue };
+            let Some(from) = stream.position_of(event.seq()) else { continue };
             let to = from.saturating_add(u64::from(event.len));
             if let Some(seen_ns) = stream.droppable(from, to) {
                 best = best.max(Some((seen_ns, slot, from, to, direction == Direction::Tx)));
@@ -367,7 +367,7 @@ impl Correlator {
         };
         if let Some(stream) = self.streams.get_mut(slot) {
             self.state.counters.drops += 1;
-            let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
+            let drop = CopyDrop { time_ns: event.time_ns, reason: event.drop_reason(), ifindex: event.ifindex };
             let ids = Ids { first: event.ip_id, count: event.segs };
             stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.state);
         }

@@ -321,7 +321,7 @@ impl Correlator {
             self.state.counters.unmatched_drops += 1;
             return;
         };
-        let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail, ifindex: event.ifindex };
+        let drop = CopyDrop { time_ns: event.time_ns, reason: event.drop_reason(), ifindex: event.ifindex };
         piece.drop = Some((drop, piece.rungs.present()));
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.state);

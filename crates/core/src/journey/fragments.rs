@@ -188,9 +188,10 @@ impl Fragments {
 /// The range of a fragment's bytes after the IP header.
 fn span(event: &Event) -> (u32, u32) {
     if event.flags.contains(EventFlags::FRAGMENT) {
-        (event.seq, event.seq.saturating_add(event.len))
+        let from = event.extent.fragment_offset();
+        (from, from.saturating_add(event.len))
     } else {
-        (0, event.seq)
+        (0, event.extent.fragment_bytes())
     }
 }
 

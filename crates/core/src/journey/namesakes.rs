@@ -99,12 +99,12 @@ impl Stream {
         }
         let is_packet = event.hop >= Hop::TcpXmit && event.hop <= Hop::IpIn;
         if is_packet && event.tcp_flags & 2 != 0 {
-            return u32::from(self.first_seq == Some(event.seq));
+            return u32::from(self.first_seq == Some(event.seq()));
         }
         if event.len == 0 {
             return 0;
         }
-        let Some(from) = self.position_of(event.seq) else { return 0 };
+        let Some(from) = self.position_of(event.seq()) else { return 0 };
         let index = self.pieces.first_ending_after(from);
         let has_them = |piece: &Piece| piece.start <= from && !piece.is_gone() && piece.any(other);
         u32::from(self.pieces.get(index).is_some_and(has_them))

@@ -4,7 +4,7 @@ use super::journey::Presence;
 use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{ThreadRef, bit};
-use crate::event::{Event, EventFlags};
+use crate::event::Event;
 use crate::hash::Map;
 use crate::hop::Hop;
 
@@ -32,8 +32,8 @@ pub(super) struct Asked {
 impl Asked {
     /// The read of an `app.copy` or `app.recv`.
     pub fn by(event: &Event) -> Self {
-        let reports = event.hop == Hop::AppRecv && event.detail != 0;
-        let empty_read_ns = reports.then(|| event.time_ns.saturating_sub(u64::from(event.detail)));
+        let ago_ns = event.detail.empty_read_ns();
+        let empty_read_ns = (ago_ns != 0).then(|| event.time_ns.saturating_sub(u64::from(ago_ns)));
         Asked { tid: event.tid, socket: event.socket, empty_read_ns }
     }
 }
@@ -91,13 +91,14 @@ impl Readers {
     /// Processes an `app.recv` or `sock.ready` after its correlation.
     pub fn note(&mut self, event: &Event) {
         if event.hop == Hop::SockReady {
-            if event.detail != 0 {
+            let poller = event.detail.poller_tid();
+            if poller != 0 {
                 if self.pollers.len() >= MAX_READERS {
                     self.pollers.clear();
                 }
-                self.pollers.insert(event.socket, (event.detail, event.time_ns));
+                self.pollers.insert(event.socket, (poller, event.time_ns));
             }
-        } else if !event.flags.contains(EventFlags::PEEK)
+        } else if !event.peeks()
             && let Some(reader) = self.threads.get_mut(&event.tid)
         {
             reader.read_ns = event.time_ns;

@@ -10,7 +10,7 @@ use super::piece::{Mark, Piece, RX, State, TX};
 use super::rungs::{ThreadRef, bit, bits};
 use super::state::CorrelatorState;
 use super::stream::Stream;
-use crate::event::{Event, EventFlags};
+use crate::event::{Event, EventFlags, Extent};
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
 
@@ -61,7 +61,7 @@ fn its_keys(event: &Event) -> impl Iterator<Item = Key> {
 /// The datagrams of an event: more than one in a super-packet.
 pub(super) fn segments(event: &Event) -> impl Iterator<Item = Event> + use<> {
     let whole = *event;
-    let size = if whole.proto == Proto::UDP && whole.segs > 1 { whole.seq } else { 0 };
+    let size = whole.extent.segment_bytes();
     let count = if size == 0 { 1 } else { whole.len.div_ceil(size).max(1) };
     let (size, count) = if count > MAX_SEGMENTS { (0, 1) } else { (size, count) };
     (0..count).map(move |n| {
@@ -72,7 +72,7 @@ pub(super) fn segments(event: &Event) -> impl Iterator<Item = Event> + use<> {
         let ip_id = if whole.ip_id == 0 { 0 } else { whole.ip_id.wrapping_add(n as u16) };
         // All are in one buffer; the first keeps its name, which is also that of the packet after segmentation.
         let skb = if whole.skb == 0 { 0 } else { whole.skb ^ n.wrapping_mul(0x9e37_79b9) };
-        Event { len, ip_id, skb, seq: 0, ..whole }
+        Event { len, ip_id, skb, extent: Extent::None, ..whole }
     })
 }
 

@@ -6,7 +6,7 @@ pub mod new_flows;
 
 use magscope_core::hop::Role;
 use magscope_core::journey::{Correlator, Journey, Limits};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Proto};
+use magscope_core::{Batch, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, HopSet, Proto};
 
 pub const CLIENT: FlowId = FlowId(11);
 pub const SERVER: FlowId = FlowId(22);
@@ -48,7 +48,7 @@ pub fn coverage() -> HopSet {
 }
 
 pub fn tcp(hop: Hop, time_ns: u64, flow: FlowId, seq: u32, len: u32) -> Event {
-    Event { flow, seq, len, ..Event::at(hop, time_ns) }
+    Event { flow, extent: ExtentKind::Stream.of(seq), len, ..Event::at(hop, time_ns) }
 }
 
 pub fn udp(hop: Hop, time_ns: u64, flow: FlowId, ip_id: u16, skb: u32, len: u32) -> Event {

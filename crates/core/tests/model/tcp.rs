@@ -2,7 +2,7 @@
 //! and a reader.
 
 use super::{About, Random, Segment, StreamTruth, World};
-use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -149,7 +149,7 @@ impl Line<'_> {
             (true, true) => 500 + flow.0 as u32,
             (true, false) => self.ends.reader_tid,
         };
-        let seq = self.ends.first_seq.wrapping_add(from as u32);
+        let extent = ExtentKind::Stream.of(self.ends.first_seq.wrapping_add(from as u32));
         let packet = !call && hop != Hop::SockReady;
         let (cpu, tcp_flags, segs) = (u16::from(!sends), u8::from(packet) * 16, u16::from(packet));
         let len = (to - from) as u32;
@@ -157,7 +157,7 @@ impl Line<'_> {
             Some(closed) if call && !sends && self.is_closed() => closed,
             _ => flow,
         };
-        Event { flow, seq, len, socket, tgid: tid, tid, cpu, tcp_flags, segs, ..Event::at(hop, at_ns) }
+        Event { flow, extent, len, socket, tgid: tid, tid, cpu, tcp_flags, segs, ..Event::at(hop, at_ns) }
     }
 
     /// Emits an event of bytes at a hop and returns a slightly later time.
@@ -296,7 +296,7 @@ impl Line<'_> {
         let lost = self.world.weather.lost;
         if self.world.random.chance(lost / 2) {
             let event = Event {
-                detail: 9,
+                detail: DetailKind::DropReason.of(9),
                 len: (to - from) as u32,
                 tid: 0,
                 tgid: 0,
@@ -354,7 +354,10 @@ impl Line<'_> {
         let (from, to) = (self.acked, self.acked + len);
         let at_ns = self.down(at_ns, from, to);
         let kind = self.world.random.within(1, 3) as u32;
-        let event = Event { detail: kind, ..self.event(Hop::TcpRetransmit, at_ns, from, to) };
+        let event = Event {
+            detail: DetailKind::ResendReason.of(kind),
+            ..self.event(Hop::TcpRetransmit, at_ns, from, to)
+        };
         let reported_ns = self.world.emit(event, About::Bytes { stream: self.stream, from, to });
         let segment = Segment { from, to, pass: self.world.passes_made, ip_id: 0 };
         self.world.passes.insert(reported_ns, vec![segment]);

@@ -84,8 +84,8 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
             return say(&format!("is pass {pass:?}, told of {reported:?}, after {before:?}"));
         }
         before = pass;
-        let reason = copy.retransmit_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
-        if reason.is_some_and(|reason| reason != copy.kind as u32) {
+        let reason = copy.retransmit_ns.and_then(|at| world.event_at(at)).map(|t| t.event.resend_reason());
+        if reason.is_some_and(|reason| reason != copy.kind) {
             return say("has another reason");
         }
     }

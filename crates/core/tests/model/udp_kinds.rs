@@ -1,7 +1,7 @@
 //! Datagrams other than one packet to one socket: super-packets, fragments, groups.
 
 use super::{About, World};
-use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
+use magscope_core::{Event, EventFlags, ExtentKind, FlowId, Hop, Proto};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
@@ -75,8 +75,12 @@ pub fn super_packets(world: &mut World, start_ns: u64) {
         let all = About::Run(first, count as usize);
         let base = if v6 { 0 } else { 100 + n * if overlap { 1 } else { 64 } };
         let skb = world.buffer();
-        let whole =
-            Event { segs: count as u16, seq: size, socket: from.0 + 7000, ..packet(from, len, base, skb) };
+        let whole = Event {
+            segs: count as u16,
+            extent: ExtentKind::Segments.of(size),
+            socket: from.0 + 7000,
+            ..packet(from, len, base, skb)
+        };
         let id_of = |i: u32| if v6 { 0 } else { base + i as u16 };
         let len_of = |i: u32| if i + 1 == count { last } else { size };
         let tid = 500 + from.0 as u32;
@@ -161,10 +165,18 @@ pub fn fragments(world: &mut World, start_ns: u64) {
             let bytes = (len + 8 - offset).min(1480);
             let more = if offset + bytes < len + 8 { EventFlags::MORE } else { EventFlags(0) };
             let part = if offset == 0 {
-                Event { flags: more, seq: bytes, ..packet(from, len, ip_id, skb) }
+                Event {
+                    flags: more,
+                    extent: ExtentKind::FirstFragment.of(bytes),
+                    ..packet(from, len, ip_id, skb)
+                }
             } else {
                 let flags = more.with(EventFlags::FRAGMENT);
-                Event { flags, seq: offset, ..packet(from_host, bytes, ip_id, world.buffer()) }
+                Event {
+                    flags,
+                    extent: ExtentKind::LaterFragment.of(offset),
+                    ..packet(from_host, bytes, ip_id, world.buffer())
+                }
             };
             parts.push(part);
             offset += bytes;

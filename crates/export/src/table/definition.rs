@@ -58,8 +58,11 @@ tables! {
     /// A hit of a hop.
     Events "events" {
         ts_ns: Int, ts: Instant, host: Name, netns_name: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
-        socket: MaybeId, seq: Int, len: Int, segs: SmallInts, ip_id: SmallInts, tcp_flags: SmallInts, ttl: SmallInts, tos: SmallInts, flags: SmallInts,
-        tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: SmallInts, skb: Int, detail: Int, record: Int,
+        socket: MaybeId, len: Int, segs: SmallInts, ip_id: SmallInts, tcp_flags: SmallInts, ttl: SmallInts, tos: SmallInts, flags: SmallInts,
+        tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: SmallInts, skb: Int, record: Int,
+        seq: MaybeInt, segment_bytes: MaybeSmall, echo_number: MaybeSmall, fragment_bytes: MaybeSmall, fragment_offset: MaybeSmall,
+        switch_ns: MaybeInt, ack: MaybeInt, drop_reason: MaybeInt, driver_code: MaybeInt, resend_reason: MaybeSmall,
+        poller_tid: MaybeSmall, empty_read_ns: MaybeInt, other_tid: MaybeSmall,
     }
     /// A hop that a journey passed.
     Hops "hops" {

@@ -4,7 +4,6 @@ use super::journeys::time_of_day;
 use crate::grid::{self, Col, ROW, number, words};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
-use magscope_core::Hop;
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
 use magscope_scope::{Action, Frame};
@@ -77,7 +76,6 @@ fn one(
     c: &'static crate::colours::Colours,
 ) {
     let event = shown.event();
-    let freed = event.is_some_and(|event| event.hop == Hop::SkbDrop);
     let bad = event.is_some_and(|event| frame.is_drop(shown.node, event));
     let colour = match (bad, shown.of_journey) {
         (true, _) => c.bad,
@@ -106,13 +104,5 @@ fn one(
     row.put(if shown.seq() != 0 { shown.seq().to_string() } else { String::new() }, colour);
     let skb = event.map_or(0, |event| event.skb);
     row.put(if skb != 0 { format!("{skb:x}") } else { String::new() }, c.dim);
-    row.put(
-        match (event.map(|event| event.detail), freed) {
-            (None, _) => shown.values_text(),
-            (Some(0), _) => String::new(),
-            (Some(reason), true) => frame.drop_reason(shown.node, reason),
-            (Some(detail), false) => detail.to_string(),
-        },
-        colour,
-    );
+    row.put(event.map_or_else(|| shown.values_text(), |event| frame.details(shown.node, event)), colour);
 }

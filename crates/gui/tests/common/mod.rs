@@ -140,7 +140,7 @@ pub fn probed() -> Scope {
             time_ns: event.time_ns + later_ns,
             socket: 0,
             flow: event.flow,
-            seq: event.seq,
+            seq: event.seq(),
             len: event.len,
             tgid: 0,
             tid: 0,

@@ -1,7 +1,7 @@
 //! Recordings with some false numbers, as in a damaged or hostile recording.
 
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, Loss, LossCause, Proto};
 use magscope_session::{RecordOptions, Recorder};
 use std::path::Path;
 
@@ -31,16 +31,16 @@ fn spoil(events: &mut [Event], dice: &mut impl FnMut(u64) -> u64) {
             0 => event.time_ns = wild,
             1 => event.time_ns = event.time_ns.wrapping_add(wild >> 24),
             2 => event.len = wild as u32,
-            3 => event.seq = wild as u32,
+            3 => event.extent = ExtentKind::ALL[wild as usize % ExtentKind::ALL.len()].of(wild as u32),
             4 => event.cpu = wild as u16,
             5 => event.flow = FlowId(wild),
             6 => event.socket = wild,
             7 => (event.tid, event.tgid) = (wild as u32, wild as u32),
-            8 => event.flags = EventFlags(wild as u8),
+            8 => event.flags = EventFlags(wild as u16),
             9 => event.hop = Hop::ALL[wild as usize % Hop::ALL.len()],
             10 => event.proto = Proto(wild as u8),
             11 => (event.segs, event.ip_id) = (wild as u16, wild as u16),
-            12 => event.detail = wild as u32,
+            12 => event.detail = DetailKind::ALL[wild as usize % DetailKind::ALL.len()].of(wild as u32),
             _ => {}
         }
     }

@@ -71,7 +71,7 @@ impl<'a> Books<'a> {
         let strays = self.journeys.get(&rx).into_iter().flatten().filter(|j| j.tx_flow.is_none());
         journeys.extend(strays.cloned());
         journeys.sort_by_key(|j| j.range.start);
-        OneDirection { books: self, tx, rx, first: syn.seq, journeys }
+        OneDirection { books: self, tx, rx, first: syn.seq(), journeys }
     }
 }
 
@@ -101,7 +101,7 @@ impl OneDirection<'_> {
     }
 
     fn span(&self, event: &Event) -> (u64, u64) {
-        let start = self.place(event.seq);
+        let start = self.place(event.seq());
         (start, start + u64::from(event.len))
     }
 
@@ -173,7 +173,7 @@ impl OneDirection<'_> {
         let reported: Vec<&Event> = self.at(Hop::SockReady).collect();
         for journey in &self.journeys {
             let end = self.place(journey.range.start as u32) + journey.bytes();
-            let first = reported.iter().find(|e| self.place(e.seq) >= end && e.seq != 0).map(|e| e.time_ns);
+            let first = reported.iter().find(|e| self.place(e.seq()) >= end && e.seq() != 0).map(|e| e.time_ns);
             assert_eq!(journey.rungs.time_ns(Hop::SockReady), first, "sock.ready: {journey:?}");
         }
     }

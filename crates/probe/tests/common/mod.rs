@@ -333,7 +333,7 @@ impl Recording {
     /// The sequence number of the first byte of a flow, from its first segment with payload.
     pub fn first_seq(&self, flow: u64) -> u32 {
         let seen = self.events.iter().filter(|e| e.flow.0 == flow && e.len > 0 && e.segs > 0);
-        seen.min_by_key(|e| e.time_ns).expect("a segment").seq
+        seen.min_by_key(|e| e.time_ns).expect("a segment").seq()
     }
 
     /// Events at `hop` on the host with this namespace, of flows (or sockets) with `port` at either end.

@@ -2,6 +2,7 @@
 //! scope's data. The cost depends on the size of the picture and not on the length of the recording.
 
 mod density;
+mod details;
 mod frame;
 mod hits;
 mod panels;

@@ -190,7 +190,7 @@ impl<'a> EventRow<'a> {
     /// First byte of its range, as [`Event::seq`].
     pub const fn seq(&self) -> u32 {
         match self.what {
-            EventRowKind::Event(event) => event.seq,
+            EventRowKind::Event(event) => event.seq(),
             EventRowKind::Hit(hit, _) => hit.seq,
         }
     }

@@ -6,12 +6,12 @@ use super::*;
 use crate::action::Action;
 use crate::pyramid::Lane as Counted;
 use magscope_core::node::{Backend, Coverage, DropReason};
-use magscope_core::{Batch, Event, Flow, FlowId, Hop};
+use magscope_core::{Batch, DetailKind, Event, ExtentKind, Flow, FlowId, Hop};
 
 const MS: u64 = 1_000_000;
 
 fn freed(at_ns: u64, reason: u32) -> Event {
-    Event { detail: reason, ..Event::at(Hop::SkbDrop, at_ns) }
+    Event { detail: DetailKind::DropReason.of(reason), ..Event::at(Hop::SkbDrop, at_ns) }
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn sent_again(n: u32, at: u64) -> Vec<Event> {
         Event {
             flow: FlowId(1),
             socket: 1,
-            seq: 1000 + n * 100,
+            extent: ExtentKind::Stream.of(1000 + n * 100),
             len: 100,
             segs: 1,
             ip_id,
@@ -279,8 +279,15 @@ fn sent_again(n: u32, at: u64) -> Vec<Event> {
     for (copy, after) in [(1, 0), (2, 50 * MS)] {
         events.push(packet(Hop::DevQueue, at + after + 2_500, copy));
     }
-    events.push(Event { detail: 3, ifindex: 2, ..packet(Hop::SkbDrop, at + 2_600, 1) });
-    events.push(Event { detail: 1, ..packet(Hop::TcpRetransmit, at + 50 * MS + 3_500, 2) });
+    events.push(Event {
+        detail: DetailKind::DropReason.of(3),
+        ifindex: 2,
+        ..packet(Hop::SkbDrop, at + 2_600, 1)
+    });
+    events.push(Event {
+        detail: DetailKind::ResendReason.of(1),
+        ..packet(Hop::TcpRetransmit, at + 50 * MS + 3_500, 2)
+    });
     events
 }
 

@@ -129,7 +129,7 @@ impl Scope {
             }
         }
         if event.hop == Hop::SkbDrop {
-            self.count_drops(node, Some(event.detail), 1);
+            self.count_drops(node, Some(event.drop_reason()), 1);
             if !self.names.is_drop(node, event) {
                 return; // no mark, no trigger
             }

@@ -8,7 +8,7 @@ use crate::frame::Detail;
 use magscope_core::histogram::bucket;
 use magscope_core::node::{Backend, Coverage};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::{Batch, Event, Flow, FlowId, Hop, Layer};
+use magscope_core::{Batch, DetailKind, Event, Flow, FlowId, Hop, Layer};
 
 const S: u64 = 1_000_000_000;
 
@@ -111,7 +111,10 @@ fn beside_events_nothing_is_counted_twice() {
         let mut batch = second(at);
         let event = |ms: u64| Event { len: 100, ..Event::at(Hop::DevXmit, at * S + ms * 1_000_000) };
         batch.events = (0..100).map(|n| event(n * 9)).collect();
-        batch.events.push(Event { detail: 2, ..Event::at(Hop::SkbDrop, at * S + 950_000_000) });
+        batch.events.push(Event {
+            detail: DetailKind::DropReason.of(2),
+            ..Event::at(Hop::SkbDrop, at * S + 950_000_000)
+        });
         scope.ingest(&batch);
     }
     let frame = scope.frame();

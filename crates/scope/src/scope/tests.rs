@@ -4,7 +4,9 @@ use crate::controls::{Align, Top};
 use crate::look::EventRow;
 use magscope_core::Batch;
 use magscope_core::node::{Backend, Coverage, NetnsName};
-use magscope_core::{Direction, Event, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict};
+use magscope_core::{
+    DetailKind, Direction, Event, ExtentKind, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -42,7 +44,14 @@ pub(super) fn message(n: u32, at: u64, read_ns: u64) -> Vec<Event> {
         let ready = *hop == Hop::SockReady;
         let seq = 1000 + n * 100 + if ready { 100 } else { 0 };
         let len = if ready { 0 } else { 100 };
-        Event { flow: FlowId(end), socket: end, seq, len, segs: 1, ..Event::at(*hop, time) }
+        Event {
+            flow: FlowId(end),
+            socket: end,
+            extent: ExtentKind::Stream.of(seq),
+            len,
+            segs: 1,
+            ..Event::at(*hop, time)
+        }
     };
     HOPS.iter().zip(times).map(event).collect()
 }
@@ -501,7 +510,7 @@ fn from_afar_everything_is_counted_and_the_slowest_can_be_taken() {
 fn views_have_their_rows() {
     let mut scope = busy();
     let loss = Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 7, cause: LossCause::RingFull };
-    let drop = Event { detail: 5, ..Event::at(Hop::SkbDrop, 1_000 * MS) };
+    let drop = Event { detail: DetailKind::DropReason.of(5), ..Event::at(Hop::SkbDrop, 1_000 * MS) };
     scope.ingest(&Batch { losses: vec![loss], events: vec![drop], ..Batch::default() });
     scope.apply(Action::Show(crate::View::Events));
     scope.apply(Action::Seek(1_000 * MS));

@@ -169,7 +169,7 @@ impl Watch {
     /// Checks an event; `why` gives the name of a kernel's drop reason.
     pub fn event(&mut self, event: &Event, why: impl FnOnce(u32) -> String) -> bool {
         let because = match &self.settings.condition {
-            Some(Condition::Drop) if event.hop == Hop::SkbDrop => format!("drop, {}", why(event.detail)),
+            Some(Condition::Drop) if event.hop == Hop::SkbDrop => format!("drop, {}", why(event.drop_reason())),
             Some(Condition::Retransmit) if event.hop == Hop::TcpRetransmit => "retransmit".to_owned(),
             _ => return false,
         };
@@ -256,6 +256,7 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
+    use magscope_core::DetailKind;
     use proptest::prelude::*;
 
     fn watch(condition: &str, hold_off: HoldOff) -> Watch {
@@ -344,7 +345,7 @@ mod tests {
 
         let mut drop = watch("drop", HoldOff::Nothing);
         let why = |reason: u32| format!("reason {reason}");
-        assert!(drop.event(&Event { detail: 5, ..Event::at(Hop::SkbDrop, 7) }, why));
+        assert!(drop.event(&Event { detail: DetailKind::DropReason.of(5), ..Event::at(Hop::SkbDrop, 7) }, why));
         assert!(!drop.event(&Event::at(Hop::TcpRetransmit, 7), why));
         let mut loss = watch("loss", HoldOff::Nothing);
         let cause = magscope_core::LossCause::Gap;

@@ -1,6 +1,7 @@
 use super::*;
 use magscope_client::wire::{Averages as WatchAverages, Latency, Rate, Span};
 use magscope_core::EventFlags;
+use magscope_core::ExtentKind;
 use magscope_core::flow::Task;
 use magscope_core::journey::Limits;
 use magscope_core::node::{Backend, Coverage, HopService, Service};
@@ -329,7 +330,7 @@ fn a_latency_is_that_of_journeys_that_were_read_by_the_watched_socket() {
         let at = |hop, ns, socket| Event {
             socket,
             flow: flow.id,
-            seq: n * 100,
+            extent: ExtentKind::Stream.of(n * 100),
             len: 100,
             segs: 1,
             tgid: 5,

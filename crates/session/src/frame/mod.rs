@@ -39,13 +39,14 @@ mod tests {
     use crate::layout::Table;
     use crate::table::{EventColumns, Row, schema};
     use arrow::array::RecordBatch;
-    use magscope_core::{Event, Hop};
+    use magscope_core::{Event, ExtentKind, Hop};
     use std::fs::File;
 
     #[test]
     fn every_codec_comes_back() {
-        let events: Vec<Event> =
-            (0..70_000).map(|i| Event { seq: i, ..Event::at(Hop::IpOut, u64::from(i) * 7) }).collect();
+        let events: Vec<Event> = (0..70_000)
+            .map(|i| Event { extent: ExtentKind::Stream.of(i), ..Event::at(Hop::IpOut, u64::from(i) * 7) })
+            .collect();
         let mut encoder = Encoder::new().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut sizes = Vec::new();

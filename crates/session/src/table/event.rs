@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Field, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
+use magscope_core::{DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, Proto};
 use std::sync::Arc;
 
 /// Indexes of the columns that the index uses.
@@ -21,21 +21,22 @@ pub(crate) struct EventColumns {
     cpu: Vec<u16>,
     flow: Vec<u64>,
     socket: Vec<u64>,
-    seq: Vec<u32>,
     len: Vec<u32>,
     skb: Vec<u32>,
     ifindex: Vec<u32>,
     tgid: Vec<u32>,
     tid: Vec<u32>,
-    detail: Vec<u32>,
     record: Vec<u32>,
     ip_id: Vec<u16>,
     segs: Vec<u16>,
     tcp_flags: Vec<u8>,
-    flags: Vec<u8>,
+    flags: Vec<u16>,
     proto: Vec<u8>,
     ttl: Vec<u8>,
     tos: Vec<u8>,
+    kinds: Vec<u8>,
+    extent: Vec<u32>,
+    detail: Vec<u32>,
     range_ns: Option<(u64, u64)>,
     hops: u64,
 }
@@ -56,20 +57,18 @@ impl EventColumns {
     }
 
     pub(crate) fn extend(&mut self, events: &[Event]) {
-        // Blocks of rows that stay in the L1 cache for all twenty passes.
+        // Blocks of rows that stay in the L1 cache for all passes.
         for some in events.chunks(256) {
             self.ts_ns.extend(some.iter().map(|e| e.time_ns as i64));
             self.hop.extend(some.iter().map(|e| e.hop as u8));
             self.cpu.extend(some.iter().map(|e| e.cpu));
             self.flow.extend(some.iter().map(|e| e.flow.0));
             self.socket.extend(some.iter().map(|e| e.socket));
-            self.seq.extend(some.iter().map(|e| e.seq));
             self.len.extend(some.iter().map(|e| e.len));
             self.skb.extend(some.iter().map(|e| e.skb));
             self.ifindex.extend(some.iter().map(|e| e.ifindex));
             self.tgid.extend(some.iter().map(|e| e.tgid));
             self.tid.extend(some.iter().map(|e| e.tid));
-            self.detail.extend(some.iter().map(|e| e.detail));
             self.record.extend(some.iter().map(|e| e.record));
             self.ip_id.extend(some.iter().map(|e| e.ip_id));
             self.segs.extend(some.iter().map(|e| e.segs));
@@ -78,6 +77,9 @@ impl EventColumns {
             self.proto.extend(some.iter().map(|e| e.proto.0));
             self.ttl.extend(some.iter().map(|e| e.ttl));
             self.tos.extend(some.iter().map(|e| e.tos));
+            self.kinds.extend(some.iter().map(kinds));
+            self.extent.extend(some.iter().map(|e| e.extent.number()));
+            self.detail.extend(some.iter().map(|e| e.detail.number()));
             for event in some {
                 self.hops |= 1 << (event.hop as u8);
                 let (from, to) = self.range_ns.unwrap_or((event.time_ns, event.time_ns));
@@ -95,23 +97,32 @@ impl EventColumns {
             array::<UInt16Type>(full.cpu),
             array::<UInt64Type>(full.flow),
             array::<UInt64Type>(full.socket),
-            array::<UInt32Type>(full.seq),
             array::<UInt32Type>(full.len),
             array::<UInt32Type>(full.skb),
             array::<UInt32Type>(full.ifindex),
             array::<UInt32Type>(full.tgid),
             array::<UInt32Type>(full.tid),
-            array::<UInt32Type>(full.detail),
             array::<UInt32Type>(full.record),
             array::<UInt16Type>(full.ip_id),
             array::<UInt16Type>(full.segs),
             array::<UInt8Type>(full.tcp_flags),
-            array::<UInt8Type>(full.flags),
+            array::<UInt16Type>(full.flags),
             array::<UInt8Type>(full.proto),
             array::<UInt8Type>(full.ttl),
             array::<UInt8Type>(full.tos),
+            array::<UInt8Type>(full.kinds),
+            array::<UInt32Type>(full.extent),
+            array::<UInt32Type>(full.detail),
         ]
     }
+}
+
+/// The kinds of both numbers of an event in one column: they follow from each other in most rows, so that two columns
+/// would take twice the space.
+#[inline]
+fn kinds(event: &Event) -> u8 {
+    const { assert!(ExtentKind::ALL.len() <= 16 && DetailKind::ALL.len() <= 16) };
+    event.extent.kind() as u8 | (event.detail.kind() as u8) << 4
 }
 
 fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
@@ -129,21 +140,22 @@ impl Row for Event {
             field("cpu", UInt16),
             field("flow", UInt64),
             field("socket", UInt64),
-            field("seq", UInt32),
             field("len", UInt32),
             field("skb", UInt32),
             field("ifindex", UInt32),
             field("tgid", UInt32),
             field("tid", UInt32),
-            field("detail", UInt32),
             field("record", UInt32),
             field("ip_id", UInt16),
             field("segs", UInt16),
             field("tcp_flags", UInt8),
-            field("flags", UInt8),
+            field("flags", UInt16),
             field("proto", UInt8),
             field("ttl", UInt8),
             field("tos", UInt8),
+            field("kinds", UInt8),
+            field("extent", UInt32),
+            field("detail", UInt32),
         ]
     }
 
@@ -153,7 +165,7 @@ impl Row for Event {
         columns.take()
     }
 
-    /// Events with an unknown hop count as invalid.
+    /// Events with an unknown hop or kind of number count as invalid.
     fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64> {
         let n = batch.num_rows();
         // Truncated to the row count once, so that the loop below needs no bounds checks.
@@ -162,25 +174,28 @@ impl Row for Event {
         let cpu = values::<UInt16Type>(batch, 2)?.get(..n)?;
         let flow = values::<UInt64Type>(batch, 3)?.get(..n)?;
         let socket = values::<UInt64Type>(batch, 4)?.get(..n)?;
-        let seq = values::<UInt32Type>(batch, 5)?.get(..n)?;
-        let len = values::<UInt32Type>(batch, 6)?.get(..n)?;
-        let skb = values::<UInt32Type>(batch, 7)?.get(..n)?;
-        let ifindex = values::<UInt32Type>(batch, 8)?.get(..n)?;
-        let tgid = values::<UInt32Type>(batch, 9)?.get(..n)?;
-        let tid = values::<UInt32Type>(batch, 10)?.get(..n)?;
-        let detail = values::<UInt32Type>(batch, 11)?.get(..n)?;
-        let record = values::<UInt32Type>(batch, 12)?.get(..n)?;
-        let ip_id = values::<UInt16Type>(batch, 13)?.get(..n)?;
-        let segs = values::<UInt16Type>(batch, 14)?.get(..n)?;
-        let tcp_flags = values::<UInt8Type>(batch, 15)?.get(..n)?;
-        let flags = values::<UInt8Type>(batch, 16)?.get(..n)?;
-        let proto = values::<UInt8Type>(batch, 17)?.get(..n)?;
-        let ttl = values::<UInt8Type>(batch, 18)?.get(..n)?;
-        let tos = values::<UInt8Type>(batch, 19)?.get(..n)?;
+        let len = values::<UInt32Type>(batch, 5)?.get(..n)?;
+        let skb = values::<UInt32Type>(batch, 6)?.get(..n)?;
+        let ifindex = values::<UInt32Type>(batch, 7)?.get(..n)?;
+        let tgid = values::<UInt32Type>(batch, 8)?.get(..n)?;
+        let tid = values::<UInt32Type>(batch, 9)?.get(..n)?;
+        let record = values::<UInt32Type>(batch, 10)?.get(..n)?;
+        let ip_id = values::<UInt16Type>(batch, 11)?.get(..n)?;
+        let segs = values::<UInt16Type>(batch, 12)?.get(..n)?;
+        let tcp_flags = values::<UInt8Type>(batch, 13)?.get(..n)?;
+        let flags = values::<UInt16Type>(batch, 14)?.get(..n)?;
+        let proto = values::<UInt8Type>(batch, 15)?.get(..n)?;
+        let ttl = values::<UInt8Type>(batch, 16)?.get(..n)?;
+        let tos = values::<UInt8Type>(batch, 17)?.get(..n)?;
+        let kinds = values::<UInt8Type>(batch, 18)?.get(..n)?;
+        let extent = values::<UInt32Type>(batch, 19)?.get(..n)?;
+        let detail = values::<UInt32Type>(batch, 20)?.get(..n)?;
         let mut unknown = 0;
         out.reserve(n);
         for i in 0..n {
-            let Some(hop) = Hop::from_id(hop[i]) else {
+            let (Some(hop), Some(of_extent), Some(of_detail)) =
+                (Hop::from_id(hop[i]), ExtentKind::from_id(kinds[i] % 16), DetailKind::from_id(kinds[i] / 16))
+            else {
                 unknown += 1;
                 continue;
             };
@@ -188,13 +203,11 @@ impl Row for Event {
                 time_ns: ts_ns[i] as u64,
                 socket: socket[i],
                 flow: FlowId(flow[i]),
-                seq: seq[i],
                 len: len[i],
                 skb: skb[i],
                 ifindex: ifindex[i],
                 tgid: tgid[i],
                 tid: tid[i],
-                detail: detail[i],
                 record: record[i],
                 cpu: cpu[i],
                 ip_id: ip_id[i],
@@ -203,6 +216,8 @@ impl Row for Event {
                 ttl: ttl[i],
                 tos: tos[i],
                 flags: EventFlags(flags[i]),
+                extent: of_extent.of(extent[i]),
+                detail: of_detail.of(detail[i]),
                 hop,
                 proto: Proto(proto[i]),
             });

@@ -7,8 +7,8 @@ use magscope_core::node::{Backend, CgroupName, Coverage, DropReason, NetnsName, 
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::Sum;
 use magscope_core::{
-    Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Synthesis,
-    Task, TcpSample,
+    Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, PayloadHead,
+    ProbeHit, Proto, Synthesis, Task, TcpSample,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -158,10 +158,10 @@ impl Traffic {
         connection.ip_id = connection.ip_id.wrapping_add(packet.segs);
         if tcp {
             let next = if sending { &mut connection.next_tx } else { &mut connection.next_rx };
-            packet.seq = *next;
+            packet.extent = ExtentKind::Stream.of(*next);
             *next = next.wrapping_add(len);
             packet.tcp_flags = 24;
-            packet.detail = if sending { connection.next_rx } else { connection.next_tx };
+            packet.detail = DetailKind::Ack.of(if sending { connection.next_rx } else { connection.next_tx });
         }
         if connection.flow.local.is_ipv6() {
             packet.flags = EventFlags::IPV6;

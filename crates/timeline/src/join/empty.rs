@@ -53,8 +53,8 @@ impl Segment {
             return None;
         }
         let flags = event.tcp_flags;
-        let ack = if flags & ACK == 0 { 0 } else { event.detail };
-        (flags != 0).then_some(Segment { seq: event.seq, ack, id: event.ip_id, flags })
+        let ack = if flags & ACK == 0 { 0 } else { event.detail.ack() };
+        (flags != 0).then_some(Segment { seq: event.seq(), ack, id: event.ip_id, flags })
     }
 
     /// The sequence number after it: SYN and FIN take one.

@@ -10,7 +10,10 @@ use magscope_core::clock::ClockSample;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
 use magscope_core::node::{Backend, Coverage, DropReason, NetnsName, NodeInfo, Service};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
+use magscope_core::{
+    Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, Proto, Task,
+    TcpSample,
+};
 use magscope_scope::Scope;
 
 const CLIENT: u32 = 4_026_532_301;
@@ -390,18 +393,18 @@ impl World {
         self.pending.push(Event {
             flow: if sched { FlowId::NONE } else { flow },
             socket: flow.0, // for a wake-up: the socket that woke the reader
-            seq: if udp || sched {
+            extent: ExtentKind::Stream.of(if udp || sched {
                 0
             } else if ready {
                 end
             } else {
                 leg.seq
-            },
+            }),
             len: if ready || sched { 0 } else { leg.len },
             skb: if packet { u32::from(leg.id) | 0x10_0000 } else { 0 },
             tgid: tid,
             tid,
-            detail: if hop == Hop::SkbDrop { 2 } else { 0 },
+            detail: DetailKind::DropReason.of(if hop == Hop::SkbDrop { 2 } else { 0 }),
             record: 0,
             cpu: (tid % 8) as u16,
             ip_id: if packet { leg.id } else { 0 },

@@ -50,7 +50,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
         match event.hop {
             Hop::DevXmit | Hop::DevRecv => add(Sum::Flow(event.flow), u64::from(event.len), None),
             Hop::AppSend | Hop::AppRecv => add(Sum::Cgroup(1), u64::from(event.len), None),
-            Hop::SkbDrop => add(Sum::Reason(event.detail), 0, None),
+            Hop::SkbDrop => add(Sum::Reason(event.drop_reason()), 0, None),
             _ => {}
         }
     }

@@ -14,7 +14,12 @@ use std::io::Write;
 
 /// Names of the columns, in the first line.
 const HEAD: &str =
-    "#timestamp_ns\tsockid\tevent\tsize\tcpu\tpid\ttid\tcomm\thost\tproto\tlocal\tremote\tseq\tdetail\n";
+    "#timestamp_ns\tsockid\tevent\tsize\tcpu\tpid\ttid\tcomm\thost\tproto\tlocal\tremote\textent\tdetail\n";
+
+/// A number with its meaning; empty for none.
+fn named(name: &str, number: u32) -> String {
+    if number == 0 { String::new() } else { format!("{name}={number}") }
+}
 
 /// Writes the dump.
 pub struct Dump {
@@ -38,14 +43,16 @@ impl Dump {
         let (local, remote) = flow.map(|f| (f.local.to_string(), f.remote.to_string())).unwrap_or_default();
         // Tabs and line ends are delimiters, so control characters are replaced.
         let comm: String = self.names.comm(node, event.tid).replace(char::is_control, "?");
-        let Event { socket, len, cpu, tgid, tid, seq, detail, .. } = event;
+        let Event { socket, len, cpu, tgid, tid, extent, detail, .. } = event;
         let (ns, hop, host, proto) =
             (self.line.ns(event.time_ns), event.hop, self.names.host_of_flow(node, event.flow), event.proto);
         self.lines += 1;
         // Writing into a Vec cannot fail.
         let _ = writeln!(
             self.buffer,
-            "{ns}\t{socket}\t{hop}\t{len}\t{cpu}\t{tgid}\t{tid}\t{comm}\t{host}\t{proto}\t{local}\t{remote}\t{seq}\t{detail}"
+            "{ns}\t{socket}\t{hop}\t{len}\t{cpu}\t{tgid}\t{tid}\t{comm}\t{host}\t{proto}\t{local}\t{remote}\t{}\t{}",
+            named(extent.kind().name(), extent.number()),
+            named(detail.kind().name(), detail.number()),
         );
     }
 
@@ -62,7 +69,8 @@ impl Dump {
         self.lines += 1;
         let _ = writeln!(
             self.buffer,
-            "{ns}\t{socket}\tprobe:{name}\t{len}\t{cpu}\t{tgid}\t{tid}\t{comm}\t{host}\t{proto}\t{local}\t{remote}\t{seq}\t{value}"
+            "{ns}\t{socket}\tprobe:{name}\t{len}\t{cpu}\t{tgid}\t{tid}\t{comm}\t{host}\t{proto}\t{local}\t{remote}\t{}\tvalue={value}",
+            named("seq", *seq)
         );
     }
 
@@ -87,7 +95,7 @@ impl Export for Dump {
             let (ns, cpu, count) = (self.line.ns(loss.from_ns), loss.cpu, loss.count);
             let host = self.names.host(*node);
             self.lines += 1;
-            let _ = writeln!(self.buffer, "{ns}\t0\tlost\t{count}\t{cpu}\t0\t0\t\t{host}\t\t\t\t0\t0");
+            let _ = writeln!(self.buffer, "{ns}\t0\tlost\t{count}\t{cpu}\t0\t0\t\t{host}\t\t\t\t\t");
         }
         for hit in &batch.hits {
             self.hit(*node, hit);
@@ -101,8 +109,7 @@ impl Export for Dump {
                 if many > 0 {
                     self.lines += 1;
                     let hop = count.hop;
-                    let _ =
-                        writeln!(self.buffer, "{ns}\t0\t{what}:{hop}\t{many}\t0\t0\t0\t\t{host}\t\t\t\t0\t0");
+                    let _ = writeln!(self.buffer, "{ns}\t0\t{what}:{hop}\t{many}\t0\t0\t0\t\t{host}\t\t\t\t\t");
                 }
             }
         }

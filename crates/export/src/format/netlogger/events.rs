@@ -20,7 +20,8 @@ use magscope_core::node::{
     Backend, Coverage, HopService, HostOf, InterfaceName, MergedHosts, NetnsName, NodeInfo, Service,
 };
 use magscope_core::{
-    Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
+    Batch, DetailKind, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task,
+    TcpSample,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -154,7 +155,6 @@ impl Events {
         event.socket = mix(flow.0) | 1;
         event.proto = proto;
         event.len = len;
-        event.seq = seq.unwrap_or(0);
         event.cpu = number(&["MAG.CPU"]).min(u32::from(u16::MAX)) as u16;
         event.tgid = number(&["PS", "pid"]);
         let host = line.get(&["HOST", "host"]).unwrap_or_default();
@@ -194,20 +194,22 @@ impl Events {
         if packet && proto != Proto::TCP && is_ambiguous(line) {
             event.flags = event.flags.with(EventFlags::AMBIGUOUS);
         }
+        let mut position = seq.unwrap_or(0);
         match hop.role() {
             Role::Ready if proto == Proto::TCP => {
-                (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
+                (position, event.len) = (position.wrapping_add(event.len), 0);
             }
             // That data is ready has no bytes of its own.
             Role::Ready if seq.is_some() => event.len = 0,
             Role::Drop => {
                 let name = line.get(&["MSG", "msg"]).unwrap_or_default();
-                event.detail = self.reasons.number(number(&["MAG.RSN", "mag.reason"]), name);
+                let reason = self.reasons.number(number(&["MAG.RSN", "mag.reason"]), name);
+                event.detail = DetailKind::DropReason.of(reason);
                 event.ifindex = self.interface(line, flow);
             }
             // Wake-ups and runs belong to a thread and have no bytes.
-            Role::Reader => (event.seq, event.len) = (0, 0),
-            Role::Resend => event.detail = resend(line) as u32,
+            Role::Reader => event.len = 0,
+            Role::Resend => event.detail = DetailKind::ResendReason.of(resend(line) as u32),
             Role::Ready
             | Role::Send
             | Role::Packet
@@ -216,15 +218,17 @@ impl Events {
             | Role::Sample
             | Role::Task => {}
         }
+        event.extent = event.extent_kind().of(position);
         if hop == Hop::SockReady {
-            event.detail = self.tids.number(host, number(&["MAG.POLL", "mag.poller"]));
+            let poller = self.tids.number(host, number(&["MAG.POLL", "mag.poller"]));
+            event.detail = DetailKind::Poller.of(poller);
         }
         if hop == Hop::TaskRun {
             self.threads.run(line, &event);
         }
         // A wake-up serves all available data.
         let shared = matches!(hop.role(), Role::Ready | Role::Reader);
-        if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq) << 32, event.tid)) {
+        if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq()) << 32, event.tid)) {
             self.taken += 1;
             return;
         }

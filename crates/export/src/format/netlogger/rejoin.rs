@@ -9,7 +9,7 @@
 //! given up when the next began.
 
 use magscope_core::hop::Role;
-use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
+use magscope_core::{Detail, DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, Proto};
 
 /// Maximum number of events of one instant that are compared.
 const NEAR: usize = 64;
@@ -31,7 +31,7 @@ pub fn rejoin(events: &mut Vec<Event>) {
 }
 
 /// Place and thread of events of one instant.
-fn place(e: &Event) -> (Hop, FlowId, u16, u32, EventFlags, u32) {
+fn place(e: &Event) -> (Hop, FlowId, u16, u32, EventFlags, Detail) {
     (e.hop, e.flow, e.cpu, e.tid, e.flags, e.detail)
 }
 
@@ -63,7 +63,7 @@ fn super_packets(of_one_instant: &mut [Event]) {
         let total = u64::from(size) * (whole.len() as u64 + 1) + u64::from(last.len);
         let (Ok(len), Ok(segs)) = (u32::try_from(total), u16::try_from(others.len() + 1)) else { continue };
         if in_order && whole.iter().all(|e| e.len == size) {
-            (first.seq, first.len, first.segs) = (size, len, segs);
+            (first.extent, first.len, first.segs) = (ExtentKind::Segments.of(size), len, segs);
             if !others.iter().all(|e| e.is_ambiguous()) {
                 first.flags = first.flags.without(EventFlags::AMBIGUOUS);
             }
@@ -82,16 +82,16 @@ pub(super) fn is_packet(hop: Hop) -> bool {
 /// Merges `event` into `before` if both are parts of one event.
 fn join(before: &mut Event, event: &Event) -> bool {
     let ready = before.proto == Proto::TCP && before.hop == Hop::SockReady;
-    let poller = before.detail.max(event.detail);
+    let poller = before.detail.poller_tid().max(event.detail.poller_tid());
     // A polling reader belongs to only some of the journeys.
-    let (was, is) = (Event { detail: 0, ..*before }, Event { detail: 0, ..*event });
+    let (was, is) = (Event { detail: Detail::None, ..*before }, Event { detail: Detail::None, ..*event });
     if ready && is.proto == Proto::TCP && place(&was) == place(&is) {
         // Data up to a sequence number was ready: each journey has a line with its own end. Sequence numbers
         // wrap.
-        if event.seq.wrapping_sub(before.seq).cast_signed() > 0 {
-            before.seq = event.seq;
+        if event.seq().wrapping_sub(before.seq()).cast_signed() > 0 {
+            before.extent = event.extent;
         }
-        before.detail = poller;
+        before.detail = DetailKind::Poller.of(poller);
         return true;
     }
     // The line of a packet has a thread if no hop of a socket has one.
@@ -115,14 +115,14 @@ fn join(before: &mut Event, event: &Event) -> bool {
         return false;
     }
     // Ranges relative to the start of the first: sequence numbers wrap.
-    let from = i64::from(event.seq.wrapping_sub(before.seq).cast_signed());
+    let from = i64::from(event.seq().wrapping_sub(before.seq()).cast_signed());
     let (to, end) = (from + i64::from(event.len), i64::from(before.len));
     if from > end || to < 0 {
         return false;
     }
     let (first, last) = (from.min(0), to.max(end));
     let Ok(len) = u32::try_from(last - first) else { return false };
-    before.seq = before.seq.wrapping_add_signed(first as i32);
+    before.extent = ExtentKind::Stream.of(before.seq().wrapping_add_signed(first as i32));
     before.len = len;
     (before.tid, before.tgid) = (tid, tgid);
     // The newest of several passes: the packet belongs to that one, and the first pass of the bytes is marked
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn piece(ns: u64, seq: u32, len: u32) -> Event {
-        Event { seq, len, ..Event::at(Hop::AppSend, ns) }
+        Event { extent: ExtentKind::Stream.of(seq), len, ..Event::at(Hop::AppSend, ns) }
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         rejoin(&mut events);
-        let ranges: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq, e.len)).collect();
+        let ranges: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq(), e.len)).collect();
         // Events that are not adjacent, elsewhere, or no stream stay separate.
         let want = [(1, 0, 25), (1, 25, 5), (2, 100, 10), (2, 111, 10), (3, wraps, 15), (4, 0, 5), (4, 0, 5)];
         assert_eq!(ranges, want);
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn one_announcement_of_ready_data_is_one_event_for_all_its_journeys() {
-        let ready = |ns, seq| Event { seq, ..Event::at(Hop::SockReady, ns) };
+        let ready = |ns, seq| Event { extent: ExtentKind::Stream.of(seq), ..Event::at(Hop::SockReady, ns) };
         let mut events = vec![ready(1, 20), ready(1, 30), ready(1, 10), ready(2, u32::MAX - 5), ready(2, 4)];
         rejoin(&mut events);
-        let all: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq)).collect();
+        let all: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq())).collect();
         assert_eq!(all, [(1, 30), (2, 4)]);
     }
 
@@ -182,7 +182,7 @@ mod tests {
             rejoin(&mut events);
             let sent: Vec<u32> = events.iter().filter(|e| e.hop == Hop::AppSend).map(|e| e.len).collect();
             let out = events.iter().filter(|e| e.hop == Hop::IpOut);
-            (sent, out.map(|e| (e.ip_id, e.seq, e.len, e.segs)).collect::<Vec<_>>())
+            (sent, out.map(|e| (e.ip_id, e.extent.segment_bytes(), e.len, e.segs)).collect::<Vec<_>>())
         };
         // In any order of their ends; identifications wrap.
         assert_eq!(runs(&[(0, 9), (65_535, 9), (1, 4)]), (vec![22], vec![(65_535, 9, 22, 3)]));

@@ -20,18 +20,18 @@ pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
     let (from, to) = if sent { (flow.local, flow.remote) } else { (flow.remote, flow.local) };
     let fragment = event.flags.contains(EventFlags::FRAGMENT);
     let transport = if fragment { Vec::new() } else { transport(event, flow.proto, from, to) };
-    // A first fragment has its own length in `seq`; its `len` is that of the whole datagram.
+    // A first fragment has its own length in its extent; its `len` is that of the whole datagram.
     let more = event.flags.contains(EventFlags::MORE);
     let unseen = if !fragment && matches!(flow.proto, Proto::ICMP | Proto::ICMPV6) { ICMP_HEADER } else { 0 };
     let carried = if more && !fragment {
-        event.seq
+        event.extent.fragment_bytes()
     } else {
         event.len.saturating_add(transport.len() as u32).saturating_add(unseen)
     };
     let mut packet = match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let total = u16::try_from(carried.saturating_add(20)).unwrap_or(0);
-            let offset = if fragment { (event.seq / 8) as u16 & 0x1fff } else { 0 };
+            let offset = if fragment { (event.extent.fragment_offset() / 8) as u16 & 0x1fff } else { 0 };
             let mut ip = vec![0x45, event.tos];
             ip.extend(total.to_be_bytes());
             ip.extend(event.ip_id.to_be_bytes());
@@ -55,7 +55,7 @@ pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
             ip.extend(octets(from));
             ip.extend(octets(to));
             if is_part {
-                let offset = if fragment { event.seq as u16 & 0xfff8 } else { 0 };
+                let offset = if fragment { event.extent.fragment_offset() as u16 & 0xfff8 } else { 0 };
                 ip.extend([flow.proto.0, 0]);
                 ip.extend((offset | u16::from(more)).to_be_bytes());
                 // Only the low half of the identification was captured.
@@ -80,8 +80,8 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
             // A SYN uses a sequence number before the first byte, and an event has the number of its first
             // byte.
             let syn = u32::from(event.tcp_flags & 2 != 0);
-            out.extend(event.seq.wrapping_sub(syn).to_be_bytes());
-            out.extend(event.detail.to_be_bytes());
+            out.extend(event.seq().wrapping_sub(syn).to_be_bytes());
+            out.extend(event.detail.ack().to_be_bytes());
             out.extend([0x50, event.tcp_flags]);
             out.extend(UNKNOWN);
             // Checksum and urgent pointer.
@@ -102,7 +102,7 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::{FlowId, Hop};
+    use magscope_core::{ExtentKind, FlowId, Hop};
 
     fn flow(proto: Proto, v6: bool) -> Flow {
         let ends = if v6 { ["[fd00::1]:4000", "[fd00::2]:80"] } else { ["10.0.0.1:4000", "10.0.0.2:80"] };
@@ -114,12 +114,17 @@ mod tests {
     fn a_fragment_of_ipv6_has_its_header() {
         let flags = EventFlags::IPV6.with(EventFlags::MORE);
         let at = Event { proto: Proto::UDP, ip_id: 0x1234, ..Event::at(Hop::DevXmit, 1) };
-        let first = Event { flags, len: 3_000, seq: 1_448, ..at };
+        let first = Event { flags, len: 3_000, extent: ExtentKind::FirstFragment.of(1_448), ..at };
         let (bytes, len) = of(&first, &flow(Proto::UDP, true));
         assert_eq!((len, &bytes[4..7]), (1_496, &[0x05, 0xb0, 44][..]));
         assert_eq!(bytes[40..48], [17, 0, 0, 1, 0, 0, 0x12, 0x34]);
         assert_eq!(bytes[48..52], [0x0f, 0xa0, 0, 80], "the ports come after it");
-        let last = Event { flags: EventFlags::IPV6.with(EventFlags::FRAGMENT), seq: 2_896, len: 112, ..at };
+        let last = Event {
+            flags: EventFlags::IPV6.with(EventFlags::FRAGMENT),
+            extent: ExtentKind::LaterFragment.of(2_896),
+            len: 112,
+            ..at
+        };
         let (bytes, len) = of(&last, &flow(Proto::UDP, true));
         assert_eq!((bytes.len(), len, bytes[6]), (48, 160, 44));
         assert_eq!(bytes[40..44], [17, 0, 0x0b, 0x50]);

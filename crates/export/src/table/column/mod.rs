@@ -138,6 +138,14 @@ impl MaybeInt {
     }
 }
 
+impl MaybeInt {
+    /// Adds rows; 0 becomes null.
+    pub fn extend(&mut self, values: impl Iterator<Item = u32> + Clone) {
+        self.0.extend(values.clone().map(i64::from));
+        self.1.extend(values.map(|value| value != 0));
+    }
+}
+
 impl Id {
     /// Adds a row: the low 63 bits.
     pub fn push(&mut self, value: u64) {

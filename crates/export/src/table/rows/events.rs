@@ -5,7 +5,7 @@ use crate::names::Names;
 use crate::table::column::Keys;
 use crate::table::definition::columns;
 use crate::timeline::TimeLine;
-use magscope_core::Event;
+use magscope_core::{Detail, Event, Extent};
 
 /// Column by column, because events outnumber all other rows.
 pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names, node: u16, events: &[Event]) {
@@ -38,7 +38,6 @@ pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names,
     rows.cpu.extend(each().map(|event| u32::from(event.cpu)));
     rows.flow.extend(each().map(|event| event.flow.0));
     rows.socket.extend(each().map(|event| event.socket));
-    rows.seq.extend(each().map(|event| i64::from(event.seq)));
     rows.len.extend(each().map(|event| i64::from(event.len)));
     rows.segs.extend(each().map(|event| u32::from(event.segs)));
     rows.ip_id.extend(each().map(|event| u32::from(event.ip_id)));
@@ -50,6 +49,42 @@ pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names,
     rows.tid.extend(each().map(|event| event.tid));
     rows.ifindex.extend(each().map(|event| event.ifindex));
     rows.skb.extend(each().map(|event| i64::from(event.skb)));
-    rows.detail.extend(each().map(|event| i64::from(event.detail)));
     rows.record.extend(each().map(|event| i64::from(event.record)));
+    number_rows(rows, events);
+}
+
+/// The columns of numbers, one per meaning.
+fn number_rows(rows: &mut columns::Events, events: &[Event]) {
+    let extents = || events.iter().map(|event| event.extent);
+    rows.seq.extend(extents().map(Extent::seq));
+    rows.segment_bytes.extend(extents().map(Extent::segment_bytes));
+    rows.echo_number.extend(extents().map(Extent::echo_number));
+    rows.fragment_bytes.extend(extents().map(Extent::fragment_bytes));
+    rows.fragment_offset.extend(extents().map(Extent::fragment_offset));
+    rows.switch_ns.extend(extents().map(Extent::switch_ns));
+    let details = || events.iter().map(|event| event.detail);
+    rows.ack.extend(details().map(Detail::ack));
+    rows.drop_reason.extend(details().map(Detail::drop_reason));
+    rows.driver_code.extend(details().map(Detail::driver_code));
+    rows.resend_reason.extend(details().map(Detail::resend_reason));
+    rows.poller_tid.extend(details().map(Detail::poller_tid));
+    rows.empty_read_ns.extend(details().map(Detail::empty_read_ns));
+    rows.other_tid.extend(details().map(Detail::other_tid));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{DetailKind, ExtentKind};
+
+    #[test]
+    fn every_meaning_of_a_number_has_its_column() {
+        let schema = columns::Events::schema();
+        let extents = ExtentKind::ALL.iter().map(|kind| kind.name());
+        for name in
+            extents.chain(DetailKind::ALL.iter().map(|kind| kind.name())).filter(|name| !name.is_empty())
+        {
+            assert!(schema.field_with_name(name).is_ok_and(arrow::datatypes::Field::is_nullable), "{name}");
+        }
+    }
 }

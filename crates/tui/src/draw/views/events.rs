@@ -3,7 +3,6 @@
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
 use crate::draw::time_of_day;
-use magscope_core::Hop;
 use magscope_scope::Frame;
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
@@ -52,7 +51,6 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {
     let theme = canvas.theme;
     let event = row.event();
-    let freed = event.is_some_and(|event| event.hop == Hop::SkbDrop);
     let bad = event.is_some_and(|event| frame.is_drop(row.node, event));
     let style = match (row.selected, bad, row.of_journey) {
         (true, ..) => theme.selected,
@@ -99,8 +97,5 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     if event.skb != 0 {
         grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
     }
-    if event.detail != 0 {
-        let words = if freed { frame.drop_reason(row.node, event.detail) } else { event.detail.to_string() };
-        grid.put(canvas, 9, y, &words, style);
-    }
+    grid.put(canvas, 9, y, &frame.details(row.node, event), style);
 }

@@ -1,0 +1,62 @@
+//! The detail of an event: the number that its kind of hop adds.
+
+use super::Event;
+use super::number::{Number, numbers};
+use crate::flow::Proto;
+use crate::hop::Hop;
+use crate::journey::Resend;
+
+numbers! {
+    /// The number that a kind of hop adds to the fields of all events. The table of hops names the kind of each hop.
+    Detail,
+    /// The kinds of [`Detail`].
+    DetailKind,
+    /// The hop adds nothing.
+    None,
+    /// TCP packet: acknowledgement number.
+    Ack ack = 1,
+    /// `skb.drop`: the kernel's reason, a number of this kernel's `enum skb_drop_reason`.
+    DropReason drop_reason = 2,
+    /// `dev.done`: the driver's return code (`netdev_tx_t`).
+    DriverCode driver_code = 3,
+    /// `tcp.retransmit`: the kernel's reason, a number of [`Resend`].
+    ResendReason resend_reason = 4,
+    /// `sock.ready`: thread whose busy poll received the data; 0 without one.
+    Poller poller_tid = 5,
+    /// `app.recv`: nanoseconds since this thread's last empty read of this socket; 0 without one.
+    EmptyRead empty_read_ns = 6,
+    /// Scheduler hops: the other thread. `task.wake` and `sched.wakeup`: the waking one; `sched.fork`: the new one;
+    /// the others: the one that had the CPU before. 0 without one.
+    OtherThread other_tid = 7,
+}
+
+impl DetailKind {
+    /// The kind of detail at a hop. Packets without TCP have no acknowledgement number.
+    #[inline]
+    pub const fn at(hop: Hop, proto: Proto) -> Self {
+        match hop.detail() {
+            Self::Ack if proto.0 != Proto::TCP.0 => Self::None,
+            kind => kind,
+        }
+    }
+}
+
+impl Event {
+    /// The kind of its detail by its other fields.
+    #[inline]
+    pub const fn detail_kind(&self) -> DetailKind {
+        DetailKind::at(self.hop, self.proto)
+    }
+
+    /// The kernel's reason for a drop; 0, which is no reason, for an event other than a drop.
+    #[inline]
+    pub const fn drop_reason(&self) -> u32 {
+        self.detail.drop_reason()
+    }
+
+    /// The kernel's reason for a retransmission; unknown for an event other than that.
+    #[inline]
+    pub const fn resend_reason(&self) -> Resend {
+        Resend::from_number(self.detail.resend_reason())
+    }
+}

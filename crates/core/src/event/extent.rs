@@ -1,0 +1,67 @@
+//! The extent of an event: the position of its bytes, or its duration.
+
+use super::number::{Number, numbers};
+use super::{Event, EventFlags};
+use crate::flow::Proto;
+use crate::hop::{Hop, Role};
+
+numbers! {
+    /// The position of an event's bytes within their stream or datagram, or the duration of the event. The length is
+    /// [`Event::len`].
+    Extent,
+    /// The kinds of [`Extent`].
+    ExtentKind,
+    /// Neither position nor duration: a plain datagram, a call on a UDP socket, most scheduler events.
+    None,
+    /// TCP: sequence number of the first byte (32 bits, wraps). At `sock.ready`, whose length is 0, the number after
+    /// the last byte that can be read.
+    Stream seq = 1,
+    /// UDP super-packet: payload bytes of each segment.
+    Segments segment_bytes = 2,
+    /// ICMP: sequence number of the echo; 0 for other messages.
+    Echo echo_number = 3,
+    /// First fragment of a datagram: bytes of this fragment after its IP header.
+    FirstFragment fragment_bytes = 4,
+    /// Later fragment: offset of its first byte after the IP header of the datagram.
+    LaterFragment fragment_offset = 5,
+    /// `sched.switched`: duration of the switch, nanoseconds.
+    Switch switch_ns = 6,
+}
+
+impl ExtentKind {
+    /// The kind of an event's extent. Records and recordings have the number alone; this rule gives its meaning.
+    #[inline]
+    pub const fn at(hop: Hop, proto: Proto, flags: EventFlags, segs: u16) -> Self {
+        match hop.role() {
+            Role::Packet | Role::Drop => Self::of_packet(proto, flags, segs),
+            Role::Send | Role::Ready | Role::Read | Role::Resend if proto.0 == Proto::TCP.0 => Self::Stream,
+            Role::Task if matches!(hop, Hop::SchedSwitched) => Self::Switch,
+            _ => Self::None,
+        }
+    }
+
+    const fn of_packet(proto: Proto, flags: EventFlags, segs: u16) -> Self {
+        match proto {
+            _ if flags.contains(EventFlags::FRAGMENT) => Self::LaterFragment,
+            Proto::TCP => Self::Stream,
+            _ if flags.contains(EventFlags::MORE) => Self::FirstFragment,
+            Proto::UDP if segs > 1 => Self::Segments,
+            Proto::ICMP | Proto::ICMPV6 => Self::Echo,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Event {
+    /// The kind of its extent by its other fields.
+    #[inline]
+    pub const fn extent_kind(&self) -> ExtentKind {
+        ExtentKind::at(self.hop, self.proto, self.flags, self.segs)
+    }
+
+    /// TCP sequence number of its first byte; 0 for an event of no TCP stream.
+    #[inline]
+    pub const fn seq(&self) -> u32 {
+        self.extent.seq()
+    }
+}
