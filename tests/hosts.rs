@@ -192,6 +192,34 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     };
     assert!(report["hops"].as_array().expect("hops").iter().any(bounded), "{}", report["hops"]);
     aligned(&a, &b, &other, &dir);
+    every_output_has_one_value(&a, &other, clocks);
+}
+
+/// `align` and `report` show one difference, with both bounds. It holds at each instant of `align`.
+fn every_output_has_one_value(a: &str, other: &str, reported: &Value) {
+    let output = run(&["align", "--json", a, other]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let pair = &table["pairs"][0];
+    for (here, there) in [
+        ("at_ns", "at_ns"),
+        ("lower_ns", "lower_ns"),
+        ("upper_ns", "upper_ns"),
+        ("difference_ns", "offset_ns"),
+        ("half_width_ns", "half_width_ns"),
+        ("state", "state"),
+    ] {
+        assert_eq!(pair[here], reported[there], "{here} of `align`, {there} of `report`");
+    }
+    let instants = pair["over_time"].as_array().expect("instants");
+    assert_eq!(instants.len(), 101);
+    for instant in instants {
+        let of = |name: &str| instant[name].as_i64().expect("a bound");
+        let at = instant["at_ns"].as_u64().expect("an instant");
+        let truth = (skewed(at) - at) as i64;
+        assert!(of("lower_ns") <= truth && truth <= of("upper_ns"), "{instant}, truly {truth}");
+        assert!((of("lower_ns")..=of("upper_ns")).contains(&of("estimate_ns")), "{instant}");
+    }
 }
 
 /// The sum of both directions and the server's time must equal the client's measured round trip. An error of

@@ -73,17 +73,16 @@ impl Clocks {
         let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
         let known = alignment.bounds_at(a, b, at_ns)?;
         let pair = alignment.pair(a, b);
-        let estimate = pair.and_then(|pair| pair.estimate_at(at_ns));
+        let shown = alignment.difference_at(a, b, at_ns);
         let drift = pair.and_then(Recorded::drift_ppm);
-        let half_width_ns = known.bounds.width_ns().map(|width| width.div_ceil(2));
         Some(Clocks {
             nodes,
             at_ns,
             state: alignment.state(a, b)?.to_string(),
-            offset_ns: estimate.map(|(ns, _)| ns).or(known.bounds.middle_ns()),
-            half_width_ns: estimate.map(|(_, ns)| ns).or(half_width_ns),
-            lower_ns: known.bounds.lower,
-            upper_ns: known.bounds.upper,
+            offset_ns: shown.estimate_ns,
+            half_width_ns: shown.half_width_ns(),
+            lower_ns: shown.bounds.lower,
+            upper_ns: shown.bounds.upper,
             drift_ppm: drift.map(|(ppm, _)| ppm),
             drift_half_width_ppm: drift.map(|(_, half)| half),
             min_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),

@@ -130,16 +130,17 @@ impl Recordings {
             |node: u16| self.infos.get(usize::from(node)).map(|info| info.host.clone()).unwrap_or_default();
         let pair = |nodes: (u16, u16)| {
             let pair = self.alignment.pair(nodes.0, nodes.1)?;
-            let estimate = pair.middle_ns().and_then(|at| pair.estimate_at(at));
+            let shown = |at| self.alignment.difference_at(nodes.0, nodes.1, at);
+            let estimate = pair.middle_ns().map(shown);
             let bound = pair.span_ns().map_or_else(Vec::new, |(from, to)| {
                 let at = (0..INSTANTS).map(|n| from + (to.saturating_sub(from)) / INSTANTS * n);
-                at.filter_map(|at| Some((at, pair.estimate_at(at)?.1))).collect()
+                at.filter_map(|at| Some((at, shown(at).half_width_ns()?))).collect()
             });
             Some(ClockPair {
                 hosts: (host(nodes.0), host(nodes.1)),
                 state: self.alignment.state(nodes.0, nodes.1),
-                offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
-                half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
+                offset_ns: estimate.and_then(|shown| shown.estimate_ns),
+                half_width_ns: estimate.and_then(|shown| shown.half_width_ns()),
                 drift_ppm: pair.drift_ppm(),
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,

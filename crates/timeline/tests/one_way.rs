@@ -15,7 +15,7 @@ use magscope_core::{
     Batch, Detail, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, Proto,
 };
 use magscope_timeline::align::{Alignment, Online};
-use magscope_timeline::join::Unaligned;
+use magscope_timeline::join::{Timeline, Unaligned};
 use magscope_timeline::merged_reader::{self, Walker};
 use magscope_timeline::pair::State;
 use std::collections::BTreeMap;
@@ -317,6 +317,17 @@ fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Wish) -> f64 {
         assert!(bounds.contains(d), "seed {seed}: {d} is not in {bounds:?}: {wish:?}");
     }
     assert_eq!((pair.counts().rejected, pair.steps()), (0, 0), "seed {seed}: {wish:?}");
+    // The time line of journeys has the same values, and the errors of both nodes' clocks beside them.
+    for _ in 0..20 {
+        let (a, d) = hosts.truth((random.unit() * hosts.span_ns as f64) as i64);
+        let shown = alignment.difference_at(0, 1, a);
+        let (estimate_ns, half_width_ns) = alignment.difference_ns(0, 1, a).expect("two-sided");
+        let (shown_ns, shown_half_ns) =
+            (shown.estimate_ns.expect("inside"), shown.half_width_ns().expect("both"));
+        assert!(shown.bounds.contains(d) && shown.bounds.contains(shown_ns));
+        assert!(estimate_ns.abs_diff(shown_ns) < 1_000, "{estimate_ns} in journeys, {shown:?}");
+        assert!((shown_half_ns..shown_half_ns + 1_000).contains(&half_width_ns), "{half_width_ns}, {shown:?}");
+    }
     let [_, median_ns, ..] = pair.half_widths_ns().expect("two-sided");
     median_ns as f64 / ((hosts.floors_ns[0] + hosts.floors_ns[1]) / 2.0)
 }

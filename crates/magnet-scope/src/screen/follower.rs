@@ -201,9 +201,10 @@ fn clock_pair(
     bound: &mut Vec<(u64, u64)>,
 ) -> ClockPair {
     let live = all.pair(a, b);
-    let newest = live.and_then(|live| Some((live, live.newest_ns()?)));
-    let estimate = newest.and_then(|(live, at_ns)| live.estimate_at(at_ns));
-    if let (Some((_, at_ns)), Some((_, half_width_ns))) = (newest, estimate)
+    let newest_ns = live.and_then(Live::newest_ns);
+    let shown = newest_ns.map(|at_ns| all.difference_at(a, b, at_ns));
+    let half_width_ns = shown.and_then(|shown| shown.half_width_ns());
+    if let (Some(at_ns), Some(half_width_ns)) = (newest_ns, half_width_ns)
         && bound.last().is_none_or(|(last_ns, _)| *last_ns < at_ns)
     {
         bound.push((at_ns, half_width_ns));
@@ -216,8 +217,8 @@ fn clock_pair(
     ClockPair {
         hosts: (host(a), host(b)),
         state: all.state(a, b),
-        offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
-        half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
+        offset_ns: shown.and_then(|shown| shown.estimate_ns),
+        half_width_ns,
         drift_ppm: None,
         min_round_trip_ns: live.and_then(|live| live.certified().min_round_trip_ns()),
         packets_used: live.map_or(0, |live| live.certified().counts().used),

@@ -1,6 +1,6 @@
 //! All clocks together: the bounds of each pair from all pairs.
 
-use super::Alignment;
+use super::{Alignment, ClockDifference};
 use crate::graph::{Contradiction, Graph, Solution};
 use crate::pair::{Bounds, Difference, Drift};
 use std::collections::BTreeSet;
@@ -105,9 +105,9 @@ impl<P: Difference> Alignment<P> {
         Some((at_ns, off_ns))
     }
 
-    /// The offset from one clock to another on the time line that satisfies the bounds of all pairs at once.
+    /// The difference of two clocks on the time line that satisfies the bounds of all pairs at once.
     /// `None` with at most two clocks, or with contradictory bounds.
-    pub(super) fn cross_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+    pub(super) fn difference_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
         // Clocks with external UTC bounds are connected as well.
         let vouched = || self.clock(from).is_some_and(|clock| clock.utc(raw_ns).is_some());
         if self.paths.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
@@ -122,9 +122,7 @@ impl<P: Difference> Alignment<P> {
         let line = solution.time_line(0);
         let theta = |node: usize| line.get(node).copied().flatten();
         let on_line = theta(to).zip(theta(from)).and_then(|(to, from)| to.checked_sub(from));
-        let (lower, upper) = (bounds.lower?, bounds.upper?);
-        let difference_ns = on_line.or(bounds.middle_ns())?.clamp(lower, upper);
-        let half_width_ns = difference_ns.abs_diff(lower).max(difference_ns.abs_diff(upper));
-        Some((raw_ns.checked_add_signed(difference_ns)?, half_width_ns))
+        let found = ClockDifference::of(bounds, on_line);
+        found.estimate_ns.map(|_| found)
     }
 }

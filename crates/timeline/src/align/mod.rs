@@ -52,6 +52,38 @@ fn two_sided(pair: &impl Difference) -> bool {
     pair.middle_ns().is_some_and(|at_ns| pair.estimate_at(at_ns).is_some())
 }
 
+/// The difference of two clocks at one instant. Every output shows these values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockDifference {
+    /// The interval that holds it. A missing end is unbounded.
+    pub bounds: Bounds,
+    /// A value inside the interval; `None` unless it is bounded from both sides.
+    pub estimate_ns: Option<i64>,
+}
+
+impl ClockDifference {
+    /// Of an interval, with the value that is wished for inside it.
+    fn of(bounds: Bounds, wish_ns: Option<i64>) -> Self {
+        let ends = bounds.lower.zip(bounds.upper).filter(|(lower, upper)| lower <= upper);
+        let estimate_ns =
+            ends.and_then(|(lower, upper)| Some(wish_ns.or(bounds.middle_ns())?.clamp(lower, upper)));
+        ClockDifference { bounds, estimate_ns }
+    }
+
+    /// Of a value and its error.
+    fn within(estimate_ns: i64, half_width_ns: u64) -> Self {
+        let lower = Some(estimate_ns.saturating_sub_unsigned(half_width_ns));
+        let upper = Some(estimate_ns.saturating_add_unsigned(half_width_ns));
+        ClockDifference { bounds: Bounds { lower, upper }, estimate_ns: Some(estimate_ns) }
+    }
+
+    /// Maximum error of the estimate, nanoseconds: its distance to the farther end.
+    pub fn half_width_ns(&self) -> Option<u64> {
+        let estimate_ns = self.estimate_ns?;
+        Some(estimate_ns.abs_diff(self.bounds.lower?).max(estimate_ns.abs_diff(self.bounds.upper?)))
+    }
+}
+
 impl<P: Difference> Alignment<P> {
     fn new(nodes: Vec<Node>, pairs: BTreeMap<(u16, u16), P>, most_solved: usize) -> Self {
         let paired = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
@@ -163,16 +195,50 @@ impl<P: Difference> Alignment<P> {
 
     /// R of `to` at an instant of R of `from`, with its error.
     fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        let few = self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns));
-        few.or_else(|| self.cross_by_way(from, to, raw_ns))
+        let found = self.difference_at(from, to, raw_ns);
+        Some((raw_ns.checked_add_signed(found.estimate_ns?)?, found.half_width_ns()?))
+    }
+
+    /// R of `to` minus R of `from`, at an instant of R of `from`: the one source of all displayed differences.
+    pub fn difference_at(&self, from: u16, to: u16, raw_ns: u64) -> ClockDifference {
+        let of = |(there_ns, half_width_ns): (u64, u64)| {
+            ClockDifference::within(there_ns.wrapping_sub(raw_ns) as i64, half_width_ns)
+        };
+        let several = self.difference_by_all(from, to, raw_ns);
+        let two = || self.difference_by_two(from, to, raw_ns);
+        let through = || self.cross_by_way(from, to, raw_ns).map(of);
+        // Without an estimate, the instant on the other clock is not known.
+        let known = || (from < to).then(|| self.bounds_at(from, to, raw_ns)).flatten();
+        let one_sided = || ClockDifference::of(known().map_or(Bounds::NONE, |known| known.bounds), None);
+        several.or_else(two).or_else(through).unwrap_or_else(one_sided)
     }
 
     /// The same from the two clocks' own pair alone.
     fn cross_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        self.cross_by_packets(from, to, raw_ns).or_else(|| {
-            let bounds = self.external_at(from, to, raw_ns)?;
-            Some((raw_ns.checked_add_signed(bounds.middle_ns()?)?, bounds.width_ns()?.div_ceil(2)))
-        })
+        let found = self.difference_by_two(from, to, raw_ns)?;
+        Some((raw_ns.checked_add_signed(found.estimate_ns?)?, found.half_width_ns()?))
+    }
+
+    /// The difference from the two clocks' own pair alone, if it is bounded from both sides.
+    fn difference_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
+        let pair = self.pairs.get(&(from.min(to), from.max(to)));
+        let packets = pair.and_then(|pair| {
+            if from < to {
+                let (estimate_ns, _) = pair.estimate_at(raw_ns)?;
+                let certified = pair.bounds_at(raw_ns);
+                let old = pair.state_at(raw_ns) == State::Holdover;
+                let bounds = old.then(|| self.bounds_at(from, to, raw_ns)).flatten();
+                let bounds = bounds.map_or(certified, |known| known.bounds);
+                return Some(ClockDifference::of(bounds, Some(estimate_ns)));
+            }
+            let (there_ns, half_width_ns) = pair.inverse_at(raw_ns)?;
+            Some(ClockDifference::within(there_ns.wrapping_sub(raw_ns) as i64, half_width_ns))
+        });
+        let external = || {
+            let found = ClockDifference::of(self.external_at(from, to, raw_ns)?, None);
+            found.estimate_ns.map(|_| found)
+        };
+        packets.or_else(external)
     }
 
     fn cross_by_packets(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {

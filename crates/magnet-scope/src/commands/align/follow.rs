@@ -32,6 +32,10 @@ struct Now {
     at_ns: Option<u64>,
     /// R of B minus R of A at that time, nanoseconds.
     difference_ns: Option<i64>,
+    /// The difference is at least this, nanoseconds.
+    lower_ns: Option<i64>,
+    /// The difference is at most this, nanoseconds.
+    upper_ns: Option<i64>,
     /// Error of the difference, nanoseconds.
     half_width_ns: Option<u64>,
     used: u64,
@@ -87,14 +91,7 @@ impl Now {
     ) -> Self {
         let pair = all.pair(a, b);
         let at_ns = pair.and_then(Live::newest_ns);
-        let own = pair.zip(at_ns).and_then(|(pair, at_ns)| pair.estimate_at(at_ns));
-        // Or transitively through others.
-        let through = || {
-            let amid = all.clocks().skip(1).find_map(|other| all.amid_ns(0, other))?;
-            let bounds = all.at(amid).ok()?.0.bounds(a.into(), b.into());
-            Some((bounds.middle_ns()?, bounds.width_ns()?.div_ceil(2)))
-        };
-        let known = own.or_else(through);
+        let known = at_ns.or_else(|| all.amid_ns(a, b)).map(|at_ns| all.difference_at(a, b, at_ns));
         let counts = online.counts(a, b);
         let host = |node: u16| infos.get(usize::from(node)).map_or_else(String::new, |info| info.host.clone());
         Now {
@@ -104,8 +101,10 @@ impl Now {
             hosts: [host(a), host(b)],
             state: all.state(a, b).unwrap_or(State::Unsynchronised).to_string(),
             at_ns,
-            difference_ns: known.map(|(ns, _)| ns),
-            half_width_ns: known.map(|(_, ns)| ns),
+            difference_ns: known.and_then(|known| known.estimate_ns),
+            lower_ns: known.and_then(|known| known.bounds.lower),
+            upper_ns: known.and_then(|known| known.bounds.upper),
+            half_width_ns: known.and_then(|known| known.half_width_ns()),
             used: counts.used,
             rejected: counts.rejected,
             undecided: counts.quarantined + counts.between_epochs,

@@ -25,15 +25,22 @@ pub struct Row {
     pub state: String,
     /// Time of the differences, in the middle of the packets of these two: R of A, nanoseconds.
     pub at_ns: Option<u64>,
-    /// R of B minus R of A, nanoseconds.
+    /// R of B minus R of A, nanoseconds: the estimate.
     pub difference_ns: Option<i64>,
+    /// The difference is at least this, nanoseconds.
+    pub lower_ns: Option<i64>,
+    /// The difference is at most this, nanoseconds.
+    pub upper_ns: Option<i64>,
     /// Index of the recording whose R is ahead; absent if zero is within the bounds.
     pub ahead: Option<u16>,
-    /// Maximum error of the difference, from packets of these two alone.
+    /// Maximum error of the estimate: its distance to the farther bound.
     pub half_width_ns: Option<u64>,
-    /// The same over time: minimum, median, 99th percentile, maximum.
+    /// The same values at equal distances, from the first packet to the last.
+    pub over_time: Vec<Instant>,
+    /// Half of upper minus lower bound over time, from packets of these two alone: minimum, median, 99th
+    /// percentile, maximum.
     pub half_width_over_time_ns: Option<[u64; 4]>,
-    /// The same under the model of constant drift over some seconds.
+    /// Half of the interval under the model of constant drift over some seconds.
     pub model_half_width_ns: Option<u64>,
     /// The same with UTC sources on both hosts, if narrower.
     pub external_half_width_ns: Option<u64>,
@@ -55,6 +62,16 @@ pub struct Row {
     pub steps: u64,
     /// Number of refutations of the model.
     pub splits: u64,
+}
+
+/// The difference at one instant.
+#[derive(Debug, Serialize)]
+pub struct Instant {
+    /// R of A, nanoseconds.
+    pub at_ns: u64,
+    pub lower_ns: Option<i64>,
+    pub upper_ns: Option<i64>,
+    pub estimate_ns: Option<i64>,
 }
 
 /// A packet that bounds a difference.
@@ -95,7 +112,8 @@ impl Row {
         let pair = alignment.pair(a, b);
         let amid = alignment.amid_ns(a, b);
         let at = pair.zip(amid);
-        let estimate = at.and_then(|(pair, at)| pair.estimate_at(at));
+        let found = amid.map(|at| alignment.difference_at(a, b, at));
+        let shown = found.map_or(Bounds::NONE, |found| found.bounds);
         let model = at.map(|(pair, at)| pair.sourced_bounds_at(at)).filter(|known| known.state == State::Model);
         let half = |bounds: &Bounds| bounds.width_ns().map(|width| width.div_ceil(2));
         let own = at.map_or(Bounds::NONE, |(pair, at)| pair.bounds_at(at));
@@ -103,9 +121,7 @@ impl Row {
         let external = known.filter(|known| known.state == State::External);
         let counts = pair.map(Recorded::counts).unwrap_or_default();
         let joint = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
-        let best = external.map_or(own, |known| known.bounds);
-        let difference_ns = estimate.map(|(d, _)| d).or(best.middle_ns()).or(joint.and(all.middle_ns()));
-        let ahead = match (best.lower.or(all.lower), best.upper.or(all.upper)) {
+        let ahead = match (shown.lower, shown.upper) {
             (Some(lower), _) if lower > 0 => Some(b),
             (_, Some(upper)) if upper < 0 => Some(a),
             _ => None,
@@ -116,9 +132,12 @@ impl Row {
             b,
             state: state.to_string(),
             at_ns: amid,
-            difference_ns,
+            difference_ns: found.and_then(|found| found.estimate_ns),
+            lower_ns: shown.lower,
+            upper_ns: shown.upper,
             ahead,
-            half_width_ns: half(&own),
+            half_width_ns: found.and_then(|found| found.half_width_ns()),
+            over_time: over_time(alignment, a, b),
             half_width_over_time_ns: pair.and_then(Recorded::half_widths_ns),
             model_half_width_ns: model.and_then(|known| half(&known.bounds)),
             external_half_width_ns: external.and_then(|known| half(&known.bounds)),
@@ -136,6 +155,20 @@ impl Row {
             splits: pair.map_or(0, Recorded::splits),
         }
     }
+}
+
+/// Number of spans between the instants of [`over_time`].
+const SPANS: u64 = 100;
+
+fn over_time(alignment: &Alignment, a: u16, b: u16) -> Vec<Instant> {
+    let Some((from, to)) = alignment.pair(a, b).and_then(Recorded::span_ns) else { return Vec::new() };
+    let instant = |i: u64| {
+        let at_ns = from + (u128::from(to - from) * u128::from(i) / u128::from(SPANS)) as u64;
+        let found = alignment.difference_at(a, b, at_ns);
+        let (lower_ns, upper_ns) = (found.bounds.lower, found.bounds.upper);
+        Instant { at_ns, lower_ns, upper_ns, estimate_ns: found.estimate_ns }
+    };
+    (0..=SPANS).map(instant).collect()
 }
 
 fn refuted(alignment: &Alignment, a: u16, b: u16, pair: Option<&Recorded>) -> bool {
@@ -240,7 +273,7 @@ mod tests {
         let table = hosts.table(&[both_ways(0, 1, 0), both_ways(1, 2, 0)].concat());
         let row = table.pairs.iter().find(|row| (row.a, row.b) == (0, 2)).expect("a row");
         let half = row.together_half_width_ns.expect("a bound");
-        assert!(row.half_width_ns.is_none() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
+        assert!(row.over_time.is_empty() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
         assert_eq!(row.state, "CERTIFIED");
     }
 

@@ -21,8 +21,13 @@ pub fn render(table: &Table) -> String {
 
 fn pair(text: &mut String, row: &Row) {
     let bound = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!(" ±{}", span(ns as f64)));
-    let shown = if row.state == "EXTERNAL" { row.external_half_width_ns } else { row.half_width_ns };
-    let _ = writeln!(text, "{}–{}  {}{}", row.a, row.b, row.state, bound(shown));
+    let _ = writeln!(text, "{}–{}  {}{}", row.a, row.b, row.state, bound(row.half_width_ns));
+    let ends = [("lower", row.lower_ns), ("estimate", row.difference_ns), ("upper", row.upper_ns)];
+    let ends: Vec<String> =
+        ends.iter().filter_map(|(name, ns)| Some(format!("{name} {}", signed_seconds((*ns)?)))).collect();
+    if !ends.is_empty() {
+        let _ = writeln!(text, "     {}", ends.join(", "));
+    }
     if let Some([least, median, most, greatest]) = row.half_width_over_time_ns {
         let [least, median, most, greatest] = [least, median, most, greatest].map(|ns| span(ns as f64));
         let _ = writeln!(
@@ -116,6 +121,11 @@ pub(super) fn seconds_apart(ns: u64) -> String {
 /// An instant of a clock, all digits.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
+/// A difference of two clocks, all digits.
+fn signed_seconds(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { "-" } else { "+" }, seconds(ns.unsigned_abs()))
 }
 
 /// A duration as text.
