@@ -31,7 +31,7 @@ fn worlds() -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct Transfer {
     ipv6: bool,
     /// The recordings have the beginning of the connection.
     started: bool,
@@ -98,7 +98,7 @@ impl Hosts {
         }
     }
 
-    fn new(random: &mut Random, wish: Wish) -> Self {
+    fn new(random: &mut Random, wish: Transfer) -> Self {
         let settings = Settings::any(random, 0);
         let crystal = |random: &mut Random, start: u64| {
             let mut crystal = Crystal::new(start, random.between(-95.0, 95.0));
@@ -141,7 +141,7 @@ impl Hosts {
         hosts
     }
 
-    fn transfer(&mut self, random: &mut Random, wish: Wish, jitter: [Jitter; 2]) {
+    fn transfer(&mut self, random: &mut Random, wish: Transfer, jitter: [Jitter; 2]) {
         let path = |i: usize| Path { floor_ns: self.floors_ns[i], jitter: jitter[i], route_change: None };
         let paths = [path(0), path(1)];
         let (first, theirs) = (random.next() as u32, random.next() as u32);
@@ -307,7 +307,7 @@ impl Source for Recording {
 }
 
 /// Checks every claim; returns the half width by half the quickest round trip, at the median.
-fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Wish) -> f64 {
+fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Transfer) -> f64 {
     let alignment = hosts.aligned();
     assert_eq!(alignment.state(0, 1), Some(State::Certified), "seed {seed}: {wish:?}");
     let pair = alignment.pair(0, 1).expect("packets crossed");
@@ -332,10 +332,10 @@ fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Wish) -> f64 {
     median_ns as f64 / ((hosts.floors_ns[0] + hosts.floors_ns[1]) / 2.0)
 }
 
-fn any(random: &mut Random, ipv6: bool) -> Wish {
+fn any(random: &mut Random, ipv6: bool) -> Transfer {
     let some =
         |random: &mut Random, most: f64| if random.chance(0.5) { random.between(0.0, most) } else { 0.0 };
-    Wish {
+    Transfer {
         ipv6,
         started: random.chance(0.5),
         loss: some(random, 0.1),
@@ -363,7 +363,7 @@ fn a_transfer_in_one_direction_has_bounds_near_half_the_round_trip() {
         let mut ratios: Vec<f64> = (0..worlds().min(60))
             .map(|seed| {
                 let mut random = Random(seed ^ 0x0e1);
-                let wish = Wish { loss: 0.0, lost_records: 0.0, ..any(&mut random, ipv6) };
+                let wish = Transfer { loss: 0.0, lost_records: 0.0, ..any(&mut random, ipv6) };
                 let mut hosts = Hosts::new(&mut random, wish);
                 let quiet =
                     [Jitter::Exponential { mean_ns: hosts.floors_ns[0].min(hosts.floors_ns[1]) * 0.5 }; 2];
@@ -386,7 +386,7 @@ fn a_transfer_in_one_direction_has_bounds_near_half_the_round_trip() {
 fn live_sources_have_these_bounds_too() {
     for ipv6 in [false, true] {
         let mut random = Random(5);
-        let wish = Wish { ipv6, ..any(&mut random, ipv6) };
+        let wish = Transfer { ipv6, ..any(&mut random, ipv6) };
         let hosts = Hosts::new(&mut random, wish);
         let recordings = hosts.recordings();
         let online = Online::new(recordings.iter().map(|recording| &recording.info));

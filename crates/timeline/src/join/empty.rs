@@ -167,7 +167,7 @@ impl Recording {
                 |hop: &Hop| served.contains(*hop) && hop.role() == Role::Packet && *hop != Hop::DevDone;
             Hop::path_in(direction).filter(is_seen)
         };
-        Recording { tx: of(Direction::Tx).last(), rx: of(Direction::Rx).next(), blind_to_ns: 0 }
+        Recording { tx: of(Direction::Tx).next_back(), rx: of(Direction::Rx).next(), blind_to_ns: 0 }
     }
 }
 
