@@ -388,7 +388,7 @@ mod tests {
         assert_eq!((done.detail.driver_code(), done.skb), (16, 50));
 
         let mut udp = packet(mag_packet_detail { tgid: 10 });
-        (udp.proto, udp.payload.packet.tid_tos) = (17, 8 << 24 | 11);
+        (udp.proto, udp.payload.packet.tid_tos) = (17, 0x0800_000b);
         let sent = decoded(udp, Hop::IpOut);
         assert_eq!((sent.tgid, sent.tid, sent.tos, sent.detail), (10, 11, 8, Detail::None));
         assert_eq!(sent.extent, Extent::None, "one segment");
