@@ -47,8 +47,9 @@ fn upload(hosts: &Hosts, to: &str) {
         });
         in_namespace(client, || {
             let mut stream = TcpStream::connect((to, 7000)).expect("a connection");
+            let bytes = vec![5; WRITE_BYTES];
             for _ in 0..WRITES {
-                stream.write_all(&[5; WRITE_BYTES]).expect("room");
+                stream.write_all(&bytes).expect("room");
                 std::thread::sleep(Duration::from_millis(2));
             }
             stream.shutdown(Shutdown::Write).expect("a connection");

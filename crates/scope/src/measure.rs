@@ -211,7 +211,7 @@ mod tests {
                 pyramid.journey(Exemplar { key: *at, start_ns: *at, total_ns: *ns, x: 0.0 });
             }
             pyramid.settle();
-            let mut below: Below = Default::default();
+            let mut below = Below::default();
             below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()] = Some(Hop::DevXmit);
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());

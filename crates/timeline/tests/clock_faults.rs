@@ -278,7 +278,7 @@ fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64
 fn packets_right_beside_a_step_have_true_latencies() {
     let (mut found, mut asked, mut latencies) = (0_u64, 0_u64, 0_u64);
     for seed in 0..worlds() / 5 {
-        let mut random = Random(seed ^ 0xbe51de);
+        let mut random = Random(seed ^ 0x00be_51de);
         let mut settings = switch(&mut random);
         let at = (random.between(0.2, 0.8) * SECOND as f64) as i64;
         let on_a = random.chance(0.3);

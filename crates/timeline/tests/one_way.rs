@@ -329,7 +329,7 @@ fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Transfer) -> f64 {
         assert!((shown_half_ns..shown_half_ns + 1_000).contains(&half_width_ns), "{half_width_ns}, {shown:?}");
     }
     let [_, median_ns, ..] = pair.half_widths_ns().expect("two-sided");
-    median_ns as f64 / ((hosts.floors_ns[0] + hosts.floors_ns[1]) / 2.0)
+    median_ns as f64 / f64::midpoint(hosts.floors_ns[0], hosts.floors_ns[1])
 }
 
 fn any(random: &mut Random, ipv6: bool) -> Transfer {

@@ -66,6 +66,7 @@ pub struct Row {
 
 /// The difference at one instant.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of the names in JSON")]
 pub struct Instant {
     /// R of A, nanoseconds.
     pub at_ns: u64,
