@@ -115,7 +115,7 @@ fn tables_have_all_of_it() {
     sums_are_there(rows("sums"), rows("histograms"), (least, most));
     assert!(!rows("tcp").is_empty());
     assert_eq!(
-        rows("events").iter().filter(|row| row["segs"] == 3 && row["seq"] == 1_000).count(),
+        rows("events").iter().filter(|row| row["segs"] == 3 && row["segment_bytes"] == 1_000).count(),
         1,
         "the super-packet"
     );
