@@ -38,7 +38,8 @@ INLINE int on_dev_queue(const struct sk_buff *skb)
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse_tx(skb, dev, &p))
-		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), ACK_OF(p), 0, now);
+		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), ACK_OF(p), 0,
+			   now);
 	return 0;
 }
 

@@ -194,7 +194,8 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
 	if (!can(MAG_CAN_SUM) || !p)
 		return 0;
-	__u32 direction = direction_of(hop), wire = wire_of(p->extent.seq, p->len, p->ip_id, p->t.proto);
+	__u32 direction = direction_of(hop),
+	      wire = wire_of(p->extent.seq, p->len, p->ip_id, p->t.proto);
 	__u64 last = p->before, mark = MARK(hop, now);
 	if (hop != MAG_DEV_DONE && hop != MAG_TCP_RETRANSMIT)
 		last = move_on(PACKET_KEY(p->head), wire, mark);
@@ -259,8 +260,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			bool drop = hop == MAG_SKB_DROP;
 			if (!drop)
 				flow = flow_of(state, &p->t, now);
-			count_rate(drop ? detail.drop_reason : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop,
-				   p->segs, p->len);
+			count_rate(drop ? detail.drop_reason : flow,
+				   drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
 		}
 		if (only_adds_up()) {
 			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);

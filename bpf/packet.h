@@ -259,8 +259,9 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
 	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
-	p->extent.seq = bpf_ntohl(tcp->seq) +
-			(p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
+	p->extent.seq =
+		bpf_ntohl(tcp->seq) +
+		(p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	return true;
 }

@@ -73,7 +73,8 @@ union mag_extent {
 	unsigned int segment_bytes; /* UDP super-packet: payload bytes of each segment */
 	unsigned int echo_number; /* ICMP echo */
 	unsigned int fragment_bytes; /* first fragment: its bytes after the IP header */
-	unsigned int fragment_offset; /* later fragment: offset of its first byte after the IP header */
+	unsigned int
+		fragment_offset; /* later fragment: offset of its first byte after the IP header */
 	unsigned int switch_ns; /* sched.switched: duration of the switch */
 };
 

@@ -244,7 +244,8 @@ INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_bu
 	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
 		  netns_of_socket(sk), false, &p)) {
 		p.order = !READ(sk, __sk_common.skc_dport) | control.zero;
-		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, NO_DETAIL, 0, now);
+		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, NO_DETAIL, 0,
+			   now);
 	}
 }
 

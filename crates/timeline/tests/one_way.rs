@@ -98,7 +98,7 @@ impl Hosts {
         }
     }
 
-    fn new(random: &mut Random, wish: Transfer) -> Self {
+    fn new(random: &mut Random, transfer: Transfer) -> Self {
         let settings = Settings::any(random, 0);
         let crystal = |random: &mut Random, start: u64| {
             let mut crystal = Crystal::new(start, random.between(-95.0, 95.0));
@@ -109,11 +109,11 @@ impl Hosts {
         let ahead = random.magnitude(1e3, 3.6e12) as u64;
         let clocks = [crystal(random, start), crystal(random, start + ahead)];
         let address = |host: u8| -> IpAddr {
-            if wish.ipv6 { [0xfd00, 0, 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, 0, host].into() }
+            if transfer.ipv6 { [0xfd00, 0, 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, 0, host].into() }
         };
         let end = |host: u8, port: u16| SocketAddr::new(address(host), port);
         // Behind the translator, host 9 with another port stands for the sender.
-        let seen = if wish.translated { end(9, 61_000) } else { end(1, 40_000) };
+        let seen = if transfer.translated { end(9, 61_000) } else { end(1, 40_000) };
         let flow = |id: u64, local, remote| Flow {
             id: FlowId(id),
             netns: id as u32,
@@ -137,11 +137,11 @@ impl Hosts {
         } else {
             settings.jitter
         };
-        hosts.transfer(random, wish, jitter);
+        hosts.transfer(random, transfer, jitter);
         hosts
     }
 
-    fn transfer(&mut self, random: &mut Random, wish: Transfer, jitter: [Jitter; 2]) {
+    fn transfer(&mut self, random: &mut Random, transfer: Transfer, jitter: [Jitter; 2]) {
         let path = |i: usize| Path { floor_ns: self.floors_ns[i], jitter: jitter[i], route_change: None };
         let paths = [path(0), path(1)];
         let (first, theirs) = (random.next() as u32, random.next() as u32);
@@ -151,7 +151,7 @@ impl Hosts {
             ids[host]
         };
         let trip = (self.floors_ns[0] + self.floors_ns[1]) as i64;
-        if wish.started {
+        if transfer.started {
             let syn = Segment { seq: first.wrapping_sub(1), ack: 0, len: 0, id: id(0), flags: SYN };
             let answer = Segment { seq: theirs.wrapping_sub(1), ack: first, len: 0, id: 0, flags: SYN | ACK };
             let t = -3 * trip;
@@ -165,14 +165,14 @@ impl Hosts {
         // Data, and again what was lost.
         let mut t = 0;
         let mut arrivals: BTreeMap<(i64, u32), Segment> = BTreeMap::new();
-        for number in 0..wish.segments {
+        for number in 0..transfer.segments {
             t += random.exponential(2e6) as i64;
             let seq = first.wrapping_add(number * SEGMENT_BYTES);
             let mut sent = t;
             loop {
                 let segment = Segment { seq, ack: theirs, len: SEGMENT_BYTES, id: id(0), flags: ACK };
                 self.see(0, sent, TX, segment);
-                if !random.chance(wish.loss) {
+                if !random.chance(transfer.loss) {
                     arrivals.insert((sent + paths[0].delay_ns(random, sent), number), segment);
                     break;
                 }
@@ -181,7 +181,7 @@ impl Hosts {
         }
         self.span_ns = t;
         // Acknowledgements: of every second segment, and at once of any out of order.
-        let mut there: Vec<bool> = vec![false; wish.segments as usize];
+        let mut there: Vec<bool> = vec![false; transfer.segments as usize];
         let (mut next, mut unanswered, mut before_ns) = (0, 0, 0);
         for ((arrived, number), segment) in arrivals {
             self.see(1, arrived, RX, segment);
@@ -209,12 +209,12 @@ impl Hosts {
                 id: id(1),
                 flags: ACK,
             };
-            if random.chance(wish.lost_records) {
+            if random.chance(transfer.lost_records) {
                 self.lost.push(sent);
             } else {
                 self.see(1, sent, TX, ack);
             }
-            if !random.chance(wish.loss) {
+            if !random.chance(transfer.loss) {
                 self.see(0, sent + paths[1].delay_ns(random, sent), RX, ack);
             }
         }
@@ -307,16 +307,16 @@ impl Source for Recording {
 }
 
 /// Checks every claim; returns the half width by half the quickest round trip, at the median.
-fn check(hosts: &Hosts, random: &mut Random, seed: u64, wish: Transfer) -> f64 {
+fn check(hosts: &Hosts, random: &mut Random, seed: u64, transfer: Transfer) -> f64 {
     let alignment = hosts.aligned();
-    assert_eq!(alignment.state(0, 1), Some(State::Certified), "seed {seed}: {wish:?}");
+    assert_eq!(alignment.state(0, 1), Some(State::Certified), "seed {seed}: {transfer:?}");
     let pair = alignment.pair(0, 1).expect("packets crossed");
     for _ in 0..100 {
         let (a, d) = hosts.truth(random.between(-0.1, 1.1).mul_add(hosts.span_ns as f64, 0.0) as i64);
         let bounds = pair.bounds_at(a);
-        assert!(bounds.contains(d), "seed {seed}: {d} is not in {bounds:?}: {wish:?}");
+        assert!(bounds.contains(d), "seed {seed}: {d} is not in {bounds:?}: {transfer:?}");
     }
-    assert_eq!((pair.counts().rejected, pair.steps()), (0, 0), "seed {seed}: {wish:?}");
+    assert_eq!((pair.counts().rejected, pair.steps()), (0, 0), "seed {seed}: {transfer:?}");
     // The time line of journeys has the same values, and the errors of both nodes' clocks beside them.
     for _ in 0..20 {
         let (a, d) = hosts.truth((random.unit() * hosts.span_ns as f64) as i64);
@@ -350,9 +350,9 @@ fn any(random: &mut Random, ipv6: bool) -> Transfer {
 fn no_claim_from_segments_without_payload_is_wrong() {
     for seed in 0..worlds() {
         let mut random = Random(seed);
-        let wish = any(&mut random, seed % 2 == 0);
-        let hosts = Hosts::new(&mut random, wish);
-        check(&hosts, &mut random, seed, wish);
+        let transfer = any(&mut random, seed % 2 == 0);
+        let hosts = Hosts::new(&mut random, transfer);
+        check(&hosts, &mut random, seed, transfer);
     }
 }
 
@@ -363,13 +363,13 @@ fn a_transfer_in_one_direction_has_bounds_near_half_the_round_trip() {
         let mut ratios: Vec<f64> = (0..worlds().min(60))
             .map(|seed| {
                 let mut random = Random(seed ^ 0x0e1);
-                let wish = Transfer { loss: 0.0, lost_records: 0.0, ..any(&mut random, ipv6) };
-                let mut hosts = Hosts::new(&mut random, wish);
+                let transfer = Transfer { loss: 0.0, lost_records: 0.0, ..any(&mut random, ipv6) };
+                let mut hosts = Hosts::new(&mut random, transfer);
                 let quiet =
                     [Jitter::Exponential { mean_ns: hosts.floors_ns[0].min(hosts.floors_ns[1]) * 0.5 }; 2];
                 hosts.events = [Vec::new(), Vec::new()];
-                hosts.transfer(&mut random, wish, quiet);
-                check(&hosts, &mut random, seed, wish)
+                hosts.transfer(&mut random, transfer, quiet);
+                check(&hosts, &mut random, seed, transfer)
             })
             .collect();
         ratios.sort_by(f64::total_cmp);
@@ -386,8 +386,8 @@ fn a_transfer_in_one_direction_has_bounds_near_half_the_round_trip() {
 fn live_sources_have_these_bounds_too() {
     for ipv6 in [false, true] {
         let mut random = Random(5);
-        let wish = Transfer { ipv6, ..any(&mut random, ipv6) };
-        let hosts = Hosts::new(&mut random, wish);
+        let transfer = Transfer { ipv6, ..any(&mut random, ipv6) };
+        let hosts = Hosts::new(&mut random, transfer);
         let recordings = hosts.recordings();
         let online = Online::new(recordings.iter().map(|recording| &recording.info));
         let sources = recordings.map(|recording| Box::new(recording) as Box<dyn Source>).into();

@@ -62,11 +62,11 @@ pub struct ClockDifference {
 }
 
 impl ClockDifference {
-    /// Of an interval, with the value that is wished for inside it.
-    fn of(bounds: Bounds, wish_ns: Option<i64>) -> Self {
+    /// Of an interval, with a preferred value inside it.
+    fn of(bounds: Bounds, preferred_ns: Option<i64>) -> Self {
         let ends = bounds.lower.zip(bounds.upper).filter(|(lower, upper)| lower <= upper);
         let estimate_ns =
-            ends.and_then(|(lower, upper)| Some(wish_ns.or(bounds.middle_ns())?.clamp(lower, upper)));
+            ends.and_then(|(lower, upper)| Some(preferred_ns.or(bounds.middle_ns())?.clamp(lower, upper)));
         ClockDifference { bounds, estimate_ns }
     }
 
