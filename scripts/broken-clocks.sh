@@ -43,7 +43,7 @@ guest_pack "$work/image"
 
 mkdir -p "$out"
 truncate -s 256M "$work/disk"
-guest_append="role=alone" guest_boot "$folder" "$work/image" 330 -m 768 -smp 1 \
+guest_append="role=alone" guest_boot "$folder" "$work/image" 330 -m 1280 -smp 1 \
     -drive "file=$work/disk,format=raw,if=virtio" >"$out/log" || true
 grep -aq "MACHINE: recorded" "$out/log" || { tail -n 40 "$out/log" >&2; exit 1; }
 tar xf "$work/disk" -C "$out"

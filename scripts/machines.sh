@@ -94,7 +94,7 @@ boot() {
             -device "virtio-net-pci,netdev=$other,mac=52:54:00:88:0${number[$role]}:0${number[$other]},romfile=")
     done
     truncate -s 256M "$work/$role.disk"
-    guest_append="role=$role clocksource=hpet" guest_boot "$folder" "$work/image" 330 -m 768 -smp 1 -rtc "base=$base" \
+    guest_append="role=$role clocksource=hpet" guest_boot "$folder" "$work/image" 330 -m 1280 -smp 1 -rtc "base=$base" \
         -drive "file=$work/$role.disk,format=raw,if=virtio" "${wires[@]}" >"$out/$role.log"
 }
 boot server 2031-05-05T05:05:05 client mirror &
