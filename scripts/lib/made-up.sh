@@ -1,17 +1,18 @@
 # Sourced by check-new-*: adds something made up to a copy of the tree, and counts the files that differ afterwards.
-# The copy stays in target/NAME/tree.
+# The copy stays in target/NAME/NAME.
 
 # copy_tree NAME: copies the tree and goes there.
 copy_tree() {
-    root=$PWD copy=$PWD/target/$1/tree
+    root=$PWD copy=$PWD/target/$1/$1
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
     rm -rf "$copy"
     mkdir -p "$copy"
     git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C "$copy"
     cd "$copy"
-    # Cargo names what it builds by the path below the workspace. Here all paths begin with tree/, so the target
-    # directory is shared for the dependencies, and nothing of the copy is taken for a part of the original.
-    sed 's|"crates/|"tree/crates/|' Cargo.toml >../Cargo.toml
+    # Cargo names what it builds by the path below the workspace. Here all paths begin with NAME/, so the target
+    # directory is shared for the dependencies, and nothing of the copy is taken for a part of the original or of
+    # another copy.
+    sed "s|\"crates/|\"$1/crates/|" Cargo.toml >../Cargo.toml
     cp Cargo.lock ..
     mv Cargo.toml Cargo.toml.original
 }
