@@ -154,7 +154,9 @@ impl Seen {
         // netem is on the path: the true time has this minimum.
         let least_ns = if to_server { 800_000 } else { 5_500_000 };
         let wire = journey.latencies().find(|step| step.to == Hop::DevRecv && step.from == Hop::DevXmit);
-        let enough = wire.is_some_and(|wire| wire.ns + wire.half_width_ns >= least_ns);
+        // Of a range that was sent twice, the clocks do not say which copy arrived.
+        let is_resent = journey.retransmits() > 0;
+        let enough = is_resent || wire.is_some_and(|wire| wire.ns + wire.half_width_ns >= least_ns);
         self.early += u64::from(journey.disordered() > 0 || !enough);
     }
 
@@ -195,7 +197,8 @@ fn machines_are_watched_live() {
         }
         assert!(seen.is_all(), "{seen:?}");
         // In hindsight, from the recordings of the third machine.
-        let far = ["host-1", "host-2"].map(|host| out.join("mirror/far").join(host).display().to_string());
+        let far =
+            ["10.88.1.1", "10.88.2.1"].map(|host| out.join("mirror/far").join(host).display().to_string());
         no_packet_is_early(&journeys(&[&far[0], &far[1]]));
         return;
     }
