@@ -127,7 +127,7 @@ fn clocks_are_told_while_recordings_run() {
         String::from_utf8(output.stdout).expect("UTF-8")
     });
     let rows: Vec<Value> = reported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert!(rows.len() > 1, "it tells meanwhile: {reported}");
+    assert!(rows.len() > 1, "it reports while the recordings run: {reported}");
     for row in &rows {
         assert_eq!(row["rejected"], 0, "{row}");
         let Some(at_ns) = row["at_ns"].as_u64() else { continue };

@@ -5,7 +5,7 @@ use crate::common::exports::{GOLDEN, golden};
 use crate::common::{run, stderr, stdout};
 use crate::export::marks;
 use magscope_core::{Direction, Hop, Verdict};
-use magscope_export::format::importable::{Detail, Importable};
+use magscope_export::format::importable::{Importable, Omission};
 use magscope_scope::format::count;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,8 +110,8 @@ impl Recording {
         names.values().filter(|names| names.iter().filter(|name| !name.is_empty()).count() > 1).count() as u64
     }
 
-    /// How many it has of a detail that a format may be unable to say.
-    fn count(&self, detail: Detail, hosts: usize) -> u64 {
+    /// How many it has of what a format may be unable to say.
+    fn count(&self, omission: Omission, hosts: usize) -> u64 {
         let hops = |key: &'static str| {
             // Samples of TCP's state are no events of the table.
             let rows = array(&self.report["hops"]).filter(|row| text(row, "hop") != "tcp.state");
@@ -121,29 +121,29 @@ impl Recording {
             array(&journey["rungs"])
                 .any(|rung| ["app.send", "tcp.send", "udp.send"].contains(&text(rung, "hop")))
         };
-        match detail {
-            Detail::EventsOfNoJourney => hops("events"),
-            Detail::BytesOfNoJourney => hops("bytes"),
-            Detail::HostsOfLosses if hosts > 1 => self.report["losses"]["stretches"].as_u64().unwrap_or(0),
-            Detail::HostsOfLosses => 0,
-            Detail::SendersOfPackets => {
+        match omission {
+            Omission::EventsOfNoJourney => hops("events"),
+            Omission::BytesOfNoJourney => hops("bytes"),
+            Omission::HostsOfLosses if hosts > 1 => self.report["losses"]["stretches"].as_u64().unwrap_or(0),
+            Omission::HostsOfLosses => 0,
+            Omission::SendersOfPackets => {
                 let named = array(&self.journeys).filter(|journey| !text(journey, "sender").is_empty());
                 named.filter(|journey| !has_socket_hop(journey)).count() as u64
             }
-            Detail::DroppedCopies => self.copies().filter(|copy| copy["dropped_ns"].is_u64()).count() as u64,
-            Detail::CopiesLeftOut => {
+            Omission::DroppedCopies => self.copies().filter(|copy| copy["dropped_ns"].is_u64()).count() as u64,
+            Omission::CopiesLeftOut => {
                 array(&self.journeys).filter_map(|journey| journey["copies_left_out"].as_u64()).sum()
             }
-            Detail::InterfacesOfDrops => {
+            Omission::InterfacesOfDrops => {
                 let drops = array(&self.journeys).chain(self.copies());
                 drops.filter(|drop| drop["drop_interface"].is_string()).count() as u64
             }
-            Detail::Ambiguous => {
+            Omission::Ambiguous => {
                 let all = array(&self.journeys).chain(self.copies());
                 all.filter(|one| one["ambiguous"] == true).count() as u64
             }
-            Detail::NamesOfThreads => self.renamed(),
-            Detail::LeftOutVerdicts => {
+            Omission::NamesOfThreads => self.renamed(),
+            Omission::LeftOutVerdicts => {
                 let verdicts = array(&self.journeys).map(|journey| text(journey, "verdict"));
                 verdicts.filter(|verdict| ["filtered", "evicted"].contains(verdict)).count() as u64
             }
@@ -151,8 +151,8 @@ impl Recording {
     }
 }
 
-/// That each detail of a recording came back, or that the program named it with its number. Returns the details that the recording
-/// has.
+/// That each detail of a recording came back, or that the program named it with its number. Returns the
+/// details that the recording has.
 fn carried_or_named(
     format: Importable,
     (was, is): (&Recording, &Recording),
@@ -160,16 +160,16 @@ fn carried_or_named(
     said: &str,
     of: &str,
 ) -> BTreeMap<&'static str, u64> {
-    let each = Detail::ALL.into_iter().map(|detail| {
-        let words = detail.words();
-        let before = was.count(detail, hosts);
+    let each = Omission::ALL.into_iter().map(|omission| {
+        let words = omission.words();
+        let before = was.count(omission, hosts);
         // A recording has its losses without a host.
-        let after = if detail == Detail::HostsOfLosses { 0 } else { is.count(detail, 1) };
-        let added = if detail == Detail::EventsOfNoJourney { added_wakes(said) } else { 0 };
+        let after = if omission == Omission::HostsOfLosses { 0 } else { is.count(omission, 1) };
+        let added = if omission == Omission::EventsOfNoJourney { added_wakes(said) } else { 0 };
         let lacks = before + added - after;
         let named = said.contains(&format!(": {} {words}", count(lacks)));
         let of_all = !format.without().is_empty() && said.contains(format.without());
-        if format.lacks().contains(&detail) {
+        if format.lacks().contains(&omission) {
             assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {said}");
         } else {
             assert_eq!(lacks, 0, "{of}: {words}: {before} became {after}");
@@ -207,10 +207,10 @@ fn story_of_journey(journey: &Value, said: &str) -> String {
     let mut not_said = vec!["id", "tx_flow", "rx_flow", "start_ns", "start_utc"];
     // What the program names as different.
     let named: [(&str, &[&str]); 4] = [
-        (Detail::HostsOfLosses.words(), &["verdict", "verdict_text", "gap"]),
-        (Detail::LeftOutVerdicts.words(), &["verdict", "verdict_text"]),
-        (Detail::NamesOfThreads.words(), &["sender", "reader"]),
-        (Detail::CopiesLeftOut.words(), &["copies", "copies_left_out", "retransmits", "rungs", "latencies"]),
+        (Omission::HostsOfLosses.words(), &["verdict", "verdict_text", "gap"]),
+        (Omission::LeftOutVerdicts.words(), &["verdict", "verdict_text"]),
+        (Omission::NamesOfThreads.words(), &["sender", "reader"]),
+        (Omission::CopiesLeftOut.words(), &["copies", "copies_left_out", "retransmits", "rungs", "latencies"]),
     ];
     not_said.extend(named.iter().filter(|(words, _)| said.contains(words)).flat_map(|(_, keys)| *keys));
     let row = journey.as_object_mut().expect("a journey");
@@ -288,15 +288,15 @@ fn same(was: &Value, is: &Value, said: &str, of: &str) {
     let mut all = Vec::new();
     differences(was, is, "", &mut all);
     let near_losses = [".verdicts", ".denominator.left_out"];
-    let may_differ: [(Detail, &[&str]); 3] = [
-        (Detail::HostsOfLosses, &near_losses),
-        (Detail::LeftOutVerdicts, &near_losses),
-        (Detail::CopiesLeftOut, &[".verdicts", ".flows", ".blame"]),
+    let may_differ: [(Omission, &[&str]); 3] = [
+        (Omission::HostsOfLosses, &near_losses),
+        (Omission::LeftOutVerdicts, &near_losses),
+        (Omission::CopiesLeftOut, &[".verdicts", ".flows", ".blame"]),
     ];
-    for (_, starts) in may_differ.iter().filter(|(detail, _)| said.contains(detail.words())) {
+    for (_, starts) in may_differ.iter().filter(|(omission, _)| said.contains(omission.words())) {
         all.retain(|difference| !starts.iter().any(|start| difference.starts_with(start)));
     }
-    if said.contains(Detail::NamesOfThreads.words()) {
+    if said.contains(Omission::NamesOfThreads.words()) {
         all.retain(|difference| ![".sender: ", ".reader: "].iter().any(|key| difference.contains(key)));
     }
     assert!(all.is_empty(), "{of}: {} differences, {:#?}", all.len(), &all[..all.len().min(12)]);
@@ -313,8 +313,8 @@ fn events(report: &Value) -> BTreeMap<String, u64> {
 }
 
 /// Events or bytes without a line, by hop, as the export says.
-fn named(detail: Detail, said: &str) -> BTreeMap<String, u64> {
-    let line = said.lines().find_map(|line| line.split_once(&format!("{}: ", detail.words())));
+fn named(omission: Omission, said: &str) -> BTreeMap<String, u64> {
+    let line = said.lines().find_map(|line| line.split_once(&format!("{}: ", omission.words())));
     let hops = line.into_iter().flat_map(|(_, hops)| hops.split(", "));
     hops.map(|hop| hop.split_once(' ').expect("a hop and a number"))
         .map(|(hop, n)| (hop.to_owned(), n.parse().expect("a number")))
@@ -347,13 +347,13 @@ fn log_comes_back(
     let (was, is) = (&original.report, &back.report);
     same(&story(was), &story(is), &(said.clone() + &imported), &of);
     same_places(was, is, &of);
-    let bytes = named(Detail::BytesOfNoJourney, &said);
+    let bytes = named(Omission::BytesOfNoJourney, &said);
     let is_bytes = by_hop(is, "bytes");
     for (hop, n) in by_hop(was, "bytes") {
         let of_hop = |of: &BTreeMap<String, u64>| of.get(&hop).copied().unwrap_or(0);
         assert_eq!(n, of_hop(&is_bytes) + of_hop(&bytes), "{of}: bytes of {hop}: {said}{imported}");
     }
-    let (named, is_events) = (named(Detail::EventsOfNoJourney, &said), events(is));
+    let (named, is_events) = (named(Omission::EventsOfNoJourney, &said), events(is));
     for (hop, n) in events(was) {
         let left = named.get(&hop).copied().unwrap_or(0);
         let added = if hop == "task.wake" { added_wakes(&imported) } else { 0 };
@@ -436,13 +436,13 @@ fn what_is_imported_says_what_was_exported_or_the_difference_is_named() {
         let mut has = BTreeMap::new();
         for dirs in &recordings {
             let dir = TempDir::new().expect("a directory");
-            let details = match format {
+            let omissions = match format {
                 Importable::Ulm => log_comes_back(format, "ulm", dirs, dir.path()),
                 Importable::Bp => log_comes_back(format, "bp", dirs, dir.path()),
                 Importable::Trace => trace_comes_back(dirs, dir.path()),
             };
-            for (detail, n) in details {
-                *has.entry(detail).or_default() += n;
+            for (omission, n) in omissions {
+                *has.entry(omission).or_default() += n;
             }
         }
         // The recordings have each detail, so that it was looked for.

@@ -154,9 +154,8 @@ impl Seen {
         // netem is on the path: the true time has this minimum.
         let least_ns = if to_server { 800_000 } else { 5_500_000 };
         let wire = journey.latencies().find(|step| step.to == Hop::DevRecv && step.from == Hop::DevXmit);
-        // Of a range that was sent twice, the clocks do not say which copy arrived.
-        let is_resent = journey.retransmits() > 0;
-        let enough = is_resent || wire.is_some_and(|wire| wire.ns + wire.half_width_ns >= least_ns);
+        // Of a range that was sent again, no time is measured if the arrived copy is unknown.
+        let enough = wire.map_or(journey.retransmits() > 0, |wire| wire.ns + wire.half_width_ns >= least_ns);
         self.early += u64::from(journey.disordered() > 0 || !enough);
     }
 

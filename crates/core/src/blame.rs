@@ -73,7 +73,7 @@ impl Part {
             Self::Scheduler => "waiting for a CPU",
             Self::ReaderAway => "waiting for the reader",
             Self::Reading => "the reader's own call",
-            Self::Unknown => "no hop tells",
+            Self::Unknown => "not observed",
         }
     }
 

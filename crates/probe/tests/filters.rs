@@ -330,7 +330,7 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                 .filter(|event| event.hop == Hop::AppRecv && event.len > 0)
                 .map(|event| event.time_ns)
                 .collect();
-            assert_eq!(reported.len(), reads.len(), "every read is told");
+            assert_eq!(reported.len(), reads.len(), "every read is reported");
             let mut correlator = Correlator::of_node(&recording.info, Limits::default());
             let mut done = Vec::new();
             recording.batches.iter().for_each(|batch| correlator.push(batch, &mut done));
@@ -498,8 +498,8 @@ fn a_change_takes_effect_at_once_and_is_told() {
         assert_eq!(reported.iter().map(|c| c.what.clone()).collect::<Vec<_>>(), expected);
         assert!(reported.iter().all(|c| c.from_ns <= c.to_ns));
         // every event lies on its side of the change
-        let disabled = reported.iter().find(|c| c.what == "disable dev.xmit").expect("told");
-        let enabled = reported.iter().find(|c| c.what.starts_with("enable")).expect("told");
+        let disabled = reported.iter().find(|c| c.what == "disable dev.xmit").expect("a change");
+        let enabled = reported.iter().find(|c| c.what.starts_with("enable")).expect("a change");
         let between =
             |e: &&Event| e.hop == Hop::DevXmit && e.time_ns > disabled.to_ns && e.time_ns < enabled.from_ns;
         assert_eq!(recording.events.iter().filter(between).count(), 0);

@@ -15,3 +15,4 @@ mod merged_reader;
 #[path = "../../core/tests/model/mod.rs"]
 mod model;
 mod one_way;
+mod recording;

@@ -4,11 +4,11 @@
 //! `MAGSCOPE_CASES` sets the number of worlds; 48 by default.
 
 use crate::model;
+use crate::recording::Recording;
 
 use magscope_core::clock::ClockSample;
 use magscope_core::journey::{Across, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Event, FlowId, Hop, Loss, Proto};
 use magscope_timeline::align::Alignment;
 use magscope_timeline::join::{Crossing, Unaligned};
@@ -38,29 +38,6 @@ impl Clock {
         let drift = i128::from(true_ns) * i128::from(self.ppm) / 1_000_000;
         let stepped = self.step.filter(|(at, _)| true_ns >= *at).map_or(0, |(_, by)| by);
         self.offset_ns + stepped + (i128::from(true_ns) + drift) as u64
-    }
-}
-
-/// One host's recording of a world.
-struct Recording {
-    info: NodeInfo,
-    batches: std::vec::IntoIter<Batch>,
-}
-
-impl Source for Recording {
-    fn info(&self) -> &NodeInfo {
-        &self.info
-    }
-
-    fn next(&mut self, batch: &mut Batch, _: Duration) -> Result<Progress, SourceError> {
-        batch.clear();
-        match self.batches.next() {
-            Some(next) => {
-                *batch = next;
-                Ok(Progress::More)
-            }
-            None => Ok(Progress::End),
-        }
     }
 }
 

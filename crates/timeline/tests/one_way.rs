@@ -2,6 +2,7 @@
 //! cross in the other direction.
 
 use crate::clock_world;
+use crate::recording::Recording;
 
 use clock_world::clock::Crystal;
 use clock_world::delay::{Jitter, Path};
@@ -10,7 +11,7 @@ use clock_world::{SECOND, Settings};
 use magscope_core::clock::ClockSample;
 use magscope_core::journey::Limits;
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::source::{Progress, Source};
 use magscope_core::{
     Batch, Detail, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, Proto,
 };
@@ -112,7 +113,7 @@ impl Hosts {
             if transfer.ipv6 { [0xfd00, 0, 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, 0, host].into() }
         };
         let end = |host: u8, port: u16| SocketAddr::new(address(host), port);
-        // Behind the translator, host 9 with another port stands for the sender.
+        // A translator gives the sender the address of host 9 and another port.
         let seen = if transfer.translated { end(9, 61_000) } else { end(1, 40_000) };
         let flow = |id: u64, local, remote| Flow {
             id: FlowId(id),
@@ -281,28 +282,6 @@ impl Hosts {
     fn truth(&self, t: i64) -> (u64, i64) {
         let [a, b] = [0, 1].map(|host| self.clocks[host].read(t));
         (a, b.wrapping_sub(a) as i64)
-    }
-}
-
-struct Recording {
-    info: NodeInfo,
-    batches: std::vec::IntoIter<Batch>,
-}
-
-impl Source for Recording {
-    fn info(&self) -> &NodeInfo {
-        &self.info
-    }
-
-    fn next(&mut self, batch: &mut Batch, _: Duration) -> Result<Progress, SourceError> {
-        batch.clear();
-        match self.batches.next() {
-            Some(next) => {
-                *batch = next;
-                Ok(Progress::More)
-            }
-            None => Ok(Progress::End),
-        }
     }
 }
 

@@ -81,7 +81,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
         if reported.is_some() && reported != pass
             || before.is_some() && pass <= before && !(is_first && pass == before)
         {
-            return say(&format!("is pass {pass:?}, told of {reported:?}, after {before:?}"));
+            return say(&format!("is pass {pass:?}, reported by {reported:?}, after {before:?}"));
         }
         before = pass;
         let reason = copy.retransmit_ns.and_then(|at| world.event_at(at)).map(|t| t.event.resend_reason());

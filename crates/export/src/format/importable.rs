@@ -13,7 +13,7 @@ pub enum Importable {
 
 /// A part of a report that a format may be unable to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum Omission {
     /// Events that are in no journey.
     EventsOfNoJourney,
     /// Bytes of events that are in no journey, such as those that `tcp.send` accepted and TCP did not send.
@@ -36,36 +36,36 @@ pub enum Detail {
     LeftOutVerdicts,
 }
 
-impl Detail {
+impl Omission {
     /// All of them.
-    pub const ALL: [Detail; 10] = [
-        Detail::EventsOfNoJourney,
-        Detail::BytesOfNoJourney,
-        Detail::HostsOfLosses,
-        Detail::SendersOfPackets,
-        Detail::DroppedCopies,
-        Detail::CopiesLeftOut,
-        Detail::InterfacesOfDrops,
-        Detail::Ambiguous,
-        Detail::NamesOfThreads,
-        Detail::LeftOutVerdicts,
+    pub const ALL: [Omission; 10] = [
+        Omission::EventsOfNoJourney,
+        Omission::BytesOfNoJourney,
+        Omission::HostsOfLosses,
+        Omission::SendersOfPackets,
+        Omission::DroppedCopies,
+        Omission::CopiesLeftOut,
+        Omission::InterfacesOfDrops,
+        Omission::Ambiguous,
+        Omission::NamesOfThreads,
+        Omission::LeftOutVerdicts,
     ];
 
     /// That a recording has it and the format does not, as the user reads it after a number.
     pub const fn words(self) -> &'static str {
         match self {
-            Detail::EventsOfNoJourney => "events belong to no journey and have no line",
-            Detail::BytesOfNoJourney => "bytes belong to no journey and are in no line",
-            Detail::HostsOfLosses => {
+            Omission::EventsOfNoJourney => "events belong to no journey and have no line",
+            Omission::BytesOfNoJourney => "bytes belong to no journey and are in no line",
+            Omission::HostsOfLosses => {
                 "stretches of loss were one host's of several: verdicts near them allow for that on every host"
             }
-            Detail::SendersOfPackets => "journeys have no line of their sender",
-            Detail::DroppedCopies => "dropped copies have no line",
-            Detail::CopiesLeftOut => "copies of bytes that were sent again were not kept and have no line",
-            Detail::InterfacesOfDrops => "drops have no interface",
-            Detail::Ambiguous => "journeys or copies are not marked as ambiguous",
-            Detail::NamesOfThreads => "threads had several names, and all their journeys have one of them",
-            Detail::LeftOutVerdicts => "journeys are filtered or evicted, and no line has what was left out",
+            Omission::SendersOfPackets => "journeys have no line of their sender",
+            Omission::DroppedCopies => "dropped copies have no line",
+            Omission::CopiesLeftOut => "copies of bytes that were sent again were not kept and have no line",
+            Omission::InterfacesOfDrops => "drops have no interface",
+            Omission::Ambiguous => "journeys or copies are not marked as ambiguous",
+            Omission::NamesOfThreads => "threads had several names, and all their journeys have one of them",
+            Omission::LeftOutVerdicts => "journeys are filtered or evicted, and no line has what was left out",
         }
     }
 }
@@ -85,25 +85,25 @@ impl Importable {
 
     /// The details that it cannot say. Its export or its import names each with a number; of all others the report
     /// of the import says what that of the original says.
-    pub const fn lacks(self) -> &'static [Detail] {
+    pub const fn lacks(self) -> &'static [Omission] {
         match self {
             Importable::Ulm | Importable::Bp => &[
-                Detail::EventsOfNoJourney,
-                Detail::BytesOfNoJourney,
-                Detail::HostsOfLosses,
-                Detail::CopiesLeftOut,
-                Detail::NamesOfThreads,
-                Detail::LeftOutVerdicts,
+                Omission::EventsOfNoJourney,
+                Omission::BytesOfNoJourney,
+                Omission::HostsOfLosses,
+                Omission::CopiesLeftOut,
+                Omission::NamesOfThreads,
+                Omission::LeftOutVerdicts,
             ],
             Importable::Trace => &[
-                Detail::HostsOfLosses,
-                Detail::SendersOfPackets,
-                Detail::DroppedCopies,
-                Detail::CopiesLeftOut,
-                Detail::InterfacesOfDrops,
-                Detail::Ambiguous,
-                Detail::NamesOfThreads,
-                Detail::LeftOutVerdicts,
+                Omission::HostsOfLosses,
+                Omission::SendersOfPackets,
+                Omission::DroppedCopies,
+                Omission::CopiesLeftOut,
+                Omission::InterfacesOfDrops,
+                Omission::Ambiguous,
+                Omission::NamesOfThreads,
+                Omission::LeftOutVerdicts,
             ],
         }
     }

@@ -9,6 +9,7 @@
 //! `place` discovers hosts. `subject` defines names, `round` the headers, `server` the connection.
 
 mod gather;
+mod pieces;
 mod place;
 mod publish;
 mod reads;

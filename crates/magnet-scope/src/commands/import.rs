@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use magscope_core::journey::Across;
 use magscope_core::node::{Backend, Coverage, HopService, MergedHosts, NodeInfo, Service};
 use magscope_core::{Batch, Event, Hop};
-use magscope_export::format::importable::{Detail, Importable};
+use magscope_export::format::importable::{Importable, Omission};
 use magscope_export::format::magnet::Trace;
 use magscope_export::format::netlogger::{Events, parse};
 use magscope_scope::format::{count, duration};
@@ -161,10 +161,10 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
         output::note(&format!("{} {what}", count(events.added_wakes())));
     }
     if events.shared_losses() > 0 {
-        output::note(&format!("{} {}", count(events.shared_losses()), Detail::HostsOfLosses.words()));
+        output::note(&format!("{} {}", count(events.shared_losses()), Omission::HostsOfLosses.words()));
     }
     if events.renamed() > 0 {
-        output::note(&format!("{} {}", count(events.renamed()), Detail::NamesOfThreads.words()));
+        output::note(&format!("{} {}", count(events.renamed()), Omission::NamesOfThreads.words()));
     }
     if events.renumbered() > 0 {
         let what =

@@ -83,7 +83,9 @@ impl<P: Difference> Alignment<P> {
                 to.extend(self.clocks().take(most.saturating_add(2)));
             }
             for to in to.into_iter().filter(|to| !seen.contains(to)) {
-                if let Some((at_ns, half_width_ns)) = self.cross_by_two(here.clock, to, here.at_ns) {
+                if let Some((at_ns, half_width_ns)) =
+                    self.difference_by_two(here.clock, to, here.at_ns).and_then(|found| found.after(here.at_ns))
+                {
                     next.push(MappedInstant {
                         clock: to,
                         at_ns,
@@ -96,10 +98,10 @@ impl<P: Difference> Alignment<P> {
     }
 
     /// The offset from one clock to another through the fewest others, for too many clocks to solve at once.
-    pub(super) fn cross_by_way(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+    pub(super) fn cross_through_others(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
         let (mut here, mut at_ns, mut off_ns) = (from, raw_ns, 0_u64);
         for there in self.paths.between(from, to)? {
-            let (there_ns, half_width_ns) = self.cross_by_packets(here, there, at_ns)?;
+            let (there_ns, half_width_ns) = self.difference_by_packets(here, there, at_ns)?.after(at_ns)?;
             (here, at_ns, off_ns) = (there, there_ns, off_ns.saturating_add(half_width_ns));
         }
         Some((at_ns, off_ns))

@@ -77,6 +77,11 @@ impl ClockDifference {
         ClockDifference { bounds: Bounds { lower, upper }, estimate_ns: Some(estimate_ns) }
     }
 
+    /// The estimated instant on the other clock, and its error, nanoseconds.
+    fn after(&self, raw_ns: u64) -> Option<(u64, u64)> {
+        Some((raw_ns.checked_add_signed(self.estimate_ns?)?, self.half_width_ns()?))
+    }
+
     /// Maximum error of the estimate, nanoseconds: its distance to the farther end.
     pub fn half_width_ns(&self) -> Option<u64> {
         let estimate_ns = self.estimate_ns?;
@@ -162,7 +167,11 @@ impl<P: Difference> Alignment<P> {
             self.neighbours(a).find_map(|other| {
                 let first = other.min(a);
                 let amid = self.pair(first, other.max(a))?.middle_ns()?;
-                if first == a { Some(amid) } else { Some(self.cross_by_packets(first, a, amid)?.0) }
+                if first == a {
+                    Some(amid)
+                } else {
+                    Some(self.difference_by_packets(first, a, amid)?.after(amid)?.0)
+                }
             })
         })
     }
@@ -195,8 +204,7 @@ impl<P: Difference> Alignment<P> {
 
     /// R of `to` at an instant of R of `from`, with its error.
     fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        let found = self.difference_at(from, to, raw_ns);
-        Some((raw_ns.checked_add_signed(found.estimate_ns?)?, found.half_width_ns()?))
+        self.difference_at(from, to, raw_ns).after(raw_ns)
     }
 
     /// R of `to` minus R of `from`, at an instant of R of `from`: the one source of all displayed differences.
@@ -206,48 +214,35 @@ impl<P: Difference> Alignment<P> {
         };
         let several = self.difference_by_all(from, to, raw_ns);
         let two = || self.difference_by_two(from, to, raw_ns);
-        let through = || self.cross_by_way(from, to, raw_ns).map(of);
+        let through = || self.cross_through_others(from, to, raw_ns).map(of);
         // Without an estimate, the instant on the other clock is not known.
         let known = || (from < to).then(|| self.bounds_at(from, to, raw_ns)).flatten();
         let one_sided = || ClockDifference::of(known().map_or(Bounds::NONE, |known| known.bounds), None);
         several.or_else(two).or_else(through).unwrap_or_else(one_sided)
     }
 
-    /// The same from the two clocks' own pair alone.
-    fn cross_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        let found = self.difference_by_two(from, to, raw_ns)?;
-        Some((raw_ns.checked_add_signed(found.estimate_ns?)?, found.half_width_ns()?))
-    }
-
     /// The difference from the two clocks' own pair alone, if it is bounded from both sides.
     fn difference_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
-        let pair = self.pairs.get(&(from.min(to), from.max(to)));
-        let packets = pair.and_then(|pair| {
-            if from < to {
-                let (estimate_ns, _) = pair.estimate_at(raw_ns)?;
-                let certified = pair.bounds_at(raw_ns);
-                let old = pair.state_at(raw_ns) == State::Holdover;
-                let bounds = old.then(|| self.bounds_at(from, to, raw_ns)).flatten();
-                let bounds = bounds.map_or(certified, |known| known.bounds);
-                return Some(ClockDifference::of(bounds, Some(estimate_ns)));
-            }
-            let (there_ns, half_width_ns) = pair.inverse_at(raw_ns)?;
-            Some(ClockDifference::within(there_ns.wrapping_sub(raw_ns) as i64, half_width_ns))
-        });
         let external = || {
             let found = ClockDifference::of(self.external_at(from, to, raw_ns)?, None);
             found.estimate_ns.map(|_| found)
         };
-        packets.or_else(external)
+        let Some(found) = self.difference_by_packets(from, to, raw_ns) else { return external() };
+        // Long after the last packet, UTC may know more.
+        let is_old = self.pair(from, to).is_some_and(|pair| pair.state_at(raw_ns) == State::Holdover);
+        let with_external = is_old.then(|| self.bounds_at(from, to, raw_ns)).flatten();
+        Some(with_external.map_or(found, |known| ClockDifference::of(known.bounds, found.estimate_ns)))
     }
 
-    fn cross_by_packets(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+    /// The same from the packets between the two alone.
+    fn difference_by_packets(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
         let pair = self.pairs.get(&(from.min(to), from.max(to)))?;
         if from < to {
-            let (difference_ns, half_width_ns) = pair.estimate_at(raw_ns)?;
-            return Some((raw_ns.checked_add_signed(difference_ns)?, half_width_ns));
+            let (estimate_ns, _) = pair.estimate_at(raw_ns)?;
+            return Some(ClockDifference::of(pair.bounds_at(raw_ns), Some(estimate_ns)));
         }
-        pair.inverse_at(raw_ns)
+        let (there_ns, half_width_ns) = pair.inverse_at(raw_ns)?;
+        Some(ClockDifference::within(there_ns.wrapping_sub(raw_ns) as i64, half_width_ns))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which captured events and bytes a log has lines of: a line belongs to a journey, and what no journey has is
 //! left out and counted.
 
-use crate::format::importable::Detail;
+use crate::format::importable::Omission;
 use crate::mark::{About, Mark, MarkKind};
 use magscope_core::hop::Role;
 use magscope_core::{Batch, Hop, Proto, Verdict};
@@ -108,8 +108,8 @@ impl EventCount {
         let surplus =
             |was: &HopRate, is: &HopRate| is.bytes.saturating_sub(was.bytes) * u64::from(was.bytes > 0);
         let differences: [(&str, Difference); 3] = [
-            (Detail::EventsOfNoJourney.words(), |was, is| was.events.saturating_sub(is.events)),
-            (Detail::BytesOfNoJourney.words(), |was, is| was.bytes.saturating_sub(is.bytes)),
+            (Omission::EventsOfNoJourney.words(), |was, is| was.events.saturating_sub(is.events)),
+            (Omission::BytesOfNoJourney.words(), |was, is| was.bytes.saturating_sub(is.bytes)),
             (NOT_READ, surplus),
         ];
         let named = differences.map(|(words, of)| {
@@ -122,8 +122,8 @@ impl EventCount {
             (format!("{words}: {}", hops.join(", ")).into(), left.iter().map(|(_, n)| n).sum())
         });
         let of_journeys = [
-            (Detail::CopiesLeftOut.words().into(), self.copies_left_out),
-            (Detail::LeftOutVerdicts.words().into(), self.left_out_verdicts),
+            (Omission::CopiesLeftOut.words().into(), self.copies_left_out),
+            (Omission::LeftOutVerdicts.words().into(), self.left_out_verdicts),
         ];
         named.into_iter().chain(of_journeys).filter(|(_, n)| *n > 0).collect()
     }
