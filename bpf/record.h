@@ -317,7 +317,7 @@ struct mag_head {
 	struct mag_header h;
 	unsigned long long flow;
 	unsigned int event; /* number of the event */
-	unsigned int seq;
+	unsigned int seq; /* number of the packet's union mag_extent */
 	unsigned int of_bytes; /* payload bytes of the packet */
 	unsigned int bytes; /* bytes that follow, then zeros up to a whole word */
 	unsigned short ip_id;

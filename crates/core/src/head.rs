@@ -11,7 +11,7 @@ pub struct PayloadHead {
     pub time_ns: u64,
     /// The event's flow.
     pub flow: FlowId,
-    /// The event's first byte, as in [`crate::Event::seq`].
+    /// TCP sequence number of the packet's first byte, as in [`crate::Event::seq`]; 0 for another protocol.
     pub seq: u32,
     /// Payload bytes that the packet has at this hop.
     pub of_bytes: u32,

@@ -292,12 +292,18 @@ fn tcp(t: &mag_tcp) -> TcpSample {
     }
 }
 
+/// The number of a packet's `union mag_extent` if it is a sequence number. That of another protocol is a length, for
+/// example of the segments of a super-packet.
+fn stream_seq(proto: u8, number: u32) -> u32 {
+    if Proto(proto) == Proto::TCP { number } else { 0 }
+}
+
 fn hit(h: &mag_hit) -> ProbeHit {
     ProbeHit {
         time_ns: h.h.time_ns,
         socket: h.cookie,
         flow: FlowId(h.flow),
-        seq: h.seq,
+        seq: stream_seq(h.proto, h.seq),
         len: h.len,
         tgid: h.tgid,
         tid: h.tid,
@@ -319,7 +325,7 @@ fn head(bytes: &[u8]) -> Result<PayloadHead, DecodeError> {
     Ok(PayloadHead {
         time_ns: r.h.time_ns,
         flow: FlowId(r.flow),
-        seq: r.seq,
+        seq: stream_seq(r.proto, r.seq),
         of_bytes: r.of_bytes,
         event: r.event,
         record: r.h.number,
@@ -343,11 +349,10 @@ mod tests {
     use magscope_core::journey::Resend;
     use proptest::prelude::*;
 
-    fn bytes_of(e: &mag_event) -> Vec<u8> {
-        // SAFETY: plain integers without padding (64 bytes, checked in `record`).
+    fn bytes_of<R: Plain>(record: &R) -> Vec<u8> {
+        // SAFETY: integers, and the structures of record.h have no padding, which the verifier would refuse to send.
         #[allow(unsafe_code)]
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(e).cast::<u8>(), size_of::<mag_event>()) }
-            .to_vec()
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast::<u8>(), size_of::<R>()) }.to_vec()
     }
 
     fn decoded(mut e: mag_event, hop: Hop) -> Event {
@@ -419,6 +424,17 @@ mod tests {
         task.payload.task = mag_of_task { tgid: 10, tid: 11, other_tid: 12 };
         let switched = decoded(task, Hop::SchedSwitched);
         assert_eq!((switched.tid, switched.detail.other_tid(), switched.extent.switch_ns()), (11, 12, 1_200));
+    }
+
+    #[test]
+    fn only_a_packet_of_tcp_has_a_sequence_number() {
+        for (proto, seq) in [(Proto::TCP, 1_448), (Proto::UDP, 0), (Proto::ICMP, 0)] {
+            let record = mag_hit { proto: proto.0, seq: 1_448, ..mag_hit::default() };
+            assert_eq!(hit(&record).seq, seq, "{proto}");
+            let record =
+                mag_head { proto: proto.0, seq: 1_448, hop: Hop::DevXmit as u8, ..mag_head::default() };
+            assert_eq!(head(&bytes_of(&record)).expect("a record").seq, seq, "{proto}");
+        }
     }
 
     proptest! {

@@ -42,7 +42,7 @@ pub struct ProbeHit {
     pub socket: u64,
     /// The flow from the side of the end that the packet leaves or enters.
     pub flow: FlowId,
-    /// First byte of the packet's range, as in [`crate::Event::seq`].
+    /// TCP sequence number of the packet's first byte, as in [`crate::Event::seq`]; 0 for another protocol.
     pub seq: u32,
     /// Payload bytes of the packet.
     pub len: u32,

@@ -106,13 +106,13 @@ tables! {
     /// A hit of a custom probe, with its values.
     Hits "hits" {
         ts_ns: Int, ts: Instant, host: Name, netns_name: Name, probe: Name, point: Name, cpu: SmallInts, proto: Name, flow: MaybeId,
-        socket: MaybeId, seq: Int, len: Int, ip_id: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
+        socket: MaybeId, seq: MaybeInt, len: Int, ip_id: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
         name0: Name, value0: MaybeInt, name1: Name, value1: MaybeInt, name2: Name, value2: MaybeInt, name3: Name,
         value3: MaybeInt, record: Int,
     }
     /// The first bytes of a packet's payload.
     Heads "heads" {
-        ts_ns: Int, ts: Instant, host: Name, netns_name: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId, seq: Int,
+        ts_ns: Int, ts: Instant, host: Name, netns_name: Name, hop: Name, cpu: SmallInts, proto: Name, flow: MaybeId, seq: MaybeInt,
         ip_id: SmallInts, of_bytes: Int, event: Int, hex: Text,
     }
     /// The kernel's counters of a hop, with the numbers rejected by sampler and filter.

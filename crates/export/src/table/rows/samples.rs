@@ -10,7 +10,7 @@ use magscope_core::change::HopCount;
 use magscope_core::clock::ClockSample;
 use magscope_core::custom::{CustomProbe, ProbeHit};
 use magscope_core::head::PayloadHead;
-use magscope_core::{Flow, TcpSample};
+use magscope_core::{Flow, Proto, TcpSample};
 use std::fmt::Write;
 
 pub fn flow_row(
@@ -110,13 +110,18 @@ pub fn hit_row(rows: &mut columns::Hits, line: TimeLine, names: &mut Names, node
     rows.proto.push(known.as_deref().unwrap_or_default());
     rows.flow.push(some_id(hit.flow));
     rows.socket.push(Some(hit.socket).filter(|socket| *socket != 0));
-    rows.seq.push(u64::from(hit.seq));
+    rows.seq.push(stream_seq(hit.proto, hit.seq));
     rows.len.push(u64::from(hit.len));
     rows.ip_id.push(hit.ip_id);
     rows.tgid.push(some_u32(hit.tgid));
     rows.tid.push(some_u32(hit.tid));
     rows.comm.push(names.comm(node, hit.tid));
     rows.record.push(u64::from(hit.record));
+}
+
+/// A sequence number, which only a packet of TCP has.
+fn stream_seq(proto: Proto, seq: u32) -> Option<u64> {
+    (proto == Proto::TCP).then(|| u64::from(seq))
 }
 
 pub fn head_row(rows: &mut columns::Heads, line: TimeLine, names: &mut Names, node: u16, head: &PayloadHead) {
@@ -129,7 +134,7 @@ pub fn head_row(rows: &mut columns::Heads, line: TimeLine, names: &mut Names, no
     rows.cpu.push(head.cpu);
     rows.proto.push(&proto(head.proto));
     rows.flow.push(some_id(head.flow));
-    rows.seq.push(u64::from(head.seq));
+    rows.seq.push(stream_seq(head.proto, head.seq));
     rows.ip_id.push(head.ip_id);
     rows.of_bytes.push(u64::from(head.of_bytes));
     rows.event.push(u64::from(head.event));
