@@ -181,8 +181,13 @@ struct eppoll_entry {
 	wait_queue_entry_t wait;
 };
 
+struct sk_buff;
+struct sk_buff_head {
+	struct sk_buff *next;
+};
 struct sock {
 	struct sock_common __sk_common;
+	struct sk_buff_head sk_receive_queue;
 	u16 sk_protocol;
 	struct socket_wq *sk_wq;
 	unsigned int sk_ll_usec;
@@ -190,6 +195,10 @@ struct sock {
 struct inet_sock {
 	struct sock sk;
 	__be16 inet_sport;
+};
+struct udp_sock {
+	struct inet_sock inet;
+	struct sk_buff_head reader_queue;
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;

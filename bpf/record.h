@@ -45,6 +45,7 @@ enum mag_flag {
 	/* Of calls alone: `call_flags` has their upper byte. */
 	MAG_F_AT_RETURN = 256, /* taken at the return of the call */
 	MAG_F_PEEK = 512, /* MSG_PEEK: the bytes stay in the queue */
+	MAG_F_QUEUE_EMPTY = 1024, /* app.recv of UDP: the socket's queue has no further datagram */
 };
 
 /* Why TCP sent a range again. */
@@ -76,6 +77,9 @@ union mag_extent {
 	unsigned int
 		fragment_offset; /* later fragment: offset of its first byte after the IP header */
 	unsigned int switch_ns; /* sched.switched: duration of the switch */
+	unsigned int copied_buffer; /* UDP at app.copy: buffer of the datagram, as `skb` of a packet */
+	unsigned int next_buffer; /* UDP at app.recv: buffer of the first datagram that is left in
+				     the socket's queue; 0 unknown, or MAG_F_QUEUE_EMPTY */
 };
 
 /* What a hop of packets adds. The table of hops says which member a hop has. */

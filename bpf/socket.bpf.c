@@ -50,7 +50,23 @@ INLINE __u32 read_up_to(const struct sock *sk)
 	return copied - fin;
 }
 
-/* At the return of recv. TCP has moved copied_seq past the bytes, except for MSG_PEEK. */
+/* The buffer of the first datagram in a UDP socket's queue; 0 if there is none. Readers take from
+ * reader_queue, and refill it from sk_receive_queue, to which packets are added. The last buffer of
+ * a queue, and an empty queue, point to the queue itself. */
+INLINE __u64 first_in_queue(const struct sock *sk)
+{
+	const struct udp_sock *up = CAST(udp_sock, sk);
+	const struct sk_buff *skb = READ(up, reader_queue.next);
+	if (!skb || (__u64)skb == (__u64)&up->reader_queue) {
+		skb = FOLLOW(sock, sk, sk_receive_queue.next);
+		if (!skb || (__u64)skb == (__u64)&sk->sk_receive_queue)
+			return 0;
+	}
+	return (__u64)FOLLOW(sk_buff, skb, head);
+}
+
+/* At the return of recv. TCP has moved copied_seq past the bytes, except for MSG_PEEK. A datagram's
+ * buffer is freed by then; what is left in the queue shows which one was taken. */
 INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int ret, int flags)
 {
 	/* The error queue holds time stamps and ICMP errors, no received data. */
@@ -71,9 +87,15 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	bool tcp = READ(sk, sk_protocol) == IPPROTO_TCP;
 	if (tcp && !ret) /* the end of the stream; a datagram may be empty */
 		return 0;
-	if (tcp)
+	__u16 flag = peek ? MAG_F_PEEK : 0;
+	if (tcp) {
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
-	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, peek ? MAG_F_PEEK : 0,
+	} else if (!peek) {
+		__u64 next = first_in_queue(sk);
+		seq = next >> 6;
+		flag = next ? 0 : MAG_F_QUEUE_EMPTY;
+	}
+	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, flag,
 		   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
@@ -95,9 +117,8 @@ INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, in
 	if (READ_BITFIELD(skb, pkt_type) == PACKET_OUTGOING)
 		return 0;
 	__u64 now = clock_now();
-	__u32 seq = 0;
-	if (READ(sk, sk_protocol) == IPPROTO_TCP)
-		seq = READ(CAST(tcp_sock, sk), copied_seq);
+	__u32 seq = READ(sk, sk_protocol) == IPPROTO_TCP ? READ(CAST(tcp_sock, sk), copied_seq)
+							 : (__u64)READ(skb, head) >> 6;
 	__u64 cookie = pointers == TYPED ? READ(sk, __sk_common.skc_cookie.counter)
 					 : cookie_of(pointers, sk);
 	log_socket(MAG_APP_COPY, sk, cookie, seq, len, 0, bpf_get_current_pid_tgid(), now);

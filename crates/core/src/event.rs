@@ -87,9 +87,11 @@ impl EventFlags {
     pub const AT_RETURN: Self = Self(256);
     /// At reads: the read only peeked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(512);
+    /// At `app.recv` of UDP: the socket's queue has no further datagram.
+    pub const QUEUE_EMPTY: Self = Self(1024);
 
     /// All of them, with their names in the documents.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::IPV6, "IPv6"),
         (Self::ORDER, "order"),
         (Self::AMBIGUOUS, "ambiguous"),
@@ -100,6 +102,7 @@ impl EventFlags {
         (Self::WHOLE, "whole"),
         (Self::AT_RETURN, "at return"),
         (Self::PEEK, "peek"),
+        (Self::QUEUE_EMPTY, "queue empty"),
     ];
 
     /// True if every bit of `other` is set.

@@ -17,3 +17,4 @@ mod tcp_journeys;
 mod tcp_scenarios;
 mod udp_journeys;
 mod udp_order;
+mod udp_queue;

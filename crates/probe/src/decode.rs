@@ -188,6 +188,8 @@ mod members {
                 ExtentKind::FirstFragment => e.extent.fragment_bytes,
                 ExtentKind::LaterFragment => e.extent.fragment_offset,
                 ExtentKind::Switch => e.extent.switch_ns,
+                ExtentKind::CopiedBuffer => e.extent.copied_buffer,
+                ExtentKind::NextBuffer => e.extent.next_buffer,
             }
         })
     }

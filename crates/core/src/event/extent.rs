@@ -26,6 +26,11 @@ numbers! {
     LaterFragment fragment_offset = 5,
     /// `sched.switched`: duration of the switch, nanoseconds.
     Switch switch_ns = 6,
+    /// UDP at `app.copy`: buffer of the datagram, as [`Event::skb`] of a packet.
+    CopiedBuffer copied_buffer = 7,
+    /// UDP at `app.recv`: buffer of the first datagram that is left in the socket's queue, as [`Event::skb`]. Without
+    /// it the queue is empty ([`EventFlags::QUEUE_EMPTY`]) or unknown.
+    NextBuffer next_buffer = 8,
 }
 
 impl ExtentKind {
@@ -35,6 +40,8 @@ impl ExtentKind {
         match hop.role() {
             Role::Packet | Role::Drop => Self::of_packet(proto, flags, segs),
             Role::Send | Role::Ready | Role::Read | Role::Resend if proto.0 == Proto::TCP.0 => Self::Stream,
+            Role::Read if proto.0 == Proto::UDP.0 && matches!(hop, Hop::AppCopy) => Self::CopiedBuffer,
+            Role::Read if proto.0 == Proto::UDP.0 && !flags.contains(EventFlags::PEEK) => Self::NextBuffer,
             Role::Task if matches!(hop, Hop::SchedSwitched) => Self::Switch,
             _ => Self::None,
         }

@@ -5,13 +5,14 @@ use super::correlator::Correlator;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
 use super::piece::{Mark, RX};
+use super::queue::{Arrival, Conditions, Front};
 use super::readers::Asked;
 use super::rungs::{ThreadRef, bit};
 use super::sockets::{DatagramRef, Queued, Read};
 use super::state::{CloseReason, StreamRef};
 use super::stream::Stream;
 use super::udp::segments;
-use crate::event::{Event, EventFlags};
+use crate::event::{Event, EventFlags, Extent};
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, Role};
 
@@ -50,7 +51,7 @@ impl Correlator {
     fn packet(&mut self, event: &Event, done: &mut Vec<Journey>) {
         if event.is_for_order() {
             if event.socket != 0 {
-                self.sockets.other_arrived(event.socket, event.flow, event.len, event.time_ns);
+                self.sockets.other_arrived(event);
             }
             return;
         }
@@ -89,7 +90,8 @@ impl Correlator {
             }
             self.sockets.went_out(event.tid, event.socket, &run);
         } else if event.hop == Hop::UdpRecv && event.socket != 0 {
-            self.sockets.arrived(event.socket, run, event.time_ns);
+            let Event { skb, cpu, time_ns, .. } = *event;
+            self.sockets.arrived(event.socket, Arrival { run, skb, cpu, time_ns });
             if self.sockets.is_crowded(self.state.open) {
                 let streams = &self.streams;
                 self.sockets.forget(|d| is_open(streams, d));
@@ -189,28 +191,60 @@ impl Correlator {
     }
 
     fn datagram_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let peeks = event.peeks();
-        let looks = event.hop == Hop::AppCopy || peeks;
+        let mark = Self::mark(event);
         let streams = &self.streams;
-        let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
-        let order_since_ns = self.state.selection.order_since_ns(!event.flow.is_none());
-        let found =
-            self.sockets.read(event.socket, &read, &self.state.losses, order_since_ns, |d| is_open(streams, d));
-        match found {
-            _ if peeks => {}
-            // The datagram of this read is unknown, so no read time is recorded.
-            Some(m) if m.torn => {
-                self.state.counters.unmatched_reads += 1;
-                self.leave_unassigned(&m.run);
-            }
-            Some(m) => {
-                // A copy of a length outside the queue may belong to another read: it is left out.
-                if event.hop == Hop::AppRecv || !m.ambiguous {
-                    self.stamp_reader(&m.run, event);
-                    self.set_hop_time(&m.run, &Self::mark(event), m.ambiguous, m.in_doubt_since_ns, done);
+        if let Extent::CopiedBuffer(skb) = event.extent {
+            match self.sockets.copied(event.socket, skb.get(), |d| is_open(streams, d)) {
+                Some(run) => {
+                    self.stamp_reader(&run, event);
+                    self.set_hop_time(&run, &mark, false, None, done);
                 }
+                None => self.state.counters.unmatched_reads += 1,
             }
-            None => self.state.counters.unmatched_reads += 1,
+            return;
+        }
+        let peeks = event.peeks();
+        let front = match event.extent {
+            Extent::NextBuffer(skb) => Front::Buffer(skb.get()),
+            _ if event.flags.contains(EventFlags::QUEUE_EMPTY) => Front::Empty,
+            _ => Front::Unknown,
+        };
+        let looks = event.hop == Hop::AppCopy || peeks;
+        let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid, front };
+        let shows_drops = self.state.rules.reports_drops && !self.state.selection.hides_drops();
+        let conditions = Conditions {
+            losses: &self.state.losses,
+            order_since_ns: self.state.selection.order_since_ns(!event.flow.is_none()),
+            shows_drops,
+        };
+        let found = self.sockets.read(event.socket, &read, conditions, |d| is_open(streams, d));
+        let Some(found) = found.filter(|_| !peeks) else {
+            self.state.counters.unmatched_reads += u64::from(!peeks);
+            return;
+        };
+        for run in &found.gone {
+            if found.torn || !shows_drops {
+                self.leave_unassigned(run);
+            } else {
+                self.left_unseen(run, done);
+            }
+        }
+        // The datagram of this read is unknown, so no read time is recorded.
+        if found.torn {
+            self.state.counters.unmatched_reads += 1;
+            self.leave_unassigned(&found.run);
+        // A copy of a length outside the queue may belong to another read: it is left out.
+        } else if event.hop == Hop::AppRecv || !found.ambiguous {
+            self.stamp_reader(&found.run, event);
+            self.set_hop_time(&found.run, &mark, found.ambiguous, found.in_doubt_since_ns, done);
+        }
+    }
+
+    /// Ends datagrams that left the socket's queue without a read that was seen.
+    fn left_unseen(&mut self, run: &Queued, done: &mut Vec<Journey>) {
+        let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
+        for start in run.starts() {
+            stream.close_where(|piece| piece.start == start, CloseReason::Passed, &mut self.state, done);
         }
     }
 
@@ -242,7 +276,7 @@ impl Correlator {
     fn datagrams_ready(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let mark = Self::mark(event);
         let mut reported = Vec::new();
-        self.sockets.announced(event.socket, |run| reported.push(run.clone()));
+        self.sockets.announced(event, |run| reported.push(run.clone()));
         for run in reported {
             self.set_hop_time(&run, &mark, false, None, done);
         }

@@ -40,6 +40,7 @@ mod namesakes;
 mod passes;
 mod piece;
 mod pieces;
+mod queue;
 mod readers;
 mod rules;
 mod rungs;

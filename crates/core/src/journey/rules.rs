@@ -15,6 +15,7 @@ pub(super) struct Rules {
     pub has_dev_done: bool,
     pub has_app_send: bool,
     pub reports_resends: bool,
+    pub reports_drops: bool,
 }
 
 /// Hops that only a sender passes, and only a receiver.
@@ -104,6 +105,7 @@ impl Rules {
             has_dev_done: coverage.contains(Hop::DevDone),
             has_app_send: coverage.contains(Hop::AppSend),
             reports_resends: coverage.contains(Hop::TcpRetransmit),
+            reports_drops: coverage.contains(Hop::SkbDrop),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::node::NodeInfo;
 pub(super) struct Selection {
     since_ns: Option<u64>,
     order: Order,
+    hides_drops: bool,
 }
 
 impl Selection {
@@ -21,12 +22,32 @@ impl Selection {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
         let mut order = Order { reported: info.tells_order, ..Order::default() };
         info.settings.iter().for_each(|setting| order.change(0, setting));
-        Selection { since_ns: tears.then_some(0), order }
+        let mut selection = Selection { since_ns: tears.then_some(0), order, hides_drops: false };
+        info.settings.iter().for_each(|setting| selection.change_drops(setting));
+        selection
+    }
+
+    /// True if the kernel's discards are not recorded now.
+    pub fn hides_drops(&self) -> bool {
+        self.hides_drops
+    }
+
+    fn change_drops(&mut self, setting: &str) {
+        let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
+        if rest.contains(Hop::SkbDrop.name()) {
+            self.hides_drops = match what {
+                "disable" => true,
+                "enable" => false,
+                "sample" => !rest.starts_with("off "),
+                _ => self.hides_drops,
+            };
+        }
     }
 
     /// Applies a change of a running capture, in the syntax of the command line.
     pub fn change(&mut self, from_ns: u64, to_ns: u64, what: &str) {
         self.order.change(to_ns, what);
+        self.change_drops(what);
         if tears_journeys(what) {
             // The end of the omission is not tracked: a journey may have been cut at any time before it ended.
             self.since_ns = Some(self.since_ns.map_or(from_ns, |since| since.min(from_ns)));

@@ -1,28 +1,18 @@
 //! Receive queues of UDP sockets, and the sends that wait for their return.
 //!
-//! A read of a datagram has the socket and the length, not the packet. Datagrams are read in the order of their
-//! arrival at the socket, so a queue per socket identifies the datagram, and the length verifies it.
+//! A read of a datagram has the socket and the length, not the packet. A [`Queue`] per socket finds the datagram.
 
-use super::losses::Losses;
 use super::piece::Mark;
+use super::queue::{Arrival, Conditions, Front, Queue};
 use super::state::StreamRef;
 use crate::event::Event;
 use crate::flow::FlowId;
 use crate::hash::Map;
-use std::collections::VecDeque;
 
 /// Sockets remembered.
 const MAX_SOCKETS: usize = 1 << 15;
 /// Datagrams remembered a socket.
 const MAX_QUEUE: usize = 1 << 14;
-/// Maximum distance of a read from the head of its queue.
-const RESYNC_WINDOW: usize = 32;
-
-/// Time that a reader counts as one of several after another thread's read from the same socket.
-const SEVERAL_NS: u64 = 1_000_000_000;
-/// Minimum time after the previous datagram for a datagram to be the cause of a wake-up: a wake-up takes
-/// microseconds.
-const ALONE_NS: u64 = 1_000_000;
 /// Datagrams of flows that a sampler left out, in all queues.
 const MAX_OTHERS: usize = 1 << 16;
 /// Maximum number of sends without their packet so far.
@@ -40,7 +30,7 @@ pub(super) struct DatagramRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     pub first: DatagramRef,
-    more: Vec<u64>,
+    more: Box<[u64]>,
 }
 
 /// Replaces the stream of a datagram from a flow that a sampler left out.
@@ -62,7 +52,7 @@ impl Queued {
     /// Datagrams of one stream with `len` bytes together; `None` without any.
     pub fn run(stream: StreamRef, starts: &[u64], len: u32) -> Option<Self> {
         let (first, more) = starts.split_first()?;
-        Some(Queued { first: DatagramRef { stream, start: *first, len }, more: more.to_vec() })
+        Some(Queued { first: DatagramRef { stream, start: *first, len }, more: more.into() })
     }
 
     /// Start of each.
@@ -82,23 +72,8 @@ pub(super) struct Match {
     pub in_doubt_since_ns: Option<u64>,
     /// True if arrivals or reads were left out deliberately, and the queue was not known to be correct since.
     pub torn: bool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Queued>,
-    /// Number of entries at the back without a notification of the reader.
-    unannounced: usize,
-    last_ns: u64,
-    /// Arrival of the previous one.
-    before_ns: u64,
-    /// Instant at which this queue last certainly agreed with the kernel's.
-    agreed_ns: u64,
-    /// The last eviction from this queue, while the kernel's queue still had the entry.
-    parted_ns: u64,
-    /// The last reader, and the last time that two different threads read successively.
-    reader: u32,
-    several_ns: Option<u64>,
+    /// Others that have left the queue without a read that was seen.
+    pub gone: Vec<Queued>,
 }
 
 /// A read, or a peek.
@@ -109,6 +84,7 @@ pub(super) struct Read {
     /// True for a peek, which removes nothing.
     pub looks: bool,
     pub tid: u32,
+    pub front: Front,
 }
 
 /// Queues by socket cookie.
@@ -132,11 +108,11 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// A datagram arrived at its socket.
-    pub fn arrived(&mut self, cookie: u64, datagram: Queued, time_ns: u64) {
+    pub fn arrived(&mut self, cookie: u64, arrival: Arrival) {
+        let time_ns = arrival.time_ns;
         if self.queues.len() >= MAX_SOCKETS && !self.queues.contains_key(&cookie) {
             let before = self.queues.len();
-            self.queues
-                .retain(|_, q| !q.waiting.is_empty() && time_ns.saturating_sub(q.last_ns) < 1_000_000_000);
+            self.queues.retain(|_, q| !q.is_empty() && time_ns.saturating_sub(q.last_ns) < 1_000_000_000);
             if self.queues.len() >= MAX_SOCKETS {
                 self.queues.clear();
                 self.emptied_ns = time_ns;
@@ -144,22 +120,20 @@ impl Sockets {
             self.forgotten += (before - self.queues.len()) as u64;
         }
         let parted_ns = self.emptied_ns;
-        let queue = self.queues.entry(cookie).or_insert_with(|| Queue { parted_ns, ..Queue::default() });
-        if queue.waiting.len() >= MAX_QUEUE {
-            queue.waiting.pop_front();
-            queue.parted_ns = time_ns;
+        let queue = self.queues.entry(cookie).or_insert_with(|| Queue::since(parted_ns));
+        if queue.len() >= MAX_QUEUE {
+            queue.evict(time_ns);
             self.forgotten += 1;
         }
-        queue.before_ns = std::mem::replace(&mut queue.last_ns, time_ns);
-        queue.waiting.push_back(datagram);
-        queue.unannounced += 1;
+        queue.push(arrival);
         self.queued += 1;
     }
 
     /// A datagram from a flow that a sampler left out arrived at its socket.
-    pub fn other_arrived(&mut self, cookie: u64, flow: FlowId, len: u32, time_ns: u64) {
+    pub fn other_arrived(&mut self, event: &Event) {
+        let Event { socket: cookie, flow, len, skb, cpu, time_ns, .. } = *event;
         if self.others >= MAX_OTHERS {
-            let lie_there = |queue: &Queue| queue.waiting.iter().filter(|d| d.first.is_other()).count();
+            let lie_there = |queue: &Queue| queue.iter().filter(|d| d.first.is_other()).count();
             self.others = self.queues.values().map(lie_there).sum();
             if self.other_at.len() >= MAX_OTHERS {
                 self.other_at.clear();
@@ -173,7 +147,8 @@ impl Sockets {
             }
         }
         let first = DatagramRef::other(flow, len);
-        self.arrived(cookie, Queued { first, more: Vec::new() }, time_ns);
+        let run = Queued { first, more: Box::default() };
+        self.arrived(cookie, Arrival { run, skb, cpu, time_ns });
         self.queued = self.queued.saturating_sub(1);
         self.others += 1;
         self.other_at.insert(flow, cookie);
@@ -183,12 +158,7 @@ impl Sockets {
     /// flow.
     pub fn other_dropped(&mut self, flow: FlowId, len: u32) -> bool {
         let queue = self.other_at.get(&flow).and_then(|cookie| self.queues.get_mut(cookie));
-        let first = DatagramRef::other(flow, len);
-        let at = queue.as_ref().and_then(|queue| queue.waiting.iter().rposition(|d| d.first == first));
-        let Some((queue, at)) = queue.zip(at) else { return false };
-        queue.waiting.remove(at);
-        queue.unannounced = queue.unannounced.min(queue.waiting.len());
-        true
+        queue.is_some_and(|queue| queue.remove_newest(DatagramRef::other(flow, len)))
     }
 
     /// Takes a datagram from whichever queue holds it, near the head. 0 is no buffer.
@@ -197,80 +167,38 @@ impl Sockets {
             return None;
         }
         let fits = |d: &Queued| d.first.len == len && !d.first.is_other() && is_it(&d.first);
-        let waiting = self.queues.values_mut().filter(|queue| !queue.waiting.is_empty());
-        let mut found = waiting.filter_map(|queue| {
-            let at = queue.waiting.iter().take(RESYNC_WINDOW).position(fits)?;
-            queue.unannounced = queue.unannounced.min(queue.waiting.len() - 1);
-            queue.waiting.remove(at)
-        });
+        let mut found = self.queues.values_mut().filter_map(|queue| queue.remove_near_head(fits));
         found.next()
     }
 
     /// The datagrams that a `sock.ready` announces.
-    pub fn announced(&mut self, cookie: u64, mut each: impl FnMut(&Queued)) {
-        if let Some(queue) = self.queues.get_mut(&cookie) {
-            let new = queue.unannounced.min(queue.waiting.len());
-            queue.waiting.iter().rev().take(new).for_each(&mut each);
-            queue.unannounced = 0;
+    pub fn announced(&mut self, event: &Event, each: impl FnMut(&Queued)) {
+        if let Some(queue) = self.queues.get_mut(&event.socket) {
+            queue.announced(event.cpu, event.time_ns, each);
         }
     }
 
-    /// The datagram that a read of `len` bytes took, if known. `is_open` is true for a datagram that still
-    /// waits for a read: those that the kernel dropped later are skipped.
+    /// The datagram that a copy to a reader's memory names by its buffer.
+    pub fn copied(&self, cookie: u64, skb: u32, is_open: impl Fn(&DatagramRef) -> bool) -> Option<Queued> {
+        self.queues.get(&cookie)?.copied(skb, is_open)
+    }
+
+    /// The datagram that a read took, if known. `is_open` is true for a datagram that still waits for a read: those
+    /// that the kernel dropped later are skipped.
     pub fn read(
         &mut self,
         cookie: u64,
         read: &Read,
-        losses: &Losses,
-        order_since_ns: Option<u64>,
+        conditions: Conditions<'_>,
         is_open: impl Fn(&DatagramRef) -> bool,
     ) -> Option<Match> {
-        let Read { len, time_ns, looks, tid } = *read;
-        let queue = self.queues.get_mut(&cookie)?;
-        while queue.waiting.front().is_some_and(|d| !is_open(&d.first)) {
-            queue.waiting.pop_front();
-        }
-        let fits = |d: &Queued| d.first.len == len && is_open(&d.first);
-        let found = queue.waiting.iter().take(RESYNC_WINDOW).position(fits);
-        // No length fits: the buffer was too small for the datagram, and the order decides.
-        let at = found.unwrap_or(0);
-        let run = queue.waiting.get(at)?.clone();
-        // After a lost arrival or read, the order proves nothing.
-        let agreed_ns = queue.agreed_ns;
-        let in_doubt = losses.overlap(agreed_ns, time_ns);
-        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns.max(queue.parted_ns));
-        if queue.reader != 0 && queue.reader != tid {
-            queue.several_ns = Some(time_ns);
-        }
-        queue.reader = tid;
-        // Two threads may return in another order than that of their reads.
-        let several = queue.several_ns.is_some_and(|ns| time_ns.saturating_sub(ns) < SEVERAL_NS);
-        let alike = several && queue.waiting.iter().take(RESYNC_WINDOW).filter(|d| fits(d)).nth(1).is_some();
-        if !looks {
-            queue.waiting.remove(at);
-            queue.unannounced = queue.unannounced.min(queue.waiting.len());
-            // With arrivals left out, the kernel's queue may hold more.
-            if queue.waiting.is_empty() && !in_doubt && !torn {
-                queue.agreed_ns = time_ns;
-            }
-        }
-        let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
-        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns, torn })
+        self.queues.get_mut(&cookie)?.read(read, conditions, is_open)
     }
 
     /// A reader of this socket was woken: it had slept, so both queues were empty except for new arrivals.
     pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
-        let Some(queue) = self.queues.get_mut(&cookie) else { return };
-        let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(queue.parted_ns));
-        // Of the entries during an omission only the last can still be present, if it arrived alone: it woke
-        // the reader.
-        if order_since_ns.is_some_and(|since_ns| queue.agreed_ns < since_ns && queue.last_ns >= since_ns)
-            && queue.last_ns.saturating_sub(queue.before_ns) > ALONE_NS
-        {
-            queue.waiting.drain(..queue.waiting.len().saturating_sub(1));
-        }
-        if queue.waiting.len() <= 1 {
-            queue.agreed_ns = queue.last_ns;
+        if let Some(queue) = self.queues.get_mut(&cookie) {
+            queue.reader_slept(order_since_ns);
         }
     }
 
@@ -282,11 +210,10 @@ impl Sockets {
     /// Discards entries that no longer wait.
     pub fn forget(&mut self, is_open: impl Fn(&DatagramRef) -> bool) {
         self.queues.retain(|_, queue| {
-            queue.waiting.retain(|d| is_open(&d.first));
-            queue.unannounced = queue.unannounced.min(queue.waiting.len());
-            !queue.waiting.is_empty() || queue.agreed_ns < queue.parted_ns
+            queue.retain(&is_open);
+            !queue.is_empty() || queue.is_parted()
         });
-        let known = |queue: &Queue| queue.waiting.iter().filter(|d| !d.first.is_other()).count();
+        let known = |queue: &Queue| queue.iter().filter(|d| !d.first.is_other()).count();
         self.queued = self.queues.values().map(known).sum();
     }
 

@@ -18,7 +18,7 @@ impl Frame<'_> {
             Detail::OtherThread(tid) => format!("thread {tid:?}"),
         };
         let extent = match event.extent {
-            Extent::None | Extent::Stream(_) => String::new(),
+            Extent::None | Extent::Stream(_) | Extent::CopiedBuffer(_) | Extent::NextBuffer(_) => String::new(),
             Extent::Segments(bytes) => format!("segments of {bytes:?} B"),
             Extent::Echo(number) => format!("echo {number:?}"),
             Extent::FirstFragment(bytes) => format!("first fragment, {bytes:?} B"),

@@ -62,6 +62,8 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.fragment_bytes.extend(extents().map(Extent::fragment_bytes));
     rows.fragment_offset.extend(extents().map(Extent::fragment_offset));
     rows.switch_ns.extend(extents().map(Extent::switch_ns));
+    rows.copied_buffer.extend(extents().map(Extent::copied_buffer));
+    rows.next_buffer.extend(extents().map(Extent::next_buffer));
     let details = || events.iter().map(|event| event.detail);
     rows.ack.extend(details().map(Detail::ack));
     rows.drop_reason.extend(details().map(Detail::drop_reason));
