@@ -1,12 +1,15 @@
 //! Holds exported journeys against the notes of programs, byte by byte and call by call.
 
+#[path = "checker_tests.rs"]
+mod tests;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A call of a program, and the numbers of the bytes or datagrams that it sent or read.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// `send` or `read`.
+    /// `send`, `read`, or `peek`: a look at bytes that stay in the queue.
     pub what: String,
     pub begin_ns: u64,
     pub end_ns: u64,
@@ -17,14 +20,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// A line of a program's output.
+    /// A line of a program's output. A process other than the one that was started names itself.
     pub fn of(note: &Value, tgid: u32) -> Self {
         let number = |key: &str| note[key].as_u64().unwrap_or_else(|| panic!("{key} of {note}"));
         Call {
             what: note["what"].as_str().expect("a call").to_owned(),
             begin_ns: number("begin_ns"),
             end_ns: number("end_ns"),
-            tgid,
+            tgid: note["tgid"].as_u64().map_or(tgid, |own| own as u32),
             tid: number("tid") as u32,
             from: number("from"),
             to: number("to"),
@@ -33,6 +36,14 @@ impl Call {
 
     fn has(&self, time_ns: u64) -> bool {
         self.begin_ns <= time_ns && time_ns <= self.end_ns
+    }
+
+    fn covers(&self, from: u64, to: u64) -> bool {
+        self.from <= from && to <= self.to
+    }
+
+    fn by(&self, tgid: u32, tid: u32) -> bool {
+        (self.tgid, self.tid) == (tgid, tid)
     }
 }
 
@@ -45,6 +56,7 @@ pub struct Talk {
     pub from_node: String,
     pub to_node: String,
     pub sends: Vec<Call>,
+    /// Reads and looks.
     pub reads: Vec<Call>,
     /// Numbers of the datagrams that the kernel discarded at the read.
     pub dropped: Vec<u64>,
@@ -67,6 +79,11 @@ fn hops(journey: &Value) -> Vec<(&str, u64, u32, u32)> {
 
 fn hop<'a>(journey: &'a Value, name: &str) -> Option<(&'a str, u64, u32, u32)> {
     hops(journey).into_iter().find(|(hop, ..)| *hop == name)
+}
+
+/// Time of the first hop of a sender.
+fn sent_ns(journey: &Value) -> Option<u64> {
+    hops(journey).into_iter().filter(|(hop, ..)| TX.contains(hop)).map(|(_, ns, ..)| ns).min()
 }
 
 impl Talk {
@@ -95,45 +112,70 @@ impl Talk {
                 return Err(format!("{start} follows {at}: a gap or a byte in two journeys: {journey}"));
             }
             at = end;
-            let call = |calls: &[Call]| calls.iter().find(|c| c.from <= start && end <= c.to).cloned();
-            let send = call(&self.sends).ok_or_else(|| format!("{start}..{end} is no part of a send"))?;
-            let read = call(&self.reads).ok_or_else(|| format!("{start}..{end} is no part of a read"))?;
-            self.check_hops(journey, &send, Some(&read))?;
+            let send = self.sends.iter().find(|call| call.covers(start, end));
+            let send = send.ok_or_else(|| format!("{start}..{end} is no part of a send"))?;
+            let read =
+                self.read_of(start, end).ok_or_else(|| format!("{start}..{end} is no part of a read"))?;
+            self.check_hops(journey, (start, end), send, Some(read))?;
         }
         let sent = self.sends.iter().map(|call| call.to).max().unwrap_or(0);
         if at == sent { Ok(()) } else { Err(format!("{sent} bytes were sent, {at} are in journeys")) }
     }
 
+    fn read_of(&self, from: u64, to: u64) -> Option<&Call> {
+        self.reads.iter().find(|call| call.what == "read" && call.covers(from, to))
+    }
+
+    /// The journey of each datagram. A call may send several: they are in the order of their sending, and those of
+    /// one super-packet in the order of their reads.
+    fn datagrams<'a>(&self, journeys: &[&'a Value]) -> Result<BTreeMap<u64, &'a Value>, String> {
+        let mut by_call = BTreeMap::<u64, Vec<_>>::new();
+        for journey in journeys {
+            let begin_ns = sent_ns(journey).ok_or_else(|| format!("no hop of a sender: {journey}"))?;
+            let call = self.sends.iter().find(|call| call.has(begin_ns));
+            let call = call.ok_or_else(|| format!("sent outside of each call: {journey}"))?;
+            let read_ns = hop(journey, "app.recv").map_or(u64::MAX, |(_, ns, ..)| ns);
+            by_call.entry(call.from).or_default().push(((begin_ns, read_ns), *journey));
+        }
+        let mut by_number = BTreeMap::new();
+        for call in &self.sends {
+            let mut found = by_call.remove(&call.from).unwrap_or_default();
+            if found.len() as u64 != call.to - call.from {
+                return Err(format!("{} journeys of {call:?}", found.len()));
+            }
+            found.sort_by_key(|(order, _)| *order);
+            by_number.extend((call.from..).zip(found.into_iter().map(|(_, journey)| journey)));
+        }
+        Ok(by_number)
+    }
+
     /// Each datagram has one journey, of the call that sent it and the call that read it. Returns the number of
     /// the marked ones.
     fn check_datagrams(&self, journeys: &[&Value]) -> Result<usize, String> {
-        let mut by_number = BTreeMap::new();
-        for journey in journeys {
-            let sent = hops(journey).into_iter().filter(|(hop, ..)| TX.contains(hop)).map(|(_, ns, ..)| ns);
-            let begin_ns = sent.min().ok_or_else(|| format!("no hop of a sender: {journey}"))?;
-            let call = self.sends.iter().find(|call| call.has(begin_ns));
-            let call = call.ok_or_else(|| format!("sent outside of each call: {journey}"))?;
-            if by_number.insert(call.from, *journey).is_some() {
-                return Err(format!("datagram {} has two journeys: {journey}", call.from));
-            }
-        }
+        let by_number = self.datagrams(journeys)?;
         let mut marked = 0;
-        for send in &self.sends {
-            let journey = by_number.get(&send.from).ok_or_else(|| format!("{} has no journey", send.from))?;
+        for (number, journey) in by_number {
             if journey["ambiguous"] == true {
                 marked += 1;
                 continue;
             }
-            let read = self.reads.iter().find(|call| call.from == send.from);
-            if read.is_none() != self.dropped.contains(&send.from) {
-                return Err(format!("{} was neither read nor discarded", send.from));
+            let send = self.sends.iter().find(|call| call.covers(number, number + 1)).expect("it was sent");
+            let read = self.read_of(number, number + 1);
+            if read.is_none() != self.dropped.contains(&number) {
+                return Err(format!("{number} was neither read nor discarded"));
             }
-            self.check_hops(journey, send, read)?;
+            self.check_hops(journey, (number, number + 1), send, read)?;
         }
         Ok(marked)
     }
 
-    fn check_hops(&self, journey: &Value, send: &Call, read: Option<&Call>) -> Result<(), String> {
+    fn check_hops(
+        &self,
+        journey: &Value,
+        (from, to): (u64, u64),
+        send: &Call,
+        read: Option<&Call>,
+    ) -> Result<(), String> {
         let fails = |what: &str| Err(format!("{what}\n{journey}\nsent by {send:?}, read by {read:?}"));
         let verdict = if read.is_some() { "complete" } else { "dropped" };
         if text(journey, "verdict") != verdict {
@@ -142,37 +184,67 @@ impl Talk {
         if text(journey, "from_node") != self.from_node || text(journey, "to_node") != self.to_node {
             return fails("other hosts");
         }
-        let by = |(_, ns, tgid, tid): (&str, u64, u32, u32), call: &Call| {
-            call.has(ns) && (tgid, tid) == (call.tgid, call.tid)
-        };
         match hop(journey, "app.send") {
-            Some(at) if by(at, send) => {}
+            Some(_) => {}
             None if self.proto == "udp" => {} // a raw socket has no such hop
-            _ => return fails("app.send is not in its call"),
+            None => return fails("app.send is missing"),
         }
-        match (hop(journey, "app.recv"), read) {
-            (Some(at), Some(read)) if by(at, read) => {}
-            (None, None) => {}
-            _ => return fails("app.recv is not in its call"),
+        if hop(journey, "app.recv").is_some() != read.is_some() {
+            return fails("app.recv without a read, or a read without app.recv");
         }
-        for (name, ns, ..) in hops(journey) {
-            if ns < send.begin_ns || read.is_some_and(|read| ns > read.end_ns && name != "dev.done") {
+        for (name, ns, tgid, tid) in hops(journey) {
+            // Both are taken at a return, which may follow the read.
+            let at_return = matches!(name, "app.send" | "dev.done");
+            if ns < send.begin_ns || read.is_some_and(|read| ns > read.end_ns && !at_return) {
                 return fails(&format!("{name} is outside of its calls"));
+            }
+            let is_true = match name {
+                "app.send" | "tcp.send" | "udp.send" => send.has(ns) && send.by(tgid, tid),
+                "app.recv" => read.is_some_and(|read| read.has(ns) && read.by(tgid, tid)),
+                "app.copy" => {
+                    // A look copies as well.
+                    let mut calls = self.reads.iter().filter(|call| call.covers(from, to));
+                    calls.any(|call| call.has(ns) && call.by(tgid, tid))
+                }
+                "task.wake" | "task.run" => read.is_none_or(|read| tid == 0 || read.by(tgid, tid)),
+                _ => true,
+            };
+            if !is_true {
+                return fails(&format!("{name} is not in its call, or of another thread"));
             }
         }
         Ok(())
     }
 }
 
+/// The journeys of each talk. Of several talks with equal ends, one after the other, those that were sent between
+/// the talk's first send and its last.
+fn by_talk<'a>(talks: &[Talk], journeys: &'a [Value]) -> Result<Vec<Vec<&'a Value>>, String> {
+    let mut found = vec![Vec::new(); talks.len()];
+    for journey in journeys.iter().filter(|j| matches!(text(j, "proto"), "tcp" | "udp")) {
+        let mut of: Vec<_> = (0..talks.len()).filter(|n| talks[*n].is_of(journey)).collect();
+        if of.len() > 1 {
+            of.retain(|n| {
+                let sends = &talks[*n].sends;
+                let begin = sends.iter().map(|call| call.begin_ns).min();
+                let end = sends.iter().map(|call| call.end_ns).max();
+                let ns = sent_ns(journey);
+                ns.is_some() && begin <= ns && ns <= end
+            });
+        }
+        match of[..] {
+            [talk] => found[talk].push(journey),
+            [] => return Err(format!("a flow that no program had: {journey}")),
+            _ => return Err(format!("of two talks at once: {journey}")),
+        }
+    }
+    Ok(found)
+}
+
 /// Checks all journeys of a recording; returns the number of marked datagrams.
 pub fn check(talks: &[Talk], journeys: &[Value]) -> Result<usize, String> {
-    let of_ports = |j: &&Value| matches!(text(j, "proto"), "tcp" | "udp");
-    if let Some(journey) = journeys.iter().filter(of_ports).find(|j| !talks.iter().any(|talk| talk.is_of(j))) {
-        return Err(format!("a flow that no program had: {journey}"));
-    }
     let mut marked = 0;
-    for talk in talks {
-        let of_it: Vec<_> = journeys.iter().filter(|j| talk.is_of(j)).collect();
+    for (talk, of_it) in talks.iter().zip(by_talk(talks, journeys)?) {
         let named = |error| format!("{} {} → {}: {error}", talk.proto, talk.from, talk.to);
         if talk.proto == "tcp" {
             talk.check_stream(&of_it).map_err(named)?;
@@ -181,93 +253,4 @@ pub fn check(talks: &[Talk], journeys: &[Value]) -> Result<usize, String> {
         }
     }
     Ok(marked)
-}
-
-/// A talk of two calls in each direction, and its true journeys.
-fn example(proto: &'static str) -> (Talk, Vec<Value>) {
-    let call = |what: &str, n: u64, begin_ns: u64| Call {
-        what: what.to_owned(),
-        begin_ns,
-        end_ns: begin_ns + 100,
-        tgid: 7,
-        tid: if what == "send" { 8 } else { 9 },
-        from: n,
-        to: n + 1,
-    };
-    let sends = (0..4).map(|n| call("send", n, 1000 + 1000 * n)).collect();
-    let reads =
-        (0..4).filter(|n| proto == "tcp" || *n != 2).map(|n| call("read", n, 9000 + 1000 * n)).collect();
-    let talk = Talk {
-        proto,
-        from: "10.0.0.1:1".to_owned(),
-        to: "10.0.0.2:2".to_owned(),
-        from_node: "a".to_owned(),
-        to_node: "b".to_owned(),
-        sends,
-        reads,
-        dropped: if proto == "tcp" { Vec::new() } else { vec![2] },
-    };
-    let journey = |n: u64| {
-        let is_read = !talk.dropped.contains(&n);
-        let mut rungs = vec![
-            serde_json::json!({"hop": "app.send", "time_ns": 1050 + 1000 * n, "tgid": 7, "tid": 8}),
-            serde_json::json!({"hop": "dev.recv", "time_ns": 1090 + 1000 * n, "tgid": 0, "tid": 0}),
-        ];
-        if is_read {
-            let ns = 9050 + 1000 * n;
-            rungs.push(serde_json::json!({"hop": "app.recv", "time_ns": ns, "tgid": 7, "tid": 9}));
-        }
-        serde_json::json!({
-            "proto": proto, "from": "10.0.0.1:1", "to": "10.0.0.2:2", "from_node": "a", "to_node": "b",
-            "range": {"start": (70 + n).to_string(), "end": (71 + n).to_string()}, "ambiguous": false,
-            "verdict": if is_read { "complete" } else { "dropped" }, "rungs": rungs,
-        })
-    };
-    let journeys = (0..4).map(journey).collect();
-    (talk, journeys)
-}
-
-#[test]
-fn the_checker_accepts_the_truth_and_finds_each_corruption() {
-    for proto in ["tcp", "udp"] {
-        let (talk, truth) = example(proto);
-        let check = |journeys: &[Value]| check(std::slice::from_ref(&talk), journeys);
-        assert_eq!(check(&truth), Ok(0));
-        let finds = |what: &str, corrupt: &dyn Fn(&mut Vec<Value>)| {
-            let mut journeys = truth.clone();
-            corrupt(&mut journeys);
-            assert!(check(&journeys).is_err(), "{proto}: {what}");
-        };
-        let swap = |journeys: &mut Vec<Value>, at: usize| {
-            let rung = journeys[0]["rungs"][at].clone();
-            journeys[0]["rungs"][at] = journeys[1]["rungs"][at].clone();
-            journeys[1]["rungs"][at] = rung;
-        };
-        finds("a journey is missing", &|all| drop(all.remove(1)));
-        finds("the last journey is missing", &|all| drop(all.pop()));
-        finds("a journey twice", &|all| all.push(all[1].clone()));
-        finds("two reads exchanged", &|all| swap(all, 2));
-        finds("a hop before the send", &|all| all[1]["rungs"][1]["time_ns"] = 1.into());
-        finds("a hop after the read", &|all| all[1]["rungs"][1]["time_ns"] = 20_000.into());
-        finds("another reader", &|all| all[1]["rungs"][2]["tid"] = 8.into());
-        finds("another process", &|all| all[1]["rungs"][2]["tgid"] = 8.into());
-        finds("another sender", &|all| all[1]["rungs"][0]["tid"] = 9.into());
-        finds("a read outside of its call", &|all| all[1]["rungs"][2]["time_ns"] = 10_101.into());
-        finds("no read", &|all| drop(all[1]["rungs"].as_array_mut().expect("rungs").pop()));
-        finds("in flight", &|all| all[1]["verdict"] = "in-flight".into());
-        finds("another host", &|all| all[1]["to_node"] = "c".into());
-        finds("half", &|all| all[1]["to_node"] = "".into());
-        finds("port 0", &|all| all[1]["to"] = "10.0.0.2:0".into());
-        finds("another protocol", &|all| all[1]["proto"] = "sctp".into());
-        if proto == "tcp" {
-            finds("a byte in two journeys", &|all| all[1]["range"]["end"] = "73".into());
-            finds("a byte more than was sent", &|all| all[3]["range"]["end"] = "75".into());
-        } else {
-            finds("a discarded datagram was read", &|all| {
-                let read = all[1]["rungs"][2].clone();
-                all[2]["rungs"].as_array_mut().expect("rungs").push(read);
-            });
-            finds("a discarded datagram is complete", &|all| all[2]["verdict"] = "complete".into());
-        }
-    }
 }
