@@ -1,5 +1,13 @@
 //! The rows: ways that bytes move, each with programs of its own.
 
+mod coverage;
+mod network;
+mod networks;
+mod packets;
+mod rings;
+mod scene;
+mod streams;
+
 use super::checker::{Talk, check};
 use super::programs::{PORTS, Pair, export, record};
 use magscope_core::Proto;

@@ -1,0 +1,138 @@
+//! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
+
+use super::scene::{Seen, Way};
+use super::{networks, packets, rings, streams};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Ways of tests that are not made by `rows!`.
+const OTHERS: &[Way] = &[
+    Way {
+        test: "a_read_after_both_sides_have_closed_ends_its_journeys",
+        words: "TCP: a read after both sides have closed",
+        seen: Seen::Complete,
+    },
+    Way {
+        test: "a_read_after_a_reset_ends_its_journeys",
+        words: "TCP: a read after the peer's reset",
+        seen: Seen::Complete,
+    },
+    Way {
+        test: "a_read_after_the_last_acknowledgement_ends_its_journeys",
+        words: "TCP: a read after the last acknowledgement",
+        seen: Seen::Complete,
+    },
+    Way {
+        test: "the_error_queue_is_no_data",
+        words: "UDP: time stamps read from the error queue",
+        seen: Seen::Complete,
+    },
+    Way {
+        test: "a_failed_read_moves_no_later_datagram",
+        words: "UDP: reads that fail (`EFAULT`)",
+        seen: Seen::Ends("complete; a datagram whose read failed is *dropped*"),
+    },
+    Way {
+        test: "a_bad_checksum_moves_no_later_datagram",
+        words: "UDP: wrong checksums, found at the read",
+        seen: Seen::Ends("complete; a datagram with a wrong checksum is *dropped*"),
+    },
+    Way {
+        test: "two_pairs_with_equal_addresses_have_their_own_journeys",
+        words: "TCP and UDP: two pairs of namespaces with equal addresses and ports",
+        seen: Seen::Complete,
+    },
+];
+
+/// Ways that no row holds, with the documented limit.
+const WITHOUT_ROW: &[(&str, &str)] = &[
+    (
+        "TCP: `splice` out of a socket",
+        "not followed, because such a read passes no hop: *read, unseen*, or *in flight* where no later byte is \
+         read otherwise",
+    ),
+    ("ICMP and other protocols without ports", "the packet hops only, `ip.out` to `ip.in`"),
+];
+
+/// The series of the kernel on which the rows run for this document. The emulated machines have no Python.
+const NATIVE: &str = "6.18";
+const KERNELS: &str = "held | not tried";
+const NO_KERNEL: &str = "not tried | not tried";
+
+const HEAD: &str =
+    "| how bytes move | what is seen | 6.18, native | 6.12 and 6.1, emulated |\n|---|---|---|---|\n";
+
+fn ways() -> impl Iterator<Item = &'static Way> {
+    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, OTHERS].into_iter().flatten()
+}
+
+fn table() -> String {
+    let seen = |seen: Seen| match seen {
+        Seen::Complete => "complete".to_owned(),
+        Seen::Marked(because) => format!("complete; some *ambiguous*, because {because}"),
+        Seen::Ends(words) => words.to_owned(),
+    };
+    let mut rows: Vec<_> =
+        ways().map(|way| format!("| {} | {} | {KERNELS} |", way.words, seen(way.seen))).collect();
+    rows.extend(WITHOUT_ROW.iter().map(|(words, limit)| format!("| {words} | {limit} | {NO_KERNEL} |")));
+    rows.join("\n")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Names of the tests in a file of rows that are written as functions.
+fn tests_of(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).expect("a source");
+    let after = text.split("#[test]\n").skip(1);
+    after.filter_map(|rest| Some(rest.split_once("fn ")?.1.split_once('(')?.0.to_owned())).collect()
+}
+
+/// `UPDATE_DOCS=1` writes the table.
+#[test]
+fn the_document_has_each_way() {
+    let path = root().join("docs/coverage.md");
+    let page = fs::read_to_string(&path).expect("docs/coverage.md");
+    let (before, after) = page.split_once(HEAD).expect("docs/coverage.md has the head of the table");
+    let (_, after) = after.split_once("\n\n").expect("a paragraph follows");
+    let updated = format!("{before}{HEAD}{}\n\n{after}", table());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, updated).expect("docs/coverage.md can be written");
+    } else {
+        assert!(
+            page == updated,
+            "docs/coverage.md differs from the rows: UPDATE_DOCS=1 make test-truth writes its table"
+        );
+    }
+}
+
+/// Other machines have other kernels. The document is about that of the continuous integration.
+#[test]
+fn the_document_names_the_kernel_that_ran_the_rows() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    assert!(HEAD.contains(&format!("{NATIVE}, native")));
+    if std::env::var_os("CI").is_some() {
+        let series = release.starts_with(&format!("{NATIVE}."));
+        assert!(series, "docs/coverage.md is about Linux {NATIVE}, and the rows ran on {release}");
+    }
+}
+
+/// A row in another file than those of `rows!` has its way in `OTHERS`.
+#[test]
+fn each_row_declares_its_way_once() {
+    let declared: Vec<_> = ways().map(|way| way.test).collect();
+    let distinct: BTreeSet<_> = declared.iter().copied().collect();
+    assert_eq!(declared.len(), distinct.len(), "two ways of one name");
+    let files = fs::read_dir(root().join("tests/truth")).expect("the folder").flatten().map(|file| file.path());
+    let is_of_rows =
+        |file: &PathBuf| file.file_name().is_some_and(|n| n.to_string_lossy().ends_with("rows.rs"));
+    let written: BTreeSet<_> = files.filter(is_of_rows).flat_map(|file| tests_of(&file)).collect();
+    for test in &written {
+        assert!(distinct.contains(test.as_str()), "{test}: its way is missing in tests/truth/rows/coverage.rs");
+    }
+    for way in OTHERS {
+        assert!(written.contains(way.test), "{}: no such test", way.test);
+    }
+}

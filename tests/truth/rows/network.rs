@@ -1,0 +1,158 @@
+//! Networks of a client and a server, in namespaces that are removed on drop.
+
+use crate::common::hosts::{in_namespace, ip, namespace_name};
+use crate::common::{is_root, skipped};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// What lies between the client and the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// A pair of virtual interfaces.
+    Wire,
+    /// A bridge in a third namespace.
+    Bridge,
+    /// A VXLAN tunnel over a pair of virtual interfaces.
+    Vxlan,
+}
+
+/// UDP port of the tunnel's outer packets.
+pub const VXLAN_PORT: u16 = 4789;
+
+pub struct Network {
+    /// Names of client, server and what is between them.
+    pub names: Vec<String>,
+    /// Addresses of client and server that programs use.
+    pub ends: [&'static str; 2],
+    /// Addresses of the outer packets.
+    pub outer: Option<[&'static str; 2]>,
+}
+
+const V4: [&str; 2] = ["10.81.0.1", "10.81.0.2"];
+const V6: [&str; 2] = ["fd81::1", "fd81::2"];
+const INNER: [&str; 2] = ["10.82.0.1", "10.82.0.2"];
+
+impl Network {
+    pub fn new(test: &str, between: Between, v6: bool) -> Option<Self> {
+        if !is_root(test) {
+            return None;
+        }
+        if Command::new("python3").arg("--version").output().is_err() {
+            skipped(test, "python3 is not installed");
+            return None;
+        }
+        let hosts = if between == Between::Bridge { 3 } else { 2 };
+        let names: Vec<_> = ["rc", "rs", "rb"][..hosts].iter().map(|host| namespace_name(host)).collect();
+        let (ends, outer) = match between {
+            Between::Wire | Between::Bridge => (if v6 { V6 } else { V4 }, None),
+            Between::Vxlan => (INNER, Some(V4)),
+        };
+        let network = Network { names, ends, outer };
+        for name in &network.names {
+            if !ip(&["netns", "add", name]) {
+                skipped(test, "`ip netns add` (iproute2) is not there or fails");
+                return None;
+            }
+        }
+        match between {
+            Between::Wire | Between::Vxlan => network.wire(),
+            Between::Bridge => {
+                if !network.bridge() {
+                    skipped(test, "this kernel makes no bridges");
+                    return None;
+                }
+            }
+        }
+        network.addresses("v0", [V4, V6], "02:00:00:00:00:0");
+        if between == Between::Vxlan && !network.tunnel() {
+            skipped(test, "this kernel makes no VXLAN tunnels");
+            return None;
+        }
+        Some(network)
+    }
+
+    fn wire(&self) {
+        let [client, server] = [&self.names[0], &self.names[1]];
+        let peer = ["peer", "name", "v0", "netns", server];
+        assert!(ip(&[&["link", "add", "v0", "netns", client, "type", "veth"][..], &peer].concat()));
+    }
+
+    fn bridge(&self) -> bool {
+        let between = &self.names[2];
+        if !ip(&["-n", between, "link", "add", "b0", "type", "bridge", "forward_delay", "0"]) {
+            return false;
+        }
+        assert!(ip(&["-n", between, "link", "set", "b0", "up"]));
+        for (host, port) in self.names.iter().zip(["p1", "p2"]) {
+            let peer = ["peer", "name", port, "netns", between];
+            assert!(ip(&[&["link", "add", "v0", "netns", host, "type", "veth"][..], &peer].concat()));
+            assert!(ip(&["-n", between, "link", "set", port, "master", "b0", "up"]));
+        }
+        true
+    }
+
+    /// VXLAN from the client's first address to the server's.
+    fn tunnel(&self) -> bool {
+        for (n, host) in self.names.iter().enumerate() {
+            let ends = ["local", V4[n], "remote", V4[1 - n], "dstport", &VXLAN_PORT.to_string()];
+            let add = ["-n", host, "link", "add", "x0", "type", "vxlan", "id", "7"];
+            if !ip(&[&add[..], &ends].concat()) {
+                return false;
+            }
+        }
+        self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], "02:00:00:00:01:0");
+        true
+    }
+
+    /// The ends know each other, so that no packet waits for its neighbour's address.
+    fn addresses(&self, device: &str, families: [[&str; 2]; 2], mac: &str) {
+        for (n, host) in self.names[..2].iter().enumerate() {
+            let on = |arguments: &[&str]| assert!(ip(&[&["-n", host], arguments].concat()), "{arguments:?}");
+            let macs = [1, 2].map(|host| format!("{mac}{host}"));
+            on(&["link", "set", device, "address", &macs[n], "up"]);
+            for (family, length) in families.iter().zip(["24", "64"]) {
+                let address = format!("{}/{length}", family[n]);
+                let nodad: &[&str] = if length == "64" { &["nodad"] } else { &[] };
+                on(&[&["addr", "add", &address, "dev", device][..], nodad].concat());
+                let neighbour = ["neigh", "replace", family[1 - n], "lladdr", &macs[1 - n], "dev", device];
+                on(&[&neighbour[..], &["nud", "permanent"]].concat());
+            }
+        }
+    }
+
+    /// Drops arriving packets of a host that match an expression of nft; false if nft cannot.
+    pub fn drop_arrivals(&self, host: usize, expression: &str) -> bool {
+        let rules = format!(
+            "table inet row {{\n chain arrivals {{\n type filter hook input priority 0\n {expression} drop\n }}\n}}\n"
+        );
+        let mut nft = Command::new("ip");
+        nft.args(["netns", "exec", &self.names[host], "nft", "-f", "-"]).stdin(Stdio::piped());
+        let Ok(mut nft) = nft.spawn() else { return false };
+        let written = nft.stdin.take().is_some_and(|mut stdin| stdin.write_all(rules.as_bytes()).is_ok());
+        written && nft.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Sets a value of `/proc/sys/net` on both hosts.
+    pub fn set(&self, name: &str, value: &str) {
+        let path = format!("/proc/sys/net/{name}");
+        for host in &self.names[..2] {
+            in_namespace(host, || std::fs::write(&path, value).expect("a setting of the kernel"));
+        }
+    }
+
+    /// Name of the host with this end, `address:port`.
+    pub fn host_of(&self, end: &str) -> String {
+        let address = |n: usize| end.trim_start_matches('[').strip_prefix(self.ends[n]);
+        let is = |n: &usize| address(*n).is_some_and(|rest| rest.starts_with([':', ']']));
+        let host = [0, 1].into_iter().find(is);
+        self.names[host.unwrap_or_else(|| panic!("{end} is no end of this network"))].clone()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&["netns", "del", name]);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Ways that datagrams move.
+
+use super::scene::{Scene, Seen, rows};
+
+const fn udp(server: &'static [&'static str], client: &'static [&'static str]) -> Scene {
+    Scene::of("packets.py", server, client)
+}
+
+rows! {
+    datagrams_over_ipv4:
+        "UDP over IPv4: `send`, `recvfrom`", Seen::Complete,
+        udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]);
+    datagrams_over_ipv6:
+        "UDP over IPv6: `send`, `recvfrom`", Seen::Complete,
+        Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };
+    fragments_over_ipv4:
+        "UDP over IPv4 in fragments", Seen::Complete,
+        udp(&["reads", "by_recvfrom"], &["sends", "of_several_lengths"]);
+    fragments_over_ipv6:
+        "UDP over IPv6 in fragments", Seen::Complete,
+        Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "of_several_lengths"]) };
+    segments_are_read_one_by_one:
+        "UDP over IPv4: `UDP_SEGMENT`, read without `UDP_GRO`", Seen::Complete,
+        udp(&["reads", "by_recvfrom"], &["sends", "by_segments"]);
+    segments_are_read_together:
+        "UDP over IPv4: `UDP_SEGMENT`, read with `UDP_GRO`", Seen::Complete,
+        udp(&["reads", "with_gro"], &["sends", "by_segments"]);
+    segments_over_ipv6_are_read_one_by_one:
+        "UDP over IPv6: `UDP_SEGMENT`, read without `UDP_GRO`", Seen::Complete,
+        Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "by_segments"]) };
+    segments_over_ipv6_are_read_together:
+        "UDP over IPv6: `UDP_SEGMENT`, read with `UDP_GRO`", Seen::Complete,
+        Scene { v6: true, ..udp(&["reads", "with_gro"], &["sends", "by_segments"]) };
+    several_datagrams_are_one_call:
+        "UDP: `sendmmsg`, `recvmmsg`", Seen::Complete,
+        udp(&["reads", "by_recvmmsg"], &["sends", "by_sendmmsg"]);
+    a_look_at_a_datagram_is_no_read:
+        "UDP: `MSG_PEEK`, then `MSG_TRUNC` with a small buffer", Seen::Complete,
+        udp(&["reads", "with_peek_and_trunc"], &["sends", "one_by_one"]);
+    a_reader_of_datagrams_does_not_block:
+        "UDP: a reader that does not block (`EPOLLIN`)", Seen::Complete,
+        udp(&["reads", "with_epoll"], &["sends", "by_sendmmsg"]);
+    two_processes_share_a_port:
+        "UDP: `SO_REUSEPORT`", Seen::Complete, udp(&["reads_by_two"], &["sends_from_several"]);
+    another_process_reads_further_datagrams:
+        "UDP: a socket passed to another process (`SCM_RIGHTS`)",
+        Seen::Marked("the socket has a second reader, and datagrams of equal length wait in its queue"),
+        udp(&["gives_away"], &["sends", "one_by_one"]);
+}
