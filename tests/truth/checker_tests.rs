@@ -1,6 +1,6 @@
 //! The checker accepts the truth, and finds each corruption of it.
 
-use super::{Call, Talk, check};
+use super::{Call, Counts, Talk, check, count};
 use serde_json::{Value, json};
 
 /// A talk of two calls in each direction, and its true journeys.
@@ -182,6 +182,10 @@ fn the_checker_knows_each_datagram_of_a_call() {
     let mut marked = truth.clone();
     marked[1]["ambiguous"] = true.into();
     assert_eq!(check(&talks, &marked), Ok(1));
+    assert_eq!(count(&talks, &truth), Ok(Counts { right: 3, wrong: 0, marked: 0 }));
+    marked[2]["rungs"][2]["tid"] = 8.into();
+    assert_eq!(count(&talks, &marked), Ok(Counts { right: 1, wrong: 1, marked: 1 }));
+    assert!(count(&talks, &marked[1..]).is_err(), "a datagram is missing");
 }
 
 /// Two connections with equal ends, one after the other.

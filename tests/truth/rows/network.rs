@@ -14,13 +14,15 @@ pub enum Between {
     Bridge,
     /// A VXLAN tunnel over a pair of virtual interfaces.
     Vxlan,
+    /// Nothing: client and server are one host.
+    Loopback,
 }
 
 /// UDP port of the tunnel's outer packets.
 pub const VXLAN_PORT: u16 = 4789;
 
 pub struct Network {
-    /// Names of client, server and what is between them.
+    /// Names of client, server and what is between them; of one host, its name alone.
     pub names: Vec<String>,
     /// Addresses of client and server that programs use.
     pub ends: [&'static str; 2],
@@ -41,11 +43,16 @@ impl Network {
             skipped(test, "python3 is not installed");
             return None;
         }
-        let hosts = if between == Between::Bridge { 3 } else { 2 };
+        let hosts = match between {
+            Between::Bridge => 3,
+            Between::Wire | Between::Vxlan => 2,
+            Between::Loopback => 1,
+        };
         let names: Vec<_> = ["rc", "rs", "rb"][..hosts].iter().map(|host| namespace_name(host)).collect();
         let (ends, outer) = match between {
             Between::Wire | Between::Bridge => (if v6 { V6 } else { V4 }, None),
             Between::Vxlan => (INNER, Some(V4)),
+            Between::Loopback => (["127.0.0.1"; 2], None),
         };
         let network = Network { names, ends, outer };
         for name in &network.names {
@@ -55,6 +62,10 @@ impl Network {
             }
         }
         match between {
+            Between::Loopback => {
+                assert!(ip(&["-n", &network.names[0], "link", "set", "lo", "up"]));
+                return Some(network);
+            }
             Between::Wire | Between::Vxlan => network.wire(),
             Between::Bridge => {
                 if !network.bridge() {
@@ -140,12 +151,17 @@ impl Network {
         }
     }
 
+    /// Name of the client (0) or the server (1).
+    pub fn host(&self, n: usize) -> &str {
+        self.names.get(n).unwrap_or(&self.names[0])
+    }
+
     /// Name of the host with this end, `address:port`.
     pub fn host_of(&self, end: &str) -> String {
         let address = |n: usize| end.trim_start_matches('[').strip_prefix(self.ends[n]);
         let is = |n: &usize| address(*n).is_some_and(|rest| rest.starts_with([':', ']']));
         let host = [0, 1].into_iter().find(is);
-        self.names[host.unwrap_or_else(|| panic!("{end} is no end of this network"))].clone()
+        self.host(host.unwrap_or_else(|| panic!("{end} is no end of this network"))).to_owned()
     }
 }
 

@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+# Prefix of an IPv4 address in a socket of IPv6.
+MAPPED = "::ffff:"
 SERVER_PORT, CLIENT_PORT = 7100, 7101
 HEAD = struct.Struct("!QI")
 PATIENCE_S = 60
@@ -42,6 +44,7 @@ def family(address):
 
 def end_of(name):
     address, port = name[:2]
+    address = address.removeprefix(MAPPED)
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 

@@ -128,6 +128,17 @@ def by_sendmmsg(sock, notes, _):
         notes.at += count
 
 
+def with_more(sock, notes, _):
+    """Two calls make one datagram, and the second one sends it."""
+    while notes.at < COUNT:
+        data = datagram(notes.at, SEGMENT)
+        sock.send(data[:100], socket.MSG_MORE)
+        begin = time.monotonic_ns()
+        sock.send(data[100:])
+        notes.note(begin, time.monotonic_ns(), notes.at, 1)
+        notes.at += 1
+
+
 # Ways to read.
 
 
@@ -216,6 +227,14 @@ def sends(address, peer, place, way):
     sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
     # The reader ends at a datagram with nothing behind its head.
     send_one(sock, notes, HEAD.size)
+
+
+def reads_mapped(address, peer, place):
+    reads(MAPPED + address, MAPPED + peer, place, "by_recvfrom")
+
+
+def sends_mapped(address, peer, place):
+    sends(MAPPED + address, MAPPED + peer, place, "one_by_one")
 
 
 SENDERS = 8

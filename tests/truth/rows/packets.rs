@@ -1,5 +1,6 @@
 //! Ways that datagrams move.
 
+use super::network::Between;
 use super::scene::{Scene, Seen, rows};
 
 const fn udp(server: &'static [&'static str], client: &'static [&'static str]) -> Scene {
@@ -40,6 +41,15 @@ rows! {
     a_reader_of_datagrams_does_not_block:
         "UDP: a reader that does not block (`EPOLLIN`)", Seen::Complete,
         udp(&["reads", "with_epoll"], &["sends", "by_sendmmsg"]);
+    two_calls_are_one_datagram:
+        "UDP: `send` with `MSG_MORE`", Seen::Complete,
+        udp(&["reads", "by_recvfrom"], &["sends", "with_more"]);
+    a_socket_of_ipv6_reads_ipv4:
+        "UDP over IPv4 with sockets of IPv6 (mapped addresses)", Seen::Complete,
+        udp(&["reads_mapped"], &["sends_mapped"]);
+    one_host_sends_to_itself:
+        "UDP over loopback", Seen::Complete,
+        Scene { between: Between::Loopback, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };
     two_processes_share_a_port:
         "UDP: `SO_REUSEPORT`", Seen::Complete, udp(&["reads_by_two"], &["sends_from_several"]);
     another_process_reads_further_datagrams:

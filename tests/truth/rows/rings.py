@@ -137,6 +137,58 @@ def with_multishot(sock, notes):
                 sys.exit("the operation ended early")
 
 
+def datagrams(address, peer, ports):
+    sock = socket.socket(family(address), socket.SOCK_DGRAM)
+    sock.bind((address, ports[0]))
+    sock.connect((peer, ports[1]))
+    announce("ready")
+    return sock
+
+
+COUNT = 60
+
+
+def reads_datagrams(address, peer, _):
+    """One operation reads all of them, into buffers that the kernel chooses."""
+    sock = datagrams(address, peer, (SERVER_PORT, CLIENT_PORT))
+    notes = reads_of(sock, proto="udp")
+    ring = Ring()
+    # One more than datagrams: an operation without a buffer fails.
+    size, count, group = 500, COUNT + 1, 7
+    memory = mmap.mmap(-1, size * count)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    ring.put(PROVIDE_BUFFERS, count, base, size, group=group, user=BUFFERS)
+    ring.call()
+    ring.put(RECV, sock.fileno(), flags=BUFFER_SELECT, priority=RECV_MULTISHOT, group=group, user=READS)
+    submit, seen = 1, 0
+    while seen < COUNT:
+        begin, end, done = ring.call(submit)
+        submit = 0
+        for _, _, flags in done:
+            number, _ = HEAD.unpack_from(memory, (flags >> 16) * size)
+            notes.note(begin, end, number, 1)
+            seen += 1
+
+
+def sends_datagrams(address, peer, _):
+    """Four operations in a call."""
+    sock = datagrams(address, peer, (CLIENT_PORT, SERVER_PORT))
+    notes = sends_of(sock, proto="udp")
+    ring = Ring()
+    length, batch = 400, 4
+    memory = mmap.mmap(-1, 1 << 16)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for number in range(COUNT):
+        memory[number * length : number * length + HEAD.size] = HEAD.pack(number, length)
+    for number in range(0, COUNT, batch):
+        for n in range(number, number + batch):
+            ring.put(SEND, sock.fileno(), base + n * length, length)
+        begin, end, done = ring.call(batch, batch)
+        if len(done) != batch:
+            sys.exit(f"{batch} results were expected: {done}")
+        notes.note(begin, end, number, batch)
+
+
 def reads(address, _, __, way):
     server = listener(address)
     announce("ready")

@@ -24,4 +24,7 @@ rows! {
     a_ring_sends_without_a_copy:
         "io_uring over TCP: zero-copy send", Seen::Complete,
         ring(&["reads", "with_recv"], &["sends", "without_copies"]);
+    a_ring_sends_and_reads_datagrams:
+        "io_uring over UDP: several sends in one call, multishot receive", Seen::Complete,
+        ring(&["reads_datagrams"], &["sends_datagrams"]);
 }

@@ -94,7 +94,7 @@ impl Program {
         let [role, more @ ..] = [scene.client, scene.server][host] else { panic!("a role") };
         let ends = [network.ends[host], network.ends[1 - host]];
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &network.names[host], "python3", "-B"]);
+        command.args(["netns", "exec", network.host(host), "python3", "-B"]);
         command.arg(format!("{folder}/{}", scene.programs)).arg(role).args(ends).arg(directory).args(more);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();

@@ -192,6 +192,14 @@ def sends(address, peer, place, way):
     globals()[way](sock, sends_of(sock), place)
 
 
+def reads_mapped(address, peer, place):
+    reads(MAPPED + address, peer, place, "simply")
+
+
+def sends_mapped(address, peer, place):
+    sends(MAPPED + address, MAPPED + peer, place, "plainly")
+
+
 CONNECTIONS = 6
 
 

@@ -1,6 +1,6 @@
 //! Ways that bytes of a TCP connection move.
 
-use super::network::Network;
+use super::network::{Between, Network};
 use super::scene::{Outcome, Scene, Seen, rows};
 
 /// Sent plainly and read in this way.
@@ -89,6 +89,12 @@ rows! {
             prepare: SYN_IS_LOST,
             ..Scene::of("streams.py", &["meets", "first"], &["meets", "second"])
         };
+    a_socket_of_ipv6_has_an_ipv4_peer:
+        "TCP over IPv4 with sockets of IPv6 (mapped addresses)", Seen::Complete,
+        Scene::of("streams.py", &["reads_mapped"], &["sends_mapped"]);
+    one_host_is_both_ends:
+        "TCP over loopback", Seen::Complete,
+        Scene { between: Between::Loopback, ..sends(&["sends", "plainly"]) };
     another_process_reads_on:
         "TCP: a socket passed to another process (`SCM_RIGHTS`)", Seen::Complete,
         Scene::of("streams.py", &["gives_away"], &["sends", "plainly"]);
