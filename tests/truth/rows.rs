@@ -4,6 +4,7 @@ mod coverage;
 mod network;
 mod networks;
 mod packets;
+mod pinned;
 mod rings;
 mod scene;
 mod streams;

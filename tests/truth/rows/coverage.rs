@@ -1,7 +1,7 @@
 //! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
 
 use super::scene::{Seen, Way};
-use super::{networks, packets, rings, streams};
+use super::{networks, packets, pinned, rings, streams};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ const HEAD: &str =
     "| how bytes move | what is seen | 6.18, native | 6.12 and 6.1, emulated |\n|---|---|---|---|\n";
 
 fn ways() -> impl Iterator<Item = &'static Way> {
-    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, OTHERS].into_iter().flatten()
+    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, pinned::WAYS, OTHERS].into_iter().flatten()
 }
 
 fn table() -> String {
