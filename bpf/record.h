@@ -77,7 +77,8 @@ union mag_extent {
 	unsigned int
 		fragment_offset; /* later fragment: offset of its first byte after the IP header */
 	unsigned int switch_ns; /* sched.switched: duration of the switch */
-	unsigned int copied_buffer; /* UDP at app.copy: buffer of the datagram, as `skb` of a packet */
+	unsigned int
+		copied_buffer; /* UDP at app.copy: buffer of the datagram, as `skb` of a packet */
 	unsigned int next_buffer; /* UDP at app.recv: buffer of the first datagram that is left in
 				     the socket's queue; 0 unknown, or MAG_F_QUEUE_EMPTY */
 };

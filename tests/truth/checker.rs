@@ -275,7 +275,8 @@ pub fn count(talks: &[Talk], journeys: &[Value]) -> Result<Counts, String> {
     let mut counts = Counts::default();
     for (talk, of_it) in talks.iter().zip(by_talk(talks, journeys)?) {
         for (number, journey) in talk.datagrams(&of_it)? {
-            if journey["ambiguous"] == true {
+            let is_unread = matches!(text(journey, "verdict"), "read-unseen" | "filtered");
+            if journey["ambiguous"] == true || is_unread {
                 counts.marked += 1;
             } else if talk.check_datagram(number, journey).is_ok() {
                 counts.right += 1;

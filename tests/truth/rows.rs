@@ -5,6 +5,7 @@ mod network;
 mod networks;
 mod packets;
 mod pinned;
+mod queues;
 mod rings;
 mod scene;
 mod streams;

@@ -1,44 +1,44 @@
 //! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
 
-use super::scene::{Seen, Way};
-use super::{networks, packets, pinned, rings, streams};
+use super::scene::{CoverageRow, Seen};
+use super::{networks, packets, pinned, queues, rings, streams};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Ways of tests that are not made by `rows!`.
-const OTHERS: &[Way] = &[
-    Way {
+const OTHERS: &[CoverageRow] = &[
+    CoverageRow {
         test: "a_read_after_both_sides_have_closed_ends_its_journeys",
         words: "TCP: a read after both sides have closed",
         seen: Seen::Complete,
     },
-    Way {
+    CoverageRow {
         test: "a_read_after_a_reset_ends_its_journeys",
         words: "TCP: a read after the peer's reset",
         seen: Seen::Complete,
     },
-    Way {
+    CoverageRow {
         test: "a_read_after_the_last_acknowledgement_ends_its_journeys",
         words: "TCP: a read after the last acknowledgement",
         seen: Seen::Complete,
     },
-    Way {
+    CoverageRow {
         test: "the_error_queue_is_no_data",
         words: "UDP: time stamps read from the error queue",
         seen: Seen::Complete,
     },
-    Way {
+    CoverageRow {
         test: "a_failed_read_moves_no_later_datagram",
         words: "UDP: reads that fail (`EFAULT`)",
         seen: Seen::Ends("complete; a datagram whose read failed is *dropped*"),
     },
-    Way {
+    CoverageRow {
         test: "a_bad_checksum_moves_no_later_datagram",
         words: "UDP: wrong checksums, found at the read",
         seen: Seen::Ends("complete; a datagram with a wrong checksum is *dropped*"),
     },
-    Way {
+    CoverageRow {
         test: "two_pairs_with_equal_addresses_have_their_own_journeys",
         words: "TCP and UDP: two pairs of namespaces with equal addresses and ports",
         seen: Seen::Complete,
@@ -63,8 +63,10 @@ const NO_KERNEL: &str = "not tried | not tried";
 const HEAD: &str =
     "| how bytes move | what is seen | 6.18, native | 6.12 and 6.1, emulated |\n|---|---|---|---|\n";
 
-fn ways() -> impl Iterator<Item = &'static Way> {
-    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, pinned::WAYS, OTHERS].into_iter().flatten()
+fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
+    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, pinned::WAYS, queues::WAYS, OTHERS]
+        .into_iter()
+        .flatten()
 }
 
 fn table() -> String {
@@ -74,7 +76,7 @@ fn table() -> String {
         Seen::Ends(words) => words.to_owned(),
     };
     let mut rows: Vec<_> =
-        ways().map(|way| format!("| {} | {} | {KERNELS} |", way.words, seen(way.seen))).collect();
+        coverage_rows().map(|way| format!("| {} | {} | {KERNELS} |", way.words, seen(way.seen))).collect();
     rows.extend(WITHOUT_ROW.iter().map(|(words, limit)| format!("| {words} | {limit} | {NO_KERNEL} |")));
     rows.join("\n")
 }
@@ -122,7 +124,7 @@ fn the_document_names_the_kernel_that_ran_the_rows() {
 /// A row in another file than those of `rows!` has its way in `OTHERS`.
 #[test]
 fn each_row_declares_its_way_once() {
-    let declared: Vec<_> = ways().map(|way| way.test).collect();
+    let declared: Vec<_> = coverage_rows().map(|way| way.test).collect();
     let distinct: BTreeSet<_> = declared.iter().copied().collect();
     assert_eq!(declared.len(), distinct.len(), "two ways of one name");
     let files = fs::read_dir(root().join("tests/truth")).expect("the folder").flatten().map(|file| file.path());

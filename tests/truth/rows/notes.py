@@ -69,9 +69,9 @@ class Notes:
             self.at += count
         return done
 
-    def note(self, begin, end, at, count, what=None):
+    def note(self, begin, end, at, count, what=None, tid=None):
         note = {"what": what or self.what, "talk": self.talk, "begin_ns": begin, "end_ns": end}
-        note |= {"tgid": os.getpid(), "tid": threading.get_native_id(), "from": at, "to": at + count}
+        note |= {"tgid": os.getpid(), "tid": tid or threading.get_native_id(), "from": at, "to": at + count}
         # One write, so that lines of several processes never mix.
         os.write(1, (json.dumps(note) + "\n").encode())
 

@@ -1,13 +1,13 @@
 //! Senders on two CPUs, whose datagrams enter one queue.
 
 use super::super::checker::{Counts, count};
-use super::scene::{Scene, Seen, Way, run};
+use super::scene::{CoverageRow, Scene, Seen, run};
 
 const SEEN: Seen =
     Seen::Marked("packets of two CPUs may enter the queue in another order than they pass the hop");
 
-pub const WAYS: &[Way] =
-    &[Way { test: "pinned_senders", words: "UDP: senders on two CPUs, one socket", seen: SEEN }];
+pub const WAYS: &[CoverageRow] =
+    &[CoverageRow { test: "pinned_senders", words: "UDP: senders on two CPUs, one socket", seen: SEEN }];
 
 /// Two packets pass `udp.recv` in one order and may enter the queue in the other. No read may be wrong without a
 /// mark, and at most one in a hundred may be marked.

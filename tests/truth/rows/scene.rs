@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 /// A row of `docs/coverage.md`.
-pub struct Way {
+pub struct CoverageRow {
     /// The test that holds it.
     pub test: &'static str,
     /// How bytes move.
@@ -43,6 +43,8 @@ pub struct Scene {
     pub client: &'static [&'static str],
     pub between: Between,
     pub v6: bool,
+    /// The programs are ready before the capture begins, and go on when it has begun.
+    pub before_capture: bool,
     /// Prepares the network. A reason skips the row.
     pub prepare: fn(&Network) -> Result<(), &'static str>,
     /// What else has to be true of the journeys: else the row did not test its way.
@@ -56,7 +58,16 @@ impl Scene {
         client: &'static [&'static str],
     ) -> Self {
         let (prepare, also): (fn(&_) -> _, fn(&_) -> _) = (|_| Ok(()), |_| Ok(()));
-        Scene { programs, server, client, between: Between::Wire, v6: false, prepare, also }
+        Scene {
+            programs,
+            server,
+            client,
+            between: Between::Wire,
+            v6: false,
+            before_capture: false,
+            prepare,
+            also,
+        }
     }
 }
 
@@ -69,8 +80,8 @@ pub struct Outcome {
 /// Tests of rows and their list.
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $test:ident: $words:literal, $seen:expr, $scene:expr;)*) => {
-        pub const WAYS: &[$crate::truth::rows::scene::Way] =
-            &[$($crate::truth::rows::scene::Way { test: stringify!($test), words: $words, seen: $seen }),*];
+        pub const WAYS: &[$crate::truth::rows::scene::CoverageRow] =
+            &[$($crate::truth::rows::scene::CoverageRow { test: stringify!($test), words: $words, seen: $seen }),*];
         $(
             $(#[doc = $doc])*
             #[test]
@@ -155,10 +166,12 @@ pub fn run(test: &str, scene: &Scene) -> Option<Outcome> {
     let path = recording.display().to_string();
     let mut arguments = vec!["record", "--hops", super::HOPS, "-o", &path];
     arguments.extend(network.names.iter().flat_map(|name| ["--netns", name]));
+    let start = || [1, 0].map(|host| Program::start(&network, host, scene, &place));
+    let early = scene.before_capture.then(start);
     let recorder = RecorderChild::of(magnet_scope(&arguments).spawn().expect("the binary starts"));
     assert!(eventually(|| recording.join("meta.toml").exists()), "it records");
-    let server = Program::start(&network, 1, scene, &place);
-    let client = Program::start(&network, 0, scene, &place);
+    std::fs::write(place.join("recorded"), "").expect("own directory");
+    let [server, client] = early.unwrap_or_else(start);
     let mut notes = client.end();
     notes.extend(server.end());
     recorder.end();
