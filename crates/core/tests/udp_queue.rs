@@ -107,6 +107,9 @@ impl Model {
                         model.emit(Event { cpu, ..common::ready(at_ns + 50) });
                     }
                     if let Some(reader) = sleeping.pop() {
+                        let (tid, cpu) = (70 + reader, model.datagrams[n].cpu);
+                        let wake = common::by(Event::at(Hop::TaskWake, at_ns + 55), tid, SOCKET);
+                        model.emit(Event { cpu, ..wake });
                         actions.push(Reverse((at_ns + random.within(60, 5_000), Action::Take(reader))));
                     }
                 }

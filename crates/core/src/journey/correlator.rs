@@ -193,7 +193,7 @@ impl Correlator {
             Role::Reader => {
                 if event.hop == Hop::TaskWake {
                     let order_since_ns = self.state.selection.order_since_ns(false);
-                    self.sockets.reader_slept(event.socket, order_since_ns);
+                    self.sockets.reader_slept(event, order_since_ns);
                 }
                 self.state.counters.evicted_others += self.readers.push(event);
             }

@@ -265,9 +265,14 @@ impl Queue {
     }
 
     /// A reader of this socket was woken: it had slept, so both queues were empty except for new arrivals.
-    pub fn reader_slept(&mut self, order_since_ns: Option<u64>) {
-        // The kernel's own queue shows more, and a reader can sleep beside datagrams that it does not want yet.
+    pub fn reader_slept(&mut self, tid: u32, time_ns: u64, order_since_ns: Option<u64>) {
+        // The kernel's own queue shows more, and a reader can sleep beside datagrams that it does not want yet. A thread
+        // that slept had no read under way.
         if self.is_observed {
+            let mut readers = self.others.iter_mut().chain([&mut self.reader]);
+            if let Some(reader) = readers.find(|reader| reader.tid == tid) {
+                reader.last_ns = reader.last_ns.max(time_ns);
+            }
             return;
         }
         let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(self.parted_ns));

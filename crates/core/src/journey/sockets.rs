@@ -196,9 +196,9 @@ impl Sockets {
     }
 
     /// A reader of this socket was woken: it had slept, so both queues were empty except for new arrivals.
-    pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
-        if let Some(queue) = self.queues.get_mut(&cookie) {
-            queue.reader_slept(order_since_ns);
+    pub fn reader_slept(&mut self, event: &Event, order_since_ns: Option<u64>) {
+        if let Some(queue) = self.queues.get_mut(&event.socket) {
+            queue.reader_slept(event.tid, event.time_ns, order_since_ns);
         }
     }
 
