@@ -271,7 +271,7 @@ const PLAIN: Setting = Setting {
 #[test]
 fn one_reader_of_arrivals_on_one_cpu_has_each_read() {
     for (equal_lengths, delayed) in [(true, 0), (false, 0), (true, 30)] {
-        let all = outcomes(Setting { equal_lengths, delayed, ..PLAIN });
+        let all = outcomes(Setting { delayed, equal_lengths, ..PLAIN });
         // Whether the queue held older datagrams is unknown at the first reads.
         assert!(all.right + all.marked == all.reads && all.marked * 100 < all.reads, "{all:?}");
     }
