@@ -122,6 +122,12 @@ impl Talk {
         if at == sent { Ok(()) } else { Err(format!("{sent} bytes were sent, {at} are in journeys")) }
     }
 
+    /// What was sent and not read has been discarded.
+    pub fn set_dropped(&mut self) {
+        let sent = self.sends.iter().flat_map(|call| call.from..call.to);
+        self.dropped = sent.filter(|number| self.read_of(*number, number + 1).is_none()).collect();
+    }
+
     fn read_of(&self, from: u64, to: u64) -> Option<&Call> {
         self.reads.iter().find(|call| call.what == "read" && call.covers(from, to))
     }

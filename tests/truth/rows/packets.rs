@@ -1,11 +1,17 @@
 //! Ways that datagrams move.
 
-use super::network::Between;
+use super::network::{Between, Network};
 use super::scene::{Scene, Seen, rows};
 
 const fn udp(server: &'static [&'static str], client: &'static [&'static str]) -> Scene {
     Scene::of("packets.py", server, client)
 }
+
+/// The last datagram, the sixty-first, is none of them.
+const SEVENTH_IS_LOST: fn(&Network) -> Result<(), &'static str> = |network| {
+    let lossy = network.drop_arrivals(1, "udp dport 7100 numgen inc mod 7 == 3");
+    lossy.then_some(()).ok_or("nft with numgen is not there")
+};
 
 rows! {
     datagrams_over_ipv4:
@@ -14,6 +20,9 @@ rows! {
     datagrams_over_ipv6:
         "UDP over IPv6: `send`, `recvfrom`", Seen::Complete,
         Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };
+    lost_datagrams_are_dropped:
+        "UDP over IPv4 with loss", Seen::Dropped("a rule of netfilter dropped it"),
+        Scene { prepare: SEVENTH_IS_LOST, loses: true, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };
     fragments_over_ipv4:
         "UDP over IPv4 in fragments", Seen::Complete,
         udp(&["reads", "by_recvfrom"], &["sends", "of_several_lengths"]);

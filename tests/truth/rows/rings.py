@@ -9,7 +9,9 @@ import mmap
 from notes import *
 
 SETUP, ENTER, REGISTER = 425, 426, 427
-SINGLE_ISSUER, DEFER_TASKRUN = 1 << 12, 1 << 13
+SQPOLL, SINGLE_ISSUER, DEFER_TASKRUN = 1 << 1, 1 << 12, 1 << 13
+ASYNC = 1 << 4
+MAX_WORKERS, WAKE = 19, 2
 GETEVENTS = 1
 OFF_SQ, OFF_CQ, OFF_SQES = 0, 0x8000000, 0x10000000
 SEND, RECV, PROVIDE_BUFFERS, SEND_ZC = 26, 27, 31, 47
@@ -21,9 +23,11 @@ BYTES = 60_000
 
 
 class Ring:
-    def __init__(self, entries=64):
+    def __init__(self, entries=64, flags=SINGLE_ISSUER | DEFER_TASKRUN):
         parameters = bytearray(120)
-        struct.pack_into("I", parameters, 8, SINGLE_ISSUER | DEFER_TASKRUN)
+        # A thread of the kernel that submits sleeps after 50 ms.
+        struct.pack_into("III", parameters, 8, flags, 0, 50)
+        self.polls = bool(flags & SQPOLL)
         buffer = (ctypes.c_char * 120).from_buffer(parameters)
         self.fd = checked(libc.syscall(SETUP, entries, buffer), "io_uring_setup")
         self.sq = struct.unpack_from("10I", parameters, 40)
@@ -59,10 +63,17 @@ class Ring:
             yield user, result, flags
         struct.pack_into("I", self.cq_map, self.cq[0], tail)
 
+    def one_worker(self):
+        numbers = (ctypes.c_uint * 2)(1, 1)
+        checked(libc.syscall(REGISTER, self.fd, MAX_WORKERS, numbers, 2), "io_uring_register")
+
     def call(self, submit=1, wait=1):
         """Completed operations of one call, and its times."""
         begin = time.monotonic_ns()
-        self.enter(submit, wait)
+        if self.polls:
+            checked(libc.syscall(ENTER, self.fd, 0, wait, GETEVENTS | WAKE, 0, 0), "io_uring_enter")
+        else:
+            self.enter(submit, wait)
         end = time.monotonic_ns()
         return begin, end, list(self.done())
 
@@ -104,6 +115,71 @@ def with_recv(sock, notes):
         notes.note(begin, end, notes.at, count)
         notes.at += count
         verify(notes, memory[:count])
+
+
+def thread_named(start):
+    """The one thread of this process that the kernel made for the ring. An idle one may just be ending."""
+    found = []
+
+    def is_one():
+        found.clear()
+        for thread in Path("/proc/self/task").iterdir():
+            try:
+                name = (thread / "comm").read_text()
+            except OSError:
+                continue
+            if name.startswith(start):
+                found.append(int(thread.name))
+        return len(found) == 1
+
+    until(is_one)
+    return found[0]
+
+
+def through(ring, sock, notes, reads, thread, flags=0):
+    """Sends, or reads to the end, by a thread of the kernel."""
+    memory = mmap.mmap(-1, 1 << 16)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if not reads:
+        memory[:BYTES] = numbered(0, BYTES)
+    while reads or notes.at < BYTES:
+        length = 1_100 if reads else min(2_500, BYTES - notes.at)
+        # A thread that polls begins as soon as the operation is in the queue.
+        begin = time.monotonic_ns()
+        ring.put(RECV if reads else SEND, sock.fileno(), base + (0 if reads else notes.at), length, flags=flags)
+        _, end, [(_, count, _)] = ring.call()
+        if not count:
+            return
+        notes.note(begin, end, notes.at, count, tid=thread_named(thread))
+        notes.at += count
+        if reads:
+            verify(notes, memory[:count])
+
+
+def by_worker(sock, notes, reads):
+    ring = Ring()
+    ring.one_worker()
+    through(ring, sock, notes, reads, "iou-wrk-", ASYNC)
+
+
+def by_poller(sock, notes, reads):
+    through(Ring(flags=SQPOLL), sock, notes, reads, "iou-sqp-")
+
+
+def sends_by_worker(sock, notes):
+    by_worker(sock, notes, False)
+
+
+def reads_by_worker(sock, notes):
+    by_worker(sock, notes, True)
+
+
+def sends_by_poller(sock, notes):
+    by_poller(sock, notes, False)
+
+
+def reads_by_poller(sock, notes):
+    by_poller(sock, notes, True)
 
 
 READS, BUFFERS = 1, 2

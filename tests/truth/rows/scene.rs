@@ -30,6 +30,9 @@ pub enum Seen {
     Complete,
     /// The same, except that some journeys are marked ambiguous for this reason. No other is wrong.
     Marked(&'static str),
+    /// Every byte or datagram in one journey, inside its calls. Those that were discarded have the verdict
+    /// *dropped*, for this reason.
+    Dropped(&'static str),
     /// Some journeys have another verdict, in these words. The row has a test of its own.
     Ends(&'static str),
 }
@@ -45,6 +48,8 @@ pub struct Scene {
     pub v6: bool,
     /// The programs are ready before the capture begins, and go on when it has begun.
     pub before_capture: bool,
+    /// The network discards datagrams: those that no program has read.
+    pub loses: bool,
     /// Prepares the network. A reason skips the row.
     pub prepare: fn(&Network) -> Result<(), &'static str>,
     /// What else has to be true of the journeys: else the row did not test its way.
@@ -65,6 +70,7 @@ impl Scene {
             between: Between::Wire,
             v6: false,
             before_capture: false,
+            loses: false,
             prepare,
             also,
         }
@@ -175,7 +181,10 @@ pub fn run(test: &str, scene: &Scene) -> Option<Outcome> {
     let mut notes = client.end();
     notes.extend(server.end());
     recorder.end();
-    let talks = talks(&network, notes);
+    let mut talks = talks(&network, notes);
+    for talk in talks.iter_mut().filter(|_| scene.loses) {
+        talk.set_dropped();
+    }
     check_flows(&network, &talks, &recording);
     let mut journeys = export(&path);
     if let Some(outer) = network.outer {
@@ -229,9 +238,12 @@ pub fn is_seen(test: &str, seen: Seen, scene: &Scene) {
     assert!(!outcome.talks.is_empty(), "no program noted a call");
     let marked = check(&outcome.talks, &outcome.journeys).unwrap_or_else(|error| panic!("{error}"));
     match seen {
-        Seen::Complete => assert_eq!(marked, 0, "marked journeys"),
+        Seen::Complete | Seen::Dropped(_) => assert_eq!(marked, 0, "marked journeys"),
         Seen::Marked(_) => {}
         Seen::Ends(words) => panic!("{words}: such a row has a test of its own"),
+    }
+    if matches!(seen, Seen::Dropped(_)) {
+        assert!(outcome.talks.iter().any(|talk| !talk.dropped.is_empty()), "nothing was discarded");
     }
     if let Err(because) = (scene.also)(&outcome) {
         skipped(test, because);
