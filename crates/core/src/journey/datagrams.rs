@@ -229,14 +229,18 @@ impl Correlator {
                 self.left_unseen(run, done);
             }
         }
+        let Some(run) = &found.run else {
+            self.state.counters.unmatched_reads += 1;
+            return;
+        };
         // The datagram of this read is unknown, so no read time is recorded.
         if found.torn {
             self.state.counters.unmatched_reads += 1;
-            self.leave_unassigned(&found.run);
+            self.leave_unassigned(run);
         // A copy of a length outside the queue may belong to another read: it is left out.
         } else if event.hop == Hop::AppRecv || !found.ambiguous {
-            self.stamp_reader(&found.run, event);
-            self.set_hop_time(&found.run, &mark, found.ambiguous, found.in_doubt_since_ns, done);
+            self.stamp_reader(run, event);
+            self.set_hop_time(run, &mark, found.ambiguous, found.in_doubt_since_ns, done);
         }
     }
 

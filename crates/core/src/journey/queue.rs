@@ -9,8 +9,10 @@
 //! is empty. So everything certainly before that one has left. If exactly one entry can have left, the read took it.
 //! Otherwise the read is ambiguous, and the queue agrees with the kernel's again.
 //!
-//! **Known limits.** Logs have no such observation. There the oldest entry of the right length is taken
-//! ([`Queue::read_by_order`]).
+//! **Known limits.**
+//! - Logs have no such observation. There the oldest entry of the right length is taken ([`Queue::read_by_order`]).
+//! - A thread is unknown until its first read returns. Until then a read that overlaps it can be assigned wrongly.
+//! - A thread that has read nothing for [`SEVERAL_NS`] counts as one without a read under way.
 
 use super::losses::Losses;
 use super::sockets::{DatagramRef, Match, Queued, Read};
@@ -21,7 +23,7 @@ use std::collections::VecDeque;
 const RESYNC_WINDOW: usize = 32;
 /// Time that a reader counts as one of several after another thread's read from the same socket.
 const SEVERAL_NS: u64 = 1_000_000_000;
-/// Readers of one socket that are told apart.
+/// Readers of one socket that are distinguished.
 const MAX_READERS: usize = 8;
 /// Minimum time after the previous datagram for a datagram to be the cause of a wake-up: a wake-up takes
 /// microseconds.
@@ -121,8 +123,8 @@ struct Bounded {
     len: u32,
     /// True if it took none from before the capture.
     is_complete: bool,
-    /// True if other threads read the socket lately. Where several datagrams have left, their lengths do not tell which
-    /// of them an earlier doubtful read took.
+    /// True if other threads read the socket lately. An earlier doubtful read may then have taken any of the datagrams
+    /// that have left, whatever their lengths.
     several: bool,
 }
 
@@ -252,8 +254,11 @@ impl Queue {
         self.remove(at)
     }
 
-    /// Keeps the entries that are open.
+    /// Keeps the entries that are open. Without those of doubtful reads, later reads are not certain.
     pub fn retain(&mut self, is_open: impl Fn(&DatagramRef) -> bool) {
+        if self.waiting.iter().any(|entry| entry.is_assigned) {
+            self.complete_ns = None;
+        }
         self.waiting.retain(|entry| is_open(&entry.run.first));
         self.unannounced = self.unannounced.min(self.waiting.len());
     }
@@ -405,12 +410,9 @@ impl Queue {
         let read = Bounded { len: read.len, is_complete: is_complete && is_settled, several };
         let exact = !several && conditions.shows_drops && !in_doubt;
         let chosen = if exact { self.choose_of_one_reader(read, &found) } else { self.choose(read, &found) };
-        let matched = chosen.and_then(|(n, is_certain)| {
-            let run = self.waiting.get(n).filter(|entry| !entry.is_assigned)?.run.clone();
-            let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
-            let ambiguous = in_doubt || !is_certain;
-            Some(Match { run, ambiguous, in_doubt_since_ns, torn, gone: Vec::new() })
-        });
+        let free = chosen.and_then(|(n, _)| self.waiting.get(n)).filter(|entry| !entry.is_assigned);
+        let run = free.map(|entry| entry.run.clone());
+        let ambiguous = in_doubt || chosen.is_some_and(|(_, is_certain)| !is_certain);
         let firm: Vec<usize> = found.left.iter().copied().filter(|n| self.waiting[*n].is_firm()).collect();
         let mut removed = chosen.map(|(n, _)| n);
         if let Some((n, false)) = chosen {
@@ -432,7 +434,9 @@ impl Queue {
         let all_arrived = self.agreed_ns >= self.begin_ns.saturating_add(ON_THE_WAY_NS);
         self.complete_ns = self.complete_ns.or(all_arrived.then_some(time_ns));
         let gone = self.take_out(at, removed, &found, &firm);
-        matched.map(|m| Match { gone, ..m })
+        let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
+        let is_match = run.is_some() || !gone.is_empty();
+        is_match.then_some(Match { run, ambiguous, in_doubt_since_ns, torn, gone })
     }
 
     /// The candidate that the only reader took, and whether no other can be it. All discarded datagrams are known, so
@@ -565,6 +569,6 @@ impl Queue {
         }
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
         let ambiguous = found != Some(0) || in_doubt || alike;
-        Some(Match { run, ambiguous, in_doubt_since_ns, torn, gone: Vec::new() })
+        Some(Match { run: Some(run), ambiguous, in_doubt_since_ns, torn, gone: Vec::new() })
     }
 }

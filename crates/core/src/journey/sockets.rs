@@ -64,7 +64,8 @@ impl Queued {
 /// The match of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
-    pub run: Queued,
+    /// The datagram of the read; `None` if only others are known to have left the queue.
+    pub run: Option<Queued>,
     /// True if length or order contradict it.
     pub ambiguous: bool,
     /// The instant since which an arrival or a read of this socket may have been lost, so that the order proves
