@@ -22,6 +22,8 @@ struct Setting {
     /// Percent of the arrivals that enter the queue much later, or without a notification.
     delayed: u64,
     equal_lengths: bool,
+    /// Datagrams for which the queue has room. The kernel discards others, and their buffers are used again at once.
+    room: usize,
     begins_midway: bool,
     loses_events: bool,
 }
@@ -99,6 +101,12 @@ impl Model {
                 Action::Arrive(n) => {
                     let at_ns = model.arrive(n, at_ns);
                     actions.push(Reverse((at_ns + model.datagrams[n].delay_ns, Action::Enqueue(n))));
+                }
+                Action::Enqueue(n) if queue.len() >= setting.room => {
+                    let Datagram { skb, len, cpu, .. } = model.datagrams[n];
+                    model.free_buffers.push(skb);
+                    let drop = common::udp(Hop::SkbDrop, at_ns, SERVER, Self::ip_id(n), skb, len);
+                    model.emit(Event { cpu, ..drop });
                 }
                 Action::Enqueue(n) => {
                     queue.push_back(n);
@@ -264,6 +272,7 @@ const PLAIN: Setting = Setting {
     shows_drops: true,
     delayed: 0,
     equal_lengths: true,
+    room: usize::MAX,
     begins_midway: false,
     loses_events: false,
 };
@@ -274,6 +283,15 @@ fn one_reader_of_arrivals_on_one_cpu_has_each_read() {
         let all = outcomes(Setting { delayed, equal_lengths, ..PLAIN });
         // Whether the queue held older datagrams is unknown at the first reads.
         assert!(all.right + all.marked == all.reads && all.marked * 100 < all.reads, "{all:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_shifts_no_read() {
+    for equal_lengths in [true, false] {
+        let all = outcomes(Setting { equal_lengths, room: 3, ..PLAIN });
+        assert!(all.right * 100 > all.reads * 98, "{all:?}");
+        outcomes(Setting { cpus: 2, readers: 2, equal_lengths, room: 3, ..PLAIN });
     }
 }
 

@@ -31,6 +31,7 @@ mod tests {
             (mag_flag_MAG_F_IPV6, EventFlags::IPV6),
             (mag_flag_MAG_F_AT_RETURN, EventFlags::AT_RETURN),
             (mag_flag_MAG_F_PEEK, EventFlags::PEEK),
+            (mag_flag_MAG_F_QUEUE_EMPTY, EventFlags::QUEUE_EMPTY),
             (mag_flag_MAG_F_ORDER, EventFlags::ORDER),
             (mag_flag_MAG_F_FRAGMENT, EventFlags::FRAGMENT),
             (mag_flag_MAG_F_PARTIAL, EventFlags::PARTIAL),

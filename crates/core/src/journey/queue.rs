@@ -143,6 +143,8 @@ pub(super) struct Queue {
     waiting: VecDeque<Entry>,
     /// Number of entries at the back without a notification of the reader.
     unannounced: usize,
+    /// Arrivals since closed entries were removed.
+    unpruned: usize,
     /// The first arrival.
     begin_ns: u64,
     /// The last arrival, and the one before.
@@ -225,6 +227,7 @@ impl Queue {
             is_assigned: false,
         });
         self.unannounced += 1;
+        self.unpruned += 1;
     }
 
     /// The arrivals of this CPU are in the queue by now.
@@ -261,6 +264,16 @@ impl Queue {
         }
         self.waiting.retain(|entry| is_open(&entry.run.first));
         self.unannounced = self.unannounced.min(self.waiting.len());
+    }
+
+    /// Removes entries that the kernel dropped, so that few of them are among the next ones. Each arrival pays for two
+    /// looks at most.
+    fn prune(&mut self, is_open: impl Fn(&DatagramRef) -> bool) {
+        if self.unpruned >= (RESYNC_WINDOW / 2).max(self.waiting.len() / 2) {
+            self.waiting.retain(|entry| entry.is_assigned || is_open(&entry.run.first));
+            self.unannounced = self.unannounced.min(self.waiting.len());
+            self.unpruned = 0;
+        }
     }
 
     fn remove(&mut self, at: usize) -> Option<Queued> {
@@ -309,6 +322,7 @@ impl Queue {
         while self.waiting.front().is_some_and(|entry| !entry.is_assigned && !is_open(&entry.run.first)) {
             self.remove(0);
         }
+        self.prune(&is_open);
         let previous_ns = self.note_reader(read);
         match read.front {
             Front::Unknown => self.read_by_order(read, conditions, is_open),
@@ -361,8 +375,9 @@ impl Queue {
 
     /// The entry that has a buffer now. The buffer of a datagram that was taken is used again at once, also before the
     /// read returns; only such entries can be between the old one and the new one.
-    fn position_of(&self, skb: u32) -> Option<usize> {
-        let has_it = |entry: &Entry| entry.skb == skb && !entry.has_left();
+    fn position_of(&self, skb: u32, is_open: impl Fn(&DatagramRef) -> bool) -> Option<usize> {
+        let is_here = |entry: &Entry| !entry.has_left() && (entry.is_assigned || is_open(&entry.run.first));
+        let has_it = |entry: &Entry| entry.skb == skb && is_here(entry);
         let first = self.waiting.iter().position(has_it)?;
         let near = self.waiting.iter().enumerate().skip(first).take(RESYNC_WINDOW);
         near.filter(|(_, entry)| has_it(entry)).max_by_key(|(_, entry)| entry.hop_ns).map(|(n, _)| n)
@@ -378,7 +393,7 @@ impl Queue {
     ) -> Option<Match> {
         let (several, time_ns) = (self.has_several_readers(), read.time_ns);
         let at = match read.front {
-            Front::Buffer(skb) => self.position_of(skb),
+            Front::Buffer(skb) => self.position_of(skb, &is_open),
             Front::Empty | Front::Unknown => None,
         };
         self.is_observed = true;
@@ -497,7 +512,9 @@ impl Queue {
     ) -> Vec<Queued> {
         let first = at.and_then(|at| self.waiting.get(at)).map(|first| first.run.first);
         let mut removed: Vec<usize> = chosen.into_iter().collect();
-        let others: Vec<usize> = found.left.iter().rev().copied().filter(|n| Some(*n) != chosen).collect();
+        let mut others: Vec<usize> = found.left.iter().rev().copied().filter(|n| Some(*n) != chosen).collect();
+        // What no read was assigned to waits before what one was, and of these the newest first.
+        others.sort_by_key(|n| self.waiting.get(*n).is_some_and(|entry| entry.is_assigned));
         if self.others.is_empty() && others.iter().any(|n| firm.contains(n)) {
             self.others.push(Reader { tid: 0, last_ns: self.reader.last_ns.saturating_sub(1) });
         }
