@@ -7,7 +7,9 @@
 use crate::common::{self, SERVER, SOCKET};
 use crate::model::Random;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
-use magscope_core::{Batch, Event, EventFlags, ExtentKind, FlowId, Hop, HopSet, Loss, LossCause, Proto};
+use magscope_core::{
+    Batch, DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, HopSet, Loss, LossCause, Proto,
+};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
@@ -24,6 +26,8 @@ struct Setting {
     equal_lengths: bool,
     /// Datagrams for which the queue has room. The kernel discards others, and their buffers are used again at once.
     room: usize,
+    /// Readers that find nothing try again at once.
+    polls: bool,
     begins_midway: bool,
     loses_events: bool,
 }
@@ -51,6 +55,8 @@ struct Model {
     /// The datagram of each return of a read.
     truth: HashMap<u64, usize>,
     used: HashSet<u64>,
+    /// The last read of each thread without data.
+    empty_reads: HashMap<u32, u64>,
     free_buffers: Vec<u32>,
     datagrams: Vec<Datagram>,
 }
@@ -123,7 +129,14 @@ impl Model {
                 }
                 Action::Take(reader) => {
                     let Some(n) = queue.pop_front() else {
-                        sleeping.push(reader);
+                        let is_over =
+                            actions.iter().all(|Reverse((_, action))| matches!(action, Action::Take(_)));
+                        if setting.polls && !is_over {
+                            model.empty_reads.insert(reader, at_ns);
+                            actions.push(Reverse((at_ns + random.within(300, 3_000), Action::Take(reader))));
+                        } else {
+                            sleeping.push(reader);
+                        }
                         continue;
                     };
                     model.free_buffers.push(model.datagrams[n].skb);
@@ -169,7 +182,9 @@ impl Model {
         let read = common::read(at_ns, self.datagrams[n].len);
         let tid = 70 + reader;
         let extent = ExtentKind::NextBuffer.of(front);
-        let at_ns = self.emit(Event { tid, tgid: tid, flags, extent, ..read });
+        let ago = self.empty_reads.get(&reader).map_or(0, |empty_ns| at_ns - empty_ns);
+        let detail = DetailKind::EmptyRead.of(ago as u32);
+        let at_ns = self.emit(Event { tid, tgid: tid, flags, extent, detail, ..read });
         self.truth.insert(at_ns, n);
     }
 }
@@ -273,6 +288,7 @@ const PLAIN: Setting = Setting {
     delayed: 0,
     equal_lengths: true,
     room: usize::MAX,
+    polls: false,
     begins_midway: false,
     loses_events: false,
 };
@@ -284,6 +300,17 @@ fn one_reader_of_arrivals_on_one_cpu_has_each_read() {
         // Whether the queue held older datagrams is unknown at the first reads.
         assert!(all.right + all.marked == all.reads && all.marked * 100 < all.reads, "{all:?}");
     }
+}
+
+#[test]
+fn a_reader_that_polls_has_each_read() {
+    for delayed in [0, 30] {
+        let all = outcomes(Setting { polls: true, delayed, ..PLAIN });
+        assert!(all.right * 100 > all.reads * 99, "{all:?}");
+    }
+    outcomes(Setting { polls: true, cpus: 2, delayed: 10, begins_midway: true, ..PLAIN });
+    outcomes(Setting { polls: true, cpus: 2, readers: 2, discarded: 10, ..PLAIN });
+    outcomes(Setting { polls: true, cpus: 2, delayed: 10, loses_events: true, ..PLAIN });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::sockets::{DatagramRef, Queued, Read};
 use super::state::{CloseReason, StreamRef};
 use super::stream::Stream;
 use super::udp::segments;
-use crate::event::{Event, EventFlags, Extent};
+use crate::event::{Detail, Event, EventFlags, Extent};
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, Role};
 
@@ -210,7 +210,11 @@ impl Correlator {
             _ => Front::Unknown,
         };
         let looks = event.hop == Hop::AppCopy || peeks;
-        let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid, front };
+        let empty_ns = match event.detail {
+            Detail::EmptyRead(ns) => event.time_ns.saturating_sub(u64::from(ns.get())),
+            _ => 0,
+        };
+        let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid, front, empty_ns };
         let shows_drops = self.state.rules.reports_drops && !self.state.selection.hides_drops();
         let conditions = Conditions {
             losses: &self.state.losses,

@@ -383,6 +383,40 @@ impl Queue {
         near.filter(|(_, entry)| has_it(entry)).max_by_key(|(_, entry)| entry.hop_ns).map(|(n, _)| n)
     }
 
+    /// All arrivals in the queue at `time_ns` are entries here if they are as young as `agreed_ns`. But an arrival from
+    /// before the capture may still have been on its way.
+    fn note_complete(&mut self, agreed_ns: u64, time_ns: u64) {
+        let all_arrived = agreed_ns >= self.begin_ns.saturating_add(ON_THE_WAY_NS);
+        self.complete_ns = self.complete_ns.or(all_arrived.then_some(time_ns));
+    }
+
+    fn position_of_front(&self, front: Front, is_open: impl Fn(&DatagramRef) -> bool) -> Option<usize> {
+        match front {
+            Front::Buffer(skb) => self.position_of(skb, is_open),
+            Front::Empty | Front::Unknown => None,
+        }
+    }
+
+    /// The only reader found the queue empty. So all that was in it had left for earlier reads, which have returned, and
+    /// no earlier read took a later arrival. Returns those that no read was assigned to.
+    fn was_empty(&mut self, empty_ns: u64) -> Vec<Queued> {
+        let mut gone = Vec::new();
+        self.note_complete(empty_ns, empty_ns);
+        let is_complete = self.complete_ns.is_some_and(|since_ns| since_ns <= empty_ns);
+        let had_left = |entry: &Entry| matches!(entry.place, Place::Queued(at_ns) if at_ns <= empty_ns);
+        let near = self.waiting.len().min(2 * RESYNC_WINDOW);
+        for n in (0..near).rev() {
+            let Some(entry) = self.waiting.get_mut(n) else { continue };
+            if had_left(entry) || entry.has_left() {
+                let is_unread = !entry.is_assigned;
+                gone.extend(self.remove(n).filter(|_| is_unread));
+            } else if is_complete && entry.hop_ns > empty_ns {
+                entry.is_doubted = false;
+            }
+        }
+        gone
+    }
+
     /// The read took an entry that is no longer in the kernel's queue.
     fn read_by_front(
         &mut self,
@@ -392,10 +426,7 @@ impl Queue {
         is_open: impl Fn(&DatagramRef) -> bool,
     ) -> Option<Match> {
         let (several, time_ns) = (self.has_several_readers(), read.time_ns);
-        let at = match read.front {
-            Front::Buffer(skb) => self.position_of(skb, &is_open),
-            Front::Empty | Front::Unknown => None,
-        };
+        let at = self.position_of_front(read.front, &is_open);
         self.is_observed = true;
         let agreed_ns = self.agreed_ns;
         let in_doubt = conditions.losses.overlap(agreed_ns, read.time_ns);
@@ -409,6 +440,13 @@ impl Queue {
             self.doubt_ns = read.time_ns;
             return None;
         }
+        let mut gone = Vec::new();
+        // A read since then may have taken what arrived since.
+        if !several && read.empty_ns > previous_ns {
+            gone = self.was_empty(read.empty_ns);
+        }
+        let at = at.and_then(|_| self.position_of_front(read.front, &is_open));
+        let previous_ns = previous_ns.max(read.empty_ns);
         let doubt_ns = std::mem::take(&mut self.doubt_ns);
         let near = at.unwrap_or(self.waiting.len()).saturating_add(RESYNC_WINDOW);
         let doubted = self.waiting.iter_mut().take(near).take_while(|entry| entry.hop_ns <= doubt_ns);
@@ -445,10 +483,8 @@ impl Queue {
             Some(first) => agreed_ns.max(first.hop_ns),
             None => agreed_ns.max(time_ns.saturating_sub(ON_THE_WAY_NS)),
         };
-        // An arrival from before the capture may still have been on its way.
-        let all_arrived = self.agreed_ns >= self.begin_ns.saturating_add(ON_THE_WAY_NS);
-        self.complete_ns = self.complete_ns.or(all_arrived.then_some(time_ns));
-        let gone = self.take_out(at, removed, &found, &firm);
+        self.note_complete(self.agreed_ns, time_ns);
+        gone.extend(self.take_out(at, removed, &found, &firm));
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
         let is_match = run.is_some() || !gone.is_empty();
         is_match.then_some(Match { run, ambiguous, in_doubt_since_ns, torn, gone })

@@ -86,6 +86,8 @@ pub(super) struct Read {
     pub looks: bool,
     pub tid: u32,
     pub front: Front,
+    /// The last time at which this thread found nothing to read; 0 if unknown.
+    pub empty_ns: u64,
 }
 
 /// Queues by socket cookie.
