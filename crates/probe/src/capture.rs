@@ -261,6 +261,11 @@ impl Capture {
         Ok(Counters { refused: self.refused.so_far(), ..counters })
     }
 
+    /// Number of records read from the kernel so far.
+    pub(crate) fn records_read(&self) -> u64 {
+        self.collector.borrow().records
+    }
+
     fn drain(&mut self, batch: &mut Batch) {
         let now = self.event_clock.now_ns();
         self.collector.borrow_mut().taken.fill(0);

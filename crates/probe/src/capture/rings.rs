@@ -22,6 +22,8 @@ pub(super) struct Collector {
     pub undecodable: u64,
     /// Ring bytes of each CPU's records since the last drain began.
     pub taken: Vec<usize>,
+    /// Numbered records so far.
+    pub records: u64,
 }
 
 impl Collector {
@@ -31,6 +33,7 @@ impl Collector {
         if let (Some(gaps), Some(taken)) = (self.gaps.get_mut(cpu), self.taken.get_mut(cpu)) {
             gaps.seen(number);
             *taken += bytes + RECORD_HEADER_BYTES;
+            self.records += 1;
         }
     }
 

@@ -60,6 +60,7 @@ pub struct Governor {
     /// Start of the current interval.
     began: Instant,
     cpu: Duration,
+    records: u64,
     hits: Option<Vec<CpuHits>>,
     /// Requested settings, and the settings in force.
     asked: InForce,
@@ -114,6 +115,7 @@ impl Governor {
             weighed: now,
             began: now,
             cpu: reader.cpu_time(),
+            records: 0,
             hits: None,
             asked: InForce { detail: Detail::Full, one_in: 1 },
             set: None,
@@ -182,6 +184,8 @@ impl Governor {
         let hits: Vec<CpuHits> = counters.cpus;
         let (began, cpu) = (std::mem::replace(&mut self.began, now), self.reader.cpu_time());
         let reader = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
+        let read = capture.records_read();
+        let records = read - std::mem::replace(&mut self.records, read);
         let Some(before) = self.hits.replace(hits.clone()) else { return Ok(()) };
         if self.rests() && !self.looks {
             self.looks = true;
@@ -193,6 +197,7 @@ impl Governor {
         let reading = Reading {
             elapsed: now - began,
             reader,
+            records,
             cpus: hits.iter().zip(&before).map(|(now, before)| now.since(*before)).collect(),
         };
         let Some(prices) = self.scale.prices() else { return Ok(()) };

@@ -64,6 +64,8 @@ pub struct Reading {
     pub elapsed: Duration,
     /// Processor time of the reader, which counts in addition to the probes.
     pub reader: Duration,
+    /// Records that the reader took. After a burst these are more than the accepted hits.
+    pub records: u64,
     /// Hits by CPU, for every CPU of the host.
     pub cpus: Vec<CpuHits>,
 }
@@ -258,8 +260,7 @@ impl Steps {
             let part = reading.cpus.iter().map(|cpu| cpu.outermost).sum::<u64>() as f64 / all as f64;
             self.outermost = Some(self.outermost.map_or(part, |known| mix(known, part)));
         }
-        let kept: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
-        let records = if self.level.passed_share() > 0.0 { kept as f64 / seconds } else { 0.0 };
+        let records = reading.records as f64 / seconds;
         let taken = reading.reader.as_secs_f64() / seconds;
         if records < FEW_RECORDS {
             // The minimum, with slow decay.
@@ -294,14 +295,13 @@ impl Steps {
             return 0.0;
         }
         let cpus: Vec<_> = reading.cpus.iter().map(|cpu| self.at(level, cpu)).collect();
-        let records = |cpus: &[CpuHits], level: Level| {
-            if level.passed_share() > 0.0 { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0_u64 }
-        };
-        let (now, then) = (records(&reading.cpus, self.level), records(&cpus, level));
+        let has_records = level.passed_share() > 0.0;
+        let then: u64 = if has_records { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0 };
         // Scaled by the number of records; without records now, by the earlier cost per record.
         let busy_ns = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
-        let reader = if now > 0 { busy_ns * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
-        let there = Reading { elapsed: reading.elapsed, reader: Duration::from_nanos(reader as u64), cpus };
+        let record_ns = if reading.records > 0 { busy_ns / reading.records as f64 } else { self.record_ns() };
+        let reader = Duration::from_nanos((then as f64 * record_ns) as u64);
+        let there = Reading { elapsed: reading.elapsed, reader, records: then, cpus };
         Share::of(&there, level, prices).most()
     }
 
@@ -363,7 +363,7 @@ mod tests {
             let outermost = if level == Level::Packets { passed } else { passed / 6 };
             let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0, outermost };
             let reader = Duration::from_nanos(records * 100 + 1_000_000);
-            Reading { elapsed, reader, cpus: vec![cpu, CpuHits::default()] }
+            Reading { elapsed, reader, records, cpus: vec![cpu, CpuHits::default()] }
         }
 
         /// Simulates `seconds` seconds and returns the levels.
@@ -447,7 +447,8 @@ mod tests {
             let kept = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
             let elapsed = if steps.level() == Level::Rest { SECOND / 4 } else { SECOND };
             let cpus = vec![CpuHits { kept, outermost: kept, ..CpuHits::default() }];
-            steps.take(&Reading { elapsed, reader: Duration::from_millis(100), cpus }, &PRICES);
+            let records = if steps.level().passed_share() > 0.0 { kept } else { 0 };
+            steps.take(&Reading { elapsed, reader: Duration::from_millis(100), records, cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Rest);
     }
@@ -462,7 +463,7 @@ mod tests {
             let cpus = vec![CpuHits { kept, ..CpuHits::default() }, CpuHits::default()];
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
             let reader = elapsed * 42 / 1_000;
-            steps.take(&Reading { elapsed, reader, cpus }, &PRICES);
+            steps.take(&Reading { elapsed, reader, records: kept, cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Full);
     }
@@ -473,9 +474,25 @@ mod tests {
         for second in 0..60 {
             let cpus = vec![CpuHits { kept: 28_000, ..CpuHits::default() }, CpuHits::default()];
             let reader = Duration::from_millis(if second % 20 == 19 { 80 } else { 30 });
-            let step = steps.take(&Reading { elapsed: SECOND, reader, cpus }, &PRICES);
+            let step = steps.take(&Reading { elapsed: SECOND, reader, records: 28_000, cpus }, &PRICES);
             assert_eq!(step, None, "{second}");
         }
+    }
+
+    #[test]
+    fn records_of_a_burst_that_are_read_late_are_no_cost_of_later_ones() {
+        let mut steps = Steps::new(0.03);
+        Machine { hits_per_s: 500 }.run(&mut steps, 10);
+        Machine { hits_per_s: 1_000_000 }.run(&mut steps, 1);
+        assert_ne!(steps.level(), Level::Full);
+        // A level with few records, while the reader is still busy with those of the burst.
+        for _ in 0..3 {
+            let cpus = vec![CpuHits { kept: 1_100, sampled: 900_000, ..CpuHits::default() }, CpuHits::default()];
+            let reader = Duration::from_millis(900);
+            steps.take(&Reading { elapsed: SECOND, reader, records: 300_000, cpus }, &PRICES);
+        }
+        let levels = Machine { hits_per_s: 500 }.run(&mut steps, 150);
+        assert_eq!(levels.last(), Some(&Level::Full), "{levels:?}");
     }
 
     #[test]
