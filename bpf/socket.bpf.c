@@ -73,9 +73,11 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	if (!sk || flags & MSG_ERRQUEUE || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
+	bool tcp = READ(sk, sk_protocol) == IPPROTO_TCP;
 	if (ret < 0) {
 		struct mag_cpu *state = this_cpu();
-		if (state) {
+		/* A datagram that came after the kernel's look at the queue is there at `now`. */
+		if (state && (tcp || !first_in_queue(sk))) {
 			state->asked_sk = (__u64)sk;
 			state->asked_ns = now;
 			state->asked_tid = bpf_get_current_pid_tgid();
@@ -84,7 +86,6 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	}
 	__u32 seq = 0;
 	bool peek = flags & MSG_PEEK;
-	bool tcp = READ(sk, sk_protocol) == IPPROTO_TCP;
 	if (tcp && !ret) /* the end of the stream; a datagram may be empty */
 		return 0;
 	__u16 flag = peek ? MAG_F_PEEK : 0;

@@ -37,6 +37,8 @@ enum Action {
     Arrive(usize),
     Enqueue(usize),
     Take(u32),
+    /// A read that found the queue empty returns.
+    FindNothing(u32),
     Return(u32, usize),
 }
 
@@ -130,10 +132,11 @@ impl Model {
                 Action::Take(reader) => {
                     let Some(n) = queue.pop_front() else {
                         let is_over =
-                            actions.iter().all(|Reverse((_, action))| matches!(action, Action::Take(_)));
+                            actions.iter().all(|Reverse((_, action))| matches!(action, Action::Take(_) | Action::FindNothing(_)));
                         if setting.polls && !is_over {
-                            model.empty_reads.insert(reader, at_ns);
-                            actions.push(Reverse((at_ns + random.within(300, 3_000), Action::Take(reader))));
+                            let most = if random.chance(10) { 20_000 } else { 500 };
+                            let returns_ns = at_ns + random.within(100, most);
+                            actions.push(Reverse((returns_ns, Action::FindNothing(reader))));
                         } else {
                             sleeping.push(reader);
                         }
@@ -147,6 +150,13 @@ impl Model {
                     }
                     let most = if random.chance(10) { 60_000 } else { 2_000 };
                     actions.push(Reverse((at_ns + random.within(300, most), Action::Return(reader, n))));
+                }
+                // A datagram that came after the kernel's look at the queue is there.
+                Action::FindNothing(reader) => {
+                    if queue.is_empty() {
+                        model.empty_reads.insert(reader, at_ns);
+                    }
+                    actions.push(Reverse((at_ns + random.within(300, 3_000), Action::Take(reader))));
                 }
                 Action::Return(reader, n) => {
                     let front = queue.front().map_or(0, |n| model.datagrams[*n].skb);
