@@ -131,8 +131,9 @@ impl Model {
                 }
                 Action::Take(reader) => {
                     let Some(n) = queue.pop_front() else {
-                        let is_over =
-                            actions.iter().all(|Reverse((_, action))| matches!(action, Action::Take(_) | Action::FindNothing(_)));
+                        let is_over = actions.iter().all(|Reverse((_, action))| {
+                            matches!(action, Action::Take(_) | Action::FindNothing(_))
+                        });
                         if setting.polls && !is_over {
                             let most = if random.chance(10) { 20_000 } else { 500 };
                             let returns_ns = at_ns + random.within(100, most);

@@ -487,7 +487,8 @@ mod tests {
         assert_ne!(steps.level(), Level::Full);
         // A level with few records, while the reader is still busy with those of the burst.
         for _ in 0..3 {
-            let cpus = vec![CpuHits { kept: 1_100, sampled: 900_000, ..CpuHits::default() }, CpuHits::default()];
+            let cpus =
+                vec![CpuHits { kept: 1_100, sampled: 900_000, ..CpuHits::default() }, CpuHits::default()];
             let reader = Duration::from_millis(900);
             steps.take(&Reading { elapsed: SECOND, reader, records: 300_000, cpus }, &PRICES);
         }
