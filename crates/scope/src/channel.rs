@@ -230,10 +230,10 @@ impl FromStr for Channel {
     type Err = UnknownChannel;
 
     fn from_str(word: &str) -> Result<Self, UnknownChannel> {
-        let known = Self::ALL.into_iter().find(|channel| channel.name() == word);
+        let found = Self::ALL.into_iter().find(|channel| channel.name() == word);
         // The scope checks whether a probe with this name exists.
-        let known = known.or_else(|| ValueName::new(word).map(Self::Value));
-        known.ok_or_else(|| UnknownChannel(word.chars().take(32).collect()))
+        let found = found.or_else(|| ValueName::new(word).map(Self::Value));
+        found.ok_or_else(|| UnknownChannel(word.chars().take(32).collect()))
     }
 }
 

@@ -136,14 +136,14 @@ impl Flows {
             page.route = format!("{} → {}", names.netns_name(line.from), names.netns_name(line.to));
         }
         let comm = |node, who: Option<magscope_core::journey::ThreadRef>| names.comm(node, who?.tid);
-        for (place, known) in [
+        for (place, name) in [
             (&mut page.processes.0, comm(journey.tx_node, journey.sender)),
             (&mut page.processes.1, comm(journey.rx_node, journey.reader)),
         ] {
             if place.is_empty()
-                && let Some(known) = known
+                && let Some(name) = name
             {
-                known.clone_into(place);
+                name.clone_into(place);
             }
         }
         page.journeys += 1;
@@ -175,9 +175,9 @@ impl Flows {
     }
 
     /// Adds packets and bytes from the kernel's sums.
-    pub fn sum(&mut self, (node, flow, way): (u16, FlowId, Direction), row: &Synthesis, names: &Names) {
+    pub fn sum(&mut self, (node, flow, direction): (u16, FlowId, Direction), row: &Synthesis, names: &Names) {
         self.summed_ns = self.summed_ns.max(row.to_ns);
-        let sends = way == Direction::Tx;
+        let sends = direction == Direction::Tx;
         let page = self.sums.entry((node, flow, sends));
         page.packets = page.packets.saturating_add(row.n);
         page.bytes = page.bytes.saturating_add(row.sum);
@@ -185,11 +185,15 @@ impl Flows {
             page.lately = Interval { from_ns: row.from_ns, to_ns: row.to_ns, packets: row.n, bytes: row.sum };
         }
         if page.ends.is_none()
-            && let Some(known) = names.flow(node, flow)
+            && let Some(recorded_flow) = names.flow(node, flow)
         {
-            page.proto = known.proto;
-            page.ends = Some(if sends { (known.local, known.remote) } else { (known.remote, known.local) });
-            page.netns_name = names.netns_name(Some(NetnsKey { node, netns: known.netns }));
+            page.proto = recorded_flow.proto;
+            page.ends = Some(if sends {
+                (recorded_flow.local, recorded_flow.remote)
+            } else {
+                (recorded_flow.remote, recorded_flow.local)
+            });
+            page.netns_name = names.netns_name(Some(NetnsKey { node, netns: recorded_flow.netns }));
         }
     }
 
@@ -221,9 +225,9 @@ impl Flows {
         sums.sort_unstable_by_key(|((node, flow, sends), _)| (!sends, *node, *flow));
         for ((_, flow, sends), summed) in sums {
             let ends = summed.ends.map(|(from, to)| (summed.proto, from, to));
-            let known = ends.and_then(|ends| of_ends.get(&ends));
-            let known = known.or_else(|| of_flow.get(flow).filter(|_| *sends || ends.is_none()));
-            if let Some(entry) = known.and_then(|at| entries.get_mut(*at)) {
+            let found = ends.and_then(|ends| of_ends.get(&ends));
+            let found = found.or_else(|| of_flow.get(flow).filter(|_| *sends || ends.is_none()));
+            if let Some(entry) = found.and_then(|at| entries.get_mut(*at)) {
                 entry.summed = entry.summed.or(Some(summed));
                 continue;
             }
@@ -285,12 +289,12 @@ impl Flows {
     fn row(&self, entry: &Entry<'_>, selected: bool) -> FlowRow {
         let (flow, summed) = (entry.flow, entry.summed.map(|summed| summed.shown(self.summed_ns)));
         let Some(page) = entry.page else {
-            let known = entry.summed.cloned().unwrap_or_default();
+            let sums = entry.summed.cloned().unwrap_or_default();
             return FlowRow {
                 flow,
-                proto: known.proto,
-                ends: known.ends,
-                route: known.netns_name,
+                proto: sums.proto,
+                ends: sums.ends,
+                route: sums.netns_name,
                 processes: <(String, String)>::default(),
                 journeys: 0,
                 bad: 0,

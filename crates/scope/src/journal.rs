@@ -102,7 +102,7 @@ fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize, time_ns: impl Fn(&T) -> u
     if all.back().is_none_or(|last| time_ns(last) <= at_ns) {
         all.push_back(one);
     } else {
-        let at = all.partition_point(|known| time_ns(known) <= at_ns);
+        let at = all.partition_point(|other| time_ns(other) <= at_ns);
         all.insert(at, one);
     }
     if all.len() > most { all.pop_front() } else { None }

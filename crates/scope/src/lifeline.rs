@@ -104,10 +104,10 @@ impl Lifeline {
     /// The blamed step: the longest on the path, or the longest wait between two copies.
     pub fn blame(&self) -> Option<Step> {
         let half = self.journey.ladder().last().is_some_and(|rung| rung.hop == Hop::DevDone);
-        let on_the_way = |(rung, _): &(Rung, Option<Step>)| {
+        let on_path = |(rung, _): &(Rung, Option<Step>)| {
             (rung.hop != Hop::DevDone || half) && rung.copy <= self.journey.copy
         };
-        self.spans().filter(on_the_way).filter_map(|(_, step)| step).max_by_key(|step| step.ns)
+        self.spans().filter(on_path).filter_map(|(_, step)| step).max_by_key(|step| step.ns)
     }
 
     /// The CPU for display: the one that received it from the device, which steering decides; otherwise that of

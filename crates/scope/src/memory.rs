@@ -92,9 +92,9 @@ impl Memory {
     /// Selects the slowest again from the stored journeys, by another rule.
     pub fn relist(&mut self, mut listed: impl FnMut(&Lifeline) -> bool) {
         let before = std::mem::take(&mut self.slowest.0);
-        let known = before.iter().chain(&self.slowest_of_all.0).chain(&self.recent);
-        for line in known.filter(|line| line.journey.verdict.is_whole() && listed(line)) {
-            if !self.slowest.0.iter().any(|kept| kept.key() == line.key()) {
+        let lines = before.iter().chain(&self.slowest_of_all.0).chain(&self.recent);
+        for line in lines.filter(|line| line.journey.verdict.is_whole() && listed(line)) {
+            if !self.slowest.0.iter().any(|other| other.key() == line.key()) {
                 self.slowest.keep(line);
             }
         }
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(memory.slowest().len(), SLOWEST);
         assert_eq!(memory.slowest()[0].id(), 17);
         assert!(memory.slowest().is_sorted_by(|a, b| a.total_ns() >= b.total_ns()));
-        let kept = |id| memory.all().any(|line| line.id() == id);
-        assert!(kept(17) && !kept(3) && memory.reaches_back_to() == Some(40_000 - RECENT as u64));
+        let in_memory = |id| memory.all().any(|line| line.id() == id);
+        assert!(in_memory(17) && !in_memory(3) && memory.reaches_back_to() == Some(40_000 - RECENT as u64));
         memory.age(2 * SLOWEST_FOR_NS);
         assert!(memory.slowest().is_empty());
     }

@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn a_key_goes_round() {
-        let mut how = Persistence::Off;
+        let mut mode = Persistence::Off;
         let seen: Vec<_> = (0..4)
             .map(|_| {
-                how = how.next();
-                how
+                mode = mode.next();
+                mode
             })
             .collect();
         assert_eq!(

@@ -30,7 +30,7 @@ impl Pick {
         match self {
             Self::Nothing => true,
             Self::Flow(flow) => {
-                let own = |known: FlowId| !known.is_none() && known == *flow;
+                let own = |id: FlowId| !id.is_none() && id == *flow;
                 own(journey.tx_flow) || own(journey.rx_flow) || Self::is_the_other_way(*flow, line, names)
             }
             Self::Process(tgid) => {
@@ -53,8 +53,8 @@ impl Pick {
     /// The replies to the picked flow have swapped ends.
     fn is_the_other_way(flow: FlowId, line: &Lifeline, names: &Names) -> bool {
         let nodes = 0..names.infos().len().max(1) as u16;
-        let known = nodes.into_iter().find_map(|node| names.flow(node, flow));
-        known.zip(line.ends).is_some_and(|(flow, (from, to))| {
+        let found = nodes.into_iter().find_map(|node| names.flow(node, flow));
+        found.zip(line.ends).is_some_and(|(flow, (from, to))| {
             flow.proto == line.journey.proto
                 && ((flow.local, flow.remote) == (from, to) || (flow.remote, flow.local) == (from, to))
         })

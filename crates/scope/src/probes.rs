@@ -116,10 +116,10 @@ impl Probes {
 
     /// Adds a recording; probes of no earlier recording are appended.
     pub fn join(&mut self, info: &NodeInfo) {
-        let (node, known) = (self.of.len() as u16, self.all.len());
+        let (node, before) = (self.of.len() as u16, self.all.len());
         let own = info.probes.iter().take(256).map(|asked| self.take(node, info, asked)).collect();
         self.of.push(own);
-        let new = self.all.iter().skip(known).flat_map(|probe| {
+        let new = self.all.iter().skip(before).flat_map(|probe| {
             probe.channels().map(|(value, channel)| (channel, probe.id, value)).collect::<Vec<_>>()
         });
         self.channels.extend(new);
@@ -128,9 +128,9 @@ impl Probes {
     /// The id of a probe of a recording: the existing one for an equal probe.
     fn take(&mut self, node: u16, info: &NodeInfo, asked: &CustomProbe) -> ProbeId {
         let same = |probe: &&mut Probe| probe.asked == *asked && !probe.nodes.contains(&node);
-        if let Some(known) = self.all.iter_mut().find(same) {
-            known.nodes.push(node);
-            return known.id;
+        if let Some(existing) = self.all.iter_mut().find(same) {
+            existing.nodes.push(node);
+            return existing.id;
         }
         let is_free = |all: &[Probe], name: &str| all.iter().all(|probe| probe.name != name);
         let mut name = plain(&asked.name);
@@ -199,7 +199,7 @@ impl Probes {
 
     /// The probe and the value index of a channel.
     pub fn value(&self, channel: Channel) -> Option<(ProbeId, usize)> {
-        let found = self.channels.iter().find(|(known, ..)| *known == channel);
+        let found = self.channels.iter().find(|(other, ..)| *other == channel);
         found.map(|(_, probe, value)| (*probe, *value))
     }
 

@@ -99,7 +99,7 @@ impl Signals {
         if self.samples.back().is_none_or(|last| last.time_ns <= sample.time_ns) {
             self.samples.push_back(sample);
         } else {
-            let at = self.samples.partition_point(|known| known.time_ns <= sample.time_ns);
+            let at = self.samples.partition_point(|other| other.time_ns <= sample.time_ns);
             self.samples.insert(at, sample);
         }
     }
@@ -170,8 +170,8 @@ pub fn columns(series: &[(u64, f64)], (from_ns, to_ns): (u64, u64), columns: usi
         }
         let Some(place) = out.get_mut(at) else { continue };
         *place = Some(match (*place, *time_ns < from_ns) {
-            (Some(known), false) => {
-                Column { min: known.min.min(*value), max: known.max.max(*value), last: *value }
+            (Some(previous), false) => {
+                Column { min: previous.min.min(*value), max: previous.max.max(*value), last: *value }
             }
             _ => one(*value),
         });

@@ -14,8 +14,8 @@ const MOST_READINGS: usize = 2_048;
 type Parts = (u64, u64);
 
 /// Events per recorded event; `None` without any recorded event.
-fn weight((kept, sampled): Parts) -> Option<f64> {
-    (kept > 0).then(|| (kept as f64 + sampled as f64) / kept as f64)
+fn weight((recorded, sampled): Parts) -> Option<f64> {
+    (recorded > 0).then(|| (recorded as f64 + sampled as f64) / recorded as f64)
 }
 
 fn sum(parts: impl Iterator<Item = Parts>) -> Parts {
@@ -142,11 +142,11 @@ mod tests {
         (weight * 1e3).round() as u64
     }
 
-    fn batch(s: u64, kept: u64, sampled: u64) -> Batch {
+    fn batch(s: u64, recorded: u64, sampled: u64) -> Batch {
         let count = HopCount {
             time_ns: s * S,
             hop: Hop::DevXmit,
-            kept,
+            kept: recorded,
             sampled,
             filtered: 0,
             undecided: 0,
@@ -179,12 +179,12 @@ mod tests {
     fn a_stretch_of_a_recording_has_its_own_weight() {
         let mut weights = Weights::new(&[NodeInfo::default()]);
         // All events for a minute, a quarter for ten seconds, all again for an hour and more.
-        let (mut kept, mut sampled) = (5_000, 70);
+        let (mut recorded, mut sampled) = (5_000, 70);
         for s in 0..10_000_u64 {
             let quarter = (60..70).contains(&s);
-            kept += if quarter { 25 } else { 100 };
+            recorded += if quarter { 25 } else { 100 };
             sampled += if quarter { 75 } else { 0 };
-            weights.batch(0, &batch(s, kept, sampled));
+            weights.batch(0, &batch(s, recorded, sampled));
         }
         let between = |weights: &Weights, from: u64, to: u64| {
             thousandths(weights.between(Hop::DevXmit, from * S, to * S))
@@ -192,7 +192,7 @@ mod tests {
         let all = [(10, 40), (62, 68), (80, 9_000), (20_000, 30_000)];
         assert_eq!(all.map(|(from, to)| between(&weights, from, to)), [1_000, 4_000, 1_000, 1_000]);
         assert_eq!(between(&weights, 59, 69), 4_000);
-        weights.batch(0, &batch(10_000, kept + 10, sampled + 30));
+        weights.batch(0, &batch(10_000, recorded + 10, sampled + 30));
         assert_eq!(between(&weights, 10_000, 10_001), 4_000, "the newest, of which no reading tells yet");
         assert!(weights.nodes[0].readings.len() < 20, "{}", weights.nodes[0].readings.len());
     }

@@ -49,7 +49,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             "{}–{} of {} kept",
             count(table.first as u64 + 1),
             count(last as u64),
-            count(table.kept as u64)
+            count(table.total as u64)
         );
         ui.label(RichText::new(words).color(cx.c.dim).small());
     });

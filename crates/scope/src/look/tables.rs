@@ -218,7 +218,7 @@ pub struct EventTable<'a> {
     /// The requested number of rows, in order of time.
     pub rows: Vec<EventRow<'a>>,
     /// Total number of events in memory.
-    pub kept: usize,
+    pub total: usize,
     /// Index of the first row among those in memory.
     pub first: usize,
 }

@@ -104,7 +104,7 @@ impl<T: Part> Levels<T> {
 
     /// True if a level is complete since `from_ns`.
     pub fn reaches(&self, level: usize, from_ns: u64) -> bool {
-        self.levels.get(level).is_some_and(|known| known.forgotten <= from_ns >> bits(level))
+        self.levels.get(level).is_some_and(|stored| stored.forgotten <= from_ns >> bits(level))
     }
 
     /// The tiles of a level that overlap `[from_ns, to_ns)`, with the instant each begins.
@@ -157,9 +157,9 @@ impl<T: Part> Level<T> {
         match self.tiles.back_mut() {
             Some((last, tile)) if *last == number => tile.merge(part),
             Some((last, _)) if *last > number => {
-                let at = self.tiles.partition_point(|(known, _)| *known < number);
+                let at = self.tiles.partition_point(|(other, _)| *other < number);
                 match self.tiles.get_mut(at) {
-                    Some((known, tile)) if *known == number => tile.merge(part),
+                    Some((other, tile)) if *other == number => tile.merge(part),
                     _ => {
                         let mut tile = T::default();
                         tile.merge(part);

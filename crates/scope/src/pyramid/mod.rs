@@ -362,7 +362,7 @@ impl Pyramid {
             let inside = (from_ns..to_ns).contains(&exemplar.start_ns);
             let column = column_of(exemplar.start_ns, (from_ns, to_ns), columns.max(1));
             if let Some(place) = best.get_mut(column).filter(|_| inside)
-                && place.is_none_or(|known| known.total_ns < exemplar.total_ns)
+                && place.is_none_or(|current| current.total_ns < exemplar.total_ns)
             {
                 *place = Some(*exemplar);
             }

@@ -69,7 +69,7 @@ impl Tile {
     }
 
     fn add_class(&mut self, class: u16, n: u32) {
-        match self.classes.binary_search_by_key(&class, |(known, _)| *known) {
+        match self.classes.binary_search_by_key(&class, |(other, _)| *other) {
             Ok(at) => self.classes[at].1 = self.classes[at].1.saturating_add(n),
             Err(at) => self.classes.insert(at, (class, n)),
         }

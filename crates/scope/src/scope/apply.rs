@@ -164,8 +164,8 @@ impl Scope {
                     self.controls.xy = xy;
                 }
             }
-            Action::SetPersistence(how) => {
-                self.controls.persistence = how;
+            Action::SetPersistence(persistence) => {
+                self.controls.persistence = persistence;
                 self.overlay = None;
                 self.overlay_again();
             }

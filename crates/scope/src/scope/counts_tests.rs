@@ -213,8 +213,8 @@ fn a_live_filter_that_is_taken_away_again_has_erased_nothing() {
     assert_eq!(counted(&scope), [all; 3]);
     let slowest = scope.memory.slowest()[0].total_ns();
     assert_eq!(scope.frame().header.counts_for_ns, None);
-    let kept = crate::memory::RECENT as u64;
-    for (narrower, ended) in [(Action::NextProto, kept), (Action::Filter("pid = 1".to_owned()), 0)] {
+    let retained = crate::memory::RECENT as u64;
+    for (narrower, ended) in [(Action::NextProto, retained), (Action::Filter("pid = 1".to_owned()), 0)] {
         scope.apply(narrower);
         let frame = scope.frame();
         let for_ns = frame.header.counts_for_ns;

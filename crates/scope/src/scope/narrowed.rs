@@ -43,16 +43,16 @@ impl Scope {
         let mut shown = std::mem::replace(&mut self.counts, fresh);
         self.counts.take_not_narrowed(&mut shown);
         let all = before.map_or(shown, |unfiltered| unfiltered.counts);
-        self.count_kept_journeys();
+        self.recount_journeys();
         let mut chosen_from_ns = self.memory.complete_from_ns();
         if self.controls.route.is_none() && self.controls.proto.is_none() {
             self.counts.pyramid.copy_payload(&all.pyramid);
         } else {
-            self.count_kept_payload();
+            self.recount_payload();
             chosen_from_ns = chosen_from_ns.max(self.journal.entries_from_ns());
         }
         if !self.probes.all().is_empty() {
-            self.count_kept_hits();
+            self.recount_hits();
             chosen_from_ns = chosen_from_ns.max(self.journal.hits_from_ns());
         }
         self.unfiltered = Some(Unfiltered { counts: all, chosen_from_ns });
@@ -65,33 +65,33 @@ impl Scope {
         (from_ns > self.begin_ns?).then(|| self.now_ns.saturating_sub(from_ns))
     }
 
-    fn count_kept_journeys(&mut self) {
-        let kept = std::mem::take(&mut self.memory);
-        let mut recent: Vec<_> = kept.recent().collect();
+    fn recount_journeys(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        let mut recent: Vec<_> = memory.recent().collect();
         recent.reverse();
         for line in recent {
             if self.controls.accepts(line, &self.names) {
                 self.count(line);
             }
         }
-        self.memory = kept;
+        self.memory = memory;
     }
 
-    fn count_kept_payload(&mut self) {
-        let kept = std::mem::take(&mut self.journal);
-        for (node, entry) in kept.entries(0, kept.len()) {
+    fn recount_payload(&mut self) {
+        let journal = std::mem::take(&mut self.journal);
+        for (node, entry) in journal.entries(0, journal.len()) {
             let Entry::Event(event) = entry else { continue };
             let netns_key = self.netns_key_of(*node, event);
             if event.hop.rank().is_some() && self.looks_at(event, netns_key) {
                 self.counts.payload(event);
             }
         }
-        self.journal = kept;
+        self.journal = journal;
     }
 
-    fn count_kept_hits(&mut self) {
-        let kept: Vec<NodeHit> = self.journal.hits(0, u64::MAX).copied().collect();
-        for hit in &kept {
+    fn recount_hits(&mut self) {
+        let hits: Vec<NodeHit> = self.journal.hits(0, u64::MAX).copied().collect();
+        for hit in &hits {
             let accepted = self.looks_at_hit(hit);
             if let Some(probe) = self.probes.get(hit.probe).filter(|_| accepted) {
                 self.counts.hit(hit, probe);

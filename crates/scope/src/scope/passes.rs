@@ -99,8 +99,8 @@ impl Scope {
 
     /// The hits that saw the bytes of a journey, in order of time.
     pub(super) fn passes(&self, line: &Lifeline) -> Vec<PassRow<'_>> {
-        let known = self.ties.of(line.key()).to_vec();
-        let passes = if known.is_empty() { self.look_for_passes(line) } else { known };
+        let matched = self.ties.of(line.key()).to_vec();
+        let passes = if matched.is_empty() { self.look_for_passes(line) } else { matched };
         let row = |pass: Pass| {
             let probe = self.probes.get(pass.probe)?;
             let since = i128::from(pass.hit.time_ns) - i128::from(line.start_ns());

@@ -197,7 +197,7 @@ impl Scope {
         // A tile wider than a column is spread over its complete width.
         let s = tile_ns.max(width_ns) as f64 / 1e9;
         let (begin_ns, end_ns) = self.extent();
-        let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
+        let is_covered = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
         let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
         let rate = |at_ns: u64, tile: &Tile| {
             let weight = layer.map_or(1.0, |layer| self.weight_of(layer, at_ns, at_ns + width_ns));
@@ -205,9 +205,9 @@ impl Scope {
             amount as f64 * weight / s
         };
         at.enumerate()
-            .filter(|(_, (at_ns, _))| known(*at_ns))
+            .filter(|(_, (at_ns, _))| is_covered(*at_ns))
             .filter_map(|(column, (at_ns, tile))| match summed.get(column).copied().flatten() {
-                Some(Summed::NotKnown) if tile.count == 0 => None,
+                Some(Summed::Unknown) if tile.count == 0 => None,
                 Some(Summed::Rate(more)) => Some((at_ns, rate(at_ns, &tile) + more)),
                 _ => Some((at_ns, rate(at_ns, &tile))),
             })
@@ -229,8 +229,8 @@ impl Scope {
         }
         let Some(flow) = self.subject().filter(|_| channel.is_of_connection()) else { return String::new() };
         let mut nodes = 0..self.names.nodes();
-        let known = nodes.find_map(|node| self.names.flow(node, flow));
-        known.map_or_else(|| flow.to_string(), |flow| format!("{}→{}", flow.local, flow.remote))
+        let found = nodes.find_map(|node| self.names.flow(node, flow));
+        found.map_or_else(|| flow.to_string(), |flow| format!("{}→{}", flow.local, flow.remote))
     }
 
     pub(crate) fn loadlines(&self, n: usize) -> Vec<Loadline> {

@@ -261,9 +261,10 @@ fn values_are_computed_with_triggered_on_and_held_against_each_other() {
     ] {
         scope.apply(wrong.clone());
         let controls = scope.frame().controls;
-        let said = controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill.delta"));
+        let is_refused =
+            controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill.delta"));
         assert!(
-            said && controls.math.is_some() && controls.channels.len() == 2,
+            is_refused && controls.math.is_some() && controls.channels.len() == 2,
             "{wrong:?}: {:?}",
             controls.message
         );
@@ -289,8 +290,8 @@ fn a_probe_without_values_triggers_where_it_is_hit() {
     assert_eq!((trigger.fired, first.at_ns, first.because.as_str()), (3, 13 * MS, "hit seen"));
     scope.apply(Action::TriggerText("hit sean".to_owned()));
     let controls = scope.frame().controls;
-    let said = controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill, seen"));
-    assert!(said, "{:?}", controls.message);
+    let is_refused = controls.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill, seen"));
+    assert!(is_refused, "{:?}", controls.message);
     assert_eq!(scope.frame().trigger.text, "hit seen", "what was set stays");
     let mut other = Scope::new(info(), Options::default());
     other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("hit x").unwrap());

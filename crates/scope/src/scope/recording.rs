@@ -76,10 +76,10 @@ impl Scope {
     pub fn fill(&mut self, stretch: Stretch) {
         let mut lines: Vec<_> = stretch.journeys.into_iter().map(|journey| self.lifeline(journey)).collect();
         // A stretch restarts the numbering: journeys in memory keep their numbers.
-        let known: std::collections::HashMap<u64, u64> =
+        let numbers: std::collections::HashMap<u64, u64> =
             self.memory.all().map(|line| (line.key(), line.id())).collect();
         for line in &mut lines {
-            line.journey.id = known.get(&line.key()).copied().unwrap_or(0);
+            line.journey.id = numbers.get(&line.key()).copied().unwrap_or(0);
         }
         let mut truncated = stretch.truncated;
         let mut scan = None;

@@ -26,7 +26,7 @@ const DIVISION_NS: u64 = 5_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Summed {
     /// The sums do not cover the signal.
-    NotKnown,
+    Unknown,
     /// Rate per second.
     Rate(f64),
 }
@@ -211,8 +211,7 @@ impl Scope {
         let mut rates = vec![None; n];
         for slice in self.sums.slices(stretch, n).filter(|slice| slice.is_alone()) {
             let bytes = layer.and_then(|layer| Self::summed_payload(slice, |hop| hop.layer() == layer));
-            let rate =
-                bytes.map_or(Summed::NotKnown, |(_, bytes, _)| Summed::Rate(bytes as f64 / slice.secs()));
+            let rate = bytes.map_or(Summed::Unknown, |(_, bytes, _)| Summed::Rate(bytes as f64 / slice.secs()));
             columns_of((slice.from_ns, slice.to_ns), stretch, n, |column, _| {
                 if let Some(place) = rates.get_mut(column) {
                     *place = Some(rate);

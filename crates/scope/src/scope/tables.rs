@@ -52,13 +52,13 @@ impl Scope {
     }
 
     pub(crate) fn events(&self, most: usize) -> EventTable<'_> {
-        let kept = self.journal.len();
+        let total = self.journal.len();
         let at =
-            self.event_place().saturating_add_signed(self.controls.event as isize).min(kept.saturating_sub(1));
-        let first = at.saturating_sub(most / 2).min(kept.saturating_sub(most));
+            self.event_place().saturating_add_signed(self.controls.event as isize).min(total.saturating_sub(1));
+        let first = at.saturating_sub(most / 2).min(total.saturating_sub(most));
         let rows = self.journal.entries(first, most).enumerate();
         let rows = rows.filter_map(|(n, (node, entry))| self.event_row(*node, entry, first + n == at));
-        EventTable { rows: rows.collect(), kept, first }
+        EventTable { rows: rows.collect(), total, first }
     }
 
     fn event_row<'a>(&'a self, node: u16, entry: &'a Entry, selected: bool) -> Option<EventRow<'a>> {

@@ -74,10 +74,10 @@ pub(super) fn busy() -> Scope {
 #[test]
 fn rates_of_a_sampled_capture_are_of_all_there_was_and_say_so() {
     let mut scope = busy();
-    let count = |hop, kept, sampled| HopCount {
+    let count = |hop, recorded, sampled| HopCount {
         time_ns: 0,
         hop,
-        kept,
+        kept: recorded,
         filtered: 0,
         undecided: 0,
         sampled,

@@ -75,7 +75,7 @@ impl Scope {
         let Some(recorded) = &mut self.recorded else { return };
         recorded.held_ns = 0;
         self.revision += 1;
-        let fired = self.watch.windows().rev().map(|kept| &kept.capture);
+        let fired = self.watch.windows().rev().map(|window| &window.capture);
         let fired = fired.filter(|c| c.at_ns > swept_ns && c.at_ns <= head_ns).min_by_key(|c| c.at_ns).cloned();
         if self.rolls() {
             self.scale_for_sums();

@@ -127,17 +127,17 @@ impl Scope {
 
     /// The journeys of the window that is shown.
     pub(super) fn shown_lines(&self) -> impl Iterator<Item = &Lifeline> {
-        let shown = self.watch.windows().find(|kept| Some(kept.capture.number) == self.shown);
-        shown.into_iter().flat_map(|kept| &kept.lines)
+        let shown = self.watch.windows().find(|window| Some(window.capture.number) == self.shown);
+        shown.into_iter().flat_map(|window| &window.lines)
     }
 
     /// Shows the captured window at this distance.
     pub(super) fn next_capture(&mut self, by: i8) {
-        let kept: Vec<&CaptureWindow> = self.watch.windows().collect();
-        let now = kept.iter().position(|kept| Some(kept.capture.number) == self.shown);
-        let at = super::apply::step(now.or(kept.len().checked_sub(1).filter(|_| by < 0)), by, kept.len());
-        let next = if now.is_none() { kept.len().checked_sub(1) } else { at };
-        let Some(capture) = next.and_then(|at| kept.get(at)).map(|kept| kept.capture.clone()) else {
+        let windows: Vec<&CaptureWindow> = self.watch.windows().collect();
+        let now = windows.iter().position(|window| Some(window.capture.number) == self.shown);
+        let at = super::apply::step(now.or(windows.len().checked_sub(1).filter(|_| by < 0)), by, windows.len());
+        let next = if now.is_none() { windows.len().checked_sub(1) } else { at };
+        let Some(capture) = next.and_then(|at| windows.get(at)).map(|window| window.capture.clone()) else {
             return self.show_message("the trigger has kept nothing yet".to_owned(), false);
         };
         self.show_capture(&capture);
@@ -145,8 +145,8 @@ impl Scope {
 
     /// Shows the window with this number, if it is still in memory.
     pub(super) fn show_capture_of(&mut self, number: u64) {
-        let kept = self.watch.windows().find(|kept| kept.capture.number == number);
-        if let Some(capture) = kept.map(|kept| kept.capture.clone()) {
+        let window = self.watch.windows().find(|window| window.capture.number == number);
+        if let Some(capture) = window.map(|window| window.capture.clone()) {
             self.show_capture(&capture);
         }
     }
@@ -187,7 +187,7 @@ impl Scope {
     /// State of the trigger.
     pub(super) fn trigger_status(&self) -> TriggerStatus<'_> {
         let settings = self.watch.settings();
-        let captures: Vec<&Capture> = self.watch.windows().map(|kept| &kept.capture).collect();
+        let captures: Vec<&Capture> = self.watch.windows().map(|window| &window.capture).collect();
         let shown = captures.iter().position(|capture| Some(capture.number) == self.shown);
         let at_ns = shown.and_then(|at| captures.get(at)).map(|capture| capture.at_ns).or(self.watch.last_ns());
         TriggerStatus {

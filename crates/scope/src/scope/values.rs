@@ -58,10 +58,11 @@ impl Scope {
         let (from_ns, to_ns) = self.stretch();
         let of = self.probes.get(probe)?;
         let back = self.journal.hits(0, from_ns.saturating_sub(1)).rev().take(MOST_BACK);
-        let kept = back
+        let latest = back
             .filter(|hit| hit.probe == probe && self.looks_at_hit(hit))
             .find_map(|hit| of.number(&hit.hit, value));
-        kept.filter(|_| !self.is_recorded())
+        latest
+            .filter(|_| !self.is_recorded())
             .or_else(|| self.counts.pyramid.value_before((probe, value), (from_ns, to_ns), n))
     }
 

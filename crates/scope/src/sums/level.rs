@@ -28,10 +28,10 @@ impl Level {
         let number = ends.0 >> bits;
         let at = match self.slices.back() {
             Some((last, _)) if *last == number => self.slices.len() - 1,
-            Some((last, _)) if *last > number => self.slices.partition_point(|(known, _)| *known < number),
+            Some((last, _)) if *last > number => self.slices.partition_point(|(other, _)| *other < number),
             _ => self.slices.len(),
         };
-        if self.slices.get(at).is_none_or(|(known, _)| *known != number) {
+        if self.slices.get(at).is_none_or(|(other, _)| *other != number) {
             self.slices.insert(at, (number, Slice::new(ends)));
             self.buckets += SLICE;
         }

@@ -16,7 +16,7 @@ impl Buckets {
         let before = self.0.len();
         // outside data may hold any value
         for (at, n) in buckets.filter(|(at, n)| usize::from(*at) <= bucket(LONGEST_NS) && *n > 0) {
-            match self.0.binary_search_by_key(&at, |(known, _)| *known) {
+            match self.0.binary_search_by_key(&at, |(other, _)| *other) {
                 Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(n),
                 Err(place) => self.0.insert(place, (at, n)),
             }

@@ -312,7 +312,7 @@ mod tests {
             assert_eq!(watch.close(window.1 - 1, |_| Vec::new()), []);
             let closed = watch.close(window.1, |_| vec![slow(7, 10_000, 60)]);
             assert_eq!((closed[0].from_ns, closed[0].to_ns, closed[0].at_ns), (window.0, window.1, 10_000));
-            assert_eq!(watch.windows().next().map(|kept| kept.lines.len()), Some(1));
+            assert_eq!(watch.windows().next().map(|saved| saved.lines.len()), Some(1));
             assert_eq!(closed[0].because, "hop(dev.recv,app.recv) = 60 ns");
         }
     }

@@ -43,11 +43,11 @@ impl Scope {
         let before = std::mem::take(&mut self.sweep);
         self.overlay = None;
         // The picture's journey may no longer match; then the slowest match replaces it.
-        let kept = before.lifelines.iter().find(|line| Some(line.key()) == before.anchor);
-        let kept = kept.filter(|line| self.controls.accepts(line, &self.names)).cloned();
+        let anchor = before.lifelines.iter().find(|line| Some(line.key()) == before.anchor);
+        let anchor = anchor.filter(|line| self.controls.accepts(line, &self.names)).cloned();
         let accepted = self.memory.recent().filter(|line| self.controls.accepts(line, &self.names));
         let slowest = accepted.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns())).cloned();
-        match kept.or(slowest) {
+        match anchor.or(slowest) {
             Some(line) => self.take_for(&line),
             None => self.redraw(),
         }
@@ -89,8 +89,8 @@ impl Scope {
         let (from_ns, to_ns) =
             (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1));
         let columns = 4096;
-        let known = self.counts.pyramid.slowest(from_ns, to_ns, columns).into_iter().find(|e| e.key == key);
-        match known.filter(|_| self.is_recorded()) {
+        let found = self.counts.pyramid.slowest(from_ns, to_ns, columns).into_iter().find(|e| e.key == key);
+        match found.filter(|_| self.is_recorded()) {
             Some(exemplar) => {
                 self.horizon.remember();
                 self.pause();

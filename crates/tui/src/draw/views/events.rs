@@ -43,7 +43,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         " {}–{} of {} kept ",
         count(table.first as u64 + 1),
         count(last as u64),
-        count(table.kept as u64)
+        count(table.total as u64)
     );
     canvas.put_right(area, area.width.saturating_sub(1), 0, &words, theme.dim);
 }
