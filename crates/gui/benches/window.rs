@@ -29,8 +29,8 @@ const SIZE: Vec2 = Vec2::new(1920.0, 1080.0);
 fn main() {
     let events = std::env::var("EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
     let dir = tempfile::tempdir().expect("room");
-    let kept = std::env::var_os("SESSION").map(PathBuf::from);
-    let path = kept.unwrap_or_else(|| dir.path().join("large.session"));
+    let existing = std::env::var_os("SESSION").map(PathBuf::from);
+    let path = existing.unwrap_or_else(|| dir.path().join("large.session"));
     let flows: Option<u64> = std::env::var("FLOWS").ok().and_then(|n| n.parse().ok());
     let events = flows.map_or(events, |flows| flows * made_up::storm::EVENTS);
     if !path.exists() {

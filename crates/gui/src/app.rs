@@ -41,7 +41,7 @@ pub struct Window {
     jobs: Jobs,
     /// Requested screenshots and their target paths.
     shots: Vec<(PathBuf, Receiver<Arc<ColorImage>>)>,
-    kept: String,
+    saved_settings: String,
     notes: Vec<String>,
 }
 
@@ -49,15 +49,15 @@ impl Window {
     /// A window with the saved settings.
     pub fn new(ctx: &Context, world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Self {
         colours::dress(ctx);
-        let kept = world.settings();
-        let front = Front::new(Chosen::read(&kept), keys);
+        let saved_settings = world.settings();
+        let front = Front::new(Chosen::read(&saved_settings), keys);
         let mut window = Window {
             front,
             world,
             session: None,
             jobs: Jobs::default(),
             shots: Vec::new(),
-            kept,
+            saved_settings,
             notes: Vec::new(),
         };
         match ask {
@@ -297,9 +297,9 @@ impl Window {
         let size = ctx.content_rect().size() * ctx.zoom_factor();
         self.front.chosen.window = (size.x, size.y);
         let text = self.front.chosen.text();
-        if text != self.kept {
+        if text != self.saved_settings {
             self.world.keep(&text);
-            self.kept = text;
+            self.saved_settings = text;
         }
     }
 }

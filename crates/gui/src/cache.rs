@@ -48,7 +48,7 @@ impl<T> Cached<T> {
     /// The value, rebuilt for a new key.
     pub fn get(&mut self, key: Key, make: impl FnOnce() -> T) -> Arc<T> {
         match &self.0 {
-            Some((known, kept)) if *known == key => kept.clone(),
+            Some((cached_key, value)) if *cached_key == key => value.clone(),
             _ => {
                 let made = Arc::new(make());
                 self.0 = Some((key, made.clone()));
@@ -68,9 +68,9 @@ impl Caches {
         make: impl FnOnce() -> ColorImage,
     ) -> TextureHandle {
         match self.textures.get_mut(name) {
-            Some((known, handle)) if *known == key => handle.clone(),
-            Some((known, handle)) => {
-                *known = key;
+            Some((cached_key, handle)) if *cached_key == key => handle.clone(),
+            Some((cached_key, handle)) => {
+                *cached_key = key;
                 let image = Arc::new(make());
                 handle.set(image.clone(), TextureOptions::NEAREST);
                 ctx.data_mut(|data| data.insert_temp(pixels_of(handle.id()), image));
@@ -89,7 +89,7 @@ impl Caches {
     /// The mesh of this name, rebuilt for a new key.
     pub fn mesh(&mut self, name: &'static str, key: Key, make: impl FnOnce() -> Mesh) -> Arc<Mesh> {
         match self.meshes.get(name) {
-            Some((known, mesh)) if *known == key => mesh.clone(),
+            Some((cached_key, mesh)) if *cached_key == key => mesh.clone(),
             _ => {
                 let mesh = Arc::new(make());
                 self.meshes.insert(name, (key, mesh.clone()));

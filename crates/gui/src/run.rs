@@ -77,5 +77,5 @@ pub fn run(world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Result<(), GuiError
 /// Removes a library's source position from a message.
 fn plain(text: &str) -> &str {
     let place = text.find(".rs:").and_then(|at| text.get(at..)).and_then(|rest| rest.split_once(": "));
-    place.map_or(text, |(_, said)| said)
+    place.map_or(text, |(_, message)| message)
 }

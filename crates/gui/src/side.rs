@@ -174,8 +174,8 @@ fn facts(inspector: &Inspector) -> Vec<String> {
 fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let over = frame.cursors.map_or(0, |cursors| cursors.a_ns ^ cursors.b_ns.rotate_left(17));
     let state = key(&[cx.revision, over]);
-    let kept = cx.cache.measurements.get(state, || Some(frame.measurements()));
-    let Some(m) = kept.as_ref() else { return };
+    let cached = cx.cache.measurements.get(state, || Some(frame.measurements()));
+    let Some(m) = cached.as_ref() else { return };
     ui.horizontal(|ui| {
         heading(ui, "MEASUREMENTS", cx);
         let span = short_duration(m.to_ns.saturating_sub(m.from_ns));

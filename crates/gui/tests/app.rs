@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 struct TestWorld {
     asked: Mutex<Vec<String>>,
     parts: Mutex<Vec<Part>>,
-    kept: Mutex<String>,
+    saved: Mutex<String>,
     let_go: AtomicBool,
     cancelled: AtomicBool,
     reads_on: Arc<AtomicBool>,
@@ -115,10 +115,10 @@ impl World for TestWorld {
         Ok(())
     }
     fn settings(&self) -> String {
-        self.kept.lock().unwrap().clone()
+        self.saved.lock().unwrap().clone()
     }
     fn keep(&self, settings: &str) {
-        settings.clone_into(&mut self.kept.lock().unwrap());
+        settings.clone_into(&mut self.saved.lock().unwrap());
     }
     fn home(&self) -> PathBuf {
         PathBuf::from("/usr")
@@ -258,21 +258,21 @@ fn what_was_chosen_is_there_the_next_time() {
     assert!(has(&harness, "whole journey"), "the heat map is open");
     assert!(!has(&harness, "MEASUREMENTS"), "nothing stands beside");
     assert_eq!(harness.ctx.theme(), egui::Theme::Light);
-    let kept = magscope_gui::Chosen::read(&test_world.kept.lock().unwrap());
-    assert_eq!((kept.tab, kept.light, kept.side), (View::Hops, Light::Light, false));
+    let chosen = magscope_gui::Chosen::read(&test_world.saved.lock().unwrap());
+    assert_eq!((chosen.tab, chosen.light, chosen.side), (View::Hops, Light::Light, false));
 }
 
 #[test]
 fn panels_that_were_made_larger_stay_so() {
     let test_world = Arc::new(TestWorld::default());
-    *test_world.kept.lock().unwrap() = "below_height = 333.0\nside_width = 500.0\nscale = 1.0".to_owned();
+    *test_world.saved.lock().unwrap() = "below_height = 333.0\nside_width = 500.0\nscale = 1.0".to_owned();
     let mut harness = window(&test_world, open(&["/a.session"]));
     until(&mut harness, |h| opened(h) == "1 of them");
     harness.run_steps(4);
     drop(harness);
-    let kept = magscope_gui::Chosen::read(&test_world.kept.lock().unwrap());
+    let chosen = magscope_gui::Chosen::read(&test_world.saved.lock().unwrap());
     let near = |is: f32, was: f32| (is - was).abs() < 3.0;
-    assert!(near(kept.below_height, 333.0) && near(kept.side_width, 500.0), "{kept:?}");
+    assert!(near(chosen.below_height, 333.0) && near(chosen.side_width, 500.0), "{chosen:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn many_flows_are_a_table_and_not_a_wall() {
 fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, after: &str) {
     harness.event(Event::PointerGone);
     harness.run_steps(3);
-    let kept = harness.render().expect("arithmetic");
+    let rendered = harness.render().expect("arithmetic");
     let scope =
         std::mem::replace(&mut harness.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
     let size = harness.ctx.content_rect().size();
@@ -95,7 +95,7 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
     let redrawn = fresh.render().expect("arithmetic");
     harness.state_mut().scope =
         std::mem::replace(&mut fresh.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
-    assert_eq!(kept.dimensions(), redrawn.dimensions());
+    assert_eq!(rendered.dimensions(), redrawn.dimensions());
     // Only the strips: glyph positions in the font texture may differ in the last bit.
     let rows = harness.query_all_by_label_contains("whole journey").map(|node| node.rect());
     let first = |a: &Rect, b: &Rect| a.width().total_cmp(&b.width()).then(b.top().total_cmp(&a.top()));
@@ -104,7 +104,7 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
     let y = row.top() as u32 + 1..size.y as u32 - 60;
     let strips = y.flat_map(|y| x.clone().map(move |x| (x, y)));
     let is_other = |(x, y): &(u32, u32)| {
-        let (a, b) = (kept.get_pixel(*x, *y).0, redrawn.get_pixel(*x, *y).0);
+        let (a, b) = (rendered.get_pixel(*x, *y).0, redrawn.get_pixel(*x, *y).0);
         a.iter().zip(b).any(|(a, b)| a.abs_diff(b) > 2)
     };
     let other = strips.filter(is_other).count();

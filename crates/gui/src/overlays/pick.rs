@@ -98,7 +98,7 @@ impl Picker {
 
     fn list(&mut self, world: &dyn World) {
         let directory = self.directory();
-        if self.listed.as_ref().is_none_or(|(known, _)| *known != directory) {
+        if self.listed.as_ref().is_none_or(|(previous, _)| *previous != directory) {
             let listed = list(&directory, world).map_err(|error| error.to_string());
             self.listed = Some((directory, listed));
         }

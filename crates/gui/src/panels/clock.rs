@@ -68,17 +68,17 @@ fn of_node(node: &ClockRow) -> Vec<(&'static str, String)> {
 }
 
 fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
-    let known = |value: Option<String>| value.unwrap_or_else(|| "not known".to_owned());
+    let or_unknown = |value: Option<String>| value.unwrap_or_else(|| "not known".to_owned());
     let offset = pair.offset_ns.map(|ns| {
         let sign = if ns < 0 { '−' } else { '+' };
         format!("{sign}{}", short_duration(ns.unsigned_abs()))
     });
     vec![
-        ("second less first", known(offset)),
-        ("sure to", known(pair.half_width_ns.map(|ns| format!("±{}", short_duration(ns))))),
+        ("second less first", or_unknown(offset)),
+        ("sure to", or_unknown(pair.half_width_ns.map(|ns| format!("±{}", short_duration(ns))))),
         ("rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state: State| state.to_string())),
-        ("drift", known(pair.drift_ppm.map(format::drift))),
-        ("shortest round trip", known(pair.min_round_trip_ns.map(short_duration))),
+        ("drift", or_unknown(pair.drift_ppm.map(format::drift))),
+        ("shortest round trip", or_unknown(pair.min_round_trip_ns.map(short_duration))),
         ("packets that bound it", count(pair.packets_used)),
     ]
 }

@@ -17,8 +17,8 @@ const CLASSES: usize = 160;
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let make = || (frame.heat_map(1, CLASSES), frame.sum_map(1, CLASSES));
-    let kept = cx.cache.classes.get(key(&[cx.revision]), make);
-    let (map, sums) = (&kept.0, &kept.1.map);
+    let maps = cx.cache.classes.get(key(&[cx.revision]), make);
+    let (map, sums) = (&maps.0, &maps.1.map);
     let journeys = map.rows.len();
     let all = journeys + sums.rows.len();
     if all == 0 {

@@ -107,8 +107,8 @@ fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::col
     row.put(amount(flow.resent), if flow.resent > 0 { c.slow } else { c.dim });
     row.put(bytes(flow.bytes), c.text);
     for ns in [flow.times.p50_ns, flow.times.p99_ns, flow.times.max_ns] {
-        let known = flow.times.n > 0;
-        row.put(if known { duration(ns) } else { "·".to_owned() }, if known { c.text } else { c.dim });
+        let measured = flow.times.n > 0;
+        row.put(if measured { duration(ns) } else { "·".to_owned() }, if measured { c.text } else { c.dim });
     }
     match flow.blame {
         Some((part, share)) => row.put(format!("{} {}", percent(share).trim(), part.words()), c.text),

@@ -151,12 +151,12 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
                 Service::Missing { because } => (format!("missing: {because}"), cx.c.dim),
             };
             ui.label(RichText::new(hop.hop.name()).color(colour));
-            let known = if hop.summed > 0 {
+            let count_text = if hop.summed > 0 {
                 format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
             } else {
                 count(hop.events)
             };
-            ui.label(number(format!("{known:>11}"), colour));
+            ui.label(number(format!("{count_text:>11}"), colour));
             ui.label(RichText::new(words).color(cx.c.dim).small());
             ui.end_row();
         }

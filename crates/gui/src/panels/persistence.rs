@@ -16,14 +16,14 @@ const COLUMNS: usize = 512;
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let second = 1_000_000_000;
     ui.horizontal_wrapped(|ui| {
-        for (how, name) in [
+        for (persistence, name) in [
             (Persistence::Off, "off"),
             (Persistence::Fade(second), "1 s"),
             (Persistence::Fade(10 * second), "10 s"),
             (Persistence::Endless, "endless"),
         ] {
-            if ui.selectable_label(frame.controls.persistence == how, name).clicked() {
-                cx.act(Action::SetPersistence(how));
+            if ui.selectable_label(frame.controls.persistence == persistence, name).clicked() {
+                cx.act(Action::SetPersistence(persistence));
             }
         }
     });

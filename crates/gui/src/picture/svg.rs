@@ -66,8 +66,8 @@ impl Writer {
         if !rect.is_finite() || rect.width() > 1e5 {
             return String::new();
         }
-        let known = self.clips.iter().position(|known| *known == rect);
-        let n = known.unwrap_or_else(|| {
+        let existing = self.clips.iter().position(|existing| *existing == rect);
+        let n = existing.unwrap_or_else(|| {
             self.clips.push(rect);
             let n = self.clips.len() - 1;
             _ = writeln!(

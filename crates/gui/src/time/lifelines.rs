@@ -113,11 +113,11 @@ fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours
 }
 
 fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32, colour: Color32) {
-    let mut way = plot.path(frame, line);
-    let Some((mut below, mut from)) = way.next() else { return };
+    let mut path = plot.path(frame, line);
+    let Some((mut below, mut from)) = path.next() else { return };
     // Events at one pixel form a single vertical stroke.
     let mut stroke: Option<Pos2> = None;
-    for (above, to) in way {
+    for (above, to) in path {
         let crosses = below == Direction::Tx && above == Direction::Rx;
         let upright = (to.x - from.x).abs() < CORNER && !crosses;
         let start = stroke.take().unwrap_or(from);

@@ -66,9 +66,7 @@ impl Rows {
     pub fn line(&self, place: Place) -> Option<f32> {
         match place {
             Place::Hop(hop) => self.middle(hop),
-            Place::Probe(probe) => {
-                self.probes.iter().find(|(known, _)| *known == probe).map(|(_, middle)| *middle)
-            }
+            Place::Probe(probe) => self.probes.iter().find(|(id, _)| *id == probe).map(|(_, middle)| *middle),
             Place::Wire => None,
         }
     }
