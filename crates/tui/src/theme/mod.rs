@@ -49,7 +49,7 @@ pub struct Theme {
 impl Theme {
     /// A built-in theme; the first if the name is unknown.
     pub fn built_in(name: &str, depth: Depth) -> Self {
-        let (name, text) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap_or(&BUILT_IN[0]);
+        let (name, text) = BUILT_IN.iter().find(|(other, _)| *other == name).unwrap_or(&BUILT_IN[0]);
         match parse(name, text, depth) {
             Ok(theme) => theme,
             // A test parses each of them.

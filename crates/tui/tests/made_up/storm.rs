@@ -10,7 +10,7 @@ pub const EVENTS: u64 = 6;
 /// Time between flows.
 const APART_NS: u64 = 10_000;
 /// Hops of a datagram, with the time since its send.
-const WAY: [(Hop, u64); EVENTS as usize] = [
+const PATH: [(Hop, u64); EVENTS as usize] = [
     (Hop::IpOut, 0),
     (Hop::DevXmit, 700),
     (Hop::DevRecv, 2_900),
@@ -30,7 +30,7 @@ pub fn flows(numbers: Range<u64>) -> Batch {
         let server = SocketAddr::from((Ipv4Addr::new(10, 255, 0, 1), 53));
         let flow = |id, netns, local, remote| Flow { id, netns, proto: Proto::UDP, local, remote };
         batch.flows.extend([flow(sent, CLIENT, client, server), flow(taken, SERVER, server, client)]);
-        batch.events.extend(WAY.map(|(hop, later)| Event {
+        batch.events.extend(PATH.map(|(hop, later)| Event {
             flow: if later < 2_000 { sent } else { taken },
             len: 64,
             ip_id: n as u16,

@@ -34,8 +34,8 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
                 *buckets.entry(bucket).or_default() += 1;
             }
         };
-        let known = before.get(&direction(event)).copied();
-        match known
+        let found = before.get(&direction(event)).copied();
+        match found
             .filter(|(hop, _)| hop.rank().is_some() && hop.rank() < event.hop.rank().or(Some(usize::MAX)))
         {
             Some((hop, at_ns)) => {

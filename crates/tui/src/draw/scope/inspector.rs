@@ -103,8 +103,8 @@ fn payload<'a>(inspector: &'a Inspector, lines: &mut Vec<Line<'a>>) {
                 let since = i128::from(head.time_ns) - i128::from(inspector.line.start_ns());
                 let sign = if since < 0 { '-' } else { '+' };
                 let at = duration(since.unsigned_abs() as u64);
-                let (kept, of) = (head.bytes.len(), head.of_bytes);
-                let words = format!("payload at {} {sign}{}: {kept} of {of} bytes", head.hop, at.trim());
+                let (stored, of) = (head.bytes.len(), head.of_bytes);
+                let words = format!("payload at {} {sign}{}: {stored} of {of} bytes", head.hop, at.trim());
                 lines.extend([Line::Blank, Line::Words(words)]);
                 lines.extend(head.dump().into_iter().map(Line::Dim));
             }

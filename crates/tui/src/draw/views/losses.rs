@@ -100,8 +100,8 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
         let unread = probe.asked.values.iter().zip(probe.unread).filter(|(_, n)| *n > 0);
         // Failed reads come first, because the attach point may not fit.
         let unread = unread.map(|(value, n)| format!("{} unread {}×", value.name, count(n)));
-        let said: Vec<String> = unread.chain([probe.place()]).collect();
-        let words = format!("{:>11}  {}", count(probe.hits), said.join("; "));
+        let parts: Vec<String> = unread.chain([probe.place()]).collect();
+        let words = format!("{:>11}  {}", count(probe.hits), parts.join("; "));
         lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
     }
     if panel.strangers > 0 {
@@ -165,12 +165,12 @@ fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
             Service::Missing { because } => (format!("missing: {because}"), theme.dim),
         };
         canvas.put(area, 2, y, hop.hop.name(), style);
-        let known = if hop.summed > 0 {
+        let count_text = if hop.summed > 0 {
             format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
         } else {
             count(hop.events)
         };
-        canvas.put_right(area, WORDS + 1, y, &known, style);
+        canvas.put_right(area, WORDS + 1, y, &count_text, style);
         canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &words, theme.dim);
     }
 }
