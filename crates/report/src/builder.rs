@@ -37,7 +37,7 @@ pub(super) const MAX_FLOWS: usize = 1 << 16;
 /// Maximum number of distinct namespaces; beyond it only the sums count.
 const MAX_NODES: usize = 256;
 /// Row name for an unknown namespace.
-const NOT_KNOWN: &str = "not known";
+const UNKNOWN: &str = "not known";
 /// Name of the row of namespaces beyond [`MAX_NODES`].
 const FURTHER: &str = "further namespaces";
 
@@ -280,9 +280,9 @@ impl ReportBuilder {
             rates[event.hop as usize].count(bytes);
         }
         self.estimates.event(node, event, |flow| self.flows_seen.get(&(node, flow)));
-        let known = &self.flows_seen;
+        let flows = &self.flows_seen;
         let places = self.places.get_mut(usize::from(node));
-        let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
+        let netns = places.and_then(|p| p.of(event, |flow| flows.get(&(node, flow)).map(|flow| flow.netns)));
         self.place((node, netns)).of(event.hop).rate.count(bytes);
         if let Some(layers) = &mut self.layers {
             layers.event(node, event);
@@ -296,7 +296,7 @@ impl ReportBuilder {
     /// The sums of a namespace of a recording, `None` for an unknown one; beyond the maximum, those of all
     /// further ones.
     fn place(&mut self, place: (u16, Option<u32>)) -> &mut HopSums {
-        let at = self.nodes.iter().position(|(known, _)| *known == place);
+        let at = self.nodes.iter().position(|(existing, _)| *existing == place);
         let at = at.or_else(|| {
             (self.nodes.len() < MAX_NODES).then(|| {
                 self.nodes.push((place, HopSums::new()));
@@ -440,8 +440,8 @@ impl ReportBuilder {
         let sum = &self.all.0[hop as usize];
         let name = |(node, netns): &(u16, Option<u32>)| match netns {
             Some(netns) => place(&self.infos, *node, *netns),
-            None if self.infos.len() > 1 => format!("{}/{NOT_KNOWN}", self.host(*node)),
-            None => NOT_KNOWN.to_owned(),
+            None if self.infos.len() > 1 => format!("{}/{UNKNOWN}", self.host(*node)),
+            None => UNKNOWN.to_owned(),
         };
         let nodes = self.nodes.iter().map(|(place, sums)| (name(place), &sums.0[hop as usize]));
         let further = (FURTHER.to_owned(), &self.elsewhere.0[hop as usize]);

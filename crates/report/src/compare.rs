@@ -282,13 +282,15 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.steps.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    let mut other_ways = route_differences(a, b);
+    let mut other_routes = route_differences(a, b);
     // The total grows with the length of the path: only journeys with the same first and last hop are alike.
-    let most =
-        other_ways.iter().enumerate().max_by_key(|(_, way)| (way.n_a.min(way.n_b), way.n_a.max(way.n_b)));
-    let way = most.map(|(at, _)| at).map(|at| other_ways.remove(at)).map(|way| (way.from, way.to));
+    let most = other_routes
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, route)| (route.n_a.min(route.n_b), route.n_a.max(route.n_b)));
+    let route = most.map(|(at, _)| at).map(|at| other_routes.remove(at)).map(|route| (route.from, route.to));
     let total =
-        |runs: &[Folded]| runs.iter().filter_map(|run| run.totals.get(&way?).copied()).collect::<Vec<_>>();
+        |runs: &[Folded]| runs.iter().filter_map(|run| run.totals.get(&route?).copied()).collect::<Vec<_>>();
     let measured_in =
         |runs: &[Folded]| runs.iter().flat_map(|run| run.totals.values()).map(|times| times.n).sum();
     let (journeys_a, journeys_b): (u64, u64) = (measured_in(a), measured_in(b));
@@ -308,7 +310,7 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
         .collect();
     steps.sort_by_key(|step| Reverse((step.measured.change.is_found(), step.effect_ns.unsigned_abs())));
     let total = measured(&total(a), &total(b), miss);
-    Protocol { proto, route: way, total, other_routes: other_ways, steps, shares: shares(a, b, miss) }
+    Protocol { proto, route, total, other_routes, steps, shares: shares(a, b, miss) }
 }
 
 /// First and last hops of journeys, with the number of each side.

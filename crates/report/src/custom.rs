@@ -68,7 +68,7 @@ pub struct PointRow {
 /// A value over time. Slices have a length of a power of two nanoseconds, which grows with time.
 #[derive(Clone, Debug, Default)]
 struct Series {
-    known: u64,
+    reads: u64,
     sum: f64,
     range: Option<(f64, f64)>,
     exponent: u32,
@@ -77,7 +77,7 @@ struct Series {
 
 impl Series {
     fn add(&mut self, time_ns: u64, value: f64) {
-        self.known += 1;
+        self.reads += 1;
         self.sum += value;
         let (low, high) = self.range.unwrap_or((value, value));
         self.range = Some((low.min(value), high.max(value)));
@@ -151,9 +151,9 @@ impl Customs {
             let read =
                 values.filter(|(value, _)| value.kind != ValueKind::Address).map(|(value, series)| ValueRow {
                     name: value.name.clone(),
-                    known: series.known,
+                    known: series.reads,
                     lowest: series.range.map_or(0.0, |range| range.0),
-                    mean: if series.known > 0 { series.sum / series.known as f64 } else { 0.0 },
+                    mean: if series.reads > 0 { series.sum / series.reads as f64 } else { 0.0 },
                     highest: series.range.map_or(0.0, |range| range.1),
                     columns: series.columns(start_ns, end_ns),
                 });
@@ -223,8 +223,8 @@ pub(super) fn write(
 
 /// Drawn from the lowest mean to the highest; blank without a hit.
 fn line(value: &ValueRow) -> String {
-    let known = || value.columns.iter().flatten().copied();
-    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+    let values = || value.columns.iter().flatten().copied();
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     let span = if high > low { high - low } else { 1.0 };
     // the minimum height is one eighth, to distinguish it from no value
     let height = |mean: &Option<f64>| mean.map_or(0.0, |mean| 1.0 + 7.0 * (mean - low) / span);
@@ -237,8 +237,15 @@ mod tests {
     use crate::ReportBuilder;
     use magscope_core::Batch;
 
-    fn hit(probe: u8, time_ns: u64, first: i64, known: u8) -> ProbeHit {
-        ProbeHit { time_ns, cpu: 1, probe, known, values: [first, i64::MIN, 0, 0], ..ProbeHit::default() }
+    fn hit(probe: u8, time_ns: u64, first: i64, read_mask: u8) -> ProbeHit {
+        ProbeHit {
+            time_ns,
+            cpu: 1,
+            probe,
+            known: read_mask,
+            values: [first, i64::MIN, 0, 0],
+            ..ProbeHit::default()
+        }
     }
 
     #[test]

@@ -368,12 +368,12 @@ mod tests {
             flow(FlowId(3), "10.0.0.1:4001", "10.0.0.2:53"),
             flow(FlowId(4), "10.0.0.1:0", "10.0.0.2:0"),
         ];
-        let known = |id: FlowId| flows.iter().find(|flow| flow.id == id);
+        let flow_of = |id: FlowId| flows.iter().find(|flow| flow.id == id);
         let mut estimates = Estimates::default();
         let info = node(&["sample flows 1/4"]);
         estimates.join(&info);
         for (id, many) in [(1, 3), (2, 2), (3, 1), (4, 7), (5, 1)] {
-            (0..many).for_each(|at| estimates.event(0, &packet(10 + at, FlowId(id), 100), known));
+            (0..many).for_each(|at| estimates.event(0, &packet(10 + at, FlowId(id), 100), flow_of));
         }
         let all = estimates.finish(std::slice::from_ref(&info), 10, 20);
         assert_eq!(all.rows.len(), 1);
@@ -395,14 +395,14 @@ mod tests {
     fn what_is_told_for_the_order_of_its_socket_stands_for_nothing() {
         let flows =
             [flow(CLIENT, "10.0.0.2:53", "10.0.0.1:4000"), flow(FlowId(2), "10.0.0.2:53", "10.0.0.1:4001")];
-        let known = |id: FlowId| flows.iter().find(|flow| flow.id == id);
+        let flow_of = |id: FlowId| flows.iter().find(|flow| flow.id == id);
         let mut info = node(&["sample flows 1/4"]);
         info.coverage.hops.retain(|row| row.hop == Hop::UdpRecv);
         let mut estimates = Estimates::default();
         estimates.join(&info);
-        let kept = Event { hop: Hop::UdpRecv, ..packet(10, CLIENT, 100) };
-        estimates.event(0, &kept, known);
-        estimates.event(0, &Event { flow: FlowId(2), flags: EventFlags::ORDER, ..kept }, known);
+        let recorded = Event { hop: Hop::UdpRecv, ..packet(10, CLIENT, 100) };
+        estimates.event(0, &recorded, flow_of);
+        estimates.event(0, &Event { flow: FlowId(2), flags: EventFlags::ORDER, ..recorded }, flow_of);
         let all = estimates.finish(std::slice::from_ref(&info), 10, 20);
         let rows: Vec<_> = all.rows.iter().map(|row| (row.hop, row.connections, row.packets)).collect();
         assert_eq!(rows, [(Hop::UdpRecv, 1, 1)]);
@@ -411,27 +411,27 @@ mod tests {
     #[test]
     fn an_event_belongs_to_the_stretch_of_its_time_whenever_it_is_told() {
         let flows = [flow(CLIENT, "10.0.0.1:4000", "10.0.0.2:53")];
-        let known = |id: FlowId| flows.iter().find(|flow| flow.id == id);
+        let flow_of = |id: FlowId| flows.iter().find(|flow| flow.id == id);
         let mut estimates = Estimates::default();
         let info = node(&[]);
         estimates.join(&info);
         let changes = |estimates: &mut Estimates, what: &str, at_ns| {
             estimates.change(0, "web-1", &change(what, at_ns));
         };
-        estimates.event(0, &packet(50, CLIENT, 1), known);
+        estimates.event(0, &packet(50, CLIENT, 1), flow_of);
         changes(&mut estimates, "sample flows 1/4", 100);
         changes(&mut estimates, "sample flows 1/16", 200);
         // All except the first arrive after the second change.
         for at in [90, 110, 120, 199, 250] {
-            estimates.event(0, &packet(at, CLIENT, 1), known);
+            estimates.event(0, &packet(at, CLIENT, 1), flow_of);
         }
         changes(&mut estimates, "detail histograms", 300);
         changes(&mut estimates, "detail full", 400);
         changes(&mut estimates, "disable dev.xmit,dev.recv", 450);
         changes(&mut estimates, "enable dev.xmit", 480);
-        estimates.event(0, &packet(410, CLIENT, 1), known);
+        estimates.event(0, &packet(410, CLIENT, 1), flow_of);
         changes(&mut estimates, "sample flows 1/1", 500);
-        estimates.event(0, &packet(510, CLIENT, 1), known);
+        estimates.event(0, &packet(510, CLIENT, 1), flow_of);
         let all = estimates.finish(std::slice::from_ref(&info), 50, 600);
         let rows: Vec<_> =
             all.rows.iter().map(|row| (row.one_in, row.from_ns, row.to_ns, row.packets)).collect();

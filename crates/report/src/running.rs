@@ -182,9 +182,9 @@ impl Receives {
             }
         };
         let ranking = self.sums.ranking(top);
-        let rows = ranking.rows.into_iter().filter_map(|kept| {
-            let running = kept.value.running?;
-            Some(RunningRow { may_be_more: kept.may_be_more, ..row(kept.value.ends, &running, own) })
+        let rows = ranking.rows.into_iter().filter_map(|entry| {
+            let running = entry.value.running?;
+            Some(RunningRow { may_be_more: entry.may_be_more, ..row(entry.value.ends, &running, own) })
         });
         let (window_receives, window_ns) = match self.window {
             Window::Receives(n) => (Some(n), None),
@@ -246,11 +246,11 @@ pub(super) fn write(
         wrap(out, &format!("and {others} with fewer bytes: {receives}, {}", bytes.trim()), width, "  ")?;
     }
     let hops = table.hops.iter().map(|hop| hop.name()).collect::<Vec<_>>().join(" and ");
-    let how = format!(
+    let explanation = format!(
         "Receives are those of {hops}. Overall is from a flow's first receive to its last; · where the window was \
          never full. Each drawing has its own scale, up to its highest."
     );
-    wrap(out, &how, width, "")
+    wrap(out, &explanation, width, "")
 }
 
 fn row(
@@ -260,15 +260,15 @@ fn row(
     [name_width, width]: [usize; 2],
     span: (u64, u64),
 ) -> fmt::Result {
-    let known =
+    let rate_or_dot =
         |per_s: Option<f64>| per_s.map_or_else(|| format!("{:>10}", "·"), |per_s| rate(per_s, row.estimated));
-    let at = |point: Option<Point>| known(point.map(|point| point.bytes_per_s));
+    let at = |point: Option<Point>| rate_or_dot(point.map(|point| point.bytes_per_s));
     writeln!(
         out,
         "{:<name_width$} {:>9} {} {} {} {}",
         fit(name, name_width),
         count(row.receives),
-        known(row.overall_bytes_per_s),
+        rate_or_dot(row.overall_bytes_per_s),
         at(row.lowest),
         at(row.highest),
         at(row.latest)

@@ -97,9 +97,9 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         write_hop(out, row, width)?;
     }
     if report.hops.iter().any(|row| row.estimated) {
-        let how = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up; ≥ is \
+        let explanation = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up; ≥ is \
                    without the bytes of what it added up. Journeys, times and what is indented are of what came.";
-        wrap(out, how, width, "")?;
+        wrap(out, explanation, width, "")?;
     }
     Ok(())
 }

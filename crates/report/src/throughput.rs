@@ -136,10 +136,10 @@ pub(super) fn write(out: &mut String, throughput: &Throughput, duration_ns: u64,
         writeln!(out, "\nNothing with payload crossed a layer.")?;
     } else {
         writeln!(out)?;
-        let how = "A layer is given what the line above it says and passes on what the line below says. \
+        let explanation = "A layer is given what the line above it says and passes on what the line below says. \
                    Sizes are payload; spacing is the mean time between neighbours of one flow; rates are over the \
                    whole capture. What TCP sends again crosses the lower layers again.";
-        wrap(out, how, width, "")?;
+        wrap(out, explanation, width, "")?;
     }
     if throughput.other_events > 0 {
         let n = plural(throughput.other_events, "event", "events");

@@ -117,10 +117,10 @@ fn steps_of_two_protocols_are_two_rows() {
 #[test]
 fn bytes_of_a_sampled_hop_are_corrected_as_its_events_are() {
     let events: Vec<Event> = (0..10).map(|n| udp(Hop::DevXmit, 100 + n, CLIENT, 0, 0, 1_000)).collect();
-    let count = |kept, sampled| HopCount {
+    let count = |recorded, sampled| HopCount {
         time_ns: 200,
         hop: Hop::DevXmit,
-        kept,
+        kept: recorded,
         filtered: 0,
         undecided: 0,
         sampled,

@@ -197,11 +197,11 @@ fn a_hop_that_one_of_them_has_not_is_left_out_and_said() {
         read(&mut side_b, &info(b), hops, Run { seed: b.seed + more, ..b });
     }
     let comparison = compare(&side_a, &side_b);
-    let said: Vec<_> = comparison.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(said.len(), 3, "{said:?}");
-    assert_eq!(said[0], "A ran on Linux 6.1, B on Linux synthetic");
-    assert!(said[1].starts_with("dev.xmit was taken by kprobe and by generator"), "{said:?}");
-    assert_eq!(said[2], "ip.in was off in B: left out");
+    let texts: Vec<_> = comparison.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(texts[0], "A ran on Linux 6.1, B on Linux synthetic");
+    assert!(texts[1].starts_with("dev.xmit was taken by kprobe and by generator"), "{texts:?}");
+    assert_eq!(texts[2], "ip.in was off in B: left out");
     assert_eq!(found(&comparison), [], "the step over the missing hop is one step in both");
     let steps = || comparison.protocols.iter().flat_map(|p| &p.steps);
     assert!(steps().all(|step| step.from != Hop::IpIn && step.to != Hop::IpIn));
@@ -218,9 +218,9 @@ fn totals_that_end_at_other_hops_are_not_compared() {
     let ends = [udp.route.expect("journeys").1, other.to];
     assert!(ends.contains(&Hop::AppRecv) && ends.contains(&Hop::IpIn), "{udp:?}");
     assert!(!udp.total.change.is_found() && udp.total.n_a.min(udp.total.n_b) == 0, "{:?}", udp.total);
-    let said = comparison.warnings.iter().map(ToString::to_string);
-    let said: Vec<_> = said.filter(|text| text.starts_with("totals of udp are from ip.out to")).collect();
-    assert_eq!(said.len(), 1, "{:?}", comparison.warnings);
+    let texts = comparison.warnings.iter().map(ToString::to_string);
+    let texts: Vec<_> = texts.filter(|text| text.starts_with("totals of udp are from ip.out to")).collect();
+    assert_eq!(texts.len(), 1, "{:?}", comparison.warnings);
     let tcp = &comparison.protocols[0];
     assert!(tcp.other_routes.is_empty() && tcp.total.change == Change::NotShown, "{tcp:?}");
 }

@@ -13,7 +13,7 @@ fn all(options: GeneratorOptions) -> (Vec<magscope_core::Journey>, Correlator, m
     let info = generator.info().clone();
     let mut correlator = Correlator::new(info.coverage.served(), Limits::default());
     let mut report = ReportBuilder::new(&info).top_flows(3);
-    let (mut batch, mut done, mut kept) = (Batch::default(), Vec::new(), Vec::new());
+    let (mut batch, mut done, mut journeys) = (Batch::default(), Vec::new(), Vec::new());
     loop {
         let progress = generator.next(&mut batch, Duration::ZERO).unwrap();
         correlator.push(&batch, &mut done);
@@ -23,10 +23,10 @@ fn all(options: GeneratorOptions) -> (Vec<magscope_core::Journey>, Correlator, m
         }
         for journey in done.drain(..) {
             report.journey(&journey, &NodeContext { correlator: &correlator, node: generator.info() });
-            kept.push(journey);
+            journeys.push(journey);
         }
         if progress == Progress::End {
-            return (kept, correlator, report.finish());
+            return (journeys, correlator, report.finish());
         }
     }
 }

@@ -58,13 +58,13 @@ pub enum Warning {
 pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     let mut all = Vec::new();
     let differ = |of: fn(&NodeInfo) -> String| {
-        let known = |side: &Side| {
-            let mut known: Vec<String> = side.infos.iter().map(of).collect();
-            known.sort_unstable();
-            known.dedup();
-            known
+        let distinct = |side: &Side| {
+            let mut distinct: Vec<String> = side.infos.iter().map(of).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            distinct
         };
-        let (in_a, in_b) = (known(a), known(b));
+        let (in_a, in_b) = (distinct(a), distinct(b));
         let alike = in_a.is_empty() || in_b.is_empty() || in_a.len() == 1 && in_a == in_b;
         (!alike).then(|| (in_a.join(" and "), in_b.join(" and ")))
     };
@@ -86,13 +86,13 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
 
 /// Journeys on another path than those with compared totals; without the few at the edges of a capture.
 pub(super) fn of_routes(protocol: &Protocol) -> Vec<Warning> {
-    let Some(way) = protocol.route else { return Vec::new() };
+    let Some(route) = protocol.route else { return Vec::new() };
     let many = |n: u64, of: u64| n * 100 > of;
     let others = protocol.other_routes.iter();
     let others = others.filter(|o| many(o.n_a, protocol.total.n_a) || many(o.n_b, protocol.total.n_b));
     let warning = |o: &RouteDifference| Warning::OtherRoute {
         proto: protocol.proto,
-        route: way,
+        route,
         other: (o.from, o.to),
         n: (o.n_a, o.n_b),
     };
@@ -150,10 +150,10 @@ impl fmt::Display for Warning {
             Self::Backend(hop, a, b) => {
                 write!(f, "{hop} was taken by {a} and by {b}: part of a difference may be the probe's")
             }
-            Self::OtherRoute { proto, route: way, other, n } => write!(
+            Self::OtherRoute { proto, route, other, n } => write!(
                 f,
                 "totals of {proto} are from {} to {}; {} journeys of A and {} of B were seen from {} to {}: left out of them",
-                way.0, way.1, n.0, n.1, other.0, other.1
+                route.0, route.1, n.0, n.1, other.0, other.1
             ),
             Self::EventsLost(which, n) => {
                 write!(f, "{n} events of {which} were lost: journeys around them are not measured")

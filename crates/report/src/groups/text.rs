@@ -26,19 +26,19 @@ pub fn write(out: &mut String, table: &GroupTable, width: usize) -> fmt::Result 
     for row in &table.rows {
         let (name, more) = names(row);
         figures(out, &name, &row.figures, name_width)?;
-        let mut said = Vec::new();
-        said.extend(more);
-        said.extend(words(&row.figures));
+        let mut notes = Vec::new();
+        notes.extend(more);
+        notes.extend(words(&row.figures));
         if row.may_be_more {
-            said.push("part of it may be among the others".to_owned());
+            notes.push("part of it may be among the others".to_owned());
         }
-        wrap(out, &format!("{INDENT}{}", said.join(", ")), width, INDENT)?;
+        wrap(out, &format!("{INDENT}{}", notes.join(", ")), width, INDENT)?;
     }
     if table.others > 0 {
         let many = plural(table.others, "other", "others");
         figures(out, &many, &table.rest, name_width)?;
-        let said = words(&table.rest).join(", ");
-        wrap(out, &format!("{INDENT}with fewer bytes, added up, {said}"), width, INDENT)?;
+        let notes = words(&table.rest).join(", ");
+        wrap(out, &format!("{INDENT}with fewer bytes, added up, {notes}"), width, INDENT)?;
     }
     if table.rows.iter().any(|row| row.role.is_some()) {
         let twice = "Each journey counts twice: where it was sent and where it was read.";

@@ -79,18 +79,18 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
     }
 
     fn let_lighter_half_go(&mut self) {
-        let mut weights: Vec<u64> = self.entries.values().map(|kept| kept.value.weight()).collect();
+        let mut weights: Vec<u64> = self.entries.values().map(|entry| entry.value.weight()).collect();
         let half = weights.len() / 2;
         let limit = *weights.select_nth_unstable(half).1;
         // Of equal weights, as many as needed in any order.
         let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
         let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
-        self.entries.retain(|_, kept| {
-            let weight = kept.value.weight();
+        self.entries.retain(|_, entry| {
+            let weight = entry.value.weight();
             let goes = weight < limit || weight == limit && equals > 0;
             if goes {
                 equals -= usize::from(weight == limit);
-                rest.merge(&kept.value);
+                rest.merge(&entry.value);
                 *let_go += 1;
             }
             !goes
@@ -99,7 +99,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The stored entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.iter().map(|(key, kept)| (key, &kept.value))
+        self.entries.iter().map(|(key, entry)| (key, &entry.value))
     }
 
     /// Sum of all evicted entries.
@@ -126,8 +126,8 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
     pub fn merge(&mut self, other: &Self) {
         for (key, theirs) in &other.entries {
             self.entry(key.clone()).merge(&theirs.value);
-            if let Some(kept) = self.entries.get_mut(key) {
-                kept.may_be_more |= theirs.may_be_more;
+            if let Some(ours) = self.entries.get_mut(key) {
+                ours.may_be_more |= theirs.may_be_more;
             }
         }
         self.rest.merge(&other.rest);
