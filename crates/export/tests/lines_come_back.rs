@@ -173,9 +173,10 @@ fn bytes_of_a_datagram_that_was_read_in_part_are_counted() {
     let files = Files::default();
     let writer = NetLogger::new(files.create("log"), Dialect::Ulm, info);
     let written = recording.export(&mut Marked::new(marks, writer));
-    let said: Vec<_> = written.left_out.iter().filter(|(words, _)| words.contains("read in part")).collect();
+    let read_in_part: Vec<_> =
+        written.left_out.iter().filter(|(words, _)| words.contains("read in part")).collect();
     assert!(
-        matches!(said.as_slice(), [(words, n)] if *n == not_read && words.ends_with(&format!(": app.recv {n}"))),
+        matches!(read_in_part.as_slice(), [(words, n)] if *n == not_read && words.ends_with(&format!(": app.recv {n}"))),
         "{:?}",
         written.left_out
     );

@@ -39,12 +39,12 @@ impl TableWriter for &mut Written {
 }
 
 fn summed(batch: &Batch, info: &NodeInfo) -> Written {
-    let mut kept = Written::default();
+    let mut written = Written::default();
     let chosen = Chosen { tables: vec![Table::Sums, Table::Histograms], filter: None };
-    let mut tables = Tables::new(std::slice::from_ref(info), LINE, chosen, &mut kept);
+    let mut tables = Tables::new(std::slice::from_ref(info), LINE, chosen, &mut written);
     tables.piece(&Piece::Batch(0, batch)).expect("memory takes all");
     tables.finish().expect("memory takes all");
-    kept
+    written
 }
 
 /// A column of numbers, over all batches.
@@ -81,27 +81,27 @@ proptest! {
     #[test]
     fn each_number_is_the_batchs(sums in sums()) {
         let batch = batch(sums);
-        let kept = summed(&batch, &NodeInfo::default());
+        let written = summed(&batch, &NodeInfo::default());
         let sums = &batch.synthesis;
         let each = |of: &dyn Fn(&Synthesis) -> Option<i64>| sums.iter().map(of).collect::<Vec<_>>();
         let on_line = |ns: u64| Some(signed(ns).saturating_add(1_000));
-        prop_assert_eq!(numbers(&kept.sums, "ts_ns"), each(&|sum| on_line(sum.from_ns)));
-        prop_assert_eq!(numbers(&kept.sums, "to_ns"), each(&|sum| on_line(sum.to_ns)));
-        prop_assert_eq!(numbers(&kept.sums, "n"), each(&|sum| Some(signed(sum.n))));
+        prop_assert_eq!(numbers(&written.sums, "ts_ns"), each(&|sum| on_line(sum.from_ns)));
+        prop_assert_eq!(numbers(&written.sums, "to_ns"), each(&|sum| on_line(sum.to_ns)));
+        prop_assert_eq!(numbers(&written.sums, "n"), each(&|sum| Some(signed(sum.n))));
         let is_time = |sum: &Synthesis| matches!(sum.of, Sum::Since(_));
-        prop_assert_eq!(numbers(&kept.sums, "sum_ns"), each(&|sum| is_time(sum).then(|| signed(sum.sum))));
+        prop_assert_eq!(numbers(&written.sums, "sum_ns"), each(&|sum| is_time(sum).then(|| signed(sum.sum))));
         let has_bytes = |sum: &Synthesis| !is_time(sum) && sum.of != Sum::Begun;
-        prop_assert_eq!(numbers(&kept.sums, "bytes"), each(&|sum| has_bytes(sum).then(|| signed(sum.sum))));
+        prop_assert_eq!(numbers(&written.sums, "bytes"), each(&|sum| has_bytes(sum).then(|| signed(sum.sum))));
 
         let buckets: Vec<(u64, u16, u32)> =
             sums.iter().flat_map(|sum| sum.buckets.iter().map(|(number, n)| (sum.to_ns, *number, *n))).collect();
-        prop_assert_eq!(numbers(&kept.buckets, "n"), buckets.iter().map(|(.., n)| Some(i64::from(*n))).collect::<Vec<_>>());
-        prop_assert_eq!(numbers(&kept.buckets, "to_ns"), buckets.iter().map(|(ns, ..)| on_line(*ns)).collect::<Vec<_>>());
-        let (least, most) = (numbers(&kept.buckets, "min_ns"), numbers(&kept.buckets, "max_ns"));
+        prop_assert_eq!(numbers(&written.buckets, "n"), buckets.iter().map(|(.., n)| Some(i64::from(*n))).collect::<Vec<_>>());
+        prop_assert_eq!(numbers(&written.buckets, "to_ns"), buckets.iter().map(|(ns, ..)| on_line(*ns)).collect::<Vec<_>>());
+        let (least, most) = (numbers(&written.buckets, "min_ns"), numbers(&written.buckets, "max_ns"));
         for ((_, number, _), bounds) in buckets.iter().zip(least.into_iter().zip(most)) {
-            let known = Some(usize::from(*number)).filter(|number| *number <= bucket(LONGEST_NS)).and_then(bucket_range_ns);
-            let known = known.map(|(least, most)| (least as i64, most.min(LONGEST_NS) as i64));
-            prop_assert_eq!(bounds.0.zip(bounds.1), known);
+            let range = Some(usize::from(*number)).filter(|number| *number <= bucket(LONGEST_NS)).and_then(bucket_range_ns);
+            let range = range.map(|(least, most)| (least as i64, most.min(LONGEST_NS) as i64));
+            prop_assert_eq!(bounds.0.zip(bounds.1), range);
         }
     }
 }
@@ -131,8 +131,8 @@ fn names_are_those_of_the_other_tables() {
         Sum::Rest,
     ];
     let batch = Batch { flows: vec![flow], ..batch(all.map(sum).to_vec()) };
-    let kept = summed(&batch, &info);
-    let column = |name: &str| names(&kept.sums, name);
+    let written = summed(&batch, &info);
+    let column = |name: &str| names(&written.sums, name);
     assert_eq!(column("sum_of"), ["since", "begun", "flow", "flow", "cgroup", "reason", "reason", "rest"]);
     assert_eq!(column("from_hop"), ["dev.queue", "", "", "", "", "", "", ""]);
     assert_eq!(
@@ -140,11 +140,11 @@ fn names_are_those_of_the_other_tables() {
         ["", "", "10.0.0.1", "", "", "", "", ""],
         "the second was never announced"
     );
-    assert_eq!(numbers(&kept.sums, "remote_port")[2..4], [Some(53), None]);
-    assert_eq!(numbers(&kept.sums, "flow")[1..5], [None, Some(7), Some(8), None]);
+    assert_eq!(numbers(&written.sums, "remote_port")[2..4], [Some(53), None]);
+    assert_eq!(numbers(&written.sums, "flow")[1..5], [None, Some(7), Some(8), None]);
     assert_eq!(column("proto")[2..4], ["udp", ""]);
     assert_eq!(column("cgroup")[4], "42");
     assert_eq!(column("drop_name")[5..7], ["tcp_csum", "reason 7"]);
-    assert_eq!(numbers(&kept.sums, "drop_reason")[4..], [None, Some(6), Some(7), None]);
-    assert!(kept.buckets.is_empty());
+    assert_eq!(numbers(&written.sums, "drop_reason")[4..], [None, Some(6), Some(7), None]);
+    assert!(written.buckets.is_empty());
 }

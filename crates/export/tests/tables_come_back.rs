@@ -116,8 +116,8 @@ proptest! {
             batch.synthesis = sums;
         }
         let infos = std::slice::from_ref(&recording.info);
-        let mut kept = Written::default();
-        recording.export(&mut Tables::new(infos, LINE, Chosen::default(), &mut kept));
+        let mut written = Written::default();
+        recording.export(&mut Tables::new(infos, LINE, Chosen::default(), &mut written));
         let (as_parquet, as_csv, as_json) = (Files::default(), Files::default(), Files::default());
         let wanted = Table::RECORDED;
         let create = |files: &Files| { let files = files.clone(); Box::new(move |name: &str| Ok(files.create(name))) };
@@ -130,7 +130,7 @@ proptest! {
         let lines = String::from_utf8(as_json.bytes("lines")).expect("text");
 
         for table in wanted {
-            let batches = kept.0.remove(table).unwrap_or_default();
+            let batches = written.0.remove(table).unwrap_or_default();
             let all = plain(&concat_batches(&table.schema(), &batches).expect("one schema"));
             prop_assert_eq!(text(&in_order(&parquet(as_parquet.bytes(&format!("{table}.parquet"))))), text(&in_order(&all)));
 

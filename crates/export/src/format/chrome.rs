@@ -119,8 +119,8 @@ impl MarkWriter for Chrome {
                     "ph": "i", "s": "t", "name": name, "cat": "probe", "ts": us, "pid": pid, "tid": thread, "args": args,
                 }))
             }
-            MarkKind::LeftOut { hop, by, count, kept } => {
-                let args = json!({"left out": count, "kept": kept});
+            MarkKind::LeftOut { hop, by, count, recorded } => {
+                let args = json!({"left out": count, "kept": recorded});
                 self.put(&json!({"ph": "C", "name": tracks::left_out(*hop, *by), "ts": us, "pid": pid, "args": args}))
             }
             MarkKind::Sample { sample, ends } => {

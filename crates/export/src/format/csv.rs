@@ -63,7 +63,7 @@ impl TableWriter for Csv<'_> {
     fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
         use std::collections::btree_map::Entry;
         match self.files.entry(table) {
-            Entry::Occupied(mut known) => lines(batch, false, known.get_mut()),
+            Entry::Occupied(mut existing) => lines(batch, false, existing.get_mut()),
             Entry::Vacant(new) => {
                 let file = new.insert((self.create)(&format!("{table}.csv"))?);
                 lines(batch, true, file)

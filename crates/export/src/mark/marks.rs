@@ -94,13 +94,13 @@ impl Marks {
     fn left_out(&mut self, node: u16, count: &HopCount, out: &mut impl FnMut(Mark)) {
         let before = self.counted.insert((node, count.hop), *count);
         let since = |of: fn(&HopCount) -> u64| of(count).saturating_sub(before.as_ref().map_or(0, of));
-        let kept = since(|count| count.kept);
+        let recorded = since(|count| count.kept);
         let by = [
             (LeftOutBy::Sampler, since(|count| count.sampled)),
             (LeftOutBy::Filter, since(|count| count.filtered.saturating_add(count.undecided))),
         ];
         for (by, many) in by.into_iter().filter(|(_, many)| *many > 0) {
-            let what = MarkKind::LeftOut { hop: count.hop, by, count: many, kept };
+            let what = MarkKind::LeftOut { hop: count.hop, by, count: many, recorded };
             let (ns, host) = (self.line.ns(count.time_ns), self.names.host(node));
             out(Mark { ns, node, host, place: Arc::default(), what });
         }
@@ -190,9 +190,9 @@ impl Marks {
             |ns: u64, (after, reason): (Hop, Option<u32>), at: Option<String>, again: u32, is_end: bool| {
                 let node = places.of(after).0;
                 let name = |number: u32| {
-                    let known =
+                    let reasons =
                         self.names.infos().get(usize::from(node)).into_iter().flat_map(|i| &i.drop_reasons);
-                    known.clone().find(|reason| reason.number == number).map(|reason| reason.name.clone())
+                    reasons.clone().find(|reason| reason.number == number).map(|reason| reason.name.clone())
                 };
                 let reason = reason.map(|number| DropReason { number, name: name(number).unwrap_or_default() });
                 let interface = at.unwrap_or_default().into();

@@ -59,7 +59,7 @@ pub enum MarkKind {
         /// Number of rejected events.
         count: u64,
         /// Number of accepted events in the same time.
-        kept: u64,
+        recorded: u64,
     },
 }
 

@@ -179,7 +179,7 @@ impl FromStr for Table {
     type Err = UnknownTable;
 
     fn from_str(name: &str) -> Result<Self, UnknownTable> {
-        let known = Self::RECORDED.iter().find(|table| table.name().eq_ignore_ascii_case(name.trim()));
-        known.copied().ok_or_else(|| UnknownTable(name.chars().take(40).collect()))
+        let found = Self::RECORDED.iter().find(|table| table.name().eq_ignore_ascii_case(name.trim()));
+        found.copied().ok_or_else(|| UnknownTable(name.chars().take(40).collect()))
     }
 }

@@ -82,9 +82,9 @@ impl<'c> Ctf<'c> {
         self.scratch.push(0);
     }
 
-    fn addresses(&mut self, way: Option<(SocketAddr, SocketAddr)>) {
-        self.text(&way.map(|(from, _)| from.to_string()).unwrap_or_default());
-        self.text(&way.map(|(_, to)| to.to_string()).unwrap_or_default());
+    fn addresses(&mut self, ends: Option<(SocketAddr, SocketAddr)>) {
+        self.text(&ends.map(|(from, _)| from.to_string()).unwrap_or_default());
+        self.text(&ends.map(|(_, to)| to.to_string()).unwrap_or_default());
     }
 
     fn place(&mut self, mark: &Mark) {
@@ -152,12 +152,12 @@ impl MarkWriter for Ctf<'_> {
                 self.put(mark, LOSS, loss.count)
             }
             MarkKind::Probe(probed) => self.probe(mark, probed),
-            MarkKind::LeftOut { hop, by, count, kept } => {
+            MarkKind::LeftOut { hop, by, count, recorded } => {
                 self.place(mark);
                 self.text(hop.name());
                 self.text(by.event());
                 self.scratch.extend(count.to_le_bytes());
-                self.scratch.extend(kept.to_le_bytes());
+                self.scratch.extend(recorded.to_le_bytes());
                 self.put(mark, LEFT_OUT, 0)
             }
             MarkKind::Sample { sample, ends } => {

@@ -134,8 +134,10 @@ impl Events {
 
     fn hop(&self, event: &str) -> Option<Hop> {
         let named = self.hops.get(event).copied();
-        let known = || Hop::ALL.iter().copied().find(|hop| hop.name() == event);
-        named.or_else(known).or_else(|| FUNCTIONS.iter().find(|(name, _)| *name == event).map(|(_, hop)| *hop))
+        let by_name = || Hop::ALL.iter().copied().find(|hop| hop.name() == event);
+        named
+            .or_else(by_name)
+            .or_else(|| FUNCTIONS.iter().find(|(name, _)| *name == event).map(|(_, hop)| *hop))
     }
 
     fn hit(&mut self, line: &Line<'_>, ns: u64, hop: Hop) {
@@ -260,7 +262,7 @@ impl Events {
 
     fn task(&mut self, line: &Line<'_>, event: &Event) {
         let Some(comm) = line.get(&["CMD", "comm"]).filter(|_| event.tid != 0) else { return };
-        if self.tasks.get(&event.tid).is_some_and(|known| known == comm) {
+        if self.tasks.get(&event.tid).is_some_and(|previous| previous == comm) {
             return;
         }
         if self.tasks.len() >= MOST {
@@ -305,7 +307,7 @@ impl Events {
             return *number;
         }
         let asked = line.number::<u32>(&["MAG.NETN", "mag.netns"]).unwrap_or(0);
-        let taken = |number: u32| number == 0 || self.places.values().any(|known| *known == number);
+        let taken = |number: u32| number == 0 || self.places.values().any(|other| *other == number);
         let number = if taken(asked) { (1..u32::MAX).find(|n| !taken(*n)).unwrap_or(1) } else { asked };
         if self.places.len() < 4_096 {
             self.places.insert((host.to_owned(), node.to_owned()), number);
@@ -315,14 +317,14 @@ impl Events {
 
     fn loss(&mut self, line: &Line<'_>, ns: u64) {
         let span_ns = line.number(&["MAG.LAT", "mag.latency_ns"]).unwrap_or(0);
-        let said = line.get(&["MSG", "msg"]).unwrap_or_default();
+        let message = line.get(&["MSG", "msg"]).unwrap_or_default();
         self.losses += 1;
         self.batch.losses.push(Loss {
             cpu: line.number(&["MAG.CPU", "mag.cpu"]).unwrap_or(u16::MAX),
             from_ns: ns,
             to_ns: ns.saturating_add(span_ns),
             count: line.number(&["CNT", "count"]).unwrap_or(1),
-            cause: LossCause::ALL.into_iter().find(|c| c.to_string() == said).unwrap_or(LossCause::Gap),
+            cause: LossCause::ALL.into_iter().find(|c| c.to_string() == message).unwrap_or(LossCause::Gap),
         });
         self.taken += 1;
     }

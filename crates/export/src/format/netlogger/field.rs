@@ -3,8 +3,8 @@
 use super::words::Words;
 use std::net::SocketAddr;
 
-pub fn addresses(line: &mut Vec<u8>, words: &Words, way: Option<(SocketAddr, SocketAddr)>) {
-    if let Some((from, to)) = way {
+pub fn addresses(line: &mut Vec<u8>, words: &Words, ends: Option<(SocketAddr, SocketAddr)>) {
+    if let Some((from, to)) = ends {
         text(line, words.src_ip, &from.ip().to_string());
         number(line, words.src_port, u64::from(from.port()));
         text(line, words.dst_ip, &to.ip().to_string());

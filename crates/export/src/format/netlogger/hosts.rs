@@ -56,21 +56,21 @@ impl Hosts {
                 && let Some(oldest) = self.order.pop_front()
             {
                 let gone = self.open.remove(&oldest);
-                self.unobserved += u64::from(gone.is_some_and(|way| way.is_unknown()));
+                self.unobserved += u64::from(gone.is_some_and(|pair| pair.is_unknown()));
             }
             self.order.push_back(id);
         }
-        let way = self.open.entry(id).or_default();
+        let pair = self.open.entry(id).or_default();
         match hop.direction() {
-            Direction::Tx => _ = way.sent.get_or_insert(host),
-            Direction::Rx => _ = way.received.get_or_insert(host),
+            Direction::Tx => _ = pair.sent.get_or_insert(host),
+            Direction::Rx => _ = pair.received.get_or_insert(host),
             Direction::Off => return,
         }
         let from = line.get(&["MAG.FROM", "mag.from"]).and_then(|from| from.parse::<Hop>().ok());
         let crossed =
             hop.direction() == Direction::Rx && from.is_some_and(|hop| hop.direction() == Direction::Tx);
-        way.reported |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
-        self.reported |= way.reported && way.is_between();
+        pair.reported |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
+        self.reported |= pair.reported && pair.is_between();
         let error = line.number::<u64>(&["MAG.ERR", "mag.half_width_ns"]);
         let of_all = line.number::<u64>(&["MAG.AERR", "mag.total_half_width_ns"]);
         self.widest_ns = self.widest_ns.max(error.max(of_all).filter(|ns| *ns > 0));

@@ -47,7 +47,7 @@ impl Line<'_> {
     /// The value of the first of these fields that is present; names are case-insensitive.
     pub fn get(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| {
-            let field = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            let field = self.fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
             field.map(|(_, value)| value.as_ref())
         })
     }

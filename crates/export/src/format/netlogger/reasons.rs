@@ -11,28 +11,28 @@ const FIRST_FREE: u32 = 1 << 31;
 #[derive(Default)]
 pub(super) struct Reasons {
     /// What a line has of a reason, and its number in the recording.
-    known: Vec<(DropReason, u32)>,
+    numbered: Vec<(DropReason, u32)>,
 }
 
 impl Reasons {
     /// The number in the recording of a reason of a line; `name` is empty without one.
     pub fn number(&mut self, number: u32, name: &str) -> u32 {
         let same = |(reason, _): &&(DropReason, u32)| reason.number == number && reason.name == name;
-        if let Some((_, number)) = self.known.iter().find(same) {
+        if let Some((_, number)) = self.numbered.iter().find(same) {
             return *number;
         }
-        if self.known.len() >= MOST {
+        if self.numbered.len() >= MOST {
             return number;
         }
-        let is_taken = self.known.iter().any(|(reason, _)| reason.number == number);
-        let own = if is_taken { FIRST_FREE + self.known.len() as u32 } else { number };
-        self.known.push((DropReason { number, name: name.to_owned() }, own));
+        let is_taken = self.numbered.iter().any(|(reason, _)| reason.number == number);
+        let own = if is_taken { FIRST_FREE + self.numbered.len() as u32 } else { number };
+        self.numbered.push((DropReason { number, name: name.to_owned() }, own));
         own
     }
 
     /// The names, by number in the recording.
     pub fn named(&self) -> Vec<DropReason> {
-        let named = self.known.iter().filter(|(reason, _)| !reason.name.is_empty());
+        let named = self.numbered.iter().filter(|(reason, _)| !reason.name.is_empty());
         named.map(|(reason, number)| DropReason { number: *number, name: reason.name.clone() }).collect()
     }
 }

@@ -20,14 +20,14 @@ pub fn rejoin(events: &mut Vec<Event>) {
     let of_one_instant = events.chunk_by_mut(|a, b| a.time_ns == b.time_ns);
     of_one_instant.filter(|group| group.len() > 1).for_each(super_packets);
     events.retain(|event| event.hop != Hop::IpOut || event.segs > 0);
-    let mut kept: Vec<Event> = Vec::with_capacity(events.len());
+    let mut merged: Vec<Event> = Vec::with_capacity(events.len());
     for event in events.drain(..) {
-        let near = kept.iter_mut().rev().take(NEAR).take_while(|before| before.time_ns == event.time_ns);
+        let near = merged.iter_mut().rev().take(NEAR).take_while(|before| before.time_ns == event.time_ns);
         if !near.into_iter().any(|before| join(before, &event)) {
-            kept.push(event);
+            merged.push(event);
         }
     }
-    *events = kept;
+    *events = merged;
 }
 
 /// Place and thread of events of one instant.

@@ -97,8 +97,8 @@ impl Threads {
         }
         let ready_ns = event.time_ns.saturating_sub(latency_ns);
         let Event { cpu, tgid, .. } = *event;
-        let known = self.runs.entry(at).or_insert(Some(AwakeReader { ready_ns, cpu, tgid }));
-        if let Some(awake) = known {
+        let reader = self.runs.entry(at).or_insert(Some(AwakeReader { ready_ns, cpu, tgid }));
+        if let Some(awake) = reader {
             awake.ready_ns = awake.ready_ns.min(ready_ns);
         }
     }

@@ -305,12 +305,12 @@ impl MarkWriter for NetLogger {
             }
             MarkKind::Sample { sample, ends } => self.sample(mark, sample, *ends),
             MarkKind::Probe(probed) => self.probe(mark, probed),
-            MarkKind::LeftOut { hop, by, count, kept } => {
+            MarkKind::LeftOut { hop, by, count, recorded } => {
                 // Filtered events are unwanted; sampled-out events are missing.
                 let level = if *by == LeftOutBy::Sampler { "Warning" } else { "Usage" };
                 self.begin(mark, level, by.event());
                 number(&mut self.chunk, self.words.count, *count);
-                number(&mut self.chunk, self.words.kept, *kept);
+                number(&mut self.chunk, self.words.recorded, *recorded);
                 text(&mut self.chunk, self.words.hop, hop.name());
                 self.end(mark)
             }

@@ -105,12 +105,12 @@ fn has_bucket(schema: &Schema) -> bool {
 impl Part {
     /// The columns of its file, without those in its path, because engines reject duplicates.
     pub(super) fn schema(self, schema: &SchemaRef) -> SchemaRef {
-        let said = match self {
+        let omitted = match self {
             Part::Whole => return schema.clone(),
             Part::Day(..) => "host",
             Part::Bucket(_) => BUCKET,
         };
-        let fields: Vec<_> = schema.fields().iter().filter(|field| field.name() != said).cloned().collect();
+        let fields: Vec<_> = schema.fields().iter().filter(|field| field.name() != omitted).cloned().collect();
         Arc::new(Schema::new(fields))
     }
 

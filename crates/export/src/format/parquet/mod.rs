@@ -82,7 +82,7 @@ impl<'c> Parquet<'c> {
     fn file(&mut self, table: Table, part: Part) -> Result<&mut File, ExportError> {
         use std::collections::btree_map::Entry;
         Ok(match self.files.entry((table, part)) {
-            Entry::Occupied(known) => known.into_mut(),
+            Entry::Occupied(existing) => existing.into_mut(),
             Entry::Vacant(new) => {
                 let file = (self.create)(&part.path(table, &self.hosts))?;
                 // Without Arrow's own schema, which other engines do not read.

@@ -70,11 +70,12 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, ns: u64, count: &HopCount) 
         body.extend(interface.to_le_bytes());
         body.extend(((ns >> 32) as u32).to_le_bytes());
         body.extend((ns as u32).to_le_bytes());
-        let HopCount { kept, sampled, .. } = count;
+        let HopCount { kept: recorded, sampled, .. } = count;
         let filtered = count.filtered.saturating_add(count.undecided);
         option(body, 4, &count.seen().to_le_bytes());
-        option(body, 6, &kept.saturating_add(*sampled).to_le_bytes());
-        let mut comment = format!("of {} hits of this hop in all namespaces {kept} were kept", count.seen());
+        option(body, 6, &recorded.saturating_add(*sampled).to_le_bytes());
+        let mut comment =
+            format!("of {} hits of this hop in all namespaces {recorded} were kept", count.seen());
         // Writing into a String cannot fail.
         if *sampled > 0 {
             let weight = count.weight();

@@ -147,7 +147,7 @@ impl Pcapng {
         if !self.chosen.wants(journey, context) {
             return;
         }
-        let mut said: Option<Box<str>> = None;
+        let mut text: Option<Box<str>> = None;
         for rung in journey.all_rungs().filter(|rung| self.hops.contains(rung.hop)) {
             let sent = rung.hop.direction() == magscope_core::Direction::Tx;
             let node = if sent { journey.tx_node } else { journey.rx_node };
@@ -157,8 +157,8 @@ impl Pcapng {
                 continue;
             }
             if packet.journeys.len() < NAMED {
-                let said = said.get_or_insert_with(|| comment(journey));
-                packet.journeys.push((journey.id, said.clone()));
+                let text = text.get_or_insert_with(|| comment(journey));
+                packet.journeys.push((journey.id, text.clone()));
             } else {
                 packet.more += 1;
             }
@@ -177,7 +177,7 @@ impl Pcapng {
         let near = self.places.range(
             (node, hop, cpu, ns.saturating_sub(MAPPED_NS))..=(node, hop, cpu, ns.saturating_add(MAPPED_NS)),
         );
-        near.min_by_key(|((.., known), _)| known.abs_diff(ns)).map(|(_, number)| *number)
+        near.min_by_key(|((.., other_ns), _)| other_ns.abs_diff(ns)).map(|(_, number)| *number)
     }
 
     /// Writes the oldest packets until `keep` wait.
@@ -213,7 +213,8 @@ impl Pcapng {
         let (mut data, original_len) = headers::of(event, &waiting.flow);
         let room = (original_len as usize).saturating_sub(data.len());
         data.extend(waiting.payload.iter().take(room));
-        let mut comments: Vec<String> = waiting.journeys.iter().map(|(_, said)| said.to_string()).collect();
+        let mut comments: Vec<String> =
+            waiting.journeys.iter().map(|(_, comment)| comment.to_string()).collect();
         if waiting.more > 0 {
             comments.push(format!("and {} more journeys", waiting.more));
         }

@@ -34,23 +34,23 @@ struct ValidRows {
 
 impl ValidRows {
     #[inline]
-    fn push(&mut self, known: bool) {
-        if known && self.rest.is_empty() {
+    fn push(&mut self, is_valid: bool) {
+        if is_valid && self.rest.is_empty() {
             self.all += 1;
         } else {
-            self.rest.push(known);
+            self.rest.push(is_valid);
         }
     }
 
-    fn extend(&mut self, known: impl Iterator<Item = bool>) {
-        known.for_each(|known| self.push(known));
+    fn extend(&mut self, validity: impl Iterator<Item = bool>) {
+        validity.for_each(|is_valid| self.push(is_valid));
     }
 
-    fn repeat(&mut self, known: bool, rows: usize) {
-        if known && self.rest.is_empty() {
+    fn repeat(&mut self, is_valid: bool, rows: usize) {
+        if is_valid && self.rest.is_empty() {
             self.all += rows;
         } else {
-            self.rest.resize(self.rest.len() + rows, known);
+            self.rest.resize(self.rest.len() + rows, is_valid);
         }
     }
 
@@ -202,8 +202,8 @@ impl Instant {
     }
 
     /// Adds rows, either all valid or all null.
-    pub fn extend(&mut self, ns: impl ExactSizeIterator<Item = i64>, known: bool) {
-        self.0.1.repeat(known, ns.len());
+    pub fn extend(&mut self, ns: impl ExactSizeIterator<Item = i64>, is_valid: bool) {
+        self.0.1.repeat(is_valid, ns.len());
         self.0.0.extend(ns.map(|ns| ns.div_euclid(1_000)));
     }
 }
@@ -315,8 +315,8 @@ impl Column for Instant {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let MaybeInt(values, known) = &mut self.0;
-        let array = TimestampMicrosecondArray::new(taken(values).into(), known.finish());
+        let MaybeInt(values, validity) = &mut self.0;
+        let array = TimestampMicrosecondArray::new(taken(values).into(), validity.finish());
         Arc::new(array.with_timezone(UTC))
     }
 }

@@ -27,7 +27,7 @@ pub struct Address {
 }
 
 /// Maximum size of a shared dictionary; a larger one is restarted.
-const KEPT: usize = 1 << 10;
+const MAX_DICTIONARY: usize = 1 << 10;
 
 /// Dictionary key of a name, valid until the rows are taken; `None` for null.
 pub type Key = Option<i32>;
@@ -100,7 +100,7 @@ impl Address {
 /// Cache of keys by source value.
 #[derive(Debug, Default)]
 pub struct Keys<K> {
-    known: Map<K, Key>,
+    cached: Map<K, Key>,
     last: Option<(K, Key)>,
 }
 
@@ -110,7 +110,7 @@ impl<K: Copy + Eq + Hash> Keys<K> {
         if let Some((_, key)) = self.last.filter(|(last, _)| *last == of) {
             return key;
         }
-        let key = *self.known.entry(of).or_insert_with(make);
+        let key = *self.cached.entry(of).or_insert_with(make);
         self.last = Some((of, key));
         key
     }
@@ -139,7 +139,7 @@ impl Column for Name {
         let keys = Int32Array::new(taken(&mut self.keys).into(), self.valid.finish());
         let made = || Arc::new(StringArray::from_iter_values(&self.values));
         let values = self.dictionary.get_or_insert_with(made).clone();
-        if self.values.len() > KEPT {
+        if self.values.len() > MAX_DICTIONARY {
             *self = Name::default();
         }
         // Every key belongs to a value, so the fallback never occurs.

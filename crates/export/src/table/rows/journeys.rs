@@ -53,8 +53,8 @@ impl Ends {
         };
         let (tx_names, rx_names) = (place(journey.tx_node, tx), place(journey.rx_node, rx));
         // A flow may be announced after its first journey ends.
-        let known = |id: FlowId, flow: Option<&magscope_core::Flow>| id.is_none() || flow.is_some();
-        let lasting = known(journey.tx_flow, tx) && known(journey.rx_flow, rx);
+        let is_resolved = |id: FlowId, flow: Option<&magscope_core::Flow>| id.is_none() || flow.is_some();
+        let lasting = is_resolved(journey.tx_flow, tx) && is_resolved(journey.rx_flow, rx);
         let ends = Ends {
             addr: [
                 rows.src_addr.key(ends.map(|(from, _)| from.ip())),
@@ -78,18 +78,18 @@ struct Thread {
 
 /// The keys of a thread's name and control group.
 fn thread(
-    known: &mut Map<(u16, u32), Thread>,
+    threads: &mut Map<(u16, u32), Thread>,
     at: (u16, u32),
     task: Option<&Task>,
     make: impl FnOnce(&Task) -> (Key, Key),
 ) -> (Key, Key) {
     let Some(task) = task else { return (None, None) };
-    if let Some(thread) = known.get(&at).filter(|t| *t.comm == *task.comm && t.cgroup == task.cgroup) {
+    if let Some(thread) = threads.get(&at).filter(|t| *t.comm == *task.comm && t.cgroup == task.cgroup) {
         return thread.keys;
     }
     let keys = make(task);
-    if known.len() < MOST {
-        known.insert(at, Thread { comm: task.comm.as_str().into(), cgroup: task.cgroup, keys });
+    if threads.len() < MOST {
+        threads.insert(at, Thread { comm: task.comm.as_str().into(), cgroup: task.cgroup, keys });
     }
     keys
 }

@@ -106,8 +106,8 @@ pub fn hit_row(rows: &mut columns::Hits, line: TimeLine, names: &mut Names, node
     value(2, &mut rows.name2, &mut rows.value2);
     value(3, &mut rows.name3, &mut rows.value3);
     rows.cpu.push(hit.cpu);
-    let known = (hit.proto.0 != 0).then(|| proto(hit.proto));
-    rows.proto.push(known.as_deref().unwrap_or_default());
+    let proto_name = (hit.proto.0 != 0).then(|| proto(hit.proto));
+    rows.proto.push(proto_name.as_deref().unwrap_or_default());
     rows.flow.push(some_id(hit.flow));
     rows.socket.push(Some(hit.socket).filter(|socket| *socket != 0));
     rows.seq.push(stream_seq(hit.proto, hit.seq));
