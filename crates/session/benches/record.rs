@@ -51,16 +51,16 @@ fn bench(c: &mut Criterion) {
         let batches = traffic(cpus, connections);
         let mut group = c.benchmark_group(name);
         group.throughput(Throughput::Elements(EVENTS as u64)).sample_size(10);
-        let mut kept = None;
+        let mut recording = None;
         group.bench_function("record", |b| {
             b.iter_with_large_drop(|| {
                 let parent = tempfile::tempdir().expect("a temporary directory");
-                kept = Some(record(&parent.path().join("session"), &batches, &roomy));
+                recording = Some(record(&parent.path().join("session"), &batches, &roomy));
                 parent
             });
         });
-        if let Some(kept) = kept {
-            println!("{name}: {:.2} bytes/event", kept.bytes as f64 / kept.events as f64);
+        if let Some(recording) = recording {
+            println!("{name}: {:.2} bytes/event", recording.bytes as f64 / recording.events as f64);
         }
         let parent = tempfile::tempdir().expect("a temporary directory");
         let dir = parent.path().join("session");

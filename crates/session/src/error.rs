@@ -26,7 +26,7 @@ pub enum SessionError {
     },
     /// Made by a newer magnet-scope.
     #[error(
-        "{} has session format {found}, and this magnet-scope reads up to {known}: use the version that made it ({tool}) or a newer one",
+        "{} has session format {found}, and this magnet-scope reads up to {supported}: use the version that made it ({tool}) or a newer one",
         path.display()
     )]
     NewerFormat {
@@ -35,7 +35,7 @@ pub enum SessionError {
         /// Its format.
         found: u64,
         /// The newest format this library reads.
-        known: u32,
+        supported: u32,
         /// The tool that made it, as far as recorded.
         tool: String,
     },

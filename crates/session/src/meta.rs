@@ -360,7 +360,7 @@ impl Meta {
                 Err(SessionError::NewerFormat {
                     path: dir.to_path_buf(),
                     found,
-                    known: FORMAT,
+                    supported: FORMAT,
                     tool: foreign::clean(tool).chars().take(64).collect(),
                 })
             }

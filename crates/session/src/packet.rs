@@ -191,9 +191,9 @@ fn unpack_rows(metadata: &[u8], body: &Buffer, batch: &mut Batch) -> Result<Plac
     let messages = rows.column(5).as_binary_opt::<i32>().ok_or_else(refused)?;
     for (table, message) in tables.iter().zip(messages.iter()) {
         let (table, message) = (table.unwrap_or_default(), message.unwrap_or_default());
-        let known = Table::ALL.into_iter().find(|known| known.name() == table);
+        let found = Table::ALL.into_iter().find(|found| found.name() == table);
         // An unknown table comes from a newer agent.
-        let Some(table) = known.filter(|table| *table != Table::Index) else { continue };
+        let Some(table) = found.filter(|table| *table != Table::Index) else { continue };
         let rows = frame::decode(&Buffer::from(message), table, None)?;
         append(table, &rows, batch)?;
     }

@@ -26,7 +26,7 @@ fn format(secs: u64) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn known_dates() {
+    fn dates_are_formatted() {
         assert_eq!(super::format(0), "1970-01-01T00:00:00Z");
         assert_eq!(super::format(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(super::format(1_767_323_045), "2026-01-02T03:04:05Z");

@@ -107,8 +107,8 @@ fn copy_dir(from: &Path, to: &Path) {
 fn replay(session: &Session) -> (Batch, Vec<String>) {
     let mut replay = session.replay(None, None);
     let (batch, _) = drain(&mut replay);
-    let said = session.damage().iter().chain(replay.damage()).map(ToString::to_string).collect();
-    (batch, said)
+    let damage = session.damage().iter().chain(replay.damage()).map(ToString::to_string).collect();
+    (batch, damage)
 }
 
 fn damaged(batch: &Batch) -> u64 {
@@ -133,10 +133,10 @@ fn a_recording_that_was_not_closed_is_read_and_named() {
     let small = Small::unfinished();
     let session = small.open();
     assert!(!session.summary().closed);
-    let (replayed, said) = replay(&session);
+    let (replayed, damage) = replay(&session);
     assert_eq!(replayed.events, small.recorded.events);
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("unfinished: the recorder did not close it"), "{said:?}");
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert!(damage[0].starts_with("unfinished: the recorder did not close it"), "{damage:?}");
 }
 
 #[test]
@@ -151,16 +151,16 @@ fn a_tail_cut_at_any_byte_costs_one_batch() {
         for length in last..whole.len() {
             fs::write(small.file(Table::Events), &whole[..length]).unwrap();
             let session = small.open();
-            let (replayed, said) = replay(&session);
+            let (replayed, damage) = replay(&session);
             assert_eq!(missing_batches(&replayed, &small.recorded), Some(1), "cut at {length}");
-            assert!(said.iter().any(|s| s.starts_with("unfinished")), "cut at {length}: {said:?}");
+            assert!(damage.iter().any(|s| s.starts_with("unfinished")), "cut at {length}: {damage:?}");
             if with_index {
-                assert_eq!(damaged(&replayed), ROWS as u64, "cut at {length}: {said:?}");
-                assert!(said.iter().any(|s| s.contains("events-0000.arrows is cut off")), "{said:?}");
+                assert_eq!(damaged(&replayed), ROWS as u64, "cut at {length}: {damage:?}");
+                assert!(damage.iter().any(|s| s.contains("events-0000.arrows is cut off")), "{damage:?}");
             } else if length > last {
                 let bytes =
                     format!("{} bytes of a partial batch at the end of events-0000.arrows", length - last);
-                assert!(said.iter().any(|s| s.contains(&bytes)), "cut at {length}: {said:?}");
+                assert!(damage.iter().any(|s| s.contains(&bytes)), "cut at {length}: {damage:?}");
                 assert!(damaged(&replayed) >= 1);
             }
         }
@@ -180,14 +180,14 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             fs::write(small.file(table), &bytes).unwrap();
-            let (replayed, said) = replay(&small.open());
+            let (replayed, damage) = replay(&small.open());
             let missing = missing_batches(&replayed, &small.recorded);
-            let place = format!("byte {at} of {}: {said:?}", table.name());
+            let place = format!("byte {at} of {}: {damage:?}", table.name());
             if table == Table::Events {
                 let missing = missing.unwrap_or_else(|| panic!("events changed; {place}"));
                 assert!(missing <= 1, "{missing} batches missing; {place}");
                 assert_eq!(damaged(&replayed), (missing * ROWS) as u64, "{place}");
-                assert!(missing == 0 || !said.is_empty(), "{place}");
+                assert!(missing == 0 || !damage.is_empty(), "{place}");
             } else {
                 assert_eq!(missing, Some(0), "{place}");
             }
@@ -204,7 +204,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
                 && replayed.counts == all.counts
                 && replayed.synthesis == all.synthesis
                 && reported == all.losses;
-            assert!(same || !said.is_empty(), "{place}");
+            assert!(same || !damage.is_empty(), "{place}");
         }
         fs::write(small.file(table), &whole).unwrap();
     }
@@ -230,9 +230,9 @@ fn a_flipped_bit_in_meta_is_an_error_or_said_or_harmless() {
 fn a_session_without_meta_is_still_replayed() {
     let small = Small::closed();
     fs::remove_file(small.dir.path().join("meta.toml")).unwrap();
-    let (replayed, said) = replay(&small.open());
+    let (replayed, damage) = replay(&small.open());
     assert_eq!(replayed.events, small.recorded.events);
-    assert!(said[0].contains("meta.toml is missing"), "{said:?}");
+    assert!(damage[0].contains("meta.toml is missing"), "{damage:?}");
 }
 
 #[test]
@@ -254,14 +254,14 @@ fn a_missing_or_wrong_index_is_done_without() {
             None => fs::remove_file(&path).unwrap(),
         }
         let session = small.open();
-        let (replayed, said) = replay(&session);
+        let (replayed, damage) = replay(&session);
         assert_eq!(replayed.events, small.recorded.events, "{what}");
         assert_eq!(replayed.losses, small.recorded.losses, "{what}");
-        assert!(said.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {said:?}");
+        assert!(damage.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {damage:?}");
         // The index can be rebuilt.
         assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 9 + 2, "{what}");
-        let (replayed, said) = replay(&small.open());
-        assert_eq!((replayed.events, said), (small.recorded.events.clone(), Vec::new()), "{what}");
+        let (replayed, damage) = replay(&small.open());
+        assert_eq!((replayed.events, damage), (small.recorded.events.clone(), Vec::new()), "{what}");
     }
 }
 
@@ -270,12 +270,12 @@ fn a_missing_file_is_counted_from_the_index() {
     let small = Small::closed();
     fs::remove_file(small.file(Table::Events)).unwrap();
     let session = small.open();
-    let (replayed, said) = replay(&session);
+    let (replayed, damage) = replay(&session);
     assert_eq!(damaged(&replayed), (BATCHES * ROWS) as u64);
-    assert!(said.iter().any(|s| s.contains("its 768 rows are missing")), "{said:?}");
+    assert!(damage.iter().any(|s| s.contains("its 768 rows are missing")), "{damage:?}");
     assert!(
-        said.iter().any(|s| s.contains("it had 768 events when it was closed, and 0 are there")),
-        "{said:?}"
+        damage.iter().any(|s| s.contains("it had 768 events when it was closed, and 0 are there")),
+        "{damage:?}"
     );
 }
 

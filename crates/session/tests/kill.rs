@@ -72,8 +72,8 @@ fn kill_9_costs_at_most_a_second() {
 
     let session = Session::open(&dir).unwrap();
     assert!(!session.summary().closed);
-    let said: Vec<String> = session.damage().iter().map(ToString::to_string).collect();
-    assert!(said[0].starts_with("unfinished"), "{said:?}");
+    let damage: Vec<String> = session.damage().iter().map(ToString::to_string).collect();
+    assert!(damage[0].starts_with("unfinished"), "{damage:?}");
     let (replayed, _) = drain(&mut session.replay(None, None));
     let last_ns = replayed.events.last().unwrap().time_ns;
     let missing = Duration::from_nanos(killed_ns.saturating_sub(last_ns));

@@ -133,10 +133,10 @@ fn a_segment_that_vanishes_is_damage() {
             fs::remove_file(path).unwrap();
         }
     }
-    let said: Vec<String> =
+    let damage: Vec<String> =
         Session::open(dir.path()).unwrap().damage().iter().map(ToString::to_string).collect();
-    assert!(said[0].starts_with("segment 1 is missing"), "{said:?}");
-    assert!(said[1].contains("events when it was closed"), "{said:?}");
+    assert!(damage[0].starts_with("segment 1 is missing"), "{damage:?}");
+    assert!(damage[1].contains("events when it was closed"), "{damage:?}");
 }
 
 #[test]
@@ -254,8 +254,11 @@ fn a_full_disk_ends_the_recording_and_keeps_it() {
             Err(e) => break e,
         }
     };
-    let said = error.to_string();
-    assert!(said.contains("cannot write") && said.contains("session/") && said.contains("make room"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.contains("cannot write") && message.contains("session/") && message.contains("make room"),
+        "{message}"
+    );
     assert!(matches!(recorder.append(&batch), Err(SessionError::Stopped { .. })));
     given += batch.numbered();
     let (result, status) = recorder.finish();

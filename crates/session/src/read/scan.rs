@@ -90,9 +90,9 @@ impl<'a> Scan<'a> {
     pub(crate) fn run(mut self, start: Option<u64>) -> Vec<Piece> {
         let end = self.reader.length();
         let mut at = start.unwrap_or_else(|| {
-            let known = self.index.first().map_or(end, |row| row.offset.min(end));
+            let first_offset = self.index.first().map_or(end, |row| row.offset.min(end));
             // Without any batch all content counts as skipped.
-            Some(self.search(0, known)).filter(|found| *found < end).unwrap_or(0)
+            Some(self.search(0, first_offset)).filter(|found| *found < end).unwrap_or(0)
         });
         while at < end {
             at = match self.piece_at(at) {
@@ -171,8 +171,9 @@ impl<'a> Scan<'a> {
     /// Skips damage at `at` up to the next batch.
     fn skip(&mut self, at: u64, bad: &FrameError) -> u64 {
         let end = self.reader.length();
-        let known = self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
-        let next = self.search(at + 8, known);
+        let next_offset =
+            self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
+        let next = self.search(at + 8, next_offset);
         let rows = match bad {
             // Too short for a batch: a damaged end marker.
             FrameError::NoMessage if end - at <= PREFIX => 0,

@@ -164,8 +164,8 @@ impl Session {
             let mut cursor = Cursor::<Change>::new(segment.table(Table::Changes), &mut damage);
             cursor.until(u64::MAX, &mut damage, |change| changes.push(change), |_| {});
             let mut cursor = Cursor::<HopCount>::new(segment.table(Table::Counts), &mut damage);
-            let keep = |count: HopCount| match counts.iter_mut().find(|known| known.hop == count.hop) {
-                Some(known) => *known = count,
+            let keep = |count: HopCount| match counts.iter_mut().find(|stored| stored.hop == count.hop) {
+                Some(stored) => *stored = count,
                 None => counts.push(count),
             };
             cursor.until(u64::MAX, &mut damage, keep, |_| {});

@@ -235,28 +235,28 @@ mod tests {
         Event { flow: FlowId(flow), ..Event::at(Hop::TcpSend, 7) }
     }
 
-    fn announced(known: &mut AnnouncedIds) -> Vec<u64> {
-        known.fresh_flows().into_iter().map(|announced| announced.what.id.0).collect()
+    fn announced(ids: &mut AnnouncedIds) -> Vec<u64> {
+        ids.fresh_flows().into_iter().map(|announced| announced.what.id.0).collect()
     }
 
     /// Entries that there is memory for.
-    fn places(known: &AnnouncedIds) -> usize {
-        let AnnouncedIds { flows, tasks, .. } = known;
+    fn places(ids: &AnnouncedIds) -> usize {
+        let AnnouncedIds { flows, tasks, .. } = ids;
         let of_flows = flows.younger.capacity() + flows.older.capacity();
         of_flows + tasks.younger.capacity() + tasks.older.capacity()
     }
 
     #[test]
     fn memory_is_the_same_after_a_million_flows_and_tasks_as_after_a_hundred_thousand() {
-        let mut known = AnnouncedIds::new();
+        let mut ids = AnnouncedIds::new();
         let mut announce = |range: std::ops::Range<u64>| {
             for n in range {
-                known.announce(&[flow(n)], &[task(n)], n);
-                known.used_by(&[event_of(n)]);
-                known.fresh_flows();
-                known.fresh_tasks();
+                ids.announce(&[flow(n)], &[task(n)], n);
+                ids.used_by(&[event_of(n)]);
+                ids.fresh_flows();
+                ids.fresh_tasks();
             }
-            places(&known)
+            places(&ids)
         };
         let early = announce(1..100_000);
         assert_eq!(announce(100_000..1_000_000), early);
@@ -265,33 +265,33 @@ mod tests {
 
     #[test]
     fn a_flow_in_use_is_remembered_among_a_million_others() {
-        let mut known = AnnouncedIds::new();
-        known.announce(&[flow(1)], &[], 1);
+        let mut ids = AnnouncedIds::new();
+        ids.announce(&[flow(1)], &[], 1);
         for n in 2..1_000_000 {
-            known.announce(&[flow(n)], &[], n);
+            ids.announce(&[flow(n)], &[], n);
             if n % 1_000 == 0 {
-                known.used_by(&[event_of(n), event_of(1)]);
+                ids.used_by(&[event_of(n), event_of(1)]);
             }
         }
-        known.fresh_flows();
-        known.begin_segment(1);
-        known.used_by(&[event_of(1)]);
-        assert_eq!(announced(&mut known), [1]);
+        ids.fresh_flows();
+        ids.begin_segment(1);
+        ids.used_by(&[event_of(1)]);
+        assert_eq!(announced(&mut ids), [1]);
     }
 
     #[test]
     fn a_forgotten_flow_is_written_as_soon_as_it_is_announced_again() {
-        let mut known = AnnouncedIds::new();
-        known.announce(&[flow(1)], &[], 1);
+        let mut ids = AnnouncedIds::new();
+        ids.announce(&[flow(1)], &[], 1);
         for n in 2..100_000 {
-            known.announce(&[flow(n)], &[], n);
+            ids.announce(&[flow(n)], &[], n);
         }
-        known.fresh_flows();
-        known.begin_segment(1);
-        known.used_by(&[event_of(1)]);
-        assert_eq!(announced(&mut known), [0; 0], "it is forgotten");
-        known.announce(&[flow(1)], &[], 9);
-        assert_eq!(announced(&mut known), [1]);
+        ids.fresh_flows();
+        ids.begin_segment(1);
+        ids.used_by(&[event_of(1)]);
+        assert_eq!(announced(&mut ids), [0; 0], "it is forgotten");
+        ids.announce(&[flow(1)], &[], 9);
+        assert_eq!(announced(&mut ids), [1]);
     }
 
     #[test]

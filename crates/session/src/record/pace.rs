@@ -30,19 +30,19 @@ impl Pace {
 
     /// The encoding of the next batch.
     pub(super) fn codec(&self, behind: bool) -> Codec {
-        let cost = |way: &EncodeCost| way.encode_ns_per_row + way.bytes_per_row * self.write_ns_per_byte;
+        let cost = |costs: &EncodeCost| costs.encode_ns_per_row + costs.bytes_per_row * self.write_ns_per_byte;
         if behind && cost(&self.plain) < cost(&self.zstd) { Codec::Plain } else { Codec::Zstd }
     }
 
     pub(super) fn encoded(&mut self, codec: Codec, rows: usize, bytes: u64, took: Duration) {
-        let way = match codec {
+        let costs = match codec {
             Codec::Zstd => &mut self.zstd,
             Codec::Plain => &mut self.plain,
         };
         // Small batches would only show fixed costs.
         if rows >= 1_000 {
-            smooth(&mut way.encode_ns_per_row, took.as_nanos() as f64 / rows as f64);
-            smooth(&mut way.bytes_per_row, bytes as f64 / rows as f64);
+            smooth(&mut costs.encode_ns_per_row, took.as_nanos() as f64 / rows as f64);
+            smooth(&mut costs.bytes_per_row, bytes as f64 / rows as f64);
         }
     }
 

@@ -79,8 +79,16 @@ mod tests {
     use super::*;
     use magscope_core::{Event, Flow, FlowId, Proto};
 
-    fn count(kept: u64, sampled: u64) -> HopCount {
-        HopCount { time_ns: 1, hop: Hop::DevXmit, kept, filtered: 0, undecided: 0, sampled, synthesised: 0 }
+    fn count(recorded: u64, sampled: u64) -> HopCount {
+        HopCount {
+            time_ns: 1,
+            hop: Hop::DevXmit,
+            kept: recorded,
+            filtered: 0,
+            undecided: 0,
+            sampled,
+            synthesised: 0,
+        }
     }
 
     #[test]

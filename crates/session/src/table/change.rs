@@ -71,7 +71,7 @@ impl Row for HopCount {
     fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64> {
         let ts_ns = values::<Int64Type>(batch, 0)?;
         let hop = values::<UInt8Type>(batch, 1)?;
-        let kept = values::<UInt64Type>(batch, 2)?;
+        let recorded = values::<UInt64Type>(batch, 2)?;
         let filtered = values::<UInt64Type>(batch, 3)?;
         let undecided = values::<UInt64Type>(batch, 4)?;
         let sampled = values::<UInt64Type>(batch, 5)?;
@@ -85,7 +85,7 @@ impl Row for HopCount {
             out.push(HopCount {
                 time_ns: ts_ns[i] as u64,
                 hop,
-                kept: kept[i],
+                kept: recorded[i],
                 filtered: filtered[i],
                 undecided: undecided[i],
                 sampled: sampled[i],

@@ -59,7 +59,7 @@ impl Row for ProbeHit {
     fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64> {
         let ts_ns = values::<Int64Type>(batch, 0)?;
         let probe = values::<UInt8Type>(batch, 1)?;
-        let known = values::<UInt8Type>(batch, 2)?;
+        let read_mask = values::<UInt8Type>(batch, 2)?;
         let mut value = [&[][..]; magscope_core::custom::MOST_VALUES];
         for (i, value) in value.iter_mut().enumerate() {
             *value = values::<Int64Type>(batch, 3 + i)?;
@@ -87,7 +87,7 @@ impl Row for ProbeHit {
             ip_id: ip_id[i],
             probe: probe[i],
             proto: Proto(proto[i]),
-            known: known[i],
+            known: read_mask[i],
             values: value.map(|column| column[i]),
         }));
         Some(0)
