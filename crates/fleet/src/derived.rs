@@ -139,8 +139,8 @@ impl Pulled {
         let (reader, before) = memory.read(&request.from);
         let mut announced = Batch::default();
         let mut batch = Batch::default();
-        for kept in before {
-            if kept.unpack(&mut batch).is_ok() {
+        for packet in before {
+            if packet.unpack(&mut batch).is_ok() {
                 announced.flows.append(&mut batch.flows);
                 announced.tasks.append(&mut batch.tasks);
             }
@@ -162,10 +162,10 @@ impl Source for Pulled {
             return Ok(Progress::End);
         } else {
             match self.reader.next(timeout) {
-                Next::Packet(kept) if self.until_ns.is_some_and(|until| kept.range_ns.0 > until) => {
+                Next::Packet(packet) if self.until_ns.is_some_and(|until| packet.range_ns.0 > until) => {
                     return Ok(Progress::End);
                 }
-                Next::Packet(kept) => kept.unpack(batch)?,
+                Next::Packet(packet) => packet.unpack(batch)?,
                 Next::Missed(loss) => batch.losses.push(loss),
                 Next::Nothing if self.end.is_some() => return Ok(Progress::End),
                 Next::Nothing => {}

@@ -200,8 +200,9 @@ fn refused(address: &Address, status: &Status) -> FleetError {
     let address_text = address.to_string();
     match status.code() {
         Code::Unknown | Code::Unavailable | Code::Cancelled | Code::Internal if status.source().is_some() => {
-            let (because, likely) =
-                status.source().map_or_else(Default::default, |error| (said(error), likely(error)));
+            let (because, likely) = status
+                .source()
+                .map_or_else(Default::default, |error| (innermost_message(error), likely(error)));
             FleetError::Connect { address: address_text, because, likely }
         }
         _ => FleetError::Refused {
@@ -212,7 +213,7 @@ fn refused(address: &Address, status: &Status) -> FleetError {
 }
 
 /// The innermost error of a chain, which is the most specific.
-fn said(error: &(dyn Error + 'static)) -> String {
+fn innermost_message(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

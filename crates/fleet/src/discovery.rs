@@ -94,8 +94,13 @@ impl HostDiscovery {
             let (first, came) = channel();
             firsts.push((place.name(), came));
             let active_hosts = ActiveHosts { hosts_seen: Vec::new(), hosts: hosts.clone() };
-            let worker =
-                DiscoverySource { place, active_hosts, ticker: ticker.clone(), give: give.clone(), said: None };
+            let worker = DiscoverySource {
+                place,
+                active_hosts,
+                ticker: ticker.clone(),
+                give: give.clone(),
+                last_error: None,
+            };
             let thread = std::thread::Builder::new().name("magnet-hosts".to_owned());
             discovery.threads.push(thread.spawn(move || worker.run(&runtime, &first))?);
         }
@@ -171,8 +176,8 @@ struct HostEntry {
 impl ActiveHosts {
     /// True if this boot of a host is being read.
     pub fn is_reading(&self, host: &str, boot_id: &str) -> bool {
-        let mut reads = self.hosts_seen.iter().filter(|known| !known.ended.load(Ordering::Relaxed));
-        reads.any(|known| known.host == host && known.boot_id == boot_id)
+        let mut reads = self.hosts_seen.iter().filter(|entry| !entry.ended.load(Ordering::Relaxed));
+        reads.any(|entry| entry.host == host && entry.boot_id == boot_id)
     }
 
     /// Reserves room for one more host, or returns an error at the limit.
@@ -187,7 +192,7 @@ impl ActiveHosts {
 
     /// Registers a host until its end.
     pub fn add(&mut self, host: &str, boot_id: &str, ended: Arc<AtomicBool>) {
-        self.hosts_seen.retain(|known| !known.ended.load(Ordering::Relaxed));
+        self.hosts_seen.retain(|entry| !entry.ended.load(Ordering::Relaxed));
         self.hosts_seen.push(HostEntry { host: host.to_owned(), boot_id: boot_id.to_owned(), ended });
     }
 }
@@ -252,7 +257,7 @@ struct DiscoverySource {
     ticker: Ticker,
     give: SyncSender<Host>,
     /// The last reported error.
-    said: Option<String>,
+    last_error: Option<String>,
 }
 
 impl DiscoverySource {
@@ -269,7 +274,7 @@ impl DiscoverySource {
             }
             match self.look(runtime) {
                 Ok(come) => {
-                    self.said = None;
+                    self.last_error = None;
                     if !come.into_iter().all(|host| self.let_in(host)) {
                         return;
                     }
@@ -302,9 +307,9 @@ impl DiscoverySource {
     fn report_error(&mut self, error: &FleetError) {
         let text = error.to_string();
         let away = matches!(error, FleetError::Connect { likely: Likely::Unknown, .. }) || is_away(error);
-        if !away && self.said.as_ref() != Some(&text) {
+        if !away && self.last_error.as_ref() != Some(&text) {
             self.ticker.notify(text.clone(), true);
-            self.said = Some(text);
+            self.last_error = Some(text);
         }
     }
 }

@@ -67,10 +67,12 @@ impl Feed {
                 return Ok(());
             }
             match reader.next(PAUSE) {
-                Next::Packet(kept) if self.request.until_ns.is_some_and(|until| kept.range_ns.0 > until) => {
+                Next::Packet(packet)
+                    if self.request.until_ns.is_some_and(|until| packet.range_ns.0 > until) =>
+                {
                     return Ok(());
                 }
-                Next::Packet(kept) => self.pass(&kept)?,
+                Next::Packet(packet) => self.pass(&packet)?,
                 Next::Missed(loss) => self.missed(loss, reader.place())?,
                 Next::Nothing if self.out.is_closed() => return Err(Stopped::Gone),
                 Next::Nothing if end.is_some() => return Ok(()),
@@ -84,8 +86,8 @@ impl Feed {
     fn announced(&mut self, reader: &Reader, before: &[Arc<StoredPacket>]) -> Result<(), Stopped> {
         let mut flows: BTreeMap<FlowId, Flow> = BTreeMap::new();
         let mut tasks: BTreeMap<(u32, u32), Task> = BTreeMap::new();
-        for kept in before {
-            self.unpack(kept)?;
+        for packet in before {
+            self.unpack(packet)?;
             flows.extend(self.batch.flows.drain(..).map(|flow| (flow.id, flow)));
             tasks.extend(self.batch.tasks.drain(..).map(|task| ((task.tgid, task.tid), task)));
         }
@@ -105,12 +107,12 @@ impl Feed {
         }
     }
 
-    fn pass(&mut self, kept: &StoredPacket) -> Result<(), Stopped> {
+    fn pass(&mut self, packet: &StoredPacket) -> Result<(), Stopped> {
         if self.filter.is_none() && self.give == StreamContent::Packets {
-            return self.send(&kept.message);
+            return self.send(&packet.message);
         }
-        self.unpack(kept)?;
-        self.filter_and_send(kept.place)
+        self.unpack(packet)?;
+        self.filter_and_send(packet.place)
     }
 
     fn missed(&mut self, loss: Loss, place: Place) -> Result<(), Stopped> {
@@ -118,8 +120,8 @@ impl Feed {
         self.filter_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
     }
 
-    fn unpack(&mut self, kept: &StoredPacket) -> Result<(), Stopped> {
-        kept.unpack(&mut self.batch).map_err(|error| Stopped::Failed(error.to_string()))
+    fn unpack(&mut self, packet: &StoredPacket) -> Result<(), Stopped> {
+        packet.unpack(&mut self.batch).map_err(|error| Stopped::Failed(error.to_string()))
     }
 
     fn filter_and_send(&mut self, place: Place) -> Result<(), Stopped> {

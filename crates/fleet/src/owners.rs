@@ -92,8 +92,8 @@ impl Owners {
         if flow.is_none() {
             return;
         }
-        let known = self.users.get(&flow).copied();
-        let by = match (socket, tid, known) {
+        let previous = self.users.get(&flow).copied();
+        let by = match (socket, tid, previous) {
             (0, 0, _) => return,
             (0, _, Some(User { by: OwnerKey::Thread(owner), .. })) => {
                 OwnerKey::Thread(self.joined(Some(owner), tid))
@@ -102,12 +102,12 @@ impl Owners {
             // Ports are reused: the flow belongs to the last socket seen with it.
             (socket, ..) => OwnerKey::Socket(socket),
         };
-        let same = match (known.map(|user| user.by), by) {
+        let same = match (previous.map(|user| user.by), by) {
             (Some(OwnerKey::Socket(before)), OwnerKey::Socket(now)) => before == now,
             (Some(OwnerKey::Thread(_)), OwnerKey::Thread(_)) => true,
             _ => false,
         };
-        let since_ns = known.filter(|_| same).map_or(event.time_ns, |user| user.since_ns);
+        let since_ns = previous.filter(|_| same).map_or(event.time_ns, |user| user.since_ns);
         bounded(&mut self.users).insert(flow, User { since_ns, by });
     }
 
@@ -165,7 +165,7 @@ fn bounded<K, V>(map: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
 }
 
 fn remember<K: Hash + Eq, T: PartialEq>(map: &mut HashMap<K, Announced<T>>, key: K, what: T) {
-    if map.get(&key).is_none_or(|known| known.what != what) {
+    if map.get(&key).is_none_or(|announced| announced.what != what) {
         bounded(map).insert(key, Announced { what, passed_on: false });
     }
 }

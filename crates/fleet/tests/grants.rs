@@ -420,7 +420,7 @@ fn a_certificate_without_a_permission_reads_nothing() {
         let refused = connect(serving.tls(), viewer(&folder, identity), StartAt::Now, Terms::default());
         let refused = refused.err().expect("it is not let in").to_string();
         assert!(refused.contains("no connection"), "{refused}");
-        assert!(serving.has_said("neither a viewer's nor a relay's"), "{:?}", serving.said);
+        assert!(serving.has_message("neither a viewer's nor a relay's"), "{:?}", serving.messages);
     }
     for identity in ["viewer-me", "relay-hub"] {
         connect(serving.tls(), viewer(&folder, identity), StartAt::Now, Terms::default())

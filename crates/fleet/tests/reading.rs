@@ -27,7 +27,7 @@ fn what_was_captured_arrives_over_tls() {
     came.read(&mut remote, 10_000, || {});
     assert!(came.records.iter().copied().eq(0..10_000), "in order, each once");
     assert_eq!((came.missed, came.unknown), (0, 0));
-    assert!(serving.has_said("me reads"));
+    assert!(serving.has_message("me reads"));
     drop(remote);
     assert!(eventually(|| memory.readers() == 0), "who has left is read for no longer");
 }

@@ -66,14 +66,14 @@ fn a_list_that_is_not_this_authoritys_lets_nobody_in() {
         (forged, "signature is not of the authority"),
     ] {
         fs::write(&path, &text).expect("a file");
-        let said = serving.said.lock().expect("no panic").len();
+        let before = serving.messages.lock().expect("no panic").len();
         for (folder, identity) in [(&good, "viewer-me"), (&gone, "viewer-gone")] {
             assert!(!is_let_in(&serving, folder, identity), "{identity} with the list {text:?}");
         }
-        let said = serving.said.lock().expect("no panic")[said..].to_vec();
+        let messages = serving.messages.lock().expect("no panic")[before..].to_vec();
         assert!(
-            said.iter().all(|line| line.contains("is not let in") && line.contains(because)),
-            "{because}: {said:?}"
+            messages.iter().all(|line| line.contains("is not let in") && line.contains(because)),
+            "{because}: {messages:?}"
         );
         assert!(folder.revoke("viewer-me").is_err(), "nothing is built on a list that is none");
     }

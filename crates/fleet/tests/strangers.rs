@@ -52,7 +52,7 @@ fn certificates_that_are_not_good_are_refused() {
     std::fs::remove_file(other.path().join("crl.pem")).expect("a file");
     let (likely, because) = refusal(serving.tls(), &other, "viewer-me");
     assert_eq!(likely, Likely::Viewer, "{because}");
-    assert!(serving.has_said("is not let in: invalid peer certificate"), "{:?}", serving.said);
+    assert!(serving.has_message("is not let in: invalid peer certificate"), "{:?}", serving.messages);
 
     let now = SystemTime::now();
     let day = Duration::from_hours(24);
@@ -228,8 +228,8 @@ fn noise_and_silence_at_the_door_harm_nobody() {
             true
         })
     }));
-    assert!(eventually(|| serving.has_said(" is not let in: ")));
-    assert!(eventually(|| serving.has_said("more connections are not let in")), "the rest is a count");
+    assert!(eventually(|| serving.has_message(" is not let in: ")));
+    assert!(eventually(|| serving.has_message("more connections are not let in")), "the rest is a count");
 }
 
 #[test]

@@ -93,14 +93,14 @@ pub struct Gather {
 impl Gather {
     /// A reassembler for these buckets of one boot of a host; `by` gives each part's consumer.
     pub fn new(buckets: Buckets, by: Vec<Option<usize>>, begin: Begin, boot: &str) -> Self {
-        let ways = by.iter().flatten().max().map_or(0, |last| last + 1);
+        let subscriptions = by.iter().flatten().max().map_or(0, |last| last + 1);
         Gather {
             buckets,
             by,
             begin,
             boot: boot.to_owned(),
             has_come: false,
-            delivered: vec![(0, 0); ways],
+            delivered: vec![(0, 0); subscriptions],
             waiting: (0..PARTS).map(|_| VecDeque::new()).collect(),
             records: 0,
             rounds: VecDeque::new(),
@@ -120,18 +120,19 @@ impl Gather {
     }
 
     /// Registers a foreign message at a consumer: no earlier message will arrive there any more.
-    pub fn passed(&mut self, way: usize, at: StreamPosition) {
-        if let Some(delivered) = self.delivered.get_mut(way) {
+    pub fn passed(&mut self, subscription: usize, at: StreamPosition) {
+        if let Some(delivered) = self.delivered.get_mut(subscription) {
             *delivered = (*delivered).max(at);
         }
     }
 
     /// Processes a message.
     pub fn push(&mut self, message: Message) {
-        let Some(way) = self.by[message.part.index()].filter(|_| self.buckets.take(message.part)) else {
+        let Some(subscription) = self.by[message.part.index()].filter(|_| self.buckets.take(message.part))
+        else {
             return;
         };
-        self.passed(way, message.at);
+        self.passed(subscription, message.at);
         self.has_come |= self.is_of_boot(&message.run);
         if !self.has_come {
             // The bus still stores messages of an earlier boot.
@@ -156,10 +157,10 @@ impl Gather {
 
     /// True if a consumer may read on. The consumer of the common part pauses while others are behind, the
     /// others pause while they are ahead; this limits the buffer.
-    pub fn wants(&self, way: usize) -> bool {
-        match (way, self.rounds.back()) {
+    pub fn wants(&self, subscription: usize) -> bool {
+        match (subscription, self.rounds.back()) {
             (0, _) => self.rounds.len() < ENOUGH_ROUNDS,
-            (_, Some((newest, _))) => self.delivered[way] < newest.at,
+            (_, Some((newest, _))) => self.delivered[subscription] < newest.at,
             (_, None) => self.records < ENOUGH_RECORDS,
         }
     }
@@ -183,14 +184,14 @@ impl Gather {
         let late = self.waited > PATIENCE;
         let complete = |part: Part| {
             let position = &round.positions[part.index()];
-            let Some(way) = self.by[part.index()] else { return true };
+            let Some(subscription) = self.by[part.index()] else { return true };
             let at = (message.at.0, position.sequence);
             let queued = self.waiting[part.index()]
                 .iter()
                 .any(|m| m.run == message.run && m.place.number + 1 >= position.next.number);
             part == Part::COMMON
                 || position.next.number == 0
-                || at <= self.delivered[way]
+                || at <= self.delivered[subscription]
                 || at < first
                 || queued
         };
@@ -383,17 +384,17 @@ mod tests {
 
         let mut host = Host::new("a");
         let [first, second] = [host.round([5, 7, 1]), host.round([2, 2, 2])];
-        let mut ways: [Vec<Message>; 3] = Default::default();
+        let mut subscriptions: [Vec<Message>; 3] = Default::default();
         for message in first.into_iter().chain(second) {
-            let way = match message.part {
+            let subscription = match message.part {
                 Part::COMMON => 0,
                 part if part == bucket(3) => 1,
                 _ => 2,
             };
-            ways[way].push(message);
+            subscriptions[subscription].push(message);
         }
         let mut parted = gather("3,40", Begin::Oldest);
-        let [common, a, b] = ways;
+        let [common, a, b] = subscriptions;
         assert_eq!(all(&mut parted, common), []);
         assert_eq!(all(&mut parted, b), []);
         assert_eq!(all(&mut parted, a), [(13, 0), (6, 0)]);

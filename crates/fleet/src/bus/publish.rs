@@ -5,7 +5,7 @@
 
 use super::pieces::{first_piece, halve, rows};
 use super::round::{ROUND, RUN, Round};
-use super::server::{Bus, Via, said};
+use super::server::{Bus, Via, innermost_message};
 use super::split::Split;
 use super::subject::{self, ALL_HOSTS, ALL_PACKETS, HOSTS, PACKETS, PARTS, Part};
 use crate::error::FleetError;
@@ -321,8 +321,8 @@ impl Sending {
                 return Ok(false);
             }
             match reader.next(left.min(Duration::from_millis(50))) {
-                Next::Packet(kept) => {
-                    kept.unpack(batch).map_err(|error| ArrowError::IpcError(error.to_string()))?;
+                Next::Packet(packet) => {
+                    packet.unpack(batch).map_err(|error| ArrowError::IpcError(error.to_string()))?;
                     self.split.push(batch);
                 }
                 Next::Missed(loss) => {
@@ -435,10 +435,10 @@ impl Sending {
                     // Packets are split below the limit; a longer one counts as missed for the readers of its
                     // part.
                     Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
-                        trouble = Some(said(&error));
+                        trouble = Some(innermost_message(&error));
                     }
                     Err(error) => {
-                        trouble = Some(said(&error));
+                        trouble = Some(innermost_message(&error));
                         again.push(message);
                     }
                 }

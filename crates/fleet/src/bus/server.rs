@@ -131,7 +131,7 @@ impl Via {
 
     /// An error of a request.
     pub fn refused(&self, what: &str, error: &(dyn Error + 'static)) -> FleetError {
-        let because = format!("{what}: {}", said(error));
+        let because = format!("{what}: {}", innermost_message(error));
         let no_jetstream = ["not enabled", "no responders", "JetStream resource does not exist"]
             .iter()
             .any(|words| because.contains(words));
@@ -190,7 +190,7 @@ impl Via {
                 _ if refuses(&error) => Likely::Nobody,
                 _ => likely(&error),
             };
-            self.failed(said(&error), likely)
+            self.failed(innermost_message(&error), likely)
         })?;
         let mut jetstream = jetstream::new(client.clone());
         jetstream.set_timeout(PATIENCE);
@@ -224,7 +224,7 @@ fn refuses(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Short message of the innermost error of a chain.
-pub fn said(error: &(dyn Error + 'static)) -> String {
+pub fn innermost_message(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -132,21 +132,21 @@ impl Split {
 
     /// The part of a flow; announces the flow if needed.
     fn used(&mut self, flow: FlowId) -> Part {
-        let Some(known) = self.flows.get_mut(&flow).filter(|_| !flow.is_none()) else { return Part::COMMON };
-        if known.announced != self.stretch {
-            known.announced = self.stretch;
-            self.parts[known.part.index()].flows.push(known.what);
+        let Some(seen) = self.flows.get_mut(&flow).filter(|_| !flow.is_none()) else { return Part::COMMON };
+        if seen.announced != self.stretch {
+            seen.announced = self.stretch;
+            self.parts[seen.part.index()].flows.push(seen.what);
         }
-        known.part
+        seen.part
     }
 
     fn used_task(&mut self, tid: u32) {
         if tid == 0 {
             return;
         }
-        if let Some(known) = self.tasks.get_mut(&tid).filter(|known| known.announced != self.stretch) {
-            known.announced = self.stretch;
-            self.parts[known.part.index()].tasks.push(known.what.clone());
+        if let Some(seen) = self.tasks.get_mut(&tid).filter(|seen| seen.announced != self.stretch) {
+            seen.announced = self.stretch;
+            self.parts[seen.part.index()].tasks.push(seen.what.clone());
         }
     }
 
@@ -155,10 +155,8 @@ impl Split {
             self.flows.clear();
         }
         let part = Part::of(wire::conversation(flow));
-        let reported = self
-            .flows
-            .get(&flow.id)
-            .is_some_and(|known| known.what == *flow && known.announced == self.stretch);
+        let reported =
+            self.flows.get(&flow.id).is_some_and(|seen| seen.what == *flow && seen.announced == self.stretch);
         if !reported {
             self.flows.insert(flow.id, SeenIds { what: *flow, part, announced: self.stretch });
             self.parts[part.index()].flows.push(*flow);
@@ -169,13 +167,11 @@ impl Split {
         if self.tasks.len() >= MOST && !self.tasks.contains_key(&task.tid) {
             self.tasks.clear();
         }
-        let reported = self
-            .tasks
-            .get(&task.tid)
-            .is_some_and(|known| known.what == *task && known.announced == self.stretch);
+        let reported =
+            self.tasks.get(&task.tid).is_some_and(|seen| seen.what == *task && seen.announced == self.stretch);
         if !reported {
-            let known = SeenIds { what: task.clone(), part: Part::COMMON, announced: self.stretch };
-            self.tasks.insert(task.tid, known);
+            let seen = SeenIds { what: task.clone(), part: Part::COMMON, announced: self.stretch };
+            self.tasks.insert(task.tid, seen);
             self.parts[Part::COMMON.index()].tasks.push(task.clone());
         }
     }
@@ -250,10 +246,10 @@ mod tests {
                 for part in all_parts() {
                     let piece = split.part(part);
                     // A reader from the start of a period has every flow that it needs.
-                    let known = announced.entry(part.index()).or_default();
-                    known.extend(piece.flows.iter().map(|flow| flow.id.0));
+                    let announced_flows = announced.entry(part.index()).or_default();
+                    announced_flows.extend(piece.flows.iter().map(|flow| flow.id.0));
                     for event in piece.events.iter().filter(|event| !event.flow.is_none()) {
-                        prop_assert!(known.contains(&event.flow.0) && part != Part::COMMON);
+                        prop_assert!(announced_flows.contains(&event.flow.0) && part != Part::COMMON);
                     }
                     whole.watermark_ns = whole.watermark_ns.max(piece.watermark_ns);
                     add(piece, &mut whole);

@@ -3,7 +3,7 @@
 use super::gather::{Begin, Gather, Message, StreamPosition};
 use super::publish::{HostAnnouncement, STRETCH};
 use super::round::{ROUND, RUN, Round};
-use super::server::{Bus, Via, said};
+use super::server::{Bus, Via, innermost_message};
 use super::source::Subscribed;
 use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
 use crate::client_filter::ClientFilter;
@@ -113,7 +113,9 @@ impl Subscriber {
         let hosts = match self.bus.jetstream.get_stream(HOSTS).await {
             Ok(hosts) => hosts,
             // no agent has published there yet
-            Err(error) if said(&error).contains("stream not found") => return Ok(Some(Vec::new())),
+            Err(error) if innermost_message(&error).contains("stream not found") => {
+                return Ok(Some(Vec::new()));
+            }
             Err(error) => return Err(self.via.refused(what, &error)),
         };
         let last_state = hosts.cached_info().state.last_sequence;
@@ -258,19 +260,19 @@ struct Reading {
 impl Reading {
     async fn run(mut self, filters: Vec<String>, policy: DeliverPolicy) {
         let each = (ASKED / filters.len()).max(4);
-        let mut ways = Vec::new();
-        for (way, filter) in filters.into_iter().enumerate() {
+        let mut subscriptions = Vec::new();
+        for (subscription, filter) in filters.into_iter().enumerate() {
             let (give, came) = mpsc::channel(WAITING);
             let (bus, token) = (self.bus.clone(), self.token.clone());
-            let tail = Tail { bus, token, way, filter, each, next: None, created: None, give };
+            let tail = Tail { bus, token, subscription, filter, each, next: None, created: None, give };
             tokio::spawn(tail.run(policy));
-            ways.push(came);
+            subscriptions.push(came);
         }
         let (mut silence, mut is_silent, mut refused, mut was_there) = (Duration::ZERO, false, 0_u64, true);
         let (mut trouble, mut looked) = (None, Instant::now());
         loop {
             let next = tokio::select! {
-                next = next_of(&mut ways, &self.gather) => next.map(Some),
+                next = next_of(&mut subscriptions, &self.gather) => next.map(Some),
                 () = self.feeder.stopped() => return,
                 () = tokio::time::sleep(PAUSE) => Some(None),
             };
@@ -288,8 +290,8 @@ impl Reading {
                     }
                     self.gather.push(*message);
                 }
-                Some(Some(Incoming::Other(way, at, because))) => {
-                    self.gather.passed(way, at);
+                Some(Some(Incoming::Other(subscription, at, because))) => {
+                    self.gather.passed(subscription, at);
                     if refused == 0 {
                         self.feeder.push_notice(format!("{}: {because}", self.info.host), true);
                     }
@@ -306,8 +308,8 @@ impl Reading {
             let is_there = self.is_there.as_ref().is_none_or(|is_there| *is_there.borrow());
             if is_there != was_there {
                 was_there = is_there;
-                let how = if is_there { "is back" } else { "is away, trying again" };
-                self.feeder.push_notice(format!("{} {how}", self.bus.shown), !is_there);
+                let state = if is_there { "is back" } else { "is away, trying again" };
+                self.feeder.push_notice(format!("{} {state}", self.bus.shown), !is_there);
             }
             if !is_silent && silence > SILENCE {
                 is_silent = true;
@@ -353,11 +355,11 @@ impl Reading {
 }
 
 /// The next message of any consumer that may read on; `None` after the last.
-async fn next_of(ways: &mut [mpsc::Receiver<Incoming>], gather: &Gather) -> Option<Incoming> {
+async fn next_of(subscriptions: &mut [mpsc::Receiver<Incoming>], gather: &Gather) -> Option<Incoming> {
     poll_fn(|cx| {
         let mut is_over = true;
-        for (way, came) in ways.iter_mut().enumerate() {
-            if !gather.wants(way) {
+        for (subscription, came) in subscriptions.iter_mut().enumerate() {
+            if !gather.wants(subscription) {
                 is_over = false;
                 continue;
             }
@@ -376,7 +378,7 @@ async fn next_of(ways: &mut [mpsc::Receiver<Incoming>], gather: &Gather) -> Opti
 struct Tail {
     bus: Bus,
     token: String,
-    way: usize,
+    subscription: usize,
     filter: String,
     each: usize,
     /// Sequence number of the next message, and creation time of its stream.
@@ -390,7 +392,7 @@ impl Tail {
         while !self.give.is_closed() {
             let because = match self.follow(policy).await {
                 Ok(()) => None,
-                Err(error) => Some(said(&*error)),
+                Err(error) => Some(innermost_message(&*error)),
             };
             if let Some(because) = because
                 && self.give.send(Incoming::Trouble(because)).await.is_err()
@@ -429,7 +431,7 @@ impl Tail {
             };
             let came = match read(&self.token, &message, at, published_ns) {
                 Ok(message) => Incoming::Message(Box::new(message)),
-                Err(because) => Incoming::Other(self.way, at, because),
+                Err(because) => Incoming::Other(self.subscription, at, because),
             };
             if self.give.send(came).await.is_err() {
                 return Ok(());

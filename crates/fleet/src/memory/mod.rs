@@ -167,17 +167,17 @@ impl Memory {
 
     /// Current fill level.
     pub fn holds(&self) -> Holds {
-        let kept = self.stretches();
-        let packets = || kept.all.iter().flat_map(|stretch| &stretch.packets);
+        let stretches = self.stretches();
+        let packets = || stretches.all.iter().flat_map(|stretch| &stretch.packets);
         let began = packets().find(|packet| packet.range_ns.1 > 0).map(|packet| packet.range_ns.0);
-        let ended = kept.all.iter().rev().flat_map(|stretch| stretch.packets.iter().rev());
+        let ended = stretches.all.iter().rev().flat_map(|stretch| stretch.packets.iter().rev());
         let ended = ended.map(|packet| packet.range_ns.1).find(|ns| *ns > 0);
         Holds {
-            bytes: kept.bytes,
-            packets: kept.all.iter().map(|stretch| stretch.packets.len() as u64).sum(),
-            came_packets: kept.next.number,
-            came_records: kept.next.records,
-            came_lost: kept.lost,
+            bytes: stretches.bytes,
+            packets: stretches.all.iter().map(|stretch| stretch.packets.len() as u64).sum(),
+            came_packets: stretches.next.number,
+            came_records: stretches.next.records,
+            came_lost: stretches.lost,
             range_ns: began.zip(ended),
         }
     }
@@ -185,12 +185,12 @@ impl Memory {
     /// UTC minus the node's event clock, nanoseconds, from the first clock sample. Waits for that sample;
     /// `None` if the capture ends first or `given_up` returns true.
     pub fn to_utc_ns(&self, given_up: impl Fn() -> bool) -> Option<i64> {
-        let mut kept = self.stretches();
-        while kept.to_utc_ns.is_none() && !kept.ended && !given_up() {
+        let mut stretches = self.stretches();
+        while stretches.to_utc_ns.is_none() && !stretches.ended && !given_up() {
             let pause = Duration::from_millis(100);
-            kept = self.more.wait_timeout(kept, pause).unwrap_or_else(PoisonError::into_inner).0;
+            stretches = self.more.wait_timeout(stretches, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
-        kept.to_utc_ns
+        stretches.to_utc_ns
     }
 
     /// True if the capture has ended.
@@ -210,21 +210,21 @@ impl Memory {
 
     /// A reader from `start` on, and the packets with the earlier announcements of its segment.
     pub fn read(self: &Arc<Self>, start: &Start) -> (Reader, Vec<Arc<StoredPacket>>) {
-        let kept = self.stretches();
-        let oldest = kept.oldest();
+        let stretches = self.stretches();
+        let oldest = stretches.oldest();
         let at = match start {
-            Start::Now => kept.next,
-            Start::At(ns) => kept.reaching(*ns).unwrap_or(kept.next),
+            Start::Now => stretches.next,
+            Start::At(ns) => stretches.reaching(*ns).unwrap_or(stretches.next),
             Start::After { stream, number, records } if *stream == self.stream => {
-                let number = number.saturating_add(1).min(kept.next.number);
-                Place { number, records: (*records).min(kept.next.records) }
+                let number = number.saturating_add(1).min(stretches.next.number);
+                Place { number, records: (*records).min(stretches.next.records) }
             }
             Start::Oldest | Start::After { .. } => oldest,
         };
         // A reader that continues has the announcements, unless they were deleted since; the next segment then
         // repeats them.
         let knows = matches!(start, Start::After { stream, .. } if *stream == self.stream);
-        let before = if knows { Vec::new() } else { kept.announced_before(at.number) };
+        let before = if knows { Vec::new() } else { stretches.announced_before(at.number) };
         self.readers.fetch_add(1, Ordering::Relaxed);
         (Reader { memory: self.clone(), at, read_ns: 0 }, before)
     }

@@ -39,21 +39,25 @@ impl Reader {
     /// The next result, after at most `timeout`.
     pub fn next(&mut self, timeout: Duration) -> Next {
         let memory = self.memory.clone();
-        let kept = memory.stretches();
-        let nothing_new = |kept: &mut Stretches| !kept.ended && kept.next.number <= self.at.number;
-        let (kept, _) =
-            memory.more.wait_timeout_while(kept, timeout, nothing_new).unwrap_or_else(PoisonError::into_inner);
-        let Some(packet) = kept.from(self.at.number).cloned() else {
+        let stretches = memory.stretches();
+        let nothing_new =
+            |stretches: &mut Stretches| !stretches.ended && stretches.next.number <= self.at.number;
+        let (stretches, _) = memory
+            .more
+            .wait_timeout_while(stretches, timeout, nothing_new)
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(packet) = stretches.from(self.at.number).cloned() else {
             // Records that could not be stored, at the end or before the next packet, also count as missed.
-            let count = kept.next.records.saturating_sub(self.at.records);
-            self.at = Place { number: self.at.number.max(kept.next.number), records: kept.next.records };
-            return match (count, kept.ended) {
+            let count = stretches.next.records.saturating_sub(self.at.records);
+            self.at =
+                Place { number: self.at.number.max(stretches.next.number), records: stretches.next.records };
+            return match (count, stretches.ended) {
                 (1.., _) => Next::Missed(missed(self.read_ns, self.read_ns, count)),
                 (0, true) => Next::End,
                 (0, false) => Next::Nothing,
             };
         };
-        drop(kept);
+        drop(stretches);
         let count = packet.before.saturating_sub(self.at.records);
         if count > 0 {
             self.at = Place { number: packet.place.number, records: packet.before };

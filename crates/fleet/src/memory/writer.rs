@@ -113,20 +113,20 @@ impl Writer {
         let range_ns =
             if range_ns.1 == 0 { (self.piece.watermark_ns, self.piece.watermark_ns) } else { range_ns };
         let announces = !self.piece.flows.is_empty() || !self.piece.tasks.is_empty();
-        let mut kept = self.memory.stretches();
-        kept.next = Place { number: place.number + 1, records: place.records };
-        kept.lost = kept.lost.saturating_add(self.piece.lost());
+        let mut stretches = self.memory.stretches();
+        stretches.next = Place { number: place.number + 1, records: place.records };
+        stretches.lost = stretches.lost.saturating_add(self.piece.lost());
         let first = self.piece.clock.first();
         let offset_ns = |sample: &ClockSample| sample.realtime_ns.wrapping_sub(sample.event_ns() as i64);
-        kept.to_utc_ns = kept.to_utc_ns.or(first.map(offset_ns));
+        stretches.to_utc_ns = stretches.to_utc_ns.or(first.map(offset_ns));
         let message = message?;
         let bytes = message.len() as u64 + size_of::<StoredPacket>() as u64;
-        kept.bytes += bytes;
+        stretches.bytes += bytes;
         // Added together with its first packet: readers never see an empty segment.
         if begins {
-            kept.all.push_back(Stretch::default());
+            stretches.all.push_back(Stretch::default());
         }
-        if let Some(stretch) = kept.all.back_mut() {
+        if let Some(stretch) = stretches.all.back_mut() {
             stretch.bytes += bytes;
             stretch.packets.push(Arc::new(StoredPacket {
                 place,
@@ -136,12 +136,12 @@ impl Writer {
                 announces,
             }));
         }
-        while kept.bytes > self.memory.limit_bytes() && kept.all.len() > 1 {
-            if let Some(forgotten) = kept.all.pop_front() {
-                kept.bytes -= forgotten.bytes;
+        while stretches.bytes > self.memory.limit_bytes() && stretches.all.len() > 1 {
+            if let Some(forgotten) = stretches.all.pop_front() {
+                stretches.bytes -= forgotten.bytes;
             }
         }
-        drop(kept);
+        drop(stretches);
         self.memory.more.notify_all();
         Ok(())
     }

@@ -107,7 +107,7 @@ pub struct Serving {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// Its messages about peers.
-    pub said: Arc<Mutex<Vec<String>>>,
+    pub messages: Arc<Mutex<Vec<String>>>,
     /// Its port.
     pub port: u16,
 }
@@ -126,8 +126,8 @@ impl Serving {
             Some((folder, identity)) => Listen::Tls(listener, folder, identity.to_owned()),
             None => Listen::Loopback(listener),
         };
-        let (stop, said) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (end, lines) = (stop.clone(), said.clone());
+        let (stop, messages) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (end, lines) = (stop.clone(), messages.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
@@ -135,7 +135,7 @@ impl Serving {
             runtime.block_on(serve(hosts, vec![listen], READER_BYTES, report, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
-        Serving { stop, thread: Some(thread), said, port }
+        Serving { stop, thread: Some(thread), messages, port }
     }
 
     /// The address without TLS.
@@ -149,8 +149,8 @@ impl Serving {
     }
 
     /// True if a message contained this text.
-    pub fn has_said(&self, words: &str) -> bool {
-        eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
+    pub fn has_message(&self, words: &str) -> bool {
+        eventually(|| self.messages.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
 }
 
