@@ -42,8 +42,8 @@ impl Ring {
             self.stragglers += 1;
             return None;
         }
-        let known = self.parts.iter().position(|(of, _)| of % PARTS == part % PARTS);
-        let place = known.unwrap_or_else(|| {
+        let position = self.parts.iter().position(|(of, _)| of % PARTS == part % PARTS);
+        let place = position.unwrap_or_else(|| {
             self.parts.push((part, Sums::default()));
             self.parts.len() - 1
         });

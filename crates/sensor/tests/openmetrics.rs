@@ -277,8 +277,8 @@ fn a_parser_of_others_takes_whatever_was_sensed() {
     child.stdin.take().expect("piped").write_all(&json).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let counts: Vec<&str> = said.lines().collect();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let counts: Vec<&str> = stdout.lines().collect();
     assert_eq!(counts.len(), all.len());
     for ((text, _), line) in texts.iter().zip(counts) {
         let samples = text.split('\n').filter(|line| line.starts_with("magnet_scope_")).count();

@@ -250,10 +250,10 @@ fn where_no_records_are_made_nothing_is_known() {
 fn a_sampled_hop_is_weighed() {
     let mut fed = Fed::new();
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    let count = |kept, sampled| magscope_core::HopCount {
+    let count = |recorded, sampled| magscope_core::HopCount {
         time_ns: 0,
         hop: Hop::AppRecv,
-        kept,
+        kept: recorded,
         filtered: 0,
         undecided: 0,
         sampled,
