@@ -47,11 +47,11 @@ impl Ledger {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let torn_at = (whole < bytes.len()).then_some(whole as u64);
         let text = String::from_utf8_lossy(&bytes[..whole]);
-        let mut known = HashMap::new();
+        let mut entries = HashMap::new();
         for (crc, size, name) in text.lines().filter_map(|line| entry(line, place)) {
-            known.insert(name.to_owned(), (size, crc));
+            entries.insert(name.to_owned(), (size, crc));
         }
-        Ok(Ledger { path, place: place.to_owned(), entries: known, file: None, torn_at })
+        Ok(Ledger { path, place: place.to_owned(), entries, file: None, torn_at })
     }
 
     /// Size and checksum of an uploaded file.

@@ -75,7 +75,7 @@ impl Recording {
                 segments.entry(segment).or_default().push(table);
             }
         }
-        let order = |table: &Table| Table::ALL.iter().position(|known| known == table);
+        let order = |table: &Table| Table::ALL.iter().position(|other| other == table);
         for tables in segments.values_mut() {
             tables.sort_unstable_by_key(order);
         }

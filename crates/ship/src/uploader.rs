@@ -128,7 +128,7 @@ impl Uploader {
 
     fn parted(&mut self, recording: &Recording) -> Result<&mut Parted, ShipError> {
         Ok(match self.parted.entry(recording.dir.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
+            Entry::Occupied(existing) => existing.into_mut(),
             Entry::Vacant(unknown) => {
                 let ledger = Ledger::read(&recording.dir, &self.place)?;
                 unknown.insert(Parted { ledger, greeted: None, meta_of: None })

@@ -80,9 +80,9 @@ impl Bucket {
         let mut because = error.to_string();
         let mut cause = error.source();
         while let Some(next) = cause {
-            let said = next.to_string();
-            if !because.contains(&said) {
-                let _ = write!(because, ": {said}");
+            let text = next.to_string();
+            if !because.contains(&text) {
+                let _ = write!(because, ": {text}");
             }
             cause = next.source();
         }
