@@ -321,8 +321,9 @@ mod tests {
             (unknown.get(), serde_json::to_string(&unknown).ok()),
             (None, Some(r#"{"unknown":"it is off"}"#.to_owned()))
         );
-        let known = FigureOrReason::Is(Rate { window: Span::default(), overall: Span::default(), weight: 1.0 });
-        let line = serde_json::to_string(&known).expect("it is written");
-        assert_eq!(serde_json::from_str::<FigureOrReason<Rate>>(&line).expect("it is read"), known);
+        let figure =
+            FigureOrReason::Is(Rate { window: Span::default(), overall: Span::default(), weight: 1.0 });
+        let line = serde_json::to_string(&figure).expect("it is written");
+        assert_eq!(serde_json::from_str::<FigureOrReason<Rate>>(&line).expect("it is read"), figure);
     }
 }
