@@ -75,8 +75,8 @@ async fn hops(context: &SessionContext, name: &str, export: &Path) -> Result<()>
     })?;
     let files = place.read_dir()?.count();
     if files != FILES {
-        let said = format!("{}: {FILES} buckets are expected and {files} are there", place.display());
-        return Err(DataFusionError::Execution(said));
+        let message = format!("{}: {FILES} buckets are expected and {files} are there", place.display());
+        return Err(DataFusionError::Execution(message));
     }
     let url = ListingTableUrl::parse(format!("{}/", place.display()))?;
     let by_key = Partitioning::Hash(vec![col("wire_key")], FILES);

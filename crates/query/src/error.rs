@@ -56,10 +56,10 @@ impl From<DataFusionError> for QueryError {
             return QueryError::Disk(error.to_string());
         }
         let root = error.find_root();
-        let said = root.message().trim_end().to_owned();
+        let message = root.message().trim_end().to_owned();
         match root {
-            DataFusionError::ResourcesExhausted(_) => QueryError::Memory(said),
-            _ => QueryError::Query(unknown_table(&said).unwrap_or(said)),
+            DataFusionError::ResourcesExhausted(_) => QueryError::Memory(message),
+            _ => QueryError::Query(unknown_table(&message).unwrap_or(message)),
         }
     }
 }
@@ -76,8 +76,8 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// The engine's words for a table that is not there, with the nearest that is.
-fn unknown_table(said: &str) -> Option<String> {
-    let name = said.strip_prefix("table '")?.strip_suffix("' not found")?;
+fn unknown_table(message: &str) -> Option<String> {
+    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
     let name = name.rsplit('.').next().unwrap_or(name);
     let tables = Table::RECORDED.iter().map(|table| table.name());
     let all: Vec<&str> = tables.clone().collect();
