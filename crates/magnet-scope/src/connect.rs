@@ -95,8 +95,8 @@ impl ConnectArgs {
             terms: terms.clone(),
         };
         let requests: Vec<ReadOptions> = self.connect.iter().map(options).collect();
-        let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
-        let bus = self.via.read_options(from, &terms, known)?;
+        let credentials = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
+        let bus = self.via.read_options(from, &terms, credentials)?;
         let (hosts, discovery) = HostDiscovery::enter(&requests, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));

@@ -38,12 +38,12 @@ impl std::error::Error for Hint {}
 /// The parts of an error: failure, causes one per line, next step.
 pub fn parts(error: &anyhow::Error) -> (String, String, String) {
     let mut why: Vec<String> = Vec::new();
-    let mut said = error.to_string();
+    let mut previous = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !said.contains(&cause) {
+        if !previous.contains(&cause) {
             why.push(cause.clone());
         }
-        said = cause;
+        previous = cause;
     }
     let hint = error.downcast_ref::<Hint>();
     why.extend(hint.map(|hint| hint.likely.clone()).filter(|likely| !likely.is_empty()));
@@ -89,14 +89,14 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 
 fn render(error: &anyhow::Error) -> String {
     let mut text = format!("magnet-scope: {error}\n");
-    let mut said = error.to_string();
+    let mut previous = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
         // Some libraries repeat their source in their own text.
-        if !said.contains(&cause) {
+        if !previous.contains(&cause) {
             text += &entry("because:     ", &cause);
         }
-        said = cause;
+        previous = cause;
     }
     if let Some(hint) = error.downcast_ref::<Hint>() {
         for (label, line) in [("likely cause:", &hint.likely), ("next step:   ", &hint.next)] {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Schedule of the lines, and the last counters.
 pub struct Pulse {
     every: Duration,
-    said: Instant,
+    reported_at: Instant,
     records: u64,
     cpu: Duration,
 }
@@ -22,20 +22,20 @@ pub struct HealthInterval {
 impl Pulse {
     /// Starts now.
     pub fn new(every: Duration) -> Self {
-        Pulse { every, said: Instant::now(), records: 0, cpu: cpu_time() }
+        Pulse { every, reported_at: Instant::now(), records: 0, cpu: cpu_time() }
     }
 
     /// True if a line is due.
     pub fn is_due(&self) -> bool {
-        self.said.elapsed() >= self.every
+        self.reported_at.elapsed() >= self.every
     }
 
     /// Rates since the last call, from the total number of records.
     pub fn beat(&mut self, records: u64) -> HealthInterval {
-        let (secs, cpu) = (self.said.elapsed().as_secs_f64().max(1e-9), cpu_time());
+        let (secs, cpu) = (self.reported_at.elapsed().as_secs_f64().max(1e-9), cpu_time());
         let rate = records.saturating_sub(self.records) as f64 / secs;
         let busy = cpu.saturating_sub(self.cpu).as_secs_f64() / secs * 100.0;
-        (self.said, self.records, self.cpu) = (Instant::now(), records, cpu);
+        (self.reported_at, self.records, self.cpu) = (Instant::now(), records, cpu);
         HealthInterval { rate, busy }
     }
 }

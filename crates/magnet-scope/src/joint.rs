@@ -71,7 +71,7 @@ impl Clocks {
     fn of(alignment: &Alignment, nodes: (u16, u16)) -> Option<Self> {
         let (a, b) = nodes;
         let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
-        let known = alignment.bounds_at(a, b, at_ns)?;
+        let sourced = alignment.bounds_at(a, b, at_ns)?;
         let pair = alignment.pair(a, b);
         let shown = alignment.difference_at(a, b, at_ns);
         let drift = pair.and_then(Recorded::drift_ppm);
@@ -88,7 +88,7 @@ impl Clocks {
             min_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),
             packets_used: pair.map_or(0, |pair| pair.counts().used),
             packets_rejected: pair.map_or(0, |pair| pair.counts().rejected),
-            external_refuted: known.external_refuted,
+            external_refuted: sourced.external_refuted,
         })
     }
 }

@@ -13,7 +13,7 @@ pub fn of(sessions: &[Session]) -> Vec<String> {
             sampled = sampled.saturating_add(count.sampled);
         }
     }
-    let said = [
+    let missing = [
         (
             lost,
             "record is missing",
@@ -33,6 +33,6 @@ pub fn of(sessions: &[Session]) -> Vec<String> {
             "`magnet-scope info` says at which hops",
         ),
     ];
-    let said = said.into_iter().filter(|(n, ..)| *n > 0);
-    said.map(|(n, one, many, so)| format!("{}: {so}", counted(n, one, many))).collect()
+    let missing = missing.into_iter().filter(|(n, ..)| *n > 0);
+    missing.map(|(n, one, many, so)| format!("{}: {so}", counted(n, one, many))).collect()
 }

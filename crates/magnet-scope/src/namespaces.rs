@@ -55,11 +55,14 @@ fn one(name: &str) -> Result<NetnsTarget> {
     if path.exists() {
         return at(&path, name);
     }
-    let known = named().join("`, `");
-    let known =
-        if known.is_empty() { "`ip netns` has none".to_owned() } else { format!("`ip netns` has `{known}`") };
+    let existing = named().join("`, `");
+    let existing = if existing.is_empty() {
+        "`ip netns` has none".to_owned()
+    } else {
+        format!("`ip netns` has `{existing}`")
+    };
     let others = "a process id, a path, `all` and `host` work too";
-    Err(Usage(format!("no network namespace is called `{name}`: {known}; {others}")).into())
+    Err(Usage(format!("no network namespace is called `{name}`: {existing}; {others}")).into())
 }
 
 fn at(path: &Path, name: &str) -> Result<NetnsTarget> {

@@ -160,7 +160,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
         self.ticked = now;
         for capture in scope.take_captures() {
             match self.trigger_recorder.as_mut().map(|recorder| recorder.save(&capture)) {
-                Some(Ok(said)) => scope.show_message(format!("saved {said}"), false),
+                Some(Ok(summary)) => scope.show_message(format!("saved {summary}"), false),
                 Some(Err(error)) => scope.show_message(format!("not saved: {error:#}"), true),
                 None => {}
             }

@@ -58,24 +58,24 @@ impl ViaArgs {
         &self,
         from: StartAt,
         terms: &Terms,
-        known: impl Fn() -> Result<Credentials>,
+        credentials: impl Fn() -> Result<Credentials>,
     ) -> Result<Option<BusReadOptions>> {
         if !self.is_asked() {
             return Ok(None);
         }
-        let via = via(&self.via, self.via_creds.as_deref(), known)?;
+        let via = via(&self.via, self.via_creds.as_deref(), credentials)?;
         let (only, buckets) = (self.hosts.clone(), self.buckets.unwrap_or_default());
         Ok(Some(BusReadOptions { via, only, buckets, from, terms: terms.clone() }))
     }
 }
 
 /// The bus at these URLs.
-pub fn via(urls: &[Url], creds: Option<&Path>, known: impl Fn() -> Result<Credentials>) -> Result<Via> {
+pub fn via(urls: &[Url], creds: Option<&Path>, credentials: impl Fn() -> Result<Credentials>) -> Result<Via> {
     let servers =
         urls.iter().map(|Url(url)| url.parse::<Server>().map_err(explain)).collect::<Result<Vec<_>>>()?;
     let mut via = Via { servers, credentials: None, creds: creds.map(Path::to_owned) };
     if via.wants_certificate() {
-        via.credentials = Some(known()?);
+        via.credentials = Some(credentials()?);
     }
     Ok(via)
 }

@@ -39,11 +39,11 @@ impl BusArgs {
         if self.via.is_empty() {
             return Ok(None);
         }
-        let known = || match listen.host_credentials("host")? {
+        let credentials = || match listen.host_credentials("host")? {
             Some(credentials) => Ok(credentials),
             None => Err(crate::failure::Usage("`tls://` wants a certificate: `--tls DIR`".to_owned()).into()),
         };
-        via(&self.via, self.via_creds.as_deref(), known).map(Some)
+        via(&self.via, self.via_creds.as_deref(), credentials).map(Some)
     }
 
     /// Starts to publish the memory.

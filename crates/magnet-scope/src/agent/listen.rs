@@ -133,10 +133,11 @@ impl Listeners {
             .context("cannot start what talks to viewers")?;
         let (end, report): (_, Reporter) =
             (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
-        let (kept, stop, listeners, reader_bytes) = (hosts.clone(), end.clone(), self.open, self.reader_bytes);
+        let (served_hosts, stop, listeners, reader_bytes) =
+            (hosts.clone(), end.clone(), self.open, self.reader_bytes);
         let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
         let thread = thread.spawn(move || {
-            let served = runtime.block_on(serve(kept, listeners, reader_bytes, report, stop));
+            let served = runtime.block_on(serve(served_hosts, listeners, reader_bytes, report, stop));
             runtime.shutdown_timeout(Duration::from_secs(1));
             served.map_err(anyhow::Error::from_boxed)
         })?;

@@ -161,12 +161,12 @@ fn made(path: &Path, goes: &str) {
 }
 
 fn about(args: &AboutArgs) -> Result<()> {
-    let known = match args.address {
+    let credentials = match args.address {
         Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
         _ => None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let about = runtime.block_on(dial(&args.address, known.as_ref())).map_err(explain)?.about;
+    let about = runtime.block_on(dial(&args.address, credentials.as_ref())).map_err(explain)?.about;
     if args.json { output::json(&about) } else { output::text(&text(&about)) }
 }
 

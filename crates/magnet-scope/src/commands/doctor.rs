@@ -220,8 +220,9 @@ fn lockdown(facts: &HostFacts) -> Check {
 }
 
 fn functions(facts: &HostFacts) -> Check {
-    let ways = [("fentry", &facts.fentry), ("kprobe", &facts.kprobe), ("kprobe.multi", &facts.kprobe_multi)];
-    let words: Vec<String> = ways
+    let mechanisms =
+        [("fentry", &facts.fentry), ("kprobe", &facts.kprobe), ("kprobe.multi", &facts.kprobe_multi)];
+    let words: Vec<String> = mechanisms
         .into_iter()
         .map(|(name, mechanism)| match mechanism {
             Mechanism::Works if hops::is_untried(facts) => format!("{name} there, not tried"),
@@ -230,7 +231,7 @@ fn functions(facts: &HostFacts) -> Check {
             Mechanism::Refused(cause) => format!("{name} refused ({cause})"),
         })
         .collect();
-    let some = ways.iter().any(|(_, mechanism)| **mechanism == Mechanism::Works);
+    let some = mechanisms.iter().any(|(_, mechanism)| **mechanism == Mechanism::Works);
     let rest = if some { "" } else { "; tracepoints, netfilter and cgroup hooks are used" };
     check("functions", true, format!("{}{rest}", words.join(", ")), "")
 }

@@ -97,10 +97,10 @@ fn live(args: &Args) -> Result<()> {
     let hit_ns = capture::measure_hit_ns(&args.capture);
     let capture = capture::start(&args.capture, namespaces)?;
     give_privileges_away()?;
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let mut live = Live::new(capture, args.capture.duration, Stop::default()).with_cost(hit_ns);
     let info = live.info().clone();
-    let triggered = Triggered::new(&args.trigger, kept);
+    let triggered = Triggered::new(&args.trigger, prepared);
     let options = Options {
         state: State::Live,
         limits: args.limits.limits(),
@@ -119,10 +119,10 @@ fn live(args: &Args) -> Result<()> {
 fn agents(args: &Args) -> Result<()> {
     give_privileges_away()?;
     let limits = args.limits.limits();
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let followed = Followed::connected(args.connect.open(&args.capture)?);
     let names: Vec<String> = followed.infos().iter().map(|info| info.host.clone()).collect();
-    let triggered = Triggered::new(&args.trigger, kept);
+    let triggered = Triggered::new(&args.trigger, prepared);
     let mut scope = followed.scope(limits, MOST_JOURNEYS);
     scope.set_trigger(|settings| triggered.set(settings));
     let mut followed = followed.saving(triggered)?;

@@ -189,26 +189,22 @@ fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) 
     }
     let softirqs = Softirqs::new();
     capture::drop_privileges()?;
-    let known = match address {
+    let credentials = match address {
         Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
         _ => None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let about = runtime.block_on(dial(address, known.as_ref())).map_err(explain)?.about;
-    let options = ReadOptions {
-        address: address.clone(),
-        credentials: known,
-        from: Begin::Back(BACK),
-        terms: Terms::default(),
-    };
+    let about = runtime.block_on(dial(address, credentials.as_ref())).map_err(explain)?.about;
+    let options =
+        ReadOptions { address: address.clone(), credentials, from: Begin::Back(BACK), terms: Terms::default() };
     let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut all = Vec::new();
     for remote in Remote::connect(&options).map_err(explain)? {
         let info = remote.info().clone();
-        let kept =
+        let stored_range =
             about.hosts.iter().find(|host| host.node.host == info.host).and_then(|host| host.holds.range_ns);
         let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
-        if let Some((_, to_ns)) = kept {
+        if let Some((_, to_ns)) = stored_range {
             let mut until = Until { source: remote, to_ns, ended: false, came: Instant::now() };
             walk(&mut [&mut until], &OneClock, limits, Duration::from_millis(100), |piece| sensor.add(&piece))
                 .map_err(anyhow::Error::from_boxed)

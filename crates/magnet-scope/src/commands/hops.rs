@@ -194,9 +194,9 @@ pub fn table(rows: &[Row], width: usize) -> String {
         wrap(&mut text, &line, width, INDENT);
     }
     if measured {
-        let how = "A hit: median (and quartiles) over attaching and detaching; · where the measurement's traffic does \
+        let explanation = "A hit: median (and quartiles) over attaching and detaching; · where the measurement's traffic does \
                    not pass";
-        wrap(&mut text, how, width, "");
+        wrap(&mut text, explanation, width, "");
     }
     text.push_str("* in the default set; `--hops all`, `--hops +NAME,-NAME` change it\n");
     text

@@ -183,7 +183,7 @@ fn clocks(several: &mut MergedHosts, bound: Option<Duration>) {
     }
     let hosts: BTreeSet<&str> = several.hosts.iter().map(|of| of.host.as_str()).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
-    let known = match several.across {
+    let relation = match several.across {
         Across::OneClock => "one clock, as their lines say".to_owned(),
         Across::Bounded { half_width_ns } => format!("clocks within {} of each other", duration(half_width_ns).trim()),
         Across::Apart => {
@@ -191,7 +191,7 @@ fn clocks(several: &mut MergedHosts, bound: Option<Duration>) {
                 .to_owned()
         }
     };
-    output::note(&format!("hosts {}: {known}", hosts.join(", ")));
+    output::note(&format!("hosts {}: {relation}", hosts.join(", ")));
 }
 
 fn finish(args: &Args, recorder: Recording) -> Result<()> {
@@ -320,7 +320,7 @@ fn write(recorder: &mut Recording, batch: &mut Batch) -> Result<()> {
 }
 
 fn service(hop: Hop, mapped: &BTreeMap<u32, Hop>, from: &str) -> Service {
-    if mapped.values().any(|known| *known == hop) {
+    if mapped.values().any(|other| *other == hop) {
         Service::Served {
             backend: Backend::Generator,
             point: String::new(),

@@ -183,12 +183,12 @@ fn text(info: &Info<'_>) -> String {
         line("changed", format!("{:+.3} s  {}", (change.to_ns as f64 - first as f64) / 1e9, change.what));
     }
     for count in info.counts.iter().filter(|count| count.seen() > count.kept) {
-        let HopCount { hop, kept, filtered, undecided, sampled, synthesised, .. } = count;
+        let HopCount { hop, kept: recorded, filtered, undecided, sampled, synthesised, .. } = count;
         let seen = count.seen();
         line(
             "left out",
             format!(
-                "{hop}: {kept} of {seen} kept, {filtered} filtered, {undecided} undecided, {sampled} sampled out, {synthesised} added up in the kernel"
+                "{hop}: {recorded} of {seen} kept, {filtered} filtered, {undecided} undecided, {sampled} sampled out, {synthesised} added up in the kernel"
             ),
         );
     }

@@ -80,7 +80,7 @@ struct Counts {
 /// Number of the kind of verdict with a name that clap has checked.
 #[allow(clippy::needless_pass_by_value)] // signature of clap
 fn kind(name: String) -> usize {
-    Verdict::NAMES.iter().position(|known| *known == name).unwrap_or_default()
+    Verdict::NAMES.iter().position(|other| *other == name).unwrap_or_default()
 }
 
 /// Prints them, slowest first.
@@ -132,30 +132,30 @@ impl<'a> Collector<'a> {
     ) -> Result<(Vec<Row>, Counts, ReadSummary, u64)> {
         let walked = walk(&mut |piece| match piece {
             Piece::Batch(node, batch) => self.annotations.take(node, batch),
-            Piece::Journey(journey, _, known) => self.journey(journey, known),
+            Piece::Journey(journey, _, context) => self.journey(journey, context),
         })?;
         Ok((self.slowest.into_rows(), self.counts, walked, self.annotations.let_go()))
     }
 
-    fn journey(&mut self, journey: &Journey, known: &dyn Context) {
+    fn journey(&mut self, journey: &Journey, context: &dyn Context) {
         self.counts.journeys += 1;
-        if !self.wanted.matches(journey, known) {
+        if !self.wanted.matches(journey, context) {
             return;
         }
         self.counts.matching += 1;
         self.counts.without_total += u64::from(journey.total_ns().is_none());
         if self.slowest.wants(journey) {
-            self.slowest.push(journey, Row::of(journey, known, self.utc, &self.annotations));
+            self.slowest.push(journey, Row::of(journey, context, self.utc, &self.annotations));
         }
     }
 }
 
 impl Wanted {
-    fn matches(&self, journey: &Journey, known: &dyn Context) -> bool {
+    fn matches(&self, journey: &Journey, context: &dyn Context) -> bool {
         self.verdict.is_none_or(|kind| journey.verdict.kind() == kind)
-            && self.filter.as_ref().is_none_or(|filter| filter.matches(journey, known))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(journey, context))
             && self.flow.as_ref().is_none_or(|text| {
-                let line = Route::of(journey, known).line(journey.proto);
+                let line = Route::of(journey, context).line(journey.proto);
                 line.contains(text.as_str()) || line.contains(&text.replace("->", "→"))
             })
     }

@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
     // The screen handles signals itself, because it must restore the terminal.
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();
     capture::drop_privileges()?;
@@ -59,13 +59,13 @@ pub fn run(args: &Args) -> Result<()> {
             State::Live,
             args.limits.limits(),
             &args.screen,
-            screen::Triggered::new(&args.trigger, kept),
+            screen::Triggered::new(&args.trigger, prepared),
         );
     }
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");
     }
-    let mut watched = Watch::new(kept, &args.trigger, args.limits.limits(), live.info())?.over(live);
+    let mut watched = Watch::new(prepared, &args.trigger, args.limits.limits(), live.info())?.over(live);
     reporting::print(&reporting::of(&mut watched, args.limits.limits())?, args.json)
 }
 
@@ -73,9 +73,9 @@ pub fn run(args: &Args) -> Result<()> {
 fn agents(args: &Args) -> Result<()> {
     let on_screen = output::is_screen() && !args.json;
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let followed = Followed::connected(args.connect.open(&args.capture)?);
-    let triggered = screen::Triggered::new(&args.trigger, kept);
+    let triggered = screen::Triggered::new(&args.trigger, prepared);
     if on_screen {
         return screen::watch(followed, args.limits.limits(), &args.screen, triggered);
     }

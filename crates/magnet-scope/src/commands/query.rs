@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     let missing = recordings.missing();
     let engine = Engine::new(&feed::of(recordings, limits), memory_bytes)
-        .map_err(|error| Stopped::from(error).said(&args.output))?;
+        .map_err(|error| Stopped::from(error).into_user_error(&args.output))?;
     let target = if args.output == Path::new("-") {
         Target::stdout(None)
     } else {
@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Err(stopped) => Err(stopped),
     };
-    let more = more.map_err(|stopped| stopped.said(&args.output))?;
+    let more = more.map_err(|stopped| stopped.into_user_error(&args.output))?;
     target.commit()?;
     if more > 0 {
         let what = "more rows; --format csv, jsonl or parquet writes them all, LIMIT fewer";
@@ -140,7 +140,7 @@ enum Stopped {
 
 impl Stopped {
     /// The error for the user.
-    fn said(self, output: &Path) -> anyhow::Error {
+    fn into_user_error(self, output: &Path) -> anyhow::Error {
         match self {
             Stopped::Export(error) => anyhow::Error::new(error).context(target::cannot(output)),
             Stopped::Query(error) => {

@@ -66,12 +66,12 @@ pub fn run(args: &Args) -> Result<()> {
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let directory = Directory::prepare(&args.output)?;
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let watch = Watch::new(kept, &args.trigger, Limits::default(), live.info())?;
+    let watch = Watch::new(prepared, &args.trigger, Limits::default(), live.info())?;
     let mut watched = watch.over(Recorded::new(live, directory, args.options())?);
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));

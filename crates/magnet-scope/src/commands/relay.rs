@@ -50,12 +50,12 @@ pub fn run(args: &Args) -> Result<()> {
     let result = std::thread::scope(|scope| {
         let spawn = |(host, writer)| scope.spawn(|| keep(host, writer));
         let mut threads: Vec<_> = writers.into_iter().map(spawn).collect();
-        let (mut taken, mut kept) = (Ok(()), Ok(()));
+        let (mut taken, mut written) = (Ok(()), Ok(()));
         let failed = |_| Err(anyhow!("a thread that keeps a host has failed"));
         // A host that has ended can return.
         while !(discovery.ticker().is_stopped() && threads.is_empty()) {
             std::thread::sleep(Duration::from_millis(50));
-            if taken.is_err() || kept.is_err() || talker.has_ended() {
+            if taken.is_err() || written.is_err() || talker.has_ended() {
                 discovery.ticker().stop();
             } else if !discovery.ticker().is_stopped()
                 && let Some(host) = discovery.arrived()
@@ -63,11 +63,11 @@ pub fn run(args: &Args) -> Result<()> {
                 taken = take_in(host, &hosts, args.memory).map(|host| threads.push(spawn(host)));
             }
             for thread in threads.extract_if(.., |thread| thread.is_finished()) {
-                kept = kept.and(thread.join().unwrap_or_else(failed));
+                written = written.and(thread.join().unwrap_or_else(failed));
             }
             until.look(discovery.ticker());
         }
-        taken.and(kept)
+        taken.and(written)
     });
     let talked = talker.end();
     result.and(talked)
@@ -78,11 +78,11 @@ fn take_in(host: Host, hosts: &Hosts, memory: u64) -> Result<(Host, Writer)> {
     let mut info = host.info().clone();
     hosts.name(&mut info);
     output::note(&format!("relays {}", info.host));
-    let (kept, writer) = Memory::new(info, memory)?;
-    hosts.add(kept);
+    let (store, writer) = Memory::new(info, memory)?;
+    hosts.add(store);
     let all = hosts.all();
-    for kept in &all {
-        kept.limit(memory / all.len() as u64);
+    for store in &all {
+        store.limit(memory / all.len() as u64);
     }
     Ok((host, writer))
 }

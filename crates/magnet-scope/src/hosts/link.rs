@@ -65,11 +65,11 @@ fn ip(commands: &str) -> Result<()> {
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         bail!(
             "`ip` could not set up the demo's link ({}): {}",
             commands.lines().next().unwrap_or_default(),
-            said.trim()
+            stderr.trim()
         );
     }
     Ok(())

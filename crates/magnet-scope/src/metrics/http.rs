@@ -113,17 +113,17 @@ fn answer(
     hosts: &AllowedHosts,
     local: SocketAddr,
 ) -> Response<Full<Bytes>> {
-    let said = |status: StatusCode, text: &'static str| {
+    let plain = |status: StatusCode, text: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
         *response.status_mut() = status;
         response
     };
     if !hosts.allow(request, local) {
         let text = "this name is not answered: ask by the address, or start with `--allow-host NAME`\n";
-        return said(StatusCode::MISDIRECTED_REQUEST, text);
+        return plain(StatusCode::MISDIRECTED_REQUEST, text);
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
         response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
         return response;
     }
@@ -136,7 +136,7 @@ fn answer(
             response.headers_mut().insert(CONTENT_TYPE, content_type);
             response
         }
-        "/" => said(StatusCode::OK, "magnet-scope: /metrics\n"),
-        _ => said(StatusCode::NOT_FOUND, "there is /metrics and nothing else\n"),
+        "/" => plain(StatusCode::OK, "magnet-scope: /metrics\n"),
+        _ => plain(StatusCode::NOT_FOUND, "there is /metrics and nothing else\n"),
     }
 }

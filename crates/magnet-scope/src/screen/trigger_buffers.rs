@@ -65,7 +65,7 @@ impl TriggerBuffers {
         if self.all.is_empty() {
             return (capture.because.clone(), false);
         }
-        let mut said = Vec::new();
+        let mut summaries = Vec::new();
         for (node, trigger_recorder) in self.all.iter().enumerate() {
             let own = |ns: u64| own_ns(online, node as u16, ns);
             let own = Capture {
@@ -75,11 +75,11 @@ impl TriggerBuffers {
                 ..capture.clone()
             };
             match trigger_recorder.borrow_mut().save(&own) {
-                Ok(what) => said.push(what),
+                Ok(what) => summaries.push(what),
                 Err(error) => return (format!("not saved: {error:#}"), true),
             }
         }
-        (format!("saved {}", said.join("; ")), false)
+        (format!("saved {}", summaries.join("; ")), false)
     }
 }
 

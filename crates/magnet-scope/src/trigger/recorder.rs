@@ -177,10 +177,10 @@ mod tests {
         let (dir, mut trigger_recorder, all) = recorder(u64::MAX);
         let (from, to) = (all[20_000].time_ns, all[29_999].time_ns);
         for n in 0..2 {
-            let said = trigger_recorder.save(&capture(from, to)).expect("it is saved");
+            let summary = trigger_recorder.save(&capture(from, to)).expect("it is saved");
             assert!(
-                said.contains("10000 events, forced") && said.contains(&format!("trigger-000{}", n + 1)),
-                "{said}"
+                summary.contains("10000 events, forced") && summary.contains(&format!("trigger-000{}", n + 1)),
+                "{summary}"
             );
         }
         let session = Session::open(&dir.path().join("kept/trigger-0001.session")).expect("a session");
@@ -199,7 +199,7 @@ mod tests {
     fn memory_is_bounded_and_what_is_missing_is_said() {
         let (_dir, mut trigger_recorder, all) = recorder(1 << 20);
         assert!(trigger_recorder.bytes <= 1 << 20 && trigger_recorder.held.len() > 5);
-        let said = trigger_recorder.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
-        assert!(said.contains("forgotten"), "{said}");
+        let summary = trigger_recorder.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
+        assert!(summary.contains("forgotten"), "{summary}");
     }
 }

@@ -33,8 +33,8 @@ pub fn parse(text: &str) -> Result<Budget, BadBudget> {
     }
     match leading_number(typed) {
         Some((percent, unit)) if unit.trim() == "%" => {
-            let known = RANGE.contains(&percent).then_some(Budget::Part(percent / 100.0));
-            known.ok_or_else(|| BadBudget::Range(shown(typed)))
+            let budget = RANGE.contains(&percent).then_some(Budget::Part(percent / 100.0));
+            budget.ok_or_else(|| BadBudget::Range(shown(typed)))
         }
         _ => Err(BadBudget::Shape(shown(typed))),
     }

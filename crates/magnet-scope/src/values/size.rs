@@ -36,8 +36,8 @@ pub enum BadSize {
 pub fn parse(text: &str) -> Result<u64, BadSize> {
     let (value, unit) = leading_number(text.trim()).ok_or_else(|| BadSize::Shape(shown(text)))?;
     let typed = unit.trim();
-    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(typed)).map(|(_, factor)| *factor);
-    let Some(factor) = known.or_else(|| typed.is_empty().then_some(1)) else {
+    let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(typed)).map(|(_, factor)| *factor);
+    let Some(factor) = found.or_else(|| typed.is_empty().then_some(1)) else {
         let nearest = nearest(typed, &NAMES);
         return Err(BadSize::Unit { unit: shown(typed), nearest, example: format!("{value}{nearest}") });
     };

@@ -237,8 +237,8 @@ mod tests {
         let to = dir.path().join("selection.jsonl");
         let format = *FORMATS.iter().find(|format| format.name == "jsonl").unwrap();
         let job = Job::default();
-        let said = files.export(&part, format, &to, &job).unwrap();
-        assert!(said.contains("selection.jsonl") && job.part() > 0.9, "{said} {}", job.part());
+        let summary = files.export(&part, format, &to, &job).unwrap();
+        assert!(summary.contains("selection.jsonl") && job.part() > 0.9, "{summary} {}", job.part());
         let text = fs::read_to_string(&to).unwrap();
         let rows: Vec<serde_json::Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

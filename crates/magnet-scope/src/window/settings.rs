@@ -24,10 +24,10 @@ pub fn read(path: &Path) -> String {
 pub fn keep(path: &Path, text: &str) {
     let Some(dir) = path.parent() else { return };
     let partial = dir.join(format!(".window.toml.{}", std::process::id()));
-    let kept = fs::create_dir_all(dir)
+    let result = fs::create_dir_all(dir)
         .and_then(|()| fs::write(&partial, text))
         .and_then(|()| fs::rename(&partial, path));
-    if kept.is_err() {
+    if result.is_err() {
         let _ = fs::remove_file(&partial);
     }
 }

@@ -91,7 +91,7 @@ impl Now {
     ) -> Self {
         let pair = all.pair(a, b);
         let at_ns = pair.and_then(Live::newest_ns);
-        let known = at_ns.or_else(|| all.amid_ns(a, b)).map(|at_ns| all.difference_at(a, b, at_ns));
+        let difference = at_ns.or_else(|| all.amid_ns(a, b)).map(|at_ns| all.difference_at(a, b, at_ns));
         let counts = online.counts(a, b);
         let host = |node: u16| infos.get(usize::from(node)).map_or_else(String::new, |info| info.host.clone());
         Now {
@@ -101,10 +101,10 @@ impl Now {
             hosts: [host(a), host(b)],
             state: all.state(a, b).unwrap_or(State::Unsynchronised).to_string(),
             at_ns,
-            difference_ns: known.and_then(|known| known.estimate_ns),
-            lower_ns: known.and_then(|known| known.bounds.lower),
-            upper_ns: known.and_then(|known| known.bounds.upper),
-            half_width_ns: known.and_then(|known| known.half_width_ns()),
+            difference_ns: difference.and_then(|difference| difference.estimate_ns),
+            lower_ns: difference.and_then(|difference| difference.bounds.lower),
+            upper_ns: difference.and_then(|difference| difference.bounds.upper),
+            half_width_ns: difference.and_then(|difference| difference.half_width_ns()),
             used: counts.used,
             rejected: counts.rejected,
             undecided: counts.quarantined + counts.between_epochs,

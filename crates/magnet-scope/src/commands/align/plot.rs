@@ -69,8 +69,8 @@ fn curves(pair: &Recorded) -> Option<Curves> {
         let line = i128::from(first) + rise * i128::from(since) / i128::from(run);
         let point = |ns: i64| (since as f64 / 1e9, (i128::from(ns) - line) as f64);
         let at = from + since;
-        let (certified, known) = (pair.bounds_at(at), pair.sourced_bounds_at(at).bounds);
-        for (curves, bounds) in [(&mut curves.certified, certified), (&mut curves.model, known)] {
+        let (certified, sourced) = (pair.bounds_at(at), pair.sourced_bounds_at(at).bounds);
+        for (curves, bounds) in [(&mut curves.certified, certified), (&mut curves.model, sourced)] {
             // A band needs both edges.
             if let (Some(lower), Some(upper)) = (bounds.lower, bounds.upper) {
                 curves[0].push(point(lower));

@@ -115,11 +115,12 @@ impl Row {
         let at = pair.zip(amid);
         let found = amid.map(|at| alignment.difference_at(a, b, at));
         let shown = found.map_or(Bounds::NONE, |found| found.bounds);
-        let model = at.map(|(pair, at)| pair.sourced_bounds_at(at)).filter(|known| known.state == State::Model);
+        let model =
+            at.map(|(pair, at)| pair.sourced_bounds_at(at)).filter(|sourced| sourced.state == State::Model);
         let half = |bounds: &Bounds| bounds.width_ns().map(|width| width.div_ceil(2));
         let own = at.map_or(Bounds::NONE, |(pair, at)| pair.bounds_at(at));
-        let known = amid.and_then(|at| alignment.bounds_at(a, b, at));
-        let external = known.filter(|known| known.state == State::External);
+        let sourced = amid.and_then(|at| alignment.bounds_at(a, b, at));
+        let external = sourced.filter(|sourced| sourced.state == State::External);
         let counts = pair.map(Recorded::counts).unwrap_or_default();
         let joint = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
         let ahead = match (shown.lower, shown.upper) {
@@ -140,8 +141,8 @@ impl Row {
             half_width_ns: found.and_then(|found| found.half_width_ns()),
             over_time: over_time(alignment, a, b),
             half_width_over_time_ns: pair.and_then(Recorded::half_widths_ns),
-            model_half_width_ns: model.and_then(|known| half(&known.bounds)),
-            external_half_width_ns: external.and_then(|known| half(&known.bounds)),
+            model_half_width_ns: model.and_then(|sourced| half(&sourced.bounds)),
+            external_half_width_ns: external.and_then(|sourced| half(&sourced.bounds)),
             external_refuted: refuted(alignment, a, b, pair),
             together_half_width_ns: joint,
             drift_ppm: drift.map(|(ppm, _)| ppm),
@@ -175,7 +176,7 @@ fn over_time(alignment: &Alignment, a: u16, b: u16) -> Vec<Instant> {
 fn refuted(alignment: &Alignment, a: u16, b: u16, pair: Option<&Recorded>) -> bool {
     let Some((from, to)) = pair.and_then(Recorded::span_ns) else { return false };
     let instant = |i: u64| from + (u128::from(to - from) * u128::from(i) / u128::from(LOOKS)) as u64;
-    (0..=LOOKS).any(|i| alignment.bounds_at(a, b, instant(i)).is_some_and(|known| known.external_refuted))
+    (0..=LOOKS).any(|i| alignment.bounds_at(a, b, instant(i)).is_some_and(|sourced| sourced.external_refuted))
 }
 
 fn limiting(pair: &Recorded, a: u16, b: u16, at_ns: u64) -> Vec<Limiting> {
@@ -250,28 +251,30 @@ mod tests {
         }
     }
 
-    fn both_ways(a: u16, b: u16, doctored: i64) -> [(u16, u16, i64); 2] {
+    fn both_directions(a: u16, b: u16, doctored: i64) -> [(u16, u16, i64); 2] {
         [(a, b, doctored), (b, a, -doctored)]
     }
 
     #[test]
     fn three_recordings_agree_or_are_named() {
         let hosts = Hosts::of(&[0, 5_000_000, 70_000_000_000]);
-        let talks = |doctored| [both_ways(0, 1, 0), both_ways(1, 2, 0), both_ways(0, 2, doctored)].concat();
+        let talks = |doctored| {
+            [both_directions(0, 1, 0), both_directions(1, 2, 0), both_directions(0, 2, doctored)].concat()
+        };
         let table = hosts.table(&talks(0));
         assert_eq!((table.pairs.len(), &table.contradiction), (3, &None));
         assert!(table.pairs.iter().all(|row| row.state == "CERTIFIED" && row.ahead == Some(row.b)));
         // Every stamp of one pair is a millisecond off, as if its recording used another clock.
         let table = hosts.table(&talks(1_000_000));
-        let said = table.contradiction.expect("they contradict each other");
-        assert!(["0", "1", "2"].iter().all(|node| said.contains(node)), "{said}");
-        assert!(said.contains("contradict each other by"), "{said}");
+        let contradiction = table.contradiction.expect("they contradict each other");
+        assert!(["0", "1", "2"].iter().all(|node| contradiction.contains(node)), "{contradiction}");
+        assert!(contradiction.contains("contradict each other by"), "{contradiction}");
     }
 
     #[test]
     fn those_who_never_spoke_are_bounded_by_way_of_others() {
         let hosts = Hosts::of(&[0, 5_000_000, 70_000_000_000]);
-        let table = hosts.table(&[both_ways(0, 1, 0), both_ways(1, 2, 0)].concat());
+        let table = hosts.table(&[both_directions(0, 1, 0), both_directions(1, 2, 0)].concat());
         let row = table.pairs.iter().find(|row| (row.a, row.b) == (0, 2)).expect("a row");
         let half = row.together_half_width_ns.expect("a bound");
         assert!(row.over_time.is_empty() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
@@ -280,17 +283,20 @@ mod tests {
 
     #[test]
     fn what_is_ahead_is_said_only_where_it_is_known() {
-        let row = |ahead: u64| Hosts::of(&[1_000_000, ahead]).table(&both_ways(0, 1, 0)).pairs.remove(0);
+        let row = |ahead: u64| Hosts::of(&[1_000_000, ahead]).table(&both_directions(0, 1, 0)).pairs.remove(0);
         assert_eq!(row(2_000_000).ahead, Some(1));
         assert_eq!(row(0).ahead, Some(0));
         let near = row(1_010_000);
         assert_eq!(near.ahead, None, "{near:?}");
         assert_eq!(near.limiting.len(), 2);
-        let table = Hosts::of(&[1_000_000, 1_010_000]).table(&both_ways(0, 1, 0));
-        let said = text::render(&table);
-        assert!(said.contains("which is ahead is not resolvable"), "{said}");
-        assert!(said.contains("which runs faster is not resolvable"), "{said}");
-        assert!(said.contains("by the packet 0→1 sent at 1.") && said.contains("over time: half"), "{said}");
+        let table = Hosts::of(&[1_000_000, 1_010_000]).table(&both_directions(0, 1, 0));
+        let rendered = text::render(&table);
+        assert!(rendered.contains("which is ahead is not resolvable"), "{rendered}");
+        assert!(rendered.contains("which runs faster is not resolvable"), "{rendered}");
+        assert!(
+            rendered.contains("by the packet 0→1 sent at 1.") && rendered.contains("over time: half"),
+            "{rendered}"
+        );
     }
 
     #[test]
@@ -314,11 +320,11 @@ mod tests {
         let row = Hosts::of(&[0, 7_000_000]).table(&[]).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.difference_ns), ("UNSYNCHRONISED", None));
         // Packets in both directions give a better bound than 10 µs on each host.
-        let row = vouched.table(&both_ways(0, 1, 0)).pairs.remove(0);
+        let row = vouched.table(&both_directions(0, 1, 0)).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.external_refuted), ("CERTIFIED", false));
         // A host with a wrong UTC bound, a millisecond off, is detected.
         let wrong = Hosts { wrong: 1_000_000, ..vouched };
-        let table = wrong.table(&both_ways(0, 1, 0));
+        let table = wrong.table(&both_directions(0, 1, 0));
         let row = &table.pairs[0];
         assert!(row.external_refuted && row.state == "CERTIFIED", "{row:?}");
         assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= DELAY_NS + 1_000), "{row:?}");

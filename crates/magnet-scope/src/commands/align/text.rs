@@ -58,10 +58,11 @@ fn pair(text: &mut String, row: &Row) {
         let _ = writeln!(text, "     quickest round trip {}", span(ns as f64));
     }
     for packet in &row.limiting {
-        let (way, sent) = (if packet.from == row.a { "at most" } else { "at least" }, seconds(packet.sent_ns));
+        let (limit, sent) =
+            (if packet.from == row.a { "at most" } else { "at least" }, seconds(packet.sent_ns));
         let _ = writeln!(
             text,
-            "     {way} {} by the packet {}→{} sent at {sent} on its sender's clock",
+            "     {limit} {} by the packet {}→{} sent at {sent} on its sender's clock",
             span(packet.bound_ns as f64),
             packet.from,
             packet.to

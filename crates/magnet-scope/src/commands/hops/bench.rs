@@ -46,12 +46,12 @@ fn costs(facts: &HostFacts, hop: Hop) -> Result<Vec<Cell>> {
     let hops: HopSet = [hop].into_iter().collect();
     let mut cells = Vec::new();
     for backend in KINDS {
-        let Some(way) = plan_by(facts, hops, Some(backend)).probes.pop() else { continue };
+        let Some(probe) = plan_by(facts, hops, Some(backend)).probes.pop() else { continue };
         let what = cost::Measurement { hops, backend: Some(backend), rounds: ROUNDS, at_most: AT_MOST };
         if let Some(cost) = cost::measure_so(facts, what)? {
             cells.push(Cell {
                 backend,
-                point: way.point.to_owned(),
+                point: probe.point.to_owned(),
                 hit_ns: cost.hit_ns,
                 hit_quartiles_ns: cost.quartiles_ns,
             });

@@ -179,7 +179,7 @@ pub struct Passage {
     pub last: Option<Hop>,
     /// The same as text.
     #[serde(skip)]
-    pub said: String,
+    pub text: String,
 }
 
 /// A step between two hops.
@@ -204,13 +204,13 @@ pub struct Step {
 
 impl Row {
     /// Resolves all names at once, because the correlator may evict a flow later.
-    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, annotations: &Annotations) -> Self {
+    pub fn of(journey: &Journey, context: &dyn Context, utc: &UtcMap, annotations: &Annotations) -> Self {
         let step = |latency: Latency| {
             let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
             let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
             Step { from, to, ns, waited: is_wait, half_width_ns, resolvable }
         };
-        let on_the_way = |(rung, latency): (Rung, Option<Latency>)| {
+        let on_path = |(rung, latency): (Rung, Option<Latency>)| {
             latency.filter(|l| l.to != Hop::DevDone && rung.copy <= journey.copy)
         };
         let latencies: Vec<Step> = journey.spans().filter_map(|(_, latency)| latency.map(step)).collect();
@@ -220,7 +220,7 @@ impl Row {
             proto: journey.proto,
             tx_flow: journey.tx_flow,
             rx_flow: journey.rx_flow,
-            route: Route::of(journey, known),
+            route: Route::of(journey, context),
             range: Range { start: journey.range.start, end: journey.range.end },
             bytes: journey.bytes(),
             start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
@@ -229,17 +229,17 @@ impl Row {
             total_half_width_ns: journey.total_half_width_ns(),
             across: journey.across,
             verdict: journey.verdict.name(),
-            verdict_text: words(journey, known),
-            drop_interface: known.drop_interface(journey),
+            verdict_text: words(journey, context),
+            drop_interface: context.drop_interface(journey),
             gap: match journey.verdict {
                 Verdict::BrokenByEventLoss { gap } => Some(gap),
                 _ => None,
             },
             retransmits: journey.retransmits(),
-            copies: journey.copies.iter().map(|copy| Passage::of(journey, copy, known)).collect(),
+            copies: journey.copies.iter().map(|copy| Passage::of(journey, copy, context)).collect(),
             copies_left_out: journey.copies_left_out,
             ambiguous: journey.ambiguous,
-            largest: journey.spans().filter_map(on_the_way).max_by_key(|l| l.ns).map(step),
+            largest: journey.spans().filter_map(on_path).max_by_key(|l| l.ns).map(step),
             rungs: journey
                 .all_rungs()
                 .map(|r| Place {
@@ -253,16 +253,16 @@ impl Row {
                 })
                 .collect(),
             latencies,
-            probes: Passed::all(journey, known, annotations),
+            probes: Passed::all(journey, context, annotations),
             heads: annotations.heads_of(journey).into_iter().take(MOST_ANNOTATIONS).map(Head::of).collect(),
         }
     }
 }
 
 impl Passed {
-    fn all(journey: &Journey, known: &dyn Context, annotations: &Annotations) -> Vec<Self> {
+    fn all(journey: &Journey, context: &dyn Context, annotations: &Annotations) -> Vec<Self> {
         let named = |(node, hit): (u16, ProbeHit)| {
-            let probe = known.info(node)?.probes.get(usize::from(hit.probe))?;
+            let probe = context.info(node)?.probes.get(usize::from(hit.probe))?;
             let value = |(i, value): (usize, &ProbeValue)| (value.name.clone(), hit.value(i));
             (probe.mark == Mark::Hop).then(|| Passed {
                 probe: probe.name.clone(),
@@ -291,9 +291,9 @@ impl Head {
 }
 
 impl Passage {
-    fn of(journey: &Journey, copy: &SentCopy, known: &dyn Context) -> Self {
+    fn of(journey: &Journey, copy: &SentCopy, context: &dyn Context) -> Self {
         let last = copy.rungs.last();
-        let why = copy.dropped.map(|drop| known.copy_drop(journey, copy, &drop));
+        let why = copy.dropped.map(|drop| context.copy_drop(journey, copy, &drop));
         let ended = copy.number == journey.copy;
         let behind = last.map_or_else(|| " not seen".to_owned(), |hop| format!(" to {hop}"));
         let end = match &why {
@@ -307,9 +307,9 @@ impl Passage {
             ambiguous: copy.ambiguous,
             ended,
             dropped_ns: copy.dropped.map(|drop| drop.time_ns),
-            said: format!("{}{behind}{end}", copy.words()),
-            drop_name: copy.dropped.map(|drop| known.copy_drop_reason(journey, copy, &drop)),
-            drop_interface: copy.dropped.and_then(|drop| known.copy_drop_interface(journey, copy, &drop)),
+            text: format!("{}{behind}{end}", copy.words()),
+            drop_name: copy.dropped.map(|drop| context.copy_drop_reason(journey, copy, &drop)),
+            drop_interface: copy.dropped.and_then(|drop| context.copy_drop_interface(journey, copy, &drop)),
             last,
         }
     }
@@ -317,23 +317,23 @@ impl Passage {
 
 impl Route {
     /// Resolves both ends.
-    pub fn of(journey: &Journey, known: &dyn Context) -> Self {
-        let (tx, rx) = (known.tx_flow(journey), known.rx_flow(journey));
+    pub fn of(journey: &Journey, context: &dyn Context) -> Self {
+        let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
         let (from, to) = match (tx, rx) {
             (Some(tx), _) => (tx.local.to_string(), tx.remote.to_string()),
             (None, Some(rx)) => (rx.remote.to_string(), rx.local.to_string()),
             (None, None) => Default::default(),
         };
         let place =
-            |node: u16, flow: Option<&Flow>| flow.map(|f| known.place(node, f.netns)).unwrap_or_default();
+            |node: u16, flow: Option<&Flow>| flow.map(|f| context.place(node, f.netns)).unwrap_or_default();
         let name = |task: Option<&Task>| task.map(|task| task.comm.clone()).unwrap_or_default();
         Route {
             from,
             to,
             from_node: place(journey.tx_node, tx),
             to_node: place(journey.rx_node, rx),
-            sender: name(known.sender(journey)),
-            reader: name(known.reader(journey)),
+            sender: name(context.sender(journey)),
+            reader: name(context.reader(journey)),
         }
     }
 
@@ -363,14 +363,14 @@ impl Route {
 }
 
 /// Text of a verdict.
-fn words(journey: &Journey, known: &dyn Context) -> String {
+fn words(journey: &Journey, context: &dyn Context) -> String {
     match journey.verdict {
         Verdict::BrokenByEventLoss { gap } => broken(&gap, journey.start_ns()),
         Verdict::HalfComplete => "complete as far as one end shows".to_owned(),
         Verdict::InFlight => "still in flight".to_owned(),
         Verdict::ReadUnseen => "read, but unseen when".to_owned(),
         Verdict::Evicted => "given up on, too many in flight".to_owned(),
-        _ => known.verdict(journey),
+        _ => context.verdict(journey),
     }
 }
 

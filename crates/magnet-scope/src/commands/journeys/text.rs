@@ -88,7 +88,7 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     }
     pack(text, &parts, width);
     if row.copies.iter().any(|copy| !copy.ended) {
-        let copies: Vec<String> = row.copies.iter().map(|copy| copy.said.clone()).collect();
+        let copies: Vec<String> = row.copies.iter().map(|copy| copy.text.clone()).collect();
         pack(text, &copies, width);
     }
     let since = |ns: u64| match ns.checked_sub(row.start_ns.unwrap_or(ns)) {
@@ -97,13 +97,13 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     };
     for passed in row.probes.iter().take(MOST_ANNOTATIONS) {
         let place = passed.after.map_or_else(String::new, |hop| format!(" after {hop}"));
-        let said = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.text);
-        pack(text, &[said.trim_end().to_owned()], width);
+        let line = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.text);
+        pack(text, &[line.trim_end().to_owned()], width);
     }
     for head in row.heads.iter().take(MOST_ANNOTATIONS) {
-        let (kept, of) = (head.bytes.len(), head.of_bytes);
-        let said = format!("head at {} {}: {kept} of {of} bytes", head.hop, since(head.time_ns));
-        pack(text, &[said], width);
+        let (stored, of) = (head.bytes.len(), head.of_bytes);
+        let line = format!("head at {} {}: {stored} of {of} bytes", head.hop, since(head.time_ns));
+        pack(text, &[line], width);
         for line in &head.dump {
             let line = format!("    {line}");
             text.extend(line.chars().take(width));

@@ -24,12 +24,12 @@ pub fn run(args: &Args) -> Result<()> {
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let ground = OutputDirectory::prepare(&args.output)?;
-    let kept = args.trigger.prepare()?;
+    let prepared = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let watch = Watch::new(kept, &args.trigger, Limits::default(), live.info())?;
+    let watch = Watch::new(prepared, &args.trigger, Limits::default(), live.info())?;
     let mut options = args.options();
     if args.unattended.ship.is_some() {
         options.segment_time.get_or_insert(SEGMENT_TIME);
