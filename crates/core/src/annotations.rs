@@ -56,11 +56,11 @@ impl Annotations {
     pub fn take(&mut self, node: u16, batch: &Batch) {
         let hits = batch.hits.iter().map(|hit| (hit.flow, AnnotationItem::Hit(*hit)));
         let heads = batch.heads.iter().map(|head| (head.flow, AnnotationItem::Head(head.clone())));
-        for (flow, kept) in hits.chain(heads).filter(|(flow, _)| *flow != FlowId::NONE) {
+        for (flow, item) in hits.chain(heads).filter(|(flow, _)| *flow != FlowId::NONE) {
             if self.order.len() >= MOST {
                 self.let_go_of_oldest();
             }
-            self.flows.entry((node, flow)).or_default().push_back(kept);
+            self.flows.entry((node, flow)).or_default().push_back(item);
             self.order.push_back((node, flow));
         }
     }
@@ -68,9 +68,9 @@ impl Annotations {
     fn let_go_of_oldest(&mut self) {
         let Some(key) = self.order.pop_front() else { return };
         self.let_go += 1;
-        if let Some(kept) = self.flows.get_mut(&key) {
-            kept.pop_front();
-            if kept.is_empty() {
+        if let Some(items) = self.flows.get_mut(&key) {
+            items.pop_front();
+            if items.is_empty() {
                 self.flows.remove(&key);
             }
         }
@@ -85,15 +85,15 @@ impl Annotations {
         let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
         let ends = ends.into_iter().enumerate().filter(move |(i, end)| *i == 0 || ends[0] != *end);
         ends.flat_map(move |(_, end)| {
-            let kept = self.flows.get(&end).into_iter().flatten();
-            kept.filter(move |kept| belongs(&kept.mark(), journey)).map(move |kept| (end.0, kept))
+            let items = self.flows.get(&end).into_iter().flatten();
+            items.filter(move |item| belongs(&item.mark(), journey)).map(move |item| (end.0, item))
         })
     }
 
     /// The hits of custom probes with this journey's bytes, each with its recording, in order of time.
     pub fn hits_of(&self, journey: &Journey) -> Vec<(u16, ProbeHit)> {
-        let hit = |(node, kept): (u16, &AnnotationItem)| {
-            if let AnnotationItem::Hit(hit) = kept { Some((node, *hit)) } else { None }
+        let hit = |(node, item): (u16, &AnnotationItem)| {
+            if let AnnotationItem::Hit(hit) = item { Some((node, *hit)) } else { None }
         };
         let mut hits: Vec<_> = self.of(journey).filter_map(hit).collect();
         hits.sort_by_key(|(_, hit)| hit.time_ns);
@@ -103,8 +103,8 @@ impl Annotations {
     /// The heads of this journey's packets, in order of time.
     pub fn heads_of<'a>(&'a self, journey: &'a Journey) -> Vec<&'a PayloadHead> {
         let mut heads = Vec::new();
-        for (_, kept) in self.of(journey) {
-            if let AnnotationItem::Head(head) = kept {
+        for (_, item) in self.of(journey) {
+            if let AnnotationItem::Head(head) = item {
                 heads.push(head);
             }
         }

@@ -87,11 +87,11 @@ impl Batch {
 }
 
 /// Bytes that an empty table of a batch keeps, whatever it held.
-const KEPT_BYTES: usize = 256 << 10;
+const RETAINED_BYTES: usize = 256 << 10;
 
 /// Empties a table. Its memory stays, if it is small or if the rows that it had used a quarter of it. So a peak's memory goes back.
 fn empty<T>(rows: &mut Vec<T>) {
-    let (used, most) = (rows.len(), KEPT_BYTES / size_of::<T>());
+    let (used, most) = (rows.len(), RETAINED_BYTES / size_of::<T>());
     rows.clear();
     if rows.capacity() > most.max(4 * used) {
         *rows = Vec::new();
@@ -194,6 +194,6 @@ mod tests {
         fill(&mut batch, 200_000);
         fill(&mut batch, 1_000);
         fill(&mut batch, 1_000);
-        assert!(batch.events.capacity() * size_of::<Event>() <= KEPT_BYTES, "{}", batch.events.capacity());
+        assert!(batch.events.capacity() * size_of::<Event>() <= RETAINED_BYTES, "{}", batch.events.capacity());
     }
 }

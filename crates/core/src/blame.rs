@@ -79,28 +79,28 @@ impl Part {
 
     /// The part of the span between two neighbouring events of a journey. `served` are the hops of the capture.
     pub fn of_span(from: Hop, to: Hop, proto: Proto, served: HopSet) -> Self {
-        let is_awake_known = served.contains(Hop::TaskWake);
+        let has_task_wake = served.contains(Hop::TaskWake);
         // The call of IP takes negligible time next to the delay in a send queue.
         if (from, to) == (Hop::TcpSend, Hop::IpOut) {
             return Self::SendQueue;
         }
-        if from == Hop::SockReady && to.role() == Role::Read && is_awake_known {
+        if from == Hop::SockReady && to.role() == Role::Read && has_task_wake {
             return Self::ReaderAway;
         }
         // It was awake already, and another packet arrived before it had its CPU.
-        if (from, to) == (Hop::SockReady, Hop::TaskRun) && is_awake_known {
+        if (from, to) == (Hop::SockReady, Hop::TaskRun) && has_task_wake {
             return Self::Scheduler;
         }
         let (Some(below), Some(above)) = (from.rank(), to.rank()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
-        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| hop.spec().part);
+        let mut parts = between.iter().filter(|hop| is_on_path(**hop, proto)).map(|hop| hop.spec().part);
         let Some(first) = parts.next() else { return Self::Unknown };
         if parts.all(|part| part == first) { first } else { Self::Unknown }
     }
 }
 
 /// True if packets pass the hop on their path; the driver's return is off the path.
-fn on_the_way(hop: Hop, proto: Proto) -> bool {
+fn is_on_path(hop: Hop, proto: Proto) -> bool {
     hop != Hop::DevDone && hop.passes(proto)
 }
 
@@ -128,11 +128,11 @@ impl Blame {
     /// `None` if that is `None`. An event out of order carries no information and is skipped.
     pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
         let total_ns = journey.total_ns()?;
-        let mut way = journey.path();
-        let mut from = way.next()?;
+        let mut path = journey.path();
+        let mut from = path.next()?;
         let end_ns = from.time_ns.saturating_add(total_ns);
         let mut blame = Blame { total_ns, ..Blame::default() };
-        for rung in way {
+        for rung in path {
             if rung.time_ns < from.time_ns || rung.time_ns > end_ns || journey.is_overtaken(&rung) {
                 continue;
             }

@@ -124,8 +124,8 @@ impl ClockSample {
         if next.suspended_ns.abs_diff(self.suspended_ns) > SLEEP_NS {
             return Some(Break::Suspend);
         }
-        let known = self.clocksource != Clocksource::Unknown && next.clocksource != Clocksource::Unknown;
-        if known && self.clocksource != next.clocksource {
+        let both_read = self.clocksource != Clocksource::Unknown && next.clocksource != Clocksource::Unknown;
+        if both_read && self.clocksource != next.clocksource {
             return Some(Break::Clocksource);
         }
         // A slew moves MONOTONIC and REALTIME alike, so their difference changes only by a set of the clock.

@@ -9,7 +9,7 @@ use crate::hash::Map;
 use crate::hop::Hop;
 
 /// Maximum number of stored flows, of sockets and of threads; beyond it the table restarts empty.
-const MAX_KNOWN: usize = 1 << 16;
+const MAX_ENTRIES: usize = 1 << 16;
 
 /// The namespaces of flows, sockets and threads. Bounded.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Places {
 }
 
 fn keep<K: Eq + std::hash::Hash>(map: &mut Map<K, u32>, key: K, netns: u32) {
-    if map.len() >= MAX_KNOWN {
+    if map.len() >= MAX_ENTRIES {
         map.clear();
     }
     map.insert(key, netns);
@@ -93,6 +93,6 @@ mod tests {
             let event = Event { flow: FlowId(id), socket: id, tid: id as u32, ..Event::at(Hop::AppRecv, id) };
             places.of(&event, |_| Some(1));
         }
-        assert!(places.flows.len() <= MAX_KNOWN && places.threads.len() <= MAX_KNOWN);
+        assert!(places.flows.len() <= MAX_ENTRIES && places.threads.len() <= MAX_ENTRIES);
     }
 }

@@ -22,8 +22,8 @@ struct Ratio {
 
 impl Ratio {
     fn between(from: Option<HopCount>, to: HopCount) -> Self {
-        let (kept, sampled) = from.map_or((0, 0), |from| (from.kept, from.sampled));
-        Ratio { passed: to.kept.saturating_sub(kept), sampled: to.sampled.saturating_sub(sampled) }
+        let (passed, sampled) = from.map_or((0, 0), |from| (from.kept, from.sampled));
+        Ratio { passed: to.kept.saturating_sub(passed), sampled: to.sampled.saturating_sub(sampled) }
     }
 
     /// Events per kept event.
@@ -77,8 +77,8 @@ impl Sampled {
     fn setting(&mut self, setting: &str) {
         if let Some(one_in) = flows_one_in(setting) {
             self.flow_one_in = one_in;
-        } else if let Some(how) = setting.strip_prefix("sample ") {
-            self.tears |= !how.starts_with("off");
+        } else if let Some(mode) = setting.strip_prefix("sample ") {
+            self.tears |= !mode.starts_with("off");
         }
     }
 
@@ -135,8 +135,8 @@ impl Sampled {
 
     /// Numbers of a hop's events kept and sampled out between the last two readings of the counters.
     pub fn lately(&self, hop: Hop) -> (u64, u64) {
-        let Ratio { passed: kept, sampled } = self.hops[hop as usize % HOP_IDS].lately;
-        (kept, sampled)
+        let Ratio { passed, sampled } = self.hops[hop as usize % HOP_IDS].lately;
+        (passed, sampled)
     }
 
     /// The same for all of them.
@@ -166,8 +166,16 @@ mod tests {
         NodeInfo { settings: settings.iter().map(|s| (*s).to_owned()).collect(), ..info }
     }
 
-    fn counts(hop: Hop, kept: u64, sampled: u64) -> Batch {
-        let count = HopCount { time_ns: 0, hop, kept, filtered: 1_000, undecided: 7, sampled, synthesised: 0 };
+    fn counts(hop: Hop, recorded: u64, sampled: u64) -> Batch {
+        let count = HopCount {
+            time_ns: 0,
+            hop,
+            kept: recorded,
+            filtered: 1_000,
+            undecided: 7,
+            sampled,
+            synthesised: 0,
+        };
         Batch { counts: vec![count], ..Batch::default() }
     }
 

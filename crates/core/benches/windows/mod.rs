@@ -46,7 +46,7 @@ struct Pipe {
     /// Segments passed to the kernel.
     sent: u32,
     /// Segments in flight, and whether they were lost.
-    way: VecDeque<(u32, bool)>,
+    in_flight: VecDeque<(u32, bool)>,
     /// Arrived out of order.
     early: HashSet<u32>,
     /// All below have arrived.
@@ -109,7 +109,7 @@ impl Pipe {
         }
         maker.packets += 1;
         let is_lost = self.proto == Proto::TCP && lose_every > 0 && maker.packets.is_multiple_of(lose_every);
-        self.way.push_back((segment, is_lost));
+        self.in_flight.push_back((segment, is_lost));
     }
 
     fn come_in(&mut self, segment: u32, maker: &mut Maker) {
@@ -154,8 +154,8 @@ impl Pipe {
         if self.proto == Proto::TCP {
             maker.emit(Event { flags: EventFlags::AT_RETURN, ..self.event(Hop::AppSend, first, CALL) });
         }
-        while self.way.len() > what.window as usize
-            && let Some((segment, is_lost)) = self.way.pop_front()
+        while self.in_flight.len() > what.window as usize
+            && let Some((segment, is_lost)) = self.in_flight.pop_front()
         {
             if is_lost {
                 self.go_out(segment, maker, 0);
@@ -185,8 +185,8 @@ pub fn make(what: Windows) -> Vec<Batch> {
         );
         let flow = |id, netns, local, remote| Flow { id, netns, proto, local, remote };
         maker.batch.flows.extend([flow(tx, 1, ends.0, ends.1), flow(rx, 2, ends.1, ends.0)]);
-        let (way, early) = (VecDeque::new(), HashSet::new());
-        pipes.push(Pipe { proto, tx, rx, sent: 0, way, early, arrived: 0, read: 0 });
+        let (in_flight, early) = (VecDeque::new(), HashSet::new());
+        pipes.push(Pipe { proto, tx, rx, sent: 0, in_flight, early, arrived: 0, read: 0 });
     }
     while maker.count < what.events {
         for pipe in &mut pipes {

@@ -18,7 +18,7 @@ pub enum FieldAccess {
 pub fn field_access(hop: Hop, field: Field) -> FieldAccess {
     let spec = hop.spec();
     let sched = spec.layer == Layer::Sched;
-    let if_known = |known: bool| if known { FieldAccess::Itself } else { FieldAccess::Never };
+    let itself_if = |has_field: bool| if has_field { FieldAccess::Itself } else { FieldAccess::Never };
     // a wake-up has the socket that caused it; the scheduler's own events have none
     let of_socket = match (sched, spec.role) {
         (false, _) => FieldAccess::Itself,
@@ -38,9 +38,9 @@ pub fn field_access(hop: Hop, field: Field) -> FieldAccess {
         | Field::Dst
         | Field::Sport
         | Field::Dport => of_socket,
-        Field::Iface => if_known(spec.has_interface),
-        Field::Len => if_known(spec.has_length),
-        Field::Socket => if_known(spec.has_socket),
+        Field::Iface => itself_if(spec.has_interface),
+        Field::Len => itself_if(spec.has_length),
+        Field::Socket => itself_if(spec.has_socket),
         Field::Tgid | Field::Comm | Field::Uid | Field::Cgroup | Field::Container => {
             if sched {
                 FieldAccess::Itself

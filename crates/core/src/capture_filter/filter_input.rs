@@ -144,8 +144,8 @@ fn netns(netns: u32, value: &Value, info: &NodeInfo) -> Option<bool> {
         return Some(number == netns);
     }
     let base = name.rsplit('/').next().unwrap_or(name);
-    let known = info.netns.iter().find(|known| known.name == base)?;
-    Some(known.netns == netns)
+    let row = info.netns.iter().find(|row| row.name == base)?;
+    Some(row.netns == netns)
 }
 
 /// True if a cgroup is the given one or below it.

@@ -69,7 +69,7 @@ pub struct ProbeHit {
 impl ProbeHit {
     /// One of its values, if it could be read.
     pub fn value(&self, index: usize) -> Option<i64> {
-        let known = index < MOST_VALUES && self.known >> index & 1 != 0;
-        known.then(|| self.values[index])
+        let is_read = index < MOST_VALUES && self.known >> index & 1 != 0;
+        is_read.then(|| self.values[index])
     }
 }

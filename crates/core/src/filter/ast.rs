@@ -99,10 +99,10 @@ impl Prefix {
     /// The addresses that share the first `bits` with this one; `None` if it has fewer.
     pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
         let (width, number) = bits_of(address);
-        let kept = number & mask(bits, width)?;
+        let network_bits = number & mask(bits, width)?;
         let address = match address {
-            IpAddr::V4(_) => IpAddr::from((kept as u32).to_be_bytes()),
-            IpAddr::V6(_) => IpAddr::from(kept.to_be_bytes()),
+            IpAddr::V4(_) => IpAddr::from((network_bits as u32).to_be_bytes()),
+            IpAddr::V6(_) => IpAddr::from(network_bits.to_be_bytes()),
         };
         Some(Prefix { address, bits })
     }

@@ -18,7 +18,7 @@ pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
 }
 
 fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn Context) -> bool {
-    let one = |known: Option<u64>| known.is_some_and(|known| op.holds(known, value));
+    let one = |actual: Option<u64>| actual.is_some_and(|actual| op.holds(actual, value));
     let ports = || ends(journey, context).map(|(from, to)| (u64::from(from.port()), u64::from(to.port())));
     match what {
         Quantity::Total => one(journey.total_ns()),
@@ -37,9 +37,9 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
 }
 
 /// Tests the known values: true if one matches, or for `!=`, if all differ.
-fn of_either(known: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
+fn of_either(values: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
     let equal = op != Op::Differs;
-    either(known, equal, |known| if equal { op.holds(known, value) } else { known == value })
+    either(values, equal, |actual| if equal { op.holds(actual, value) } else { actual == value })
 }
 
 /// Addresses of the sender and the receiver, from either half of the journey.
@@ -64,8 +64,8 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
             let tx = context.tx_flow(journey).map(|flow| (journey.tx_node, flow.netns));
             let rx = context.rx_flow(journey).map(|flow| (journey.rx_node, flow.netns));
             either([tx, rx].into_iter().flatten(), equal, |(node, netns)| {
-                let known = context.info(node).and_then(|info| info.netns.iter().find(|n| n.netns == netns));
-                known.is_some_and(|n| n.name == *name) || name.parse() == Ok(netns)
+                let found = context.info(node).and_then(|info| info.netns.iter().find(|n| n.netns == netns));
+                found.is_some_and(|n| n.name == *name) || name.parse() == Ok(netns)
             })
         }
         Property::Node(name) => {
@@ -85,7 +85,7 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
         }
         Property::Flow(FlowIs::Id(id)) => {
             let ids = [journey.tx_flow, journey.rx_flow].into_iter();
-            either(ids.filter(|known| !known.is_none()), equal, |known| known == *id)
+            either(ids.filter(|other| !other.is_none()), equal, |other| other == *id)
         }
         Property::Flow(FlowIs::Ends(one, other)) => {
             either(ends(journey, context).into_iter(), equal, |(from, to)| match other {
@@ -110,9 +110,9 @@ fn in_cgroup(wanted: &str, id: u64, path: Option<&str>) -> bool {
 }
 
 /// Tests the known values: true if one matches; for the negation, if there is a value and none matches.
-fn either<T>(known: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
+fn either<T>(values: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
     let (mut any, mut some) = (false, false);
-    for value in known {
+    for value in values {
         some = true;
         any |= is(value);
     }

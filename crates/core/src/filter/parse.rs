@@ -115,18 +115,18 @@ impl Comparison<'_, '_> {
         let wrong = || FilterError::expected(position, expected, next.to_string());
         let Kind::Word(word) = next else { return Err(wrong()) };
         let (number, mut unit) = split(word).ok_or_else(wrong)?;
-        let known = |unit: &str| {
+        let factor_of = |unit: &str| {
             units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
         };
         // `5 ms` is the same as `5ms`.
         if let (_, Kind::Word(next)) = self.parser.peek()
             && unit.is_empty()
-            && known(next).is_some()
+            && factor_of(next).is_some()
         {
             unit = next;
             self.parser.next();
         }
-        let factor = match known(unit) {
+        let factor = match factor_of(unit) {
             Some(factor) => factor,
             None if unit.is_empty() && !matches!(what, Quantity::Total | Quantity::Between(..)) => 1,
             None if unit.is_empty() || units.is_empty() => return Err(wrong()),
