@@ -62,7 +62,7 @@ fn read_ns(capture: &mut Capture, batch: &mut Batch) -> (f64, u64) {
 
 fn main() {
     let Some((_, socket)) = alone() else { return };
-    let mut ways = [
+    let mut variants = [
         variant("full", Detail::Full, None),
         variant("compact", Detail::Compact, None),
         variant("histograms", Detail::Histograms, None),
@@ -85,8 +85,8 @@ fn main() {
             ..CaptureOptions::default()
         })
         .expect("capture");
-        for way in &mut ways {
-            for setting in &way.settings {
+        for variant in &mut variants {
+            for setting in &variant.settings {
                 capture.change(setting).expect("changed");
             }
             read_ns(&mut capture, &mut batch);
@@ -100,17 +100,18 @@ fn main() {
                 "a lost record costs less than a kept one"
             );
             let reading = if records > SENDS as u64 { reading_ns / records as f64 } else { 0.0 };
-            way.rounds.push([ns as f64 / seen as f64, reading]);
+            variant.rounds.push([ns as f64 / seen as f64, reading]);
             hits = seen as f64 / SENDS as f64;
         }
         stop(capture);
     }
-    let of = |way: &Variant, at: usize| -> Vec<f64> { way.rounds.iter().map(|round| round[at]).collect() };
-    let full = of(&ways[0], 0);
+    let of =
+        |variant: &Variant, at: usize| -> Vec<f64> { variant.rounds.iter().map(|round| round[at]).collect() };
+    let full = of(&variants[0], 0);
     println!("{ROUNDS} rounds of {SENDS} pairs, {hits:.1} hits a pair; medians (quartiles)");
     println!("{:<26}{:>20}{:>22}{:>22}", "", "ns a hit", "of a full record", "reading, ns a record");
-    for way in &ways {
-        let mut cost = of(way, 0);
+    for variant in &variants {
+        let mut cost = of(variant, 0);
         let mut ratio: Vec<f64> = cost.iter().zip(&full).map(|(cost, full)| cost / full).collect();
         let shown = |values: &mut [f64], digits: usize| {
             let [low, middle, high] = quartiles(values);
@@ -120,7 +121,7 @@ fn main() {
                 "·".to_owned()
             }
         };
-        let (cost, ratio, reading) = (shown(&mut cost, 0), shown(&mut ratio, 2), shown(&mut of(way, 1), 1));
-        println!("{:<26}{cost:>20}{ratio:>22}{reading:>22}", way.name);
+        let (cost, ratio, reading) = (shown(&mut cost, 0), shown(&mut ratio, 2), shown(&mut of(variant, 1), 1));
+        println!("{:<26}{cost:>20}{ratio:>22}{reading:>22}", variant.name);
     }
 }

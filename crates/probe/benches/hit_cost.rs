@@ -42,9 +42,9 @@ fn with_floor(socket: &UdpSocket, object: &Object, program: &str, base: f64) -> 
 fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
     let hooks = [Backend::TpBtf, Backend::Netfilter, Backend::CgroupSkb];
     let hops = [hop].into_iter().collect();
-    let way = hooks.iter().find_map(|hook| plan_by(facts, hops, Some(*hook)).probes.pop()).expect("a hook");
-    let program = object.progs_mut().find(|p| p.name() == way.program).expect("an empty program");
-    match way.backend {
+    let probe = hooks.iter().find_map(|hook| plan_by(facts, hops, Some(*hook)).probes.pop()).expect("a hook");
+    let program = object.progs_mut().find(|p| p.name() == probe.program).expect("an empty program");
+    match probe.backend {
         Backend::Netfilter => {
             let hooknum = match hop {
                 Hop::IpOut => libbpf_rs::NF_INET_LOCAL_OUT,

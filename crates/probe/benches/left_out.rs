@@ -26,22 +26,22 @@ struct Variant {
     name: &'static str,
     filter: Option<String>,
     sampler: Sampler,
-    kept: bool,
+    accepts: bool,
     costs: Vec<Vec<f64>>,
 }
 
-fn variant(name: &'static str, filter: Option<&str>, kept: bool) -> Variant {
+fn variant(name: &'static str, filter: Option<&str>, accepts: bool) -> Variant {
     let costs = vec![Vec::new(); HOPS.len()];
-    Variant { name, filter: filter.map(str::to_owned), sampler: Sampler::default(), kept, costs }
+    Variant { name, filter: filter.map(str::to_owned), sampler: Sampler::default(), accepts, costs }
 }
 
-fn measure(socket: &UdpSocket, hop: Hop, way: &Variant) -> f64 {
-    let filter = way.filter.as_ref().map(|text| CaptureFilter::parse(text).expect("a filter"));
+fn measure(socket: &UdpSocket, hop: Hop, variant: &Variant) -> f64 {
+    let filter = variant.filter.as_ref().map(|text| CaptureFilter::parse(text).expect("a filter"));
     let capture = Capture::start(CaptureOptions {
         hops: [hop].into_iter().collect(),
         ring_bytes_per_cpu: 32 << 20,
         filter,
-        samplers: vec![(hop, way.sampler)],
+        samplers: vec![(hop, variant.sampler)],
         ..CaptureOptions::default()
     })
     .expect("capture");
@@ -54,8 +54,12 @@ fn measure(socket: &UdpSocket, hop: Hop, way: &Variant) -> f64 {
     let counters = capture.counters().expect("counters");
     assert_eq!(counters.lost(), 0, "a lost record costs less than a kept one");
     let count = counters.hops.iter().find(|count| count.hop == hop).expect("hits");
-    let most = if way.kept { count.seen() } else { count.kept };
-    assert!(most >= count.kept && (way.kept || count.kept < SENDS as u64 / 100), "{}: {count:?}", way.name);
+    let most = if variant.accepts { count.seen() } else { count.kept };
+    assert!(
+        most >= count.kept && (variant.accepts || count.kept < SENDS as u64 / 100),
+        "{}: {count:?}",
+        variant.name
+    );
     stop(capture);
     ns
 }
@@ -66,7 +70,7 @@ fn main() {
 
     let eight = (1..=8).map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or ");
     let own = std::process::id();
-    let mut ways = [
+    let mut variants = [
         variant("kept, no filter", None, true),
         variant("kept, one comparison", Some("udp"), true),
         variant("left out, one comparison", Some("tcp"), false),
@@ -81,9 +85,9 @@ fn main() {
     ];
     for _ in 0..ROUNDS {
         for (nth, hop) in HOPS.into_iter().enumerate() {
-            for way in &mut ways {
-                let ns = measure(&socket, hop, way);
-                way.costs[nth].push(ns);
+            for variant in &mut variants {
+                let ns = measure(&socket, hop, variant);
+                variant.costs[nth].push(ns);
             }
         }
     }
@@ -93,9 +97,9 @@ fn main() {
         print!("{:>22}", hop.name());
     }
     println!();
-    for way in &mut ways {
-        print!("{:<28}", way.name);
-        for costs in &mut way.costs {
+    for variant in &mut variants {
+        print!("{:<28}", variant.name);
+        for costs in &mut variant.costs {
             let [low, middle, high] = quartiles(costs);
             print!("{:>22}", format!("{middle:.0} ({low:.0}–{high:.0})"));
         }

@@ -50,7 +50,7 @@ fn check(path: &Path) -> Result<bool, Failure> {
         (true, false) => ("with probe reads", PROBE_READS),
     };
     let plan = plan(&facts, HopSet::all());
-    let taken: BTreeSet<&str> = plan.programs().iter().map(|way| way.program).collect();
+    let taken: BTreeSet<&str> = plan.programs().iter().map(|probe| probe.program).collect();
     println!("{name}: programs {which}");
     let mut good = true;
     for (program, missing) in missing(bytes, &kernel)? {

@@ -107,8 +107,8 @@ fn many_switches_under_load_lose_and_leak_nothing() {
         let sent = sent.load(Relaxed);
         assert!(sent > 100, "there was load: {sent}");
         for hop in [Hop::DevXmit, Hop::DevRecv] {
-            let kept = counters.hops.iter().find(|count| count.hop == hop).map_or(0, |count| count.kept);
-            assert_eq!(kept, sent, "{hop} lost nothing while dev.queue was switched");
+            let recorded = counters.hops.iter().find(|count| count.hop == hop).map_or(0, |count| count.kept);
+            assert_eq!(recorded, sent, "{hop} lost nothing while dev.queue was switched");
         }
         let queue = recording.events.iter().filter(|e| e.hop == Hop::DevQueue).count() as u64;
         assert!(queue > 0 && queue < sent, "dev.queue was on for a part of them: {queue} of {sent}");
@@ -225,10 +225,10 @@ fn a_container_s_view_shows_its_own_events_and_no_other_s() {
         let ports: Vec<u16> =
             recording.events.iter().map(|e| recording.flows[&e.flow.0].remote.port()).collect();
         assert!(ports.iter().all(|port| *port == 5700), "never another's event");
-        let kept = |hop| recording.events.iter().filter(|e| e.hop == hop).count();
+        let count_at = |hop| recording.events.iter().filter(|e| e.hop == hop).count();
         // each datagram uses a new socket; ip.out of UDP runs within the send call and therefore has the
         // process
-        assert_eq!((kept(Hop::AppSend), kept(Hop::IpOut), kept(Hop::DevXmit)), (20, 20, 20));
+        assert_eq!((count_at(Hop::AppSend), count_at(Hop::IpOut), count_at(Hop::DevXmit)), (20, 20, 20));
         for hop in [Hop::AppSend, Hop::IpOut] {
             let count = counters.hops.iter().find(|count| count.hop == hop).expect("counted");
             assert_eq!((count.kept, count.filtered >= 30), (20, true), "{count:?}");

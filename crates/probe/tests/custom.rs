@@ -177,8 +177,8 @@ fn a_probe_is_switched_and_nothing_else_is_touched() {
             recording.change(&"probe off three".parse().expect("a setting")).expect_err("none is called so");
         assert!(wrong.to_string().contains("one, two"), "{wrong}");
         let (recording, counters) = finish(recording);
-        let kept: Vec<u64> = counters.probes.iter().map(|count| count.kept).collect();
-        assert_eq!(kept, [40, 60]);
+        let recorded: Vec<u64> = counters.probes.iter().map(|count| count.kept).collect();
+        assert_eq!(recorded, [40, 60]);
         assert_eq!(recording.events.iter().filter(|event| event.hop == Hop::DevXmit).count(), 60);
         let reported: Vec<&str> = recording
             .batches

@@ -56,14 +56,14 @@ fn tcp_survives(
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way = books.one_direction(&net, from, to, true);
-    way.balances(up, &client, &server);
+    let direction = books.one_direction(&net, from, to, true);
+    direction.balances(up, &client, &server);
     let back = books.one_direction(&net, from, to, false);
     back.balances(down, &server, &client);
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
     assert_eq!(counter(&net.server, "Tcp", "RetransSegs"), u64::from(server.total_retrans));
     assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
-    let up = way.journeys;
+    let up = direction.journeys;
     drop((back.journeys, books));
     Some(Survived { net, recording, client, up, _connection: connection })
 }
@@ -260,12 +260,12 @@ fn datagrams_lost_by_rule() {
 }
 
 /// TCP with netem options in both directions.
-fn tcp_over_netem(to: &str, port: u16, how: &[&str]) -> Option<Survived> {
+fn tcp_over_netem(to: &str, port: u16, options: &[&str]) -> Option<Survived> {
     let spoilt = |net: &Net, _: u16| {
         if !to.contains(':') {
             only_ipv4_of_ours(net);
         }
-        netem(&net.client, how) && netem(&net.server, how)
+        netem(&net.client, options) && netem(&net.server, options)
     };
     tcp_survives(to, port, (160_000, 60_000), spoilt)
 }

@@ -135,7 +135,7 @@ fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered()
         // If app.send is recorded at its return, the first datagram of each socket is sent before its process
         // is recorded.
         let at_return =
-            plan(&facts, hops(&[Hop::AppSend])).probes.iter().any(|way| way.point == "sock_send_length");
+            plan(&facts, hops(&[Hop::AppSend])).probes.iter().any(|probe| probe.point == "sock_send_length");
         let first = if at_return { 2 } else { 0 };
         for (text, hop, expected) in [
             (format!("tgid {own}"), Hop::AppSend, [150, 0, 0, 0]),
@@ -163,7 +163,7 @@ fn addresses_of_both_families_are_compared() {
     }
     undisturbed(|| {
         let net = Net::new();
-        for (text, hop, kept) in [
+        for (text, hop, expected) in [
             ("host fd78::/64 and udp", Hop::DevXmit, 50),
             ("src fd78::1", Hop::UdpRecv, 50),
             ("dst fd78::2/127", Hop::AppSend, 50),
@@ -172,7 +172,7 @@ fn addresses_of_both_families_are_compared() {
             ("host 0.0.0.0/0", Hop::DevRecv, 100),
             ("not host fd78::1 and udp", Hop::IpIn, 100),
         ] {
-            assert_eq!(counted(&net, [CLIENT6, SERVER6], text, hop)[0], kept, "{text} at {hop}");
+            assert_eq!(counted(&net, [CLIENT6, SERVER6], text, hop)[0], expected, "{text} at {hop}");
         }
     });
 }
@@ -265,14 +265,14 @@ fn by_flow_journeys_stay_whole_and_both_ends_agree() {
             }
             ports
         };
-        let kept = ports(Hop::DevXmit);
-        assert!(!kept.is_empty() && kept.len() < 40, "{} of 40 flows", kept.len());
-        assert!(kept.values().all(|packets| *packets == 5), "flows are kept whole");
-        assert_eq!(kept, ports(Hop::DevRecv), "the receiver, which has the ends swapped, keeps the same");
-        assert_eq!(kept, ports(Hop::AppSend));
+        let flows = ports(Hop::DevXmit);
+        assert!(!flows.is_empty() && flows.len() < 40, "{} of 40 flows", flows.len());
+        assert!(flows.values().all(|packets| *packets == 5), "flows are kept whole");
+        assert_eq!(flows, ports(Hop::DevRecv), "the receiver, which has the ends swapped, keeps the same");
+        assert_eq!(flows, ports(Hop::AppSend));
         for hop in [Hop::DevXmit, Hop::DevRecv, Hop::AppSend] {
             assert_eq!(of(&counters, hop).seen(), 200, "{hop}");
-            assert_eq!(of(&counters, hop).sampled, 200 - kept.len() as u64 * 5, "{hop}");
+            assert_eq!(of(&counters, hop).sampled, 200 - flows.len() as u64 * 5, "{hop}");
         }
     });
 }
@@ -381,8 +381,8 @@ fn estimated_right(recording: &Recording, counters: &Counters, hop: Hop, sent: [
     let row = report.hops.iter().find(|row| row.hop == hop).expect("a row");
     let seen = of(counters, hop).seen();
     assert_eq!(seen, sent[0], "the kernel saw every one");
-    let said = row.events_per_s * seconds;
-    assert!(row.estimated && (said / seen as f64 - 1.0).abs() < 1e-9, "{hop}: {said} of {seen}");
+    let estimate = row.events_per_s * seconds;
+    assert!(row.estimated && (estimate / seen as f64 - 1.0).abs() < 1e-9, "{hop}: {estimate} of {seen}");
 
     let weight = of(counters, hop).weight();
     let sigma =
@@ -390,9 +390,9 @@ fn estimated_right(recording: &Recording, counters: &Counters, hop: Hop, sent: [
     let layers = report.throughput.as_ref().expect("asked for");
     let udp = layers.protocols.iter().find(|protocol| protocol.proto == Proto::UDP).expect("UDP");
     let border = udp.borders.iter().find(|border| border.hop == hop).expect("a border");
-    let said = border.bytes_per_s * seconds;
-    println!("{hop}: 1 of {weight:.2}; {said:.0} bytes for {} ± {sigma:.0}", sent[1]);
-    assert!(border.estimated && (said - sent[1] as f64).abs() < 5.0 * sigma, "{hop}: {said} ± {sigma}");
+    let estimate = border.bytes_per_s * seconds;
+    println!("{hop}: 1 of {weight:.2}; {estimate:.0} bytes for {} ± {sigma:.0}", sent[1]);
+    assert!(border.estimated && (estimate - sent[1] as f64).abs() < 5.0 * sigma, "{hop}: {estimate} ± {sigma}");
     let text = report.to_string();
     assert!(text.contains("≈"), "{text}");
 }
@@ -417,8 +417,8 @@ fn rates_of_a_sampled_capture_are_those_of_all_there_was() {
             bytes += size as u64;
         }
         let (recording, counters) = finish(recording);
-        let kept = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| u64::from(e.len));
-        estimated_right(&recording, &counters, Hop::DevXmit, [5_000, bytes], &kept.collect::<Vec<_>>());
+        let lengths = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| u64::from(e.len));
+        estimated_right(&recording, &counters, Hop::DevXmit, [5_000, bytes], &lengths.collect::<Vec<_>>());
         let mut builder = ReportBuilder::new(recording.info());
         recording.batches.iter().for_each(|batch| _ = builder.batch(batch));
         let plain = builder.finish().hops.into_iter().find(|row| row.hop == Hop::DevRecv).expect("a row");

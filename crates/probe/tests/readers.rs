@@ -127,12 +127,12 @@ fn a_reader_in_epoll_is_woken_for_its_datagram_by_level_and_by_edge() {
     if !can_capture() {
         return;
     }
-    for (port, how) in [(5304, libc::EPOLLIN), (5305, libc::EPOLLIN | libc::EPOLLET)] {
+    for (port, events) in [(5304, libc::EPOLLIN), (5305, libc::EPOLLIN | libc::EPOLLET)] {
         undisturbed(|| {
             let epoll = Mutex::new(None);
             one_waiting(port, |socket| {
                 let mut epoll = epoll.lock().expect("no panic");
-                let epoll = epoll.get_or_insert_with(|| Epoll::new(&[(socket as &dyn AsRawFd, how as u32)]));
+                let epoll = epoll.get_or_insert_with(|| Epoll::new(&[(socket as &dyn AsRawFd, events as u32)]));
                 assert_eq!(epoll.wait(WAIT), [socket.as_raw_fd()]);
             });
         });

@@ -93,12 +93,12 @@ fn kinds(journey: &Journey) -> Vec<Resend> {
 
 /// The packet of the copy arrived, and the journey's hops are those of that copy.
 fn made_good(journey: &Journey, copy: &SentCopy) {
-    let way = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv];
-    let times: Vec<_> = way.iter().filter_map(|hop| copy.rungs.time_ns(*hop)).collect();
-    assert_eq!(times.len(), way.len(), "{journey:#?}");
+    let path = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv];
+    let times: Vec<_> = path.iter().filter_map(|hop| copy.rungs.time_ns(*hop)).collect();
+    assert_eq!(times.len(), path.len(), "{journey:#?}");
     assert!(times.is_sorted() && !copy.ambiguous, "{journey:#?}");
     assert_eq!(journey.copy, copy.number, "{journey:#?}");
-    assert!(way.iter().all(|hop| copy.rungs.time_ns(*hop) == journey.rungs.time_ns(*hop)), "{journey:#?}");
+    assert!(path.iter().all(|hop| copy.rungs.time_ns(*hop) == journey.rungs.time_ns(*hop)), "{journey:#?}");
     assert!(copy.retransmit_ns > copy.rungs.time_ns(Hop::IpOut), "told of after it went out");
 }
 

@@ -379,9 +379,9 @@ fn switching_a_thousand_times_under_load_loses_nothing() {
             let links = recording.capture().switchable();
             for (round, detail) in order.iter().cycle().take(switches).enumerate() {
                 recording.change(&Setting::Detail(*detail)).expect("switched");
-                let said = recording.capture().in_force();
+                let in_force = recording.capture().in_force();
                 let wanted = (*detail != Detail::Full).then(|| format!("detail {}", detail.word()));
-                assert_eq!(said.into_iter().find(|s| s.starts_with("detail")), wanted);
+                assert_eq!(in_force.into_iter().find(|s| s.starts_with("detail")), wanted);
                 std::thread::sleep(Duration::from_micros(500));
                 if round % 10 == 0 {
                     recording.drain(Duration::from_millis(1));

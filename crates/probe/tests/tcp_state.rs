@@ -59,39 +59,43 @@ fn against_tcp_info(to: &str, port: u16) {
         // the first segment after the client's send: an acknowledgement or the answer
         let sample = samples.iter().find(|s| s.time_ns > send.time_ns && s.time_ns < next);
         let sample = sample.unwrap_or_else(|| panic!("round {round} has no sample"));
-        let said = format!("round {round}: {sample:?} {info:?}");
+        let context = format!("round {round}: {sample:?} {info:?}");
         if sample.total_retrans > info.total_retrans {
-            println!("not compared, because a timer expired on a busy machine: {said}");
+            println!("not compared, because a timer expired on a busy machine: {context}");
             continue;
         }
         compared += 1;
         // equal to the idle values: nothing has arrived since, and TCP has not processed this segment yet
-        assert_eq!((sample.srtt_us, sample.rttvar_us), (info.rtt, info.rttvar), "{said}");
-        assert_eq!((sample.cwnd, sample.ssthresh), (info.snd_cwnd, info.snd_ssthresh), "{said}");
-        assert_eq!(sample.retrans_out, info.retrans, "{said}");
-        assert_eq!((sample.state, sample.ca_state), (info.small[0], info.small[1]), "{said}");
+        assert_eq!((sample.srtt_us, sample.rttvar_us), (info.rtt, info.rttvar), "{context}");
+        assert_eq!((sample.cwnd, sample.ssthresh), (info.snd_cwnd, info.snd_ssthresh), "{context}");
+        assert_eq!(sample.retrans_out, info.retrans, "{context}");
+        assert_eq!((sample.state, sample.ca_state), (info.small[0], info.small[1]), "{context}");
         if sample.rto_us > 0 {
             // TCP_INFO rounds to ticks as well
-            assert!(sample.rto_us.abs_diff(info.rto) <= 10_000, "{said}");
+            assert!(sample.rto_us.abs_diff(info.rto) <= 10_000, "{context}");
         }
         // in flight is the data sent since: two segments, all written bytes
         assert_eq!(
             (sample.packets_out, sample.send_queue_bytes as usize),
             (BYTES.div_ceil(1_428) as u32, BYTES),
-            "{said}"
+            "{context}"
         );
         assert_eq!(
             (sample.snd_una, sample.write_seq),
             (send.seq(), send.seq().wrapping_add(send.len)),
-            "{said}"
+            "{context}"
         );
-        assert_eq!(sample.snd_nxt, sample.write_seq, "{said}");
+        assert_eq!(sample.snd_nxt, sample.write_seq, "{context}");
         // all earlier data was read
         let begin = read.seq();
-        assert_eq!((sample.rcv_nxt, sample.copied_seq, sample.recv_queue_bytes), (begin, begin, 0), "{said}");
-        assert!(sample.snd_wnd as usize > BYTES && sample.rcv_wnd as usize > BYTES, "{said}");
+        assert_eq!(
+            (sample.rcv_nxt, sample.copied_seq, sample.recv_queue_bytes),
+            (begin, begin, 0),
+            "{context}"
+        );
+        assert!(sample.snd_wnd as usize > BYTES && sample.rcv_wnd as usize > BYTES, "{context}");
         // a segment in the middle of a connection: an acknowledgement, with data mostly pushed
-        assert!([0x10, 0x18].contains(&sample.tcp_flags), "{said}");
+        assert!([0x10, 0x18].contains(&sample.tcp_flags), "{context}");
     }
     assert!(compared > ROUNDS / 2, "{compared} of {ROUNDS} were compared");
 }

@@ -36,15 +36,15 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way_up = books.one_direction(&net, from, to, true);
-    way_up.balances(up, &client, &server);
+    let up_direction = books.one_direction(&net, from, to, true);
+    up_direction.balances(up, &client, &server);
     books.one_direction(&net, from, to, false).balances(down, &server, &client);
     // the client's SYN takes one sequence number and is acknowledged too
     assert_eq!((client.bytes_acked, server.bytes_acked), (up + 1, down));
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
     assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
     assert_eq!(books.correlator.counters().resets, 0);
-    (way_up.journeys, client)
+    (up_direction.journeys, client)
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn a_window_that_closes_and_opens() {
         let (client, server) = connection.settled();
         let recording = finish(recording).0;
         let books = Books::open(&recording);
-        let way = books.one_direction(&net, connection.from(), connection.to(), true);
-        way.balances(sent as u64, &client, &server);
+        let direction = books.one_direction(&net, connection.from(), connection.to(), true);
+        direction.balances(sent as u64, &client, &server);
     });
 }
 
@@ -288,9 +288,9 @@ fn two_hundred_flows_at_once() {
         let recording = finish(recording).0;
         let books = Books::open(&recording);
         for (i, (connection, (client, server))) in connections.iter().zip(&counted).enumerate() {
-            let way = books.one_direction(&net, connection.from(), connection.to(), true);
-            way.balances(plan(i).iter().sum::<usize>() as u64, client, server);
-            are_cut_at(&way.journeys, &plan(i));
+            let direction = books.one_direction(&net, connection.from(), connection.to(), true);
+            direction.balances(plan(i).iter().sum::<usize>() as u64, client, server);
+            are_cut_at(&direction.journeys, &plan(i));
         }
         assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum());
         let segments: u64 = counted.iter().map(|(client, _)| u64::from(client.total_retrans)).sum();

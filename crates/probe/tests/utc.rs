@@ -158,8 +158,8 @@ fn clockbound_is_believed() {
         return;
     }
     let Some(wire) = Wire::new("bound") else { return };
-    let kept = ["/run/chrony", "/var/run/clockbound"].map(|dir| (dir, Path::new(dir).exists()));
-    for (dir, _) in &kept {
+    let directories = ["/run/chrony", "/var/run/clockbound"].map(|dir| (dir, Path::new(dir).exists()));
+    for (dir, _) in &directories {
         fs::create_dir_all(dir).expect("root may");
     }
     // ClockBound queries chronyd through its socket.
@@ -173,7 +173,7 @@ fn clockbound_is_believed() {
         println!("UTC within {error_ns} ns by ClockBound");
         assert!((1..50_000_000).contains(&error_ns), "{error_ns}");
     }
-    for (dir, _) in kept.iter().filter(|(_, was_there)| !was_there) {
+    for (dir, _) in directories.iter().filter(|(_, was_there)| !was_there) {
         fs::remove_dir_all(dir).expect("what was made here goes");
     }
 }

@@ -16,7 +16,7 @@ fn ethtool(arguments: &[&str]) -> bool {
 }
 
 /// Packets with payload in this direction, in tcpdump's order.
-fn on_way(packets: &[WirePacket], from: SocketAddr, to: SocketAddr) -> Vec<WirePacket> {
+fn in_direction(packets: &[WirePacket], from: SocketAddr, to: SocketAddr) -> Vec<WirePacket> {
     packets.iter().filter(|p| (p.from, p.to) == (from, to)).cloned().collect()
 }
 
@@ -57,15 +57,15 @@ fn times_interleave(packets: &[WirePacket], events: &[Event]) {
 
 /// Each packet is one event, each payload byte belongs to one journey, and the first copy of each journey is sent with
 /// the first packet that covers it.
-fn wire_is_covered(way: &OneDirection, packets: &[WirePacket]) {
-    let events: Vec<Event> = way.payload_at(Hop::DevXmit).copied().collect();
+fn wire_is_covered(direction: &OneDirection, packets: &[WirePacket]) {
+    let events: Vec<Event> = direction.payload_at(Hop::DevXmit).copied().collect();
     let packets = of_events(packets, &events);
 
-    for journey in &way.journeys {
-        let start = way.place(journey.range.start as u32);
+    for journey in &direction.journeys {
+        let start = direction.place(journey.range.start as u32);
         let end = start + journey.bytes();
         let covers = |p: &WirePacket| {
-            let from = way.place(p.seq);
+            let from = direction.place(p.seq);
             from <= start && end <= from + u64::from(p.payload_bytes)
         };
         let first = packets.iter().position(covers).unwrap_or_else(|| panic!("in no packet: {journey:?}"));
@@ -75,9 +75,10 @@ fn wire_is_covered(way: &OneDirection, packets: &[WirePacket]) {
         assert_eq!(rungs.time_ns(Hop::DevXmit), Some(events[first].time_ns), "{journey:?}");
     }
     for packet in &packets {
-        let (from, to) = (way.place(packet.seq), way.place(packet.seq) + u64::from(packet.payload_bytes));
-        let inside = way.journeys.iter().filter(|j| {
-            let start = way.place(j.range.start as u32);
+        let (from, to) =
+            (direction.place(packet.seq), direction.place(packet.seq) + u64::from(packet.payload_bytes));
+        let inside = direction.journeys.iter().filter(|j| {
+            let start = direction.place(j.range.start as u32);
             from <= start && start < to
         });
         assert_eq!(
@@ -110,15 +111,15 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
 
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
-    let way_up = books.one_direction(&net, from, to, true);
-    way_up.balances(up, &client, &server);
-    let on_wire = on_way(&packets, from, to);
-    wire_is_covered(&way_up, &on_wire);
-    times_interleave(&on_wire, &way_up.payload_at(Hop::DevXmit).copied().collect::<Vec<_>>());
+    let up_direction = books.one_direction(&net, from, to, true);
+    up_direction.balances(up, &client, &server);
+    let on_wire = in_direction(&packets, from, to);
+    wire_is_covered(&up_direction, &on_wire);
+    times_interleave(&on_wire, &up_direction.payload_at(Hop::DevXmit).copied().collect::<Vec<_>>());
     // received packets pass tcpdump before GRO merges them
-    let way_down = books.one_direction(&net, from, to, false);
-    way_down.balances(down, &server, &client);
-    wire_is_covered(&way_down, &on_way(&packets, to, from));
+    let down_direction = books.one_direction(&net, from, to, false);
+    down_direction.balances(down, &server, &client);
+    wire_is_covered(&down_direction, &in_direction(&packets, to, from));
     assert_eq!(on_wire.iter().map(|p| u64::from(p.payload_bytes)).sum::<u64>(), client.bytes_sent);
     on_wire.iter().map(|p| p.payload_bytes).max()
 }
@@ -204,7 +205,7 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
     }
     let from = client.local_addr().expect("an address");
     let recording = finish(recording).0;
-    let packets = on_way(&dump.stop(&net.client, to), from, address(to, port));
+    let packets = in_direction(&dump.stop(&net.client, to), from, address(to, port));
     assert_eq!(packets.len(), 400);
 
     let (journeys, correlator) = recording.journeys();

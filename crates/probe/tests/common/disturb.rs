@@ -49,8 +49,8 @@ pub fn dropped_by_rule(host: &Host) -> u64 {
 
 /// Replaces the qdisc of `host`'s device with netem (`delay 20ms`, `loss 2%`, …). Prints the reason and returns
 /// false without it.
-pub fn netem(host: &Host, how: &[&str]) -> bool {
-    let arguments = [&["qdisc", "replace", "dev", "v0", "root", "netem", "limit", "10000"], how].concat();
+pub fn netem(host: &Host, options: &[&str]) -> bool {
+    let arguments = [&["qdisc", "replace", "dev", "v0", "root", "netem", "limit", "10000"], options].concat();
     match tool(host, "tc", &arguments) {
         Some(output) if output.status.success() => true,
         Some(output) => {

@@ -259,8 +259,8 @@ impl Recording {
         let progress = capture.next(&mut batch, Duration::from_millis(20)).expect("a batch");
         self.events.extend_from_slice(&batch.events);
         for flow in &batch.flows {
-            let known = self.flows.insert(flow.id.0, *flow);
-            assert!(known.is_none_or(|known| known == *flow), "one id, two flows");
+            let previous = self.flows.insert(flow.id.0, *flow);
+            assert!(previous.is_none_or(|previous| previous == *flow), "one id, two flows");
         }
         self.batches.push(batch);
         progress
@@ -436,10 +436,10 @@ pub fn finish(mut recording: Recording) -> (Recording, Counters) {
     assert_eq!(recording.numbered() + outside, counters.hits, "every number came, or was outside");
     in_order_of_time(&recording);
     // hits during attachment were accepted and then dropped
-    let came = |what: &dyn std::fmt::Display, seen: u64, kept: u64| {
+    let came = |what: &dyn std::fmt::Display, seen: u64, recorded: u64| {
         assert!(
-            (seen..=seen + outside).contains(&kept),
-            "{what}: {seen} came and {outside} were outside, {kept} kept"
+            (seen..=seen + outside).contains(&recorded),
+            "{what}: {seen} came and {outside} were outside, {recorded} kept"
         );
     };
     for count in &counters.hops {

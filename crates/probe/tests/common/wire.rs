@@ -60,12 +60,12 @@ impl Tcpdump {
             return None;
         };
         let mut line = String::new();
-        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         while !line.contains("listening on") {
             line.clear();
-            assert!(said.read_line(&mut line).expect("a line") > 0, "tcpdump ended at once");
+            assert!(stderr.read_line(&mut line).expect("a line") > 0, "tcpdump ended at once");
         }
-        child.stderr = Some(said.into_inner());
+        child.stderr = Some(stderr.into_inner());
         Some(Tcpdump { child, file })
     }
 
@@ -99,11 +99,11 @@ impl Tcpdump {
         }
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-        let mut said = String::new();
+        let mut messages = String::new();
         let mut pipe = self.child.stderr.take().expect("a pipe");
-        std::io::Read::read_to_string(&mut pipe, &mut said).expect("text");
-        assert!(self.child.wait().expect("it ends").success(), "{said}");
-        assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
+        std::io::Read::read_to_string(&mut pipe, &mut messages).expect("text");
+        assert!(self.child.wait().expect("it ends").success(), "{messages}");
+        assert!(messages.contains("\n0 packets dropped by kernel"), "{messages}");
         let bytes = fs::read(&self.file).expect("a capture");
         fs::remove_file(&self.file).expect("our own file");
         bytes
