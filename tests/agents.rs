@@ -67,11 +67,11 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
     let Some((hosts, dir, tls)) = scene("watch") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
-    let kept = dir.path().join("kept");
-    let kept_name = kept.display().to_string();
+    let target = dir.path().join("kept");
+    let saved_name = target.display().to_string();
     let arguments = ["--connect", BOTH, "--tls", &tls];
     let trigger = ["--trigger", "hop(dev.recv,app.recv) > 40ms", "--single", "--trigger-window", "300ms"];
-    let save = ["--save-on-trigger", &kept_name];
+    let save = ["--save-on-trigger", &saved_name];
     let arguments: Vec<&str> = arguments.iter().chain(&trigger).chain(&save).copied().collect();
     let mut terminal = in_namespace(&hosts.names[1], || Terminal::start(&arguments, dir.path(), 120, 40));
     terminal.shows("armed");
@@ -80,7 +80,7 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
     terminal.keys("4");
     terminal.shows(&format!("{SERVER}:7001"));
     let saved = || -> Vec<PathBuf> {
-        let hosts = fs::read_dir(&kept).into_iter().flatten().flatten();
+        let hosts = fs::read_dir(&target).into_iter().flatten().flatten();
         let mut all: Vec<_> = hosts.flat_map(|host| recordings(&host.path())).collect();
         all.sort();
         all
@@ -227,8 +227,8 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     assert!(terminal.ends());
     let _came = eventually(|| are_complete(&recordings(&far), DATAGRAMS * 2));
     let ended = viewer.end();
-    let said = stderr(&ended);
-    assert!(ended.status.success() && said.contains("is not there yet, waiting for it"), "{said}");
+    let messages = stderr(&ended);
+    assert!(ended.status.success() && messages.contains("is not there yet, waiting for it"), "{messages}");
     assert!(relay.end().status.success());
     let far = recordings(&far);
     let came = journeys(&[&far[0], &far[1]]);
@@ -267,8 +267,8 @@ fn a_viewers_full_disk_is_its_own_affair() {
     if full_ended.status.code() == Some(77) {
         common::skipped("a viewer's full disk", "no tmpfs can be mounted here");
     } else {
-        let (said, shown) = (stderr(&full_ended), stdout(&full_ended));
-        assert!(shown.contains("ended with 1") && said.contains("No space left"), "{shown}\n{said}");
+        let (messages, shown) = (stderr(&full_ended), stdout(&full_ended));
+        assert!(shown.contains("ended with 1") && messages.contains("No space left"), "{shown}\n{messages}");
     }
     locally(&hosts, 77);
     let last = || recordings(Path::new(&good)).first().map_or(0, |dir| came(dir, 77));
@@ -306,10 +306,10 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     assert!(stdout(&answered).contains("MiB kept"), "{}", stdout(&answered));
     assert!(run(&["agent", "revoke", &tls, "viewer-me"]).status.success());
     let refused = ask();
-    let said = stderr(&refused);
-    assert!(!refused.status.success(), "{said}");
+    let messages = stderr(&refused);
+    assert!(!refused.status.success(), "{messages}");
     for words in ["evoked", "likely cause: your certificate", "next step:"] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(messages.contains(words), "{words}: {messages}");
     }
     assert!(server.printed("is not let in: "), "the agent says so too");
 
@@ -415,7 +415,10 @@ fn an_agent_needs_no_more_than_its_service_gives_it() {
         ended.store(true, Ordering::Relaxed);
         output
     });
-    let said = stderr(&output);
-    assert!(output.status.success() && said.contains("listening at") && said.contains(", 0 lost"), "{said}");
-    assert!(!said.contains("ended: 0 records"), "{said}");
+    let messages = stderr(&output);
+    assert!(
+        output.status.success() && messages.contains("listening at") && messages.contains(", 0 lost"),
+        "{messages}"
+    );
+    assert!(!messages.contains("ended: 0 records"), "{messages}");
 }

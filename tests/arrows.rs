@@ -73,7 +73,7 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn arrows_run_one_way() {
     for (name, uses) in dependencies() {
-        let arrows = ARROWS.iter().find(|(known, _)| *known == name);
+        let arrows = ARROWS.iter().find(|(other, _)| *other == name);
         let (_, allowed) = arrows.unwrap_or_else(|| panic!("{name} has no place in the order of crates yet"));
         let ours = |used: &&String| used.starts_with("magscope-") || *used == "magnet-scope";
         for used in uses.iter().filter(ours) {

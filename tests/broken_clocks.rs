@@ -127,11 +127,11 @@ fn a_time_line_goes_on_when_a_clock_breaks() {
     let own = std::env::current_exe().expect("this program");
     let output = Command::new(script).arg(dir.path()).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
     let output = output.expect("bash");
-    let said = String::from_utf8_lossy(&output.stdout);
-    if let Some(because) = said.trim().strip_prefix("skipped, because ") {
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(because) = text.trim().strip_prefix("skipped, because ") {
         return skipped("a machine whose clocks break", because);
     }
-    assert!(output.status.success(), "{said}{}", stderr(&output));
+    assert!(output.status.success(), "{text}{}", stderr(&output));
     if let Some(keep) = std::env::var_os("MAGNET_KEEP_MACHINES") {
         let copied = Command::new("cp").arg("-a").arg(dir.path()).arg(keep).status();
         assert!(copied.is_ok_and(|status| status.success()));
@@ -162,8 +162,8 @@ fn the_bound_holds(asks: &str, answers: &str, other: &str) {
     let truth: HashMap<String, i64> =
         one_clock.iter().filter_map(|row| Some((name_of(row), wire(row)?.0))).collect();
     assert!(truth.values().all(|ns| *ns >= 0), "received before it was sent");
-    let (two_clocks, said) = journeys(&[asks, other]);
-    assert!(said.contains("CERTIFIED") && said.contains("0 rejected"), "{said}");
+    let (two_clocks, messages) = journeys(&[asks, other]);
+    assert!(messages.contains("CERTIFIED") && messages.contains("0 rejected"), "{messages}");
     let (mut seen, mut compared) = (BTreeMap::new(), BTreeMap::new());
     let ours = |row: &&Value| ["tcp", "udp"].iter().any(|proto| row["proto"] == *proto) && row["bytes"] != 0;
     for row in two_clocks.iter().filter(ours).filter(|row| row["verdict"] == "complete") {

@@ -106,7 +106,7 @@ fn agent(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> A
     assert!(
         agent.printed(&format!("publishing as {name} at {}", BUS[usize::from(server)])),
         "{:?}",
-        agent.said()
+        agent.messages()
     );
     agent
 }
@@ -232,9 +232,9 @@ fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
         "client",
     ];
     let twin = run_on(&hosts.names[0], &twin);
-    let said = stderr(&twin);
-    assert!(!twin.status.success() && said.contains("another agent publishes as `client`"), "{said}");
-    assert!(said.contains("--via-name NAME"), "{said}");
+    let messages = stderr(&twin);
+    assert!(!twin.status.success() && messages.contains("another agent publishes as `client`"), "{messages}");
+    assert!(messages.contains("--via-name NAME"), "{messages}");
     client.end();
     server.end();
 }
@@ -282,9 +282,9 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     locally(&hosts, 50);
     assert!(eventually(|| all_of(50)), "{:?}", seen(&recording, 50));
     let ended = all.end();
-    let said = stderr(&ended);
-    assert!(ended.status.success(), "{said}");
-    assert!(said.contains("is away, trying again") && said.contains("is back"), "{said}");
+    let messages = stderr(&ended);
+    assert!(ended.status.success(), "{messages}");
+    assert!(messages.contains("is away, trying again") && messages.contains("is back"), "{messages}");
     assert!(came(200) == DATAGRAMS && all_of(100) && all_of(50), "each once");
     assert!(missed().is_some_and(|missed| missed >= 1), "what came between the two agents nobody has seen");
     let exchanged: usize = journeys_of(&[recording]).values().sum();
@@ -320,13 +320,13 @@ fn hosts_come_to_a_bus_while_others_are_read() {
     for far in [&far, &waiting] {
         assert!(eventually(|| complete(far) >= DATAGRAMS * 2), "{:#?}", journeys_of(&both(far)));
     }
-    let said = [all, named].map(|viewer| {
+    let messages = [all, named].map(|viewer| {
         let ended = viewer.end();
         assert!(ended.status.success(), "{}", stderr(&ended));
         stderr(&ended)
     });
-    assert!(said.iter().all(|said| said.contains("recording server into")), "{said:?}");
-    assert!(said[1].contains("no host `server` publishes there yet, waiting for it"), "{}", said[1]);
+    assert!(messages.iter().all(|text| text.contains("recording server into")), "{messages:?}");
+    assert!(messages[1].contains("no host `server` publishes there yet, waiting for it"), "{}", messages[1]);
 }
 
 #[test]
@@ -483,12 +483,12 @@ fn who_may_not_use_a_bus_is_told_why() {
     let refused = |arguments: &[&str], words: &[&str]| {
         let arguments: Vec<&str> = ["record", "-o", &out].iter().chain(arguments).copied().collect();
         let output = run_on(&hosts.names[1], &arguments);
-        let said = stderr(&output);
-        assert!(!output.status.success(), "{arguments:?}: {said}");
+        let messages = stderr(&output);
+        assert!(!output.status.success(), "{arguments:?}: {messages}");
         for words in words {
-            assert!(said.contains(words), "{words} is not in: {said}");
+            assert!(messages.contains(words), "{words} is not in: {messages}");
         }
-        assert!(!said.contains("s3cr3t"), "{said}");
+        assert!(!messages.contains("s3cr3t"), "{messages}");
     };
     let hint = ["likely cause:", "next step:"];
     // A foreign authority: neither side trusts the other.
@@ -514,6 +514,6 @@ fn who_may_not_use_a_bus_is_told_why() {
     refused(&["--via", "nats://me:s3cr3t-not@127.0.0.1:4333"], &["does not let you in", hint[1]]);
     let socket = dir.path().join("agent.sock").display().to_string();
     let nowhere = run_on(&hosts.names[2], &["agent", "--socket", &socket, "--via", "nats://127.0.0.1:4999"]);
-    let said = stderr(&nowhere);
-    assert!(!nowhere.status.success() && said.contains("no NATS server listens there"), "{said}");
+    let messages = stderr(&nowhere);
+    assert!(!nowhere.status.success() && messages.contains("no NATS server listens there"), "{messages}");
 }

@@ -64,13 +64,13 @@ fn an_ordinary_user_reads_which_capabilities_are_missing_and_how_to_get_them() {
         (&["demo"], &["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN"]),
     ] {
         let output = as_nobody(&dir, arguments).output().expect("it starts");
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let messages = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{messages}");
         for name in needed {
-            assert!(said.contains(name), "{said}");
+            assert!(messages.contains(name), "{messages}");
         }
         let sudo = format!("sudo magnet-scope {}", arguments.join(" "));
-        assert!(said.contains(&sudo) && said.contains("sudo setcap cap_bpf,cap_perfmon"), "{said}");
+        assert!(messages.contains(&sudo) && messages.contains("sudo setcap cap_bpf,cap_perfmon"), "{messages}");
     }
     for command in ["hops", "doctor"] {
         let output = as_nobody(&dir, &[command]).output().expect("it starts");

@@ -189,9 +189,9 @@ fn where_the_kernel_only_adds_up_there_is_nothing_to_tell() {
     near.write_all(&[1; 1000]).expect("sent");
     far.read_exact(&mut [0; 1000]).expect("read");
     let reported = watched.ask().expect("an answer");
-    for known in [&reported.received, &reported.sent] {
+    for figure in [&reported.received, &reported.sent] {
         assert!(
-            matches!(known, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
+            matches!(figure, FigureOrReason::Unknown { unknown } if unknown.contains("no records")),
             "{reported:?}"
         );
     }

@@ -149,8 +149,8 @@ fn every_word(running: &Running) -> Vec<String> {
         assert!(refused.contains(expected), "{words:?}: {refused}");
     }
     let stats = running.ctl(&["stats"]).expect("answered")["stats"].clone();
-    let kept: u64 = stats["hops"].as_array().expect("hops").iter().filter_map(|h| h["kept"].as_u64()).sum();
-    assert!(kept > 0 && stats["records"].as_u64().is_some_and(|records| records > 0), "{stats}");
+    let recorded: u64 = stats["hops"].as_array().expect("hops").iter().filter_map(|h| h["kept"].as_u64()).sum();
+    assert!(recorded > 0 && stats["records"].as_u64().is_some_and(|records| records > 0), "{stats}");
     let (list, stats) = (running.text(&["list"]), running.text(&["stats"]));
     assert!(list.starts_with(&running.pid.to_string()) && list.contains("dev.recv"), "{list}");
     assert!(stats.contains("sampled out") && stats.contains("dev.xmit"), "{stats}");
@@ -214,8 +214,8 @@ fn every_word_works_on_a_recorder_and_stands_in_its_session() {
     assert_eq!((folder.permissions().mode() & 0o777, folder.uid()), (0o700, 0));
     let changes = every_word(&running);
     let path = running.socket();
-    let (_, said) = running.end();
-    assert!(said.contains("nothing lost"), "{said}");
+    let (_, messages) = running.end();
+    assert!(messages.contains("nothing lost"), "{messages}");
     assert!(!path.exists(), "the socket goes with its capture");
     assert_eq!(recorded(&session), changes);
 }
@@ -372,7 +372,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
     assert!(typing.join().expect("it types"), "a question may take some seconds, not a minute");
     drop(flood.join());
     assert_eq!(running.ctl(&["disable", "dev.recv"]).expect("done")["ok"], true);
-    let (_, said) = running.end();
-    assert!(said.contains("nothing lost"), "{said}");
+    let (_, messages) = running.end();
+    assert!(messages.contains("nothing lost"), "{messages}");
     assert_eq!(recorded(&session), ["disable dev.recv"], "nothing else had an effect");
 }

@@ -65,10 +65,10 @@ fn what_is_asked_for_is_all_that_is_written() {
     assert_eq!(stdout(&output).lines().count(), tcp);
     let output = run(&[&args[..], &["--where", "proto = tcp", "--format", "csv"]].concat());
     assert_eq!(output.status.code(), Some(2), "an option given twice: {}", stderr(&output));
-    for how in ["zstd", "gzip"] {
-        let out = dir.path().join(how);
+    for tool in ["zstd", "gzip"] {
+        let out = dir.path().join(tool);
         let place = out.to_string_lossy().into_owned();
-        let compress = format!("--compress={how}");
+        let compress = format!("--compress={tool}");
         let output = run(&[
             "export",
             &golden("demo"),
@@ -81,11 +81,11 @@ fn what_is_asked_for_is_all_that_is_written() {
             &compress,
         ]);
         assert!(output.status.success(), "{}", stderr(&output));
-        let text = Command::new(how).args(["-dc"]).arg(&out).output();
+        let text = Command::new(tool).args(["-dc"]).arg(&out).output();
         if let Ok(text) = text {
             assert_eq!(stdout(&text).lines().count(), all.len());
         } else {
-            skipped("compress", &format!("{how} is not installed"));
+            skipped("compress", &format!("{tool} is not installed"));
         }
     }
 }

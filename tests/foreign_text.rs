@@ -149,7 +149,7 @@ fn every_subcommand_says_where_its_text_from_outside_is_tested() {
         assert!(!all.is_empty() && reasons.into_iter().all(|because| !because.is_empty()), "{name}");
     }
     for name in &named {
-        assert!(SUBCOMMANDS.iter().any(|(known, _)| known == name), "{name} is in no list here");
+        assert!(SUBCOMMANDS.iter().any(|(other, _)| other == name), "{name} is in no list here");
     }
     // What is not built in has no words either.
     let optional = ["gui", "query"];
@@ -194,10 +194,10 @@ fn no_subcommand_prints_what_a_terminal_obeys() {
             let words: Vec<&str> = words.collect();
             let output = run(&words);
             check_output(&format!("{words:?}"), &output);
-            let said = format!("{}{}", stdout(&output), stderr(&output));
-            assert!(!said.trim().is_empty(), "{words:?}");
-            assert!(!said.contains("Usage:"), "{words:?}: {said}");
-            replaced += said.matches(REPLACEMENT).count();
+            let printed = format!("{}{}", stdout(&output), stderr(&output));
+            assert!(!printed.trim().is_empty(), "{words:?}");
+            assert!(!printed.contains("Usage:"), "{words:?}: {printed}");
+            replaced += printed.matches(REPLACEMENT).count();
         }
     }
     assert!(replaced > 100, "hostile text is in the answers, cleaned: {replaced}");

@@ -35,10 +35,14 @@ impl Drop for Disk {
 }
 
 /// The number in front of a word of the last line: `9 records, 2 lost`.
-fn number(said: &str, word: &str) -> u64 {
-    let last = said.lines().find(|line| line.contains("ended: ")).expect("a last line");
+fn number(messages: &str, word: &str) -> u64 {
+    let last = messages.lines().find(|line| line.contains("ended: ")).expect("a last line");
     let before = last.split(&format!(" {word}")).next().expect("a part");
-    before.rsplit([' ', ',']).next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{word}: {said}"))
+    before
+        .rsplit([' ', ','])
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or_else(|| panic!("{word}: {messages}"))
 }
 
 #[test]
@@ -51,14 +55,14 @@ fn a_full_disk_costs_records_that_are_counted_and_the_exit_code_says_so() {
     let recorder = UnattendedRecorder::start(&place, &dir, &["--health", "1s"], &[]);
     assert!(eventually(|| {
         place.exchange(500);
-        recorder.said().contains("the disk is full")
+        recorder.messages().contains("the disk is full")
     }));
     place.exchange(500);
-    let (code, said) = recorder.end_with_code();
-    assert_ne!(code, Some(0), "{said}");
-    let (records, lost) = (number(&said, "records"), number(&said, "lost"));
-    assert!(lost > 0, "{said}");
-    assert_eq!(records, lost + info(&dir)["events"].as_u64().expect("a number"), "{said}");
+    let (code, messages) = recorder.end_with_code();
+    assert_ne!(code, Some(0), "{messages}");
+    let (records, lost) = (number(&messages, "records"), number(&messages, "lost"));
+    assert!(lost > 0, "{messages}");
+    assert_eq!(records, lost + info(&dir)["events"].as_u64().expect("a number"), "{messages}");
 }
 
 #[test]
@@ -73,27 +77,27 @@ fn a_full_disk_gets_room_from_the_oldest_recordings_within_the_limit() {
     let records_until = |holds: &dyn Fn(&str) -> bool| {
         eventually(|| {
             sent.set(sent.get() + place.exchange(100));
-            holds(&recorder.said())
+            holds(&recorder.messages())
         })
     };
     let three_recordings = |_: &str| recordings(disk.path()).len() >= 3;
-    assert!(records_until(&three_recordings), "{}", recorder.said());
+    assert!(records_until(&three_recordings), "{}", recorder.messages());
     // Somebody else takes the room that is left.
     let ballast = disk.path().join("ballast");
     let _full = fs::write(&ballast, vec![0; 1 << 20]);
     let first = recordings(disk.path())[0].clone();
-    let makes_room = |said: &str| said.contains("deleted, by --total-limit, because the disk is full");
-    assert!(records_until(&makes_room), "{}", recorder.said());
-    assert!(!recordings(disk.path()).contains(&first), "the oldest goes first: {}", recorder.said());
-    assert!(records_until(&|said| said.contains("the disk has room again")), "{}", recorder.said());
+    let makes_room = |messages: &str| messages.contains("deleted, by --total-limit, because the disk is full");
+    assert!(records_until(&makes_room), "{}", recorder.messages());
+    assert!(!recordings(disk.path()).contains(&first), "the oldest goes first: {}", recorder.messages());
+    assert!(records_until(&|messages| messages.contains("the disk has room again")), "{}", recorder.messages());
     fs::remove_file(&ballast).expect("it is there");
     let last = recordings(disk.path()).last().cloned();
     let goes_on = |_: &str| recordings(disk.path()).last().cloned() > last;
-    assert!(records_until(&goes_on), "recordings follow each other again: {}", recorder.said());
-    let (code, said) = recorder.end_with_code();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("the disk is full"), "{said}");
-    assert_eq!((number(&said, "records"), number(&said, "lost")), (sent.get(), 0), "{said}");
+    assert!(records_until(&goes_on), "recordings follow each other again: {}", recorder.messages());
+    let (code, messages) = recorder.end_with_code();
+    assert_eq!(code, Some(0), "{messages}");
+    assert!(messages.contains("the disk is full"), "{messages}");
+    assert_eq!((number(&messages, "records"), number(&messages, "lost")), (sent.get(), 0), "{messages}");
 }
 
 #[test]
@@ -107,12 +111,16 @@ fn a_disk_that_one_recording_fills_gets_room_from_its_oldest_segments() {
     let mut sent = 0;
     assert!(eventually(|| {
         sent += place.exchange(2_000);
-        recorder.said().contains("the disk has room again")
+        recorder.messages().contains("the disk has room again")
     }));
-    let (code, said) = recorder.end_with_code();
+    let (code, messages) = recorder.end_with_code();
     // The disk may be full again at the end: the recorder then deletes another segment.
-    assert_eq!((code, number(&said, "records"), number(&said, "lost")), (Some(0), sent, 0), "{said}");
-    assert!(number(&said, "deleted") > 0, "{said}");
+    assert_eq!(
+        (code, number(&messages, "records"), number(&messages, "lost")),
+        (Some(0), sent, 0),
+        "{messages}"
+    );
+    assert!(number(&messages, "deleted") > 0, "{messages}");
 }
 
 #[test]
@@ -128,8 +136,8 @@ fn records_of_a_deleted_directory_are_lost() {
         place.exchange(100);
         fs::remove_dir_all(&dir).expect("it is deleted");
         place.exchange(100);
-        let (code, said) = recorder.end_with_code();
-        assert_ne!(code, Some(0), "{said}");
-        assert_eq!(number(&said, "records"), number(&said, "lost"), "{said}");
+        let (code, messages) = recorder.end_with_code();
+        assert_ne!(code, Some(0), "{messages}");
+        assert_eq!(number(&messages, "records"), number(&messages, "lost"), "{messages}");
     }
 }

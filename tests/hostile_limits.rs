@@ -70,7 +70,7 @@ impl Drop for Cgroup {
 /// An agent or a relay under attack, in a cgroup if possible.
 struct Victim {
     child: Child,
-    said: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
     cgroup: Result<Cgroup, String>,
 }
 
@@ -85,25 +85,25 @@ impl Victim {
         command.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = in_namespace(&hosts.names[2], || command.spawn().expect("a shell"));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (lines, stderr) = (said.clone(), child.stderr.take().expect("piped"));
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (messages.clone(), child.stderr.take().expect("piped"));
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 lines.lock().expect("no panic").push(line);
             }
         });
-        let victim = Victim { child, said, cgroup };
-        assert!(eventually(|| victim.said().iter().any(|line| line.contains("listening at unix:"))));
+        let victim = Victim { child, messages, cgroup };
+        assert!(eventually(|| victim.messages().iter().any(|line| line.contains("listening at unix:"))));
         victim
     }
 
-    fn said(&self) -> Vec<String> {
-        self.said.lock().expect("no panic").clone()
+    fn messages(&self) -> Vec<String> {
+        self.messages.lock().expect("no panic").clone()
     }
 
     fn end(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
-        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said());
+        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.messages());
     }
 }
 
@@ -171,10 +171,10 @@ fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
             answers
         });
         assert_eq!(answers, vec![None; 10], "{name}");
-        let said = victim.said();
-        assert!(said.iter().any(|line| line.contains("handshake")), "{name}: {said:#?}");
+        let messages = victim.messages();
+        assert!(messages.iter().any(|line| line.contains("handshake")), "{name}: {messages:#?}");
         // Ten lines and a count per kind of message and period of ten seconds, plus those of the queries.
-        assert!(said.len() < 300, "{name}: {} lines", said.len());
+        assert!(messages.len() < 300, "{name}: {} lines", messages.len());
     }
     victims.into_iter().rev().for_each(Victim::end);
 }
@@ -246,10 +246,11 @@ fn slow_readers_of_one_guest_stay_within_the_units_memory() {
     std::thread::scope(|scope| {
         scope.spawn(|| traffic(&hosts, &enough));
         for ((name, port), victim) in PLACES.into_iter().zip(&victims) {
-            let kept = |about: &Value| about["hosts"][0]["holds"]["bytes"].as_u64();
-            let there =
-                || about(&hosts, port, &tls, "viewer-me").is_ok_and(|about| kept(&about) > Some(16 << 20));
-            assert!(eventually(there), "{name} has something to give: {:?}", victim.said());
+            let stored_bytes = |about: &Value| about["hosts"][0]["holds"]["bytes"].as_u64();
+            let there = || {
+                about(&hosts, port, &tls, "viewer-me").is_ok_and(|about| stored_bytes(&about) > Some(16 << 20))
+            };
+            assert!(eventually(there), "{name} has something to give: {:?}", victim.messages());
             let (mut used, mut limit) = (0, 0);
             let refused = in_namespace(&hosts.names[1], || {
                 slow_reads(port, &tls, || {

@@ -138,8 +138,8 @@ fn clocks_are_told_while_recordings_run() {
     }
     let last = rows.last().expect("a row");
     assert_eq!(last["state"], "CERTIFIED", "{reported}");
-    let both_ways = (2 * REQUESTS + 2 * DATAGRAMS) as u64;
-    assert!(last["used"].as_u64() >= Some(both_ways), "{last}");
+    let both_directions = (2 * REQUESTS + 2 * DATAGRAMS) as u64;
+    assert!(last["used"].as_u64() >= Some(both_directions), "{last}");
     println!("{} lines; in the end ±{} ns by {} packets", rows.len(), last["half_width_ns"], last["used"]);
 }
 
@@ -150,8 +150,8 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     }
     let (Some(hosts), dir) = (Hosts::new("two"), TempDir::new().expect("a directory")) else { return };
     let (a, b) = record(&hosts, &dir);
-    let (one_clock, said) = journeys(&[&a, &b]);
-    assert!(said.contains("clocks: one, that of one host"), "{said}");
+    let (one_clock, messages) = journeys(&[&a, &b]);
+    assert!(messages.contains("clocks: one, that of one host"), "{messages}");
     all_is_complete(&one_clock);
     let truth: HashMap<String, i64> =
         one_clock.iter().filter_map(|row| Some((name_of(row), wire(row)?.0))).collect();
@@ -159,8 +159,8 @@ fn two_recordings_join_on_one_clock_and_on_two() {
 
     let other = dir.path().join("skewed").display().to_string();
     with_a_clock_of_its_own(&b, &other);
-    let (two_clocks, said) = journeys(&[&a, &other]);
-    assert!(said.contains("CERTIFIED") && said.contains("0 rejected"), "{said}");
+    let (two_clocks, messages) = journeys(&[&a, &other]);
+    assert!(messages.contains("CERTIFIED") && messages.contains("0 rejected"), "{messages}");
     all_is_complete(&two_clocks);
     let mut compared = 0;
     for row in two_clocks.iter().filter(|row| row["verdict"] == "complete" && row["from"] != Value::Null) {
@@ -297,13 +297,13 @@ fn an_address_translation_on_the_way_is_found_and_said() {
         return skipped("two hosts with a translator between them", "nftables cannot translate addresses here");
     }
     let (a, b) = record(&hosts, &dir);
-    let (rows, said) = journeys(&[&a, &b]);
-    assert!(said.contains("through an address translation: arrives as 10.77.2.1:"), "{said}");
+    let (rows, messages) = journeys(&[&a, &b]);
+    assert!(messages.contains("through an address translation: arrives as 10.77.2.1:"), "{messages}");
     let (up, down) = ((REQUESTS * REQUEST_BYTES + BULK_BYTES) as u64, (REQUESTS * ANSWER_BYTES + 1) as u64);
-    assert_eq!(complete_bytes(&rows, "tcp", 7000), (up, down), "{said}");
+    assert_eq!(complete_bytes(&rows, "tcp", 7000), (up, down), "{messages}");
     // The client's datagrams have identifications and join; for the others the reason is reported.
     let udp: Vec<_> = rows.iter().filter(|row| row["proto"] == "udp").collect();
     assert!(!udp.is_empty());
     let alone = udp.iter().filter(|row| row["verdict"] != "complete").count();
-    assert!(alone == 0 || said.contains("not joined, because"), "{alone} alone: {said}");
+    assert!(alone == 0 || messages.contains("not joined, because"), "{alone} alone: {messages}");
 }

@@ -94,12 +94,12 @@ fn what_cannot_be_told_is_said(a: &str, b: &str) {
     let late = run(&["report", a, "--from", "1000s"]);
     assert_eq!(late.status.code(), Some(2));
     assert!(stderr(&late).contains("nothing was recorded so late"), "{}", stderr(&late));
-    let (all, kept) = (format!("{b}.all"), format!("{b}.kept"));
+    let (all, saved) = (format!("{b}.all"), format!("{b}.kept"));
     let wait = ["--trigger", "hop(ip.in,app.recv) > 1us", "-o", &all];
     let record = ["record", "--duration", "1s", "--hops", "default,-ip.in"];
     let unsaved = run(&[&record[..], &wait[..]].concat());
     assert_eq!(unsaved.status.code(), Some(2), "{}", stderr(&unsaved));
-    let trigger = run(&[&record[..], &wait[..], &["--save-on-trigger", &kept]].concat());
+    let trigger = run(&[&record[..], &wait[..], &["--save-on-trigger", &saved]].concat());
     let words = "ip.in is not probed; capture with `--hops +ip.in`";
     assert!(!trigger.status.success() && stderr(&trigger).contains(words), "{}", stderr(&trigger));
 }
@@ -109,7 +109,7 @@ fn they_are_compared(a: &str, b: &str) {
     let warnings = same["warnings"].as_array().expect("warnings");
     assert!(warnings.len() == 1, "{warnings:?}");
     assert!(
-        warnings[0].as_str().is_some_and(|said| said.starts_with("recordings of A: 1, of B: 1. ")),
+        warnings[0].as_str().is_some_and(|warning| warning.starts_with("recordings of A: 1, of B: 1. ")),
         "{warnings:?}"
     );
     // One recording per side cannot show the variation between recordings: no verdict and no interval.

@@ -229,11 +229,11 @@ fn booted(dir: &Path, certificates: Option<&Path>) -> Result<(), String> {
     command.arg(dir).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).args(certificates);
     let output = command.output();
     let output = output.expect("bash");
-    let said = String::from_utf8_lossy(&output.stdout);
-    if let Some(because) = said.trim().strip_prefix("skipped, because ") {
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(because) = text.trim().strip_prefix("skipped, because ") {
         return Err(because.to_owned());
     }
-    assert!(output.status.success(), "{said}{}", stderr(&output));
+    assert!(output.status.success(), "{text}{}", stderr(&output));
     if let Some(keep) = std::env::var_os("MAGNET_KEEP_MACHINES") {
         let copied = Command::new("cp").arg("-a").arg(dir).arg(keep).status();
         assert!(copied.is_ok_and(|status| status.success()));

@@ -201,8 +201,8 @@ fn prometheus_stores_what_was_sent() {
     let mut lint = lint.spawn().expect("it starts");
     lint.stdin.take().expect("piped").write_all(plain.body.as_bytes()).expect("it reads");
     let lint = lint.wait_with_output().expect("it ends");
-    let said = format!("{}{}", String::from_utf8_lossy(&lint.stdout), stderr(&lint));
-    assert!(lint.status.success() && said.trim().is_empty(), "{said}\n{}", plain.body);
+    let printed = format!("{}{}", String::from_utf8_lossy(&lint.stdout), stderr(&lint));
+    assert!(lint.status.success() && printed.trim().is_empty(), "{printed}\n{}", plain.body);
     let ended = sensor.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
 }
@@ -328,9 +328,12 @@ fn a_collector_gets_what_was_sent_also_when_it_was_away() {
     let is_twice = || collector.value("magnet_scope_hop_events", "udp.recv") == Some(2 * DATAGRAMS as u64);
     assert!(eventually(is_twice), "{:?}", collector.value("magnet_scope_hop_events", "udp.recv"));
     let ended = sensor.end();
-    let said = stderr(&ended);
-    assert!(ended.status.success(), "{said}");
-    assert!(said.contains("does not take the figures") && said.contains("takes the figures"), "{said}");
+    let messages = stderr(&ended);
+    assert!(ended.status.success(), "{messages}");
+    assert!(
+        messages.contains("does not take the figures") && messages.contains("takes the figures"),
+        "{messages}"
+    );
 }
 
 #[test]
@@ -438,6 +441,6 @@ fn a_collector_elsewhere_is_refused() {
 fn a_bus_that_is_away_is_an_error_and_not_this_host() {
     let output =
         run(&["metrics", "--via", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0", "--duration", "1s"]);
-    let said = stderr(&output);
-    assert!(!output.status.success() && said.contains("the bus cannot be used"), "{said}");
+    let messages = stderr(&output);
+    assert!(!output.status.success() && messages.contains("the bus cannot be used"), "{messages}");
 }

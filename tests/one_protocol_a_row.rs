@@ -120,8 +120,8 @@ fn reports_and_comparisons_name_the_protocol_of_their_times() {
                 let mut rows = vec![(hop, String::new())];
                 rows.extend(array(&hop["nodes"]).map(|node| (node, text(node, "node"))));
                 for (row, node) in rows.into_iter().filter(|(row, _)| !row["latency"].is_null()) {
-                    let known = &of_hops[&(text(hop, "hop"), node.clone())];
-                    assert_eq!(known.len(), 1, "{} {node}: {row}", hop["hop"]);
+                    let protocols = &of_hops[&(text(hop, "hop"), node.clone())];
+                    assert_eq!(protocols.len(), 1, "{} {node}: {row}", hop["hop"]);
                 }
             }
             let rest = &report["groups"]["rest"];
@@ -155,7 +155,7 @@ fn tables_with_times_have_a_column_of_the_protocol() {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let times = names.iter().filter(|name| name.ends_with("_ns") || **name == "ns");
         let times: Vec<_> = times.filter(|name| !INSTANTS.contains(name)).collect();
-        let reason = NO_PROTOCOL.iter().find(|(known, _)| known == table);
+        let reason = NO_PROTOCOL.iter().find(|(other, _)| other == table);
         assert!(
             times.is_empty() || names.contains(&"proto") || reason.is_some(),
             "{table} has {times:?} and no protocol"

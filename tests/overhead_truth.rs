@@ -330,9 +330,9 @@ fn estimates_are_near(whole: &Seen, part: &Seen) {
             for (what, error, truth) in
                 [("all_packets", "packets_error", there.0), ("all_bytes", "bytes_error", there.1)]
             {
-                let (said, error, truth) = (of(row, what), of(row, error), truth as f64);
+                let (estimate, error, truth) = (of(row, what), of(row, error), truth as f64);
                 assert!(error > 0.0 && error < truth, "{row}");
-                assert!((said - truth).abs() <= FAR * error, "{truth} {what}: {row}");
+                assert!((estimate - truth).abs() <= FAR * error, "{truth} {what}: {row}");
             }
             assert!(row["connections"].as_u64().is_some_and(|n| n > 0 && n < (FLOWS + CONNECTIONS) as u64));
         }
@@ -354,8 +354,8 @@ fn counters_miss_nothing(whole: &Seen, part: &Seen) {
         let rows = part.report["hops"].as_array().expect("hops");
         let row = rows.iter().find(|row| row["hop"] == hop.name()).expect("a row a hop");
         let seconds = part.report["duration_ns"].as_f64().expect("a number") / 1e9;
-        let said = row["events_per_s"].as_f64().expect("a rate") * seconds;
-        assert!((said - there as f64).abs() < 0.5, "{hop}: {said} of {there}");
+        let counted = row["events_per_s"].as_f64().expect("a rate") * seconds;
+        assert!((counted - there as f64).abs() < 0.5, "{hop}: {counted} of {there}");
         assert_eq!(row["estimated"], true);
     }
 }

@@ -267,10 +267,10 @@ fn a_query_that_is_cancelled_ends_and_leaves_nothing() {
             child.kill().expect("it is ours");
         }
         assert!(done, "{sql}: it goes on after SIGINT");
-        let mut said = String::new();
-        child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert_eq!(ended.and_then(|status| status.code()), Some(130), "{sql}: {said}");
-        assert!(said.contains("cancelled"), "{sql}: {said}");
+        let mut messages = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut messages).expect("text");
+        assert_eq!(ended.and_then(|status| status.code()), Some(130), "{sql}: {messages}");
+        assert!(messages.contains("cancelled"), "{sql}: {messages}");
         let names = |dir: &TempDir| -> Vec<_> {
             fs::read_dir(dir).expect("the directory").flatten().map(|entry| entry.file_name()).collect()
         };

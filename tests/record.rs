@@ -67,10 +67,10 @@ fn a_full_disk_ends_the_recording_with_an_error_and_keeps_what_is_there() {
         common::skipped("recording onto a full disk", "no tmpfs can be mounted here");
         return;
     }
-    let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(shown.contains("ended with 1"), "{shown}\n{said}");
-    assert!(said.contains("No space left") && said.contains("kept"), "{said}");
-    assert!(shown.contains("\nfrom  "), "what was recorded is readable: {shown}\n{said}");
+    let (messages, shown) = (stderr(&output), stdout(&output));
+    assert!(shown.contains("ended with 1"), "{shown}\n{messages}");
+    assert!(messages.contains("No space left") && messages.contains("kept"), "{messages}");
+    assert!(shown.contains("\nfrom  "), "what was recorded is readable: {shown}\n{messages}");
 }
 
 #[test]

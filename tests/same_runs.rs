@@ -178,15 +178,15 @@ fn recordings_of_the_same_traffic_differ_no_more_often_than_the_confidence_allow
             let [a, b] = drawn(&runs, a_side, &mut state);
             let comparison = compare(&a, &b);
             assert!((comparison.confidence - CONFIDENCE).abs() < f64::EPSILON);
-            let said = alarms(&comparison);
+            let reported = alarms(&comparison);
             if a_side < LEAST_RUNS {
-                assert!(said.is_empty() && comparison.compared == 0, "{a_side} a side: {said:?}");
+                assert!(reported.is_empty() && comparison.compared == 0, "{a_side} a side: {reported:?}");
                 continue;
             }
             assert!(comparison.compared > 8, "{a_side} a side: {} figures", comparison.compared);
             with_intervals += 1;
-            of_these += usize::from(!said.is_empty());
-            for alarm in said {
+            of_these += usize::from(!reported.is_empty());
+            for alarm in reported {
                 println!("{a_side} a side: {alarm}");
             }
         }

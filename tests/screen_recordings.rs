@@ -157,16 +157,16 @@ fn what_lies_around_a_trigger_is_saved_from_the_screen() {
     }
     let Some(hosts) = Hosts::new("trigger") else { return };
     let dir = tempfile::tempdir().expect("a directory");
-    let kept = dir.path().join("kept");
-    let kept_name = kept.display().to_string();
+    let saved = dir.path().join("kept");
+    let saved_name = saved.display().to_string();
     let mut arguments = vec!["live", "--netns", &hosts.names[2], "--hops", "all"];
     arguments.extend(["--trigger", "hop(dev.recv,app.recv) > 40ms", "--single", "--trigger-window", "300ms"]);
-    arguments.extend(["--save-on-trigger", &kept_name]);
+    arguments.extend(["--save-on-trigger", &saved_name]);
     let mut terminal = Terminal::start(&arguments, dir.path(), 120, 40);
     terminal.shows("armed");
     slowly_read(&hosts, Duration::from_millis(60));
-    assert!(eventually(|| directories(&kept).len() == 1), "{}", terminal.text());
-    let recording = directories(&kept).remove(0);
+    assert!(eventually(|| directories(&saved).len() == 1), "{}", terminal.text());
+    let recording = directories(&saved).remove(0);
     let journeys = || run(&["journeys", "--json", "--slowest", "1000", &recording.display().to_string()]);
     let long = || -> usize {
         let rows = serde_json::from_slice::<Value>(&journeys().stdout).unwrap_or_default();

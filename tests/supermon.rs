@@ -68,13 +68,13 @@ impl Answers {
     fn at(arguments: &[&str], listen: &str) -> Self {
         let mut child = magnet_scope(&[arguments, &["--listen", listen]].concat()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         let at = loop {
-            let Some(Ok(line)) = lines.next() else { panic!("it does not listen: {said:?}") };
+            let Some(Ok(line)) = lines.next() else { panic!("it does not listen: {messages:?}") };
             if let Some((_, at)) = line.split_once("listening at ") {
                 break at.parse().expect("an address");
             }
-            said.push(line);
+            messages.push(line);
         };
         // Its further output must be read.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));

@@ -30,12 +30,12 @@ fn no_event_is_lost_between_two_recordings_and_all_are_shipped() {
         sent += place.exchange(20);
         recordings(here.path()).len() >= 4
     }));
-    let said = recorder.end();
+    let messages = recorder.end();
     let names = recordings(here.path());
     assert!(names.len() >= 4, "{names:?}");
-    assert_eq!(events_below(here.path()), sent, "{said}");
-    assert!(said.contains("health: ") && said.contains(" of a CPU"), "{said}");
-    let last = said.lines().find(|line| line.contains("ended: ")).expect("a last line");
+    assert_eq!(events_below(here.path()), sent, "{messages}");
+    assert!(messages.contains("health: ") && messages.contains(" of a CPU"), "{messages}");
+    let last = messages.lines().find(|line| line.contains("ended: ")).expect("a last line");
     for part in [&*format!("{sent} records"), " 0 lost", " 0 waiting", " 0 deleted (0 unshipped)"] {
         assert!(last.contains(part), "{last}");
     }
@@ -129,8 +129,8 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
         ["--rotate", "1h", "--total-limit", &limit, "--keep-for", "1s", "--ship", &away, "--health", "1s"];
     let recorder = UnattendedRecorder::start(&place, here.path(), &roomy, &[]);
     // By the fourth of these lines they are above the age limit and were checked.
-    assert!(eventually(|| recorder.said().matches("health: ").count() >= 4), "{}", recorder.said());
-    assert!(recorder.printed("shipping waits"), "{}", recorder.said());
+    assert!(eventually(|| recorder.messages().matches("health: ").count() >= 4), "{}", recorder.messages());
+    assert!(recorder.printed("shipping waits"), "{}", recorder.messages());
     recorder.kill();
     assert!(OLD.iter().all(|(name, _)| here.path().join(name).join("meta.toml").exists()));
 
@@ -157,9 +157,13 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     };
     // One unshipped segment each, as the line reports.
     let deleted = || format!("{} deleted ({} unshipped)", gone().len(), gone().len());
-    assert!(eventually(|| total() <= 1 << 20 && recorder.said().contains(&deleted())), "{}", recorder.said());
+    assert!(
+        eventually(|| total() <= 1 << 20 && recorder.messages().contains(&deleted())),
+        "{}",
+        recorder.messages()
+    );
     assert!(!gone().is_empty() && before.starts_with(&gone()), "the oldest go: {:?} of {before:?}", gone());
-    assert!(recorder.said().contains("UNSHIPPED"), "{}", recorder.said());
+    assert!(recorder.messages().contains("UNSHIPPED"), "{}", recorder.messages());
     recorder.kill();
 
     assert_eq!(fs::read(here.path().join(OLD[0].0).join("notes")).expect("it is theirs"), b"mine");
@@ -181,9 +185,13 @@ fn what_has_been_shipped_may_go_when_it_is_old() {
     let ship = there.path().display().to_string();
     let options = ["--rotate", "1h", "--keep-for", "1s", "--ship", &ship, "--health", "1s"];
     let recorder = UnattendedRecorder::start(&place, here.path(), &options, &[]);
-    assert!(eventually(|| OLD.iter().all(|(name, _)| !here.path().join(name).exists())), "{}", recorder.said());
-    let said = recorder.end();
-    assert!(said.contains("by --keep-for") && said.contains("(0 unshipped)"), "{said}");
+    assert!(
+        eventually(|| OLD.iter().all(|(name, _)| !here.path().join(name).exists())),
+        "{}",
+        recorder.messages()
+    );
+    let messages = recorder.end();
+    assert!(messages.contains("by --keep-for") && messages.contains("(0 unshipped)"), "{messages}");
     for (name, golden) in OLD {
         let original = TempDir::new().expect("a directory");
         let original = original.path().join(name);
@@ -216,9 +224,9 @@ fn a_full_disk_over_there_is_told_and_what_is_missing_comes_later() {
         skipped("shipping to a full disk", "no tmpfs can be mounted here");
         return;
     }
-    let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(shown.contains("ended with 1\nthen with 0"), "nothing unfinished is left: {shown}\n{said}");
-    assert!(said.contains("No space left") && said.contains("next step"), "{said}");
+    let (messages, shown) = (stderr(&output), stdout(&output));
+    assert!(shown.contains("ended with 1\nthen with 0"), "nothing unfinished is left: {shown}\n{messages}");
+    assert!(messages.contains("No space left") && messages.contains("next step"), "{messages}");
     assert_copy(&session, &dir.path().join("fetched"));
 }
 
@@ -271,15 +279,15 @@ fn a_bucket_that_is_away_at_first_gets_all_and_gives_it_back() {
         ["--rotate", "1h", "--segment-time", "200ms", "--ship", "s3://captures/magnet", "--health", "1s"];
     let recorder = UnattendedRecorder::start(&place, here.path(), &options, &store.environment());
     let mut sent = place.exchange(20);
-    assert!(recorder.printed("shipping waits"), "{}", recorder.said());
+    assert!(recorder.printed("shipping waits"), "{}", recorder.messages());
     let server = store.serve();
     store.client("make", &[]);
     assert!(common::within(PATIENCE, || {
         sent += place.exchange(20);
-        recorder.said().contains("shipping goes on")
+        recorder.messages().contains("shipping goes on")
     }));
-    let said = recorder.end();
-    assert!(said.contains(" 0 waiting"), "{said}");
+    let messages = recorder.end();
+    assert!(messages.contains(" 0 waiting"), "{messages}");
     let fetched = TempDir::new().expect("a directory");
     let list = store.client("list", &[]);
     store.client("fetch", &[fetched.path()]);

@@ -215,9 +215,9 @@ impl<'d> Gui<'d> {
             status = self.child.try_wait().expect("it is ours");
             status.is_some()
         }));
-        let said = fs::read_to_string(self.dir.join("stderr")).unwrap_or_default();
-        assert!(status.is_some_and(|status| status.success()), "{said}");
-        assert!(!said.contains("panicked"), "{said}");
+        let messages = fs::read_to_string(self.dir.join("stderr")).unwrap_or_default();
+        assert!(status.is_some_and(|status| status.success()), "{messages}");
+        assert!(!messages.contains("panicked"), "{messages}");
     }
 }
 

@@ -56,9 +56,9 @@ fn a_program_in_c_is_told_what_it_counted() {
         .output()
         .expect("it starts");
     assert!(built.status.success(), "{}", stderr(&built));
-    let said = answer_of(&scene, &mut Command::new(program));
-    assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
-    assert!(said.contains("nobody is at /nowhere: cannot connect to /nowhere"), "{said}");
+    let answer = answer_of(&scene, &mut Command::new(program));
+    assert!(answer.contains("250000 of 250000 bytes") && answer.contains("a change came"), "{answer}");
+    assert!(answer.contains("nobody is at /nowhere: cannot connect to /nowhere"), "{answer}");
 }
 
 #[test]
@@ -73,6 +73,6 @@ fn a_program_in_python_is_told_what_it_counted() {
         std::fs::copy(Path::new(CLIENT).join(folder).join(file), scene.dir().path().join(file))
             .expect("a copy");
     }
-    let said = answer_of(&scene, Command::new("python3").arg("-B").arg(scene.dir().path().join("counts.py")));
-    assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
+    let answer = answer_of(&scene, Command::new("python3").arg("-B").arg(scene.dir().path().join("counts.py")));
+    assert!(answer.contains("250000 of 250000 bytes") && answer.contains("a change came"), "{answer}");
 }

@@ -37,16 +37,17 @@ impl Scene {
         let all = ["agent", "--socket", &own, "--watch-socket", &watch_socket, "--max-overhead", "off"];
         let arguments = [&all[..], more].concat();
         let mut agent = in_namespace(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (lines, stderr) = (said.clone(), agent.stderr.take().expect("piped"));
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (messages.clone(), agent.stderr.take().expect("piped"));
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 lines.lock().expect("no panic").push(line);
             }
         });
         let scene = Scene { name, dir, agent };
-        let serves = || said.lock().expect("no panic").iter().any(|line| line.contains("serving programs at"));
-        assert!(eventually(serves), "{said:?}");
+        let serves =
+            || messages.lock().expect("no panic").iter().any(|line| line.contains("serving programs at"));
+        assert!(eventually(serves), "{messages:?}");
         Some(scene)
     }
 

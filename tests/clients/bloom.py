@@ -19,7 +19,7 @@ for column in ("journey", "wire_key"):
 
 groups = [pq.ParquetFile(path).read_row_group(n, columns=["wire_key"])["wire_key"].to_pylist() for n in range(meta.num_row_groups)]
 groups = [{key for key in keys if key is not None} for keys in groups]
-said, wrong, pruned = 0, 0, 0
+absent, wrong, pruned = 0, 0, 0
 for n, keys in enumerate(groups):
     for key in sorted(keys)[:: max(1, len(keys) // 50)]:
         answer = db.execute("select row_group_id, bloom_filter_excludes from parquet_bloom_probe(?, 'wire_key', ?)", [path, key]).fetchall()
@@ -27,10 +27,10 @@ for n, keys in enumerate(groups):
         for group, excludes in answer:
             there = key in groups[group]
             assert not (excludes and there), f"row group {group} has {key} and its filter says no"
-            said += not there
+            absent += not there
             wrong += not there and not excludes
         pruned += sum(excludes for _, excludes in answer)
-assert said > 0 and wrong <= said * 0.1, f"{wrong} of {said} wrong"
+assert absent > 0 and wrong <= absent * 0.1, f"{wrong} of {absent} wrong"
 # And an engine that looks one up finds it.
 key = min(groups[-1])
 n = db.execute("select count(*) from read_parquet(?) where wire_key = ?", [path, key]).fetchone()[0]

@@ -85,7 +85,7 @@ pub fn run_on(namespace: &str, arguments: &[&str]) -> Output {
 /// An agent of one host.
 pub struct AgentChild {
     child: Child,
-    said: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl AgentChild {
@@ -100,26 +100,26 @@ impl AgentChild {
         arguments.extend(more);
         let mut child =
             in_namespace(namespace, || magnet_scope(&arguments).spawn().expect("the binary starts"));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (lines, stderr) = (said.clone(), child.stderr.take().expect("piped"));
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (messages.clone(), child.stderr.take().expect("piped"));
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 lines.lock().expect("no panic").push(line);
             }
         });
-        let agent = AgentChild { child, said };
-        assert!(agent.printed(&format!("listening at unix:{socket}")), "{:?}", agent.said);
+        let agent = AgentChild { child, messages };
+        assert!(agent.printed(&format!("listening at unix:{socket}")), "{:?}", agent.messages);
         agent
     }
 
     /// Waits for a message with this text; returns false on timeout.
     pub fn printed(&self, words: &str) -> bool {
-        eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
+        eventually(|| self.messages.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
 
     /// Messages so far.
-    pub fn said(&self) -> Vec<String> {
-        self.said.lock().expect("no panic").clone()
+    pub fn messages(&self) -> Vec<String> {
+        self.messages.lock().expect("no panic").clone()
     }
 
     /// Process id.
@@ -130,9 +130,9 @@ impl AgentChild {
     /// Ends it with SIGTERM; returns its messages.
     pub fn end(mut self) -> Vec<String> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
-        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said);
-        assert!(self.printed("ended: "), "{:?}", self.said);
-        self.said()
+        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.messages);
+        assert!(self.printed("ended: "), "{:?}", self.messages);
+        self.messages()
     }
 
     /// Kills it.

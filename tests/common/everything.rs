@@ -100,7 +100,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
         .iter()
         .find(|e| e.hop == Hop::DevXmit && e.proto == Proto::TCP && e.len > 0)
         .expect("a packet");
-    let hit = |probe, known, values| ProbeHit {
+    let hit = |probe, read_mask, values| ProbeHit {
         time_ns: sent.time_ns,
         socket: 9,
         flow: sent.flow,
@@ -113,7 +113,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
         ip_id: sent.ip_id,
         probe,
         proto: sent.proto,
-        known,
+        known: read_mask,
         values,
     };
     // The read of the first probe's second value failed.

@@ -157,7 +157,7 @@ fn carried_or_named(
     format: Importable,
     (was, is): (&Recording, &Recording),
     hosts: usize,
-    said: &str,
+    messages: &str,
     of: &str,
 ) -> BTreeMap<&'static str, u64> {
     let each = Omission::ALL.into_iter().map(|omission| {
@@ -165,12 +165,12 @@ fn carried_or_named(
         let before = was.count(omission, hosts);
         // A recording has its losses without a host.
         let after = if omission == Omission::HostsOfLosses { 0 } else { is.count(omission, 1) };
-        let added = if omission == Omission::EventsOfNoJourney { added_wakes(said) } else { 0 };
+        let added = if omission == Omission::EventsOfNoJourney { added_wakes(messages) } else { 0 };
         let lacks = before + added - after;
-        let named = said.contains(&format!(": {} {words}", count(lacks)));
-        let of_all = !format.without().is_empty() && said.contains(format.without());
+        let named = messages.contains(&format!(": {} {words}", count(lacks)));
+        let of_all = !format.without().is_empty() && messages.contains(format.without());
         if format.lacks().contains(&omission) {
-            assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {said}");
+            assert!(lacks == 0 || named || of_all, "{of}: {lacks} {words} is not said: {messages}");
         } else {
             assert_eq!(lacks, 0, "{of}: {words}: {before} became {after}");
         }
@@ -180,7 +180,7 @@ fn carried_or_named(
 }
 
 /// A journey without numbers of its recording: those of flows and journeys, and the instant at which it began.
-fn story_of_journey(journey: &Value, said: &str) -> String {
+fn story_of_journey(journey: &Value, messages: &str) -> String {
     let mut journey = journey.clone();
     let start_ns = journey["start_ns"].as_i64().unwrap_or(0);
     let since_start = |of: &mut Value, key: &str| {
@@ -193,7 +193,7 @@ fn story_of_journey(journey: &Value, said: &str) -> String {
             for key in ["time_ns", "retransmit_ns", "dropped_ns"] {
                 since_start(row, key);
             }
-            if said.contains("threads have other numbers") {
+            if messages.contains("threads have other numbers") {
                 row["tid"] = Value::Null;
             }
         }
@@ -204,7 +204,7 @@ fn story_of_journey(journey: &Value, said: &str) -> String {
         gap.retain(|key, _| !key.ends_with("_ns"));
         gap.insert("span_ns".to_owned(), span_ns.into());
     }
-    let mut not_said = vec!["id", "tx_flow", "rx_flow", "start_ns", "start_utc"];
+    let mut left_out = vec!["id", "tx_flow", "rx_flow", "start_ns", "start_utc"];
     // What the program names as different.
     let named: [(&str, &[&str]); 4] = [
         (Omission::HostsOfLosses.words(), &["verdict", "verdict_text", "gap"]),
@@ -212,16 +212,16 @@ fn story_of_journey(journey: &Value, said: &str) -> String {
         (Omission::NamesOfThreads.words(), &["sender", "reader"]),
         (Omission::CopiesLeftOut.words(), &["copies", "copies_left_out", "retransmits", "rungs", "latencies"]),
     ];
-    not_said.extend(named.iter().filter(|(words, _)| said.contains(words)).flat_map(|(_, keys)| *keys));
+    left_out.extend(named.iter().filter(|(words, _)| messages.contains(words)).flat_map(|(_, keys)| *keys));
     let row = journey.as_object_mut().expect("a journey");
-    row.retain(|key, _| !not_said.contains(&key.as_str()));
+    row.retain(|key, _| !left_out.contains(&key.as_str()));
     journey.to_string()
 }
 
 /// That each journey came back with every mark of it: all keys of its row, but for those of its recording.
-fn same_journeys(was: &Value, is: &Value, said: &str, of: &str) {
+fn same_journeys(was: &Value, is: &Value, messages: &str, of: &str) {
     let stories = |journeys: &Value| {
-        let mut all: Vec<String> = array(journeys).map(|journey| story_of_journey(journey, said)).collect();
+        let mut all: Vec<String> = array(journeys).map(|journey| story_of_journey(journey, messages)).collect();
         all.sort_unstable();
         all
     };
@@ -284,7 +284,7 @@ fn same_places(was: &Value, is: &Value, of: &str) {
 }
 
 /// That two stories are one. Where losses of one host count for all of several, what ended near them may have ended otherwise.
-fn same(was: &Value, is: &Value, said: &str, of: &str) {
+fn same(was: &Value, is: &Value, messages: &str, of: &str) {
     let mut all = Vec::new();
     differences(was, is, "", &mut all);
     let near_losses = [".verdicts", ".denominator.left_out"];
@@ -293,10 +293,10 @@ fn same(was: &Value, is: &Value, said: &str, of: &str) {
         (Omission::LeftOutVerdicts, &near_losses),
         (Omission::CopiesLeftOut, &[".verdicts", ".flows", ".blame"]),
     ];
-    for (_, starts) in may_differ.iter().filter(|(omission, _)| said.contains(omission.words())) {
+    for (_, starts) in may_differ.iter().filter(|(omission, _)| messages.contains(omission.words())) {
         all.retain(|difference| !starts.iter().any(|start| difference.starts_with(start)));
     }
-    if said.contains(Omission::NamesOfThreads.words()) {
+    if messages.contains(Omission::NamesOfThreads.words()) {
         all.retain(|difference| ![".sender: ", ".reader: "].iter().any(|key| difference.contains(key)));
     }
     assert!(all.is_empty(), "{of}: {} differences, {:#?}", all.len(), &all[..all.len().min(12)]);
@@ -313,8 +313,8 @@ fn events(report: &Value) -> BTreeMap<String, u64> {
 }
 
 /// Events or bytes without a line, by hop, as the export says.
-fn named(omission: Omission, said: &str) -> BTreeMap<String, u64> {
-    let line = said.lines().find_map(|line| line.split_once(&format!("{}: ", omission.words())));
+fn named(omission: Omission, messages: &str) -> BTreeMap<String, u64> {
+    let line = messages.lines().find_map(|line| line.split_once(&format!("{}: ", omission.words())));
     let hops = line.into_iter().flat_map(|(_, hops)| hops.split(", "));
     hops.map(|hop| hop.split_once(' ').expect("a hop and a number"))
         .map(|(hop, n)| (hop.to_owned(), n.parse().expect("a number")))
@@ -322,8 +322,8 @@ fn named(omission: Omission, said: &str) -> BTreeMap<String, u64> {
 }
 
 /// Wake-ups that the import made, as it says.
-fn added_wakes(said: &str) -> u64 {
-    let number = said.lines().find_map(|line| line.split_once(" wake-ups were added")).map(|(n, _)| n);
+fn added_wakes(messages: &str) -> u64 {
+    let number = messages.lines().find_map(|line| line.split_once(" wake-ups were added")).map(|(n, _)| n);
     let digits = |n: &str| n.rsplit(": ").next().unwrap_or_default().replace(' ', "").parse();
     number.map_or(0, |n| digits(n).expect("a number"))
 }
@@ -340,25 +340,25 @@ fn log_comes_back(
     let [log, back] = [&log, &back].map(|path| path.to_string_lossy().into_owned());
     let mut arguments = vec!["export", "--format", dialect, "-o", &log];
     arguments.extend(dirs.iter().map(String::as_str));
-    let (_, said) = ran(&arguments);
+    let (_, messages) = ran(&arguments);
     let (_, imported) = ran(&["import", &log, "-o", &back]);
     let back_dir = back.clone();
     let (original, back) = (Recording::of(dirs), Recording::of(&[back]));
     let (was, is) = (&original.report, &back.report);
-    same(&story(was), &story(is), &(said.clone() + &imported), &of);
+    same(&story(was), &story(is), &(messages.clone() + &imported), &of);
     same_places(was, is, &of);
-    let bytes = named(Omission::BytesOfNoJourney, &said);
+    let bytes = named(Omission::BytesOfNoJourney, &messages);
     let is_bytes = by_hop(is, "bytes");
     for (hop, n) in by_hop(was, "bytes") {
         let of_hop = |of: &BTreeMap<String, u64>| of.get(&hop).copied().unwrap_or(0);
-        assert_eq!(n, of_hop(&is_bytes) + of_hop(&bytes), "{of}: bytes of {hop}: {said}{imported}");
+        assert_eq!(n, of_hop(&is_bytes) + of_hop(&bytes), "{of}: bytes of {hop}: {messages}{imported}");
     }
-    let (named, is_events) = (named(Omission::EventsOfNoJourney, &said), events(is));
+    let (named, is_events) = (named(Omission::EventsOfNoJourney, &messages), events(is));
     for (hop, n) in events(was) {
         let left = named.get(&hop).copied().unwrap_or(0);
         let added = if hop == "task.wake" { added_wakes(&imported) } else { 0 };
         let here = is_events.get(&hop).copied().unwrap_or(0);
-        assert_eq!(n + added, here + left, "{of}: events of {hop}: {said}{imported}");
+        assert_eq!(n + added, here + left, "{of}: events of {hop}: {messages}{imported}");
     }
     assert!(is_events.keys().all(|hop| events(was).contains_key(hop)), "{of}");
     // What the kernel discarded: drops, and packets of a socket that closed.
@@ -376,10 +376,10 @@ fn log_comes_back(
     if let [_] = dirs {
         assert_eq!(was["kernel"], is["kernel"], "{of}");
     }
-    let said = said + &imported;
-    same_journeys(&original.journeys, &back.journeys, &said, &of);
+    let messages = messages + &imported;
+    same_journeys(&original.journeys, &back.journeys, &messages, &of);
     assert_eq!(losses(dirs), losses(&[back_dir]), "{of}: losses");
-    carried_or_named(format, (&original, &back), dirs.len(), &said, &of)
+    carried_or_named(format, (&original, &back), dirs.len(), &messages, &of)
 }
 
 /// A trace as `MAGNeT` of 2001 wrote it on a 64-bit machine whose clock counts nanoseconds.
@@ -408,7 +408,7 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
     let maps: Vec<String> = Hop::ALL.iter().map(|hop| format!("{}={hop}", *hop as u32 + 1)).collect();
     let mut arguments = vec!["import", &trace, "-o", &back];
     arguments.extend(maps.iter().flat_map(|map| ["--map", map]));
-    let (_, said) = ran(&arguments);
+    let (_, messages) = ran(&arguments);
     let (original, back) = (Recording::of(dirs), Recording::of(&[back]));
     let (was, is) = (&original.report, &back.report);
     let mut expected = events(was);
@@ -417,8 +417,8 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
     assert_eq!(expected, events(is), "{of}");
     assert_eq!(by_hop(was, "bytes"), by_hop(is, "bytes"), "{of}");
     assert_eq!(is["denominator"]["journeys"], 0, "{of}");
-    assert!(said.contains(Importable::Trace.without()), "{of}: {said}");
-    carried_or_named(Importable::Trace, (&original, &back), dirs.len(), &said, &of)
+    assert!(messages.contains(Importable::Trace.without()), "{of}: {messages}");
+    carried_or_named(Importable::Trace, (&original, &back), dirs.len(), &messages, &of)
 }
 
 #[test]

@@ -37,9 +37,9 @@ impl Made {
             "{format}: {}",
             stderr(&output)
         );
-        let said = stderr(&output).contains("24 sums that the kernel added up are left out");
+        let is_named = stderr(&output).contains("24 sums that the kernel added up are left out");
         let tables = ["parquet", "csv", "jsonl"].contains(&format);
-        assert_eq!(said, !tables, "{format}: {}", stderr(&output));
+        assert_eq!(is_named, !tables, "{format}: {}", stderr(&output));
         out
     }
 
@@ -327,7 +327,7 @@ fn packets_have_all_of_it() {
         let took = took.split(',').next().unwrap_or_default();
         assert!(took.contains(" ± "), "a bare number: {took}");
         assert!(
-            line.contains(" ns") && line.split(';').next().is_some_and(|said| said.contains(" ± ")),
+            line.contains(" ns") && line.split(';').next().is_some_and(|first| first.contains(" ± ")),
             "{line}"
         );
     }

@@ -116,11 +116,11 @@ fn hostile_names_survive_every_format() {
                     continue;
                 };
                 let read: BTreeSet<String> = serde_json::from_slice(&read.stdout).expect("JSON");
-                let known: BTreeSet<String> = NAMES.iter().map(|(_, name)| cell(format, name)).collect();
+                let expected: BTreeSet<String> = NAMES.iter().map(|(_, name)| cell(format, name)).collect();
                 assert!(!read.iter().any(|name| name.contains(is_unsafe)), "{format}: {read:?}");
-                assert!(read.is_subset(&known) && read.len() >= 2, "{format}: {read:?}");
+                assert!(read.is_subset(&expected) && read.len() >= 2, "{format}: {read:?}");
                 if table.is_some() {
-                    assert_eq!(read, known, "{format}");
+                    assert_eq!(read, expected, "{format}");
                 }
             }
         }

@@ -134,15 +134,15 @@ fn a_log_of_two_hosts_says_nothing_of_their_clocks_and_its_owner_may() {
     let step = |row: &Value, from: &str| {
         row["latencies"].as_array().into_iter().flatten().find(|step| step["from"] == from).cloned()
     };
-    let (said, rows) = journeys("apart", &[]);
-    assert!(said.contains("hosts a, b: clocks of which nothing is known"), "{said}");
+    let (messages, rows) = journeys("apart", &[]);
+    assert!(messages.contains("hosts a, b: clocks of which nothing is known"), "{messages}");
     for row in &rows {
         assert_eq!((&row["across"], &row["total_ns"]), (&"apart".into(), &Value::Null), "{row:#}");
         assert_eq!(step(row, "dev.xmit"), None, "{row:#}");
         assert_eq!(step(row, "ip.out").expect("within one host")["ns"], 1_000_000);
     }
-    let (said, rows) = journeys("bounded", &["--clock-bound", "10ms"]);
-    assert!(said.contains("hosts a, b: clocks within 10.0 ms"), "{said}");
+    let (messages, rows) = journeys("bounded", &["--clock-bound", "10ms"]);
+    assert!(messages.contains("hosts a, b: clocks within 10.0 ms"), "{messages}");
     for row in &rows {
         let wire = step(row, "dev.xmit").expect("a wire");
         assert_eq!((&wire["ns"], &wire["half_width_ns"]), (&3_000_000.into(), &10_000_000.into()), "{row:#}");

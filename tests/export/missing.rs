@@ -28,18 +28,18 @@ fn what_was_lost_or_left_out_is_said() {
     recorder.close().expect("room");
     let sampled = sampled.to_string_lossy().into_owned();
     let (lost, demo) = (golden("lost"), golden("demo"));
-    let said = |arguments: &[&str]| {
+    let messages_of = |arguments: &[&str]| {
         let output = run(arguments);
         assert!(output.status.success(), "{}", stderr(&output));
         stderr(&output)
     };
     let exported =
-        |session: &str| said(&["export", session, "--format", "csv", "--tables", "events", "-o", "-"]);
+        |session: &str| messages_of(&["export", session, "--format", "csv", "--tables", "events", "-o", "-"]);
     assert!(exported(&lost).contains("3 437 records are missing"), "{}", exported(&lost));
     assert!(!exported(&demo).contains("missing") && !exported(&demo).contains("left out"));
     let mut texts = vec![exported(&sampled)];
     if cfg!(feature = "query") {
-        texts.push(said(&["query", &sampled, "SELECT count(*) FROM events"]));
+        texts.push(messages_of(&["query", &sampled, "SELECT count(*) FROM events"]));
     }
     for text in texts {
         assert!(text.contains("90 events were left out by a sampler"), "{text}");

@@ -189,8 +189,8 @@ fn every_row_of_a_report_with_times_has_its_rows_in_periods() {
         let mut lists = BTreeSet::new();
         lists_with_times(&report, "", &mut lists);
         for list in &lists {
-            let known = LISTS.iter().find(|(name, _)| name == list);
-            match known.unwrap_or_else(|| panic!("{list} is neither in periods nor left out for a reason")).1 {
+            let listed = LISTS.iter().find(|(name, _)| name == list);
+            match listed.unwrap_or_else(|| panic!("{list} is neither in periods nor left out for a reason")).1 {
                 Covered::By(group) => assert!(GROUPS.contains(&group), "{list}"),
                 Covered::Not(because) => assert!(!because.is_empty(), "{list}"),
             }

@@ -79,9 +79,9 @@ fn sums_over_time_are_those_of_the_hops() {
             // A journey counts once per hop, for any number of copies.
             let rows = hops.iter().filter(|row| by == "hop" || row.contains_key("flow"));
             let place = |row: &BTreeMap<String, Value>| (row["journey"].to_string(), row["hop"].to_string());
-            let known: BTreeMap<_, _> = rows.map(|row| (place(row), row)).collect();
-            let bytes: u64 = known.values().filter_map(|row| row["bytes"].as_u64()).sum();
-            assert_eq!((of("journeys"), of("bytes")), (known.len() as u64, bytes), "{session} {by}");
+            let places: BTreeMap<_, _> = rows.map(|row| (place(row), row)).collect();
+            let bytes: u64 = places.values().filter_map(|row| row["bytes"].as_u64()).sum();
+            assert_eq!((of("journeys"), of("bytes")), (places.len() as u64, bytes), "{session} {by}");
         }
         // Weighted means give the total mean; the maximum of maxima is the maximum.
         let of_hops = || periods.iter().filter(|row| row["group_by"] == "hop");

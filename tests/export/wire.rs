@@ -190,12 +190,15 @@ fn tshark_sees_what_the_programs_sent_and_nothing_malformed() {
 
     let packets = packets(&out);
     for packet in &packets {
-        let said = packet["_ws.expert.message"].to_lowercase();
+        let expert_message = packet["_ws.expert.message"].to_lowercase();
         let protocols = &packet["frame.protocols"];
-        assert!(packet["_ws.malformed"].is_empty() && !said.contains("malformed"), "{packet:#?}");
+        assert!(packet["_ws.malformed"].is_empty() && !expert_message.contains("malformed"), "{packet:#?}");
         assert!(!protocols.contains("_ws.malformed"), "{packet:#?}");
         // No reader here stood still; the window was not captured.
-        assert!(!said.contains("zero window") && !said.contains("zerowindow"), "{packet:#?}");
+        assert!(
+            !expert_message.contains("zero window") && !expert_message.contains("zerowindow"),
+            "{packet:#?}"
+        );
     }
     for (address, sent) in noted.iter().flatten() {
         assert_eq!(seen(&packets, address), *sent, "from {address}; {}", stderr(&output));

@@ -25,7 +25,7 @@ fn a_hosts_certificate_reads_no_other_host() {
     assert!(
         target.agent.printed("its certificate is neither a viewer's nor a relay's"),
         "{:?}",
-        target.agent.said()
+        target.agent.messages()
     );
     // Of another authority.
     let other = target.dir.path().join("other").display().to_string();
@@ -57,7 +57,7 @@ fn a_key_that_others_can_read_serves_nobody_and_asks_nobody() {
         set(&folder, name, 0o600);
         assert!(target.about(address, "viewer-me").status.success());
     }
-    assert!(target.agent.printed("its mode is 0640"), "{:?}", target.agent.said());
+    assert!(target.agent.printed("its mode is 0640"), "{:?}", target.agent.messages());
     set(Path::new(&target.tls), "viewer-me.key", 0o644);
     let asked = target.about(SERVER, "viewer-me");
     assert!(!asked.status.success() && stderr(&asked).contains("chmod 600"), "{}", stderr(&asked));

@@ -51,6 +51,6 @@ fn a_damaged_list_lets_nobody_in_and_the_log_says_why() {
     }
     for because in ["exactly one list", "no list of revoked certificates", "signature is not of the authority"]
     {
-        assert!(target.agent.printed(because), "{because}: {:?}", target.agent.said());
+        assert!(target.agent.printed(because), "{because}: {:?}", target.agent.messages());
     }
 }

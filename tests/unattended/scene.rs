@@ -61,7 +61,7 @@ impl Drop for Place {
 /// A recorder at a hop that every datagram passes once.
 pub struct UnattendedRecorder {
     child: Child,
-    said: Arc<Mutex<String>>,
+    messages: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -75,8 +75,8 @@ impl UnattendedRecorder {
         command.envs(environment.iter().map(|(name, value)| (*name, value)));
         let mut child = command.spawn().expect("the binary starts");
         let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        let said = Arc::new(Mutex::new(String::new()));
-        let stderr_lines = said.clone();
+        let messages = Arc::new(Mutex::new(String::new()));
+        let stderr_lines = messages.clone();
         let reader = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut stderr_lines = stderr_lines.lock().expect("no thread has failed");
@@ -84,18 +84,18 @@ impl UnattendedRecorder {
                 stderr_lines.push('\n');
             }
         });
-        let recorder = UnattendedRecorder { child, said, reader: Some(reader) };
-        assert!(recorder.printed("recording into"), "{}", recorder.said());
+        let recorder = UnattendedRecorder { child, messages, reader: Some(reader) };
+        assert!(recorder.printed("recording into"), "{}", recorder.messages());
         recorder
     }
 
-    pub fn said(&self) -> String {
-        self.said.lock().expect("no thread has failed").clone()
+    pub fn messages(&self) -> String {
+        self.messages.lock().expect("no thread has failed").clone()
     }
 
     /// Waits for a message; returns false on timeout.
     pub fn printed(&self, words: &str) -> bool {
-        eventually(|| self.said().contains(words))
+        eventually(|| self.messages().contains(words))
     }
 
     /// Ends it with SIGINT; returns its messages.
@@ -103,8 +103,8 @@ impl UnattendedRecorder {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is there");
         let status = self.child.wait().expect("it ends");
         self.reader.take().map(JoinHandle::join);
-        assert!(status.success(), "{}", self.said());
-        self.said()
+        assert!(status.success(), "{}", self.messages());
+        self.messages()
     }
 
     /// Ends it as Ctrl-C does, unless it has ended; its exit code and what it has said.
@@ -113,7 +113,7 @@ impl UnattendedRecorder {
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let status = self.child.wait().expect("it ends");
         self.reader.take().map(JoinHandle::join);
-        (status.code(), self.said())
+        (status.code(), self.messages())
     }
 
     /// Ends it as nothing should.

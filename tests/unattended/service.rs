@@ -26,7 +26,7 @@ fn a_recorder_needs_no_more_than_its_service_gives_it() {
     let mut recorder = SERVICE.binary();
     recorder.args(arguments).args(["--duration", "2s"]);
     let output = recorder.output().expect("it starts");
-    let said = stderr(&output);
-    assert!(output.status.success() && said.contains(" 0 lost"), "{said}");
-    assert_eq!(recordings(&place).len(), 1, "{said}");
+    let messages = stderr(&output);
+    assert!(output.status.success() && messages.contains(" 0 lost"), "{messages}");
+    assert_eq!(recordings(&place).len(), 1, "{messages}");
 }
