@@ -17,8 +17,8 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
             Err(error) => {
-                let said = error.to_string();
-                assert!(said.len() < 1_000, "an error is one line: {said}");
+                let message = error.to_string();
+                assert!(message.len() < 1_000, "an error is one line: {message}");
             }
         }
     }

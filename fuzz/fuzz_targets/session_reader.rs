@@ -35,7 +35,7 @@ static GOOD: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    let [which, how, rest @ ..] = data else {
+    let [which, mode, rest @ ..] = data else {
         return;
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -45,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
     let names = Table::ALL.map(|t| t.file_name(0));
     let name = names.get(usize::from(*which) % (names.len() + 1)).map_or("meta.toml", String::as_str);
     let mut bytes = GOOD.iter().find(|(n, _)| n == name).map(|(_, b)| b.clone()).unwrap_or_default();
-    match how % 4 {
+    match mode % 4 {
         0 => bytes = rest.to_vec(),
         1 => bytes.extend_from_slice(rest),
         // Behind the schema, where the batches are.
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     fs::write(dir.path().join(name), bytes).expect("room on the disk");
-    if how & 0x80 != 0 {
+    if mode & 0x80 != 0 {
         let _ = fs::remove_file(dir.path().join(Table::Index.file_name(0)));
     }
     let Ok(session) = Session::open(dir.path()) else {
