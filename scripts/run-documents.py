@@ -276,16 +276,16 @@ class Scene:
         prompt = PROMPT.match(command)
         return (prompt[1], command[prompt.end():]) if prompt else ("viewer", command)
 
-    def do(self, command, how):
+    def do(self, command, method):
         name, plain = self.place(command)
         print(f"{name}$ {plain}", flush=True)
-        if isinstance(how, Serves):
-            for host in (name, *how.also):
-                self.serve(self.hosts[host], plain, how.words)
-        elif isinstance(how, Screen):
-            self.screen(self.hosts[name], plain, how.words)
-        elif isinstance(how, Interrupted):
-            self.interrupted(self.hosts[name], plain, how.files)
+        if isinstance(method, Serves):
+            for host in (name, *method.also):
+                self.serve(self.hosts[host], plain, method.words)
+        elif isinstance(method, Screen):
+            self.screen(self.hosts[name], plain, method.words)
+        elif isinstance(method, Interrupted):
+            self.interrupted(self.hosts[name], plain, method.files)
         else:
             self.hosts[name].run(plain)
 
@@ -367,8 +367,8 @@ def agents(scene, plan):
     there = commands(AGENTS)
     bus = [one for one in there if "bus" in one or one.split()[-1].startswith("one/") or " one/" in one]
     for command in there:
-        how = plan[command]
-        if isinstance(how, NotRun):
+        method = plan[command]
+        if isinstance(method, NotRun):
             continue
         if command in bus and not has_bus:
             print(f"skipped: `{command}`, because there is no nats-server (scripts/setup-clients.sh installs it)")
@@ -386,13 +386,13 @@ def agents(scene, plan):
             (work / "bus.conf").write_text(conf.replace("/var/lib/nats", str(work / "nats")))
         if "--via" in command and "agent" in command:
             # One agent a host: the bus continues, the others end.
-            kept = [one for one in scene.serving if "nats-server" in one.args[-1]]
-            scene.serving = [one for one in scene.serving if one not in kept]
+            remaining = [one for one in scene.serving if "nats-server" in one.args[-1]]
+            scene.serving = [one for one in scene.serving if one not in remaining]
             scene.stop_serving()
-            scene.serving = kept
+            scene.serving = remaining
         if " one/" in command:
             scene.copy(scene.hosts["worker-1"].dir / "work", "viewer", "work", "one")
-        scene.do(command, how)
+        scene.do(command, method)
         if command.startswith("magnet-scope record --connect"):
             made = sorted(path.name for path in (scene.hosts["viewer"].dir / "work/slow").iterdir())
             if made != ["web-1", "web-2"]:
@@ -414,9 +414,9 @@ def readme(scene, plan):
     shutil.copy2(scene.binary, release / "magnet-scope")
     recorders = []
     for command in commands(README):
-        how = plan[command]
+        method = plan[command]
         name, plain = scene.place(command)
-        if isinstance(how, NotRun):
+        if isinstance(method, NotRun):
             continue
         if " record " in command:
             # Both at the same time, like two users.
@@ -430,7 +430,7 @@ def readme(scene, plan):
             if process.wait(60 + PATIENCE) != 0:
                 raise SystemExit(f"{name}: `{plain}` failed:\n{Path(log.name).read_text(errors='replace')}")
             scene.copy(scene.hosts[name].dir / "work", "viewer", "work", f"{name}.session")
-        scene.do(" ".join(FILLED.get(word, word) for word in command.split(" ")), how)
+        scene.do(" ".join(FILLED.get(word, word) for word in command.split(" ")), method)
     scene.stop_serving()
 
 
@@ -440,9 +440,9 @@ def main():
         print("\n".join(problems), file=sys.stderr)
         raise SystemExit(1 if problems else 0)
     for document, plan in PLAN.items():
-        for command, how in plan.items():
-            if isinstance(how, NotRun):
-                print(f"not run: `{command}` of {document}: {how.reason}")
+        for command, method in plan.items():
+            if isinstance(method, NotRun):
+                print(f"not run: `{command}` of {document}: {method.reason}")
     with tempfile.TemporaryDirectory() as directory:
         scene = Scene(directory, Path(sys.argv[1]).resolve())
         try:
