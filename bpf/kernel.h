@@ -59,8 +59,11 @@ enum {
 	IPPROTO_ICMP = 1,
 	IPPROTO_TCP = 6,
 	IPPROTO_UDP = 17,
+	IPPROTO_ROUTING = 43,
 	IPPROTO_FRAGMENT = 44,
-	IPPROTO_ICMPV6 = 58
+	IPPROTO_AH = 51,
+	IPPROTO_ICMPV6 = 58,
+	IPPROTO_DSTOPTS = 60
 };
 enum { EAGAIN = 11 };
 enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_OUTGOING = 4, PACKET_LOOPBACK = 5 };
@@ -69,6 +72,7 @@ enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
 enum { ICSK_TIME_LOSS_PROBE = 5 }; /* icsk_pending */
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 }; /* skc_state */
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has arrived */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
@@ -189,6 +193,7 @@ struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
 	u16 sk_protocol;
+	int sk_err;
 	struct socket_wq *sk_wq;
 	unsigned int sk_ll_usec;
 };
@@ -199,6 +204,10 @@ struct inet_sock {
 struct udp_sock {
 	struct inet_sock inet;
 	struct sk_buff_head reader_queue;
+};
+struct request_sock {
+	struct sock_common __req_common;
+	__u8 num_retrans;
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
@@ -389,5 +398,8 @@ struct __sk_buff {
 /* Used only to check whether this kernel's tracepoint has the third argument. */
 typedef void (*btf_trace_tcp_retransmit_skb)(void *, const struct sock *, const struct sk_buff *,
 					     int);
+
+/* Since Linux 6.10, when tcp_send_reset got its third argument. */
+enum sk_rst_reason { SK_RST_REASON_NOT_SPECIFIED };
 
 #endif

@@ -282,26 +282,22 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	return now;
 }
 
-/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. `pid_tgid` is 0 if
- * the current process is not the socket's user. */
-INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie,
-		      __u32 seq, __u32 len, __u16 flags, __u8 tcp_flags, union mag_payload payload,
-		      __u64 pid_tgid, __u64 now)
+/* Logs a range or a point of a flow. `flow` is 0 without a peer; `sk` is 0 without a socket.
+ * `pid_tgid` is 0 if the current process is not the socket's user. */
+INLINE void log_flow(struct mag_cpu *state, __u8 hop, struct tuple *t, bool peer, __u64 sk,
+		     __u64 cookie, union mag_extent extent, __u32 len, __u16 flags, __u8 tcp_flags,
+		     union mag_payload payload, __u64 pid_tgid, __u64 now)
 {
-	if (!socket_hop(hop))
-		return;
-	struct tuple t;
 	__u64 flow = 0;
-	bool peer = socket_tuple(sk, &t);
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
-	int prefilter_result = gate && !LEARNS ? prefilter(state, &t, hop, true) : PREFILTER_OPEN;
+	int prefilter_result = gate && !LEARNS ? prefilter(state, t, hop, true) : PREFILTER_OPEN;
 	if (prefilter_result == PREFILTER_REJECT)
 		return;
 	if (gate && prefilter_result == PREFILTER_OPEN) {
 		struct subject s;
-		subject_of(&s, hop, &t, cookie, true);
-		s.flow = peer ? flow_id(&t) : 0;
+		subject_of(&s, hop, t, cookie, true);
+		s.flow = peer ? flow_id(t) : 0;
 		s.len = len;
 		if (hop != MAG_SOCK_READY && hop != MAG_SOCK_FULL)
 			s.ends |= LENGTH;
@@ -321,7 +317,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		}
 	}
 	if (peer)
-		flow = flow_of(state, &t, now);
+		flow = flow_of(state, t, now);
 	if (pid_tgid)
 		announce_task(state, pid_tgid, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
@@ -329,23 +325,46 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		return;
 	e->cookie = cookie;
 	e->flow = flow;
-	e->extent.seq = seq;
+	e->extent = extent;
 	e->len = len;
 	e->payload = payload;
 	/* A thread that polls repeatedly was running already when the data arrived. */
-	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk &&
-	    state->asked_tid == payload.call.tid) {
+	if (hop == MAG_APP_RECV && state->asked_sk == sk && state->asked_tid == payload.call.tid) {
 		__u64 ago = now - state->asked_ns;
 		e->payload.call.empty_read_ns = ago < 0xffffffff ? ago : 0;
 	}
 	e->ifindex = 0;
 	e->ip_id = 0;
 	e->segs = 0;
-	e->flags = flags | (t.ipv6 ? MAG_F_IPV6 : 0);
+	e->flags = flags | (t->ipv6 ? MAG_F_IPV6 : 0);
 	e->tcp_flags = tcp_flags;
-	e->proto = t.proto;
+	e->proto = t->proto;
 	e->u.call_flags = flags >> 8;
 	submit(state, e, sizeof(*e));
+}
+
+/* Logs a range of a socket's stream. */
+INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie,
+		      __u32 seq, __u32 len, __u16 flags, __u8 tcp_flags, union mag_payload payload,
+		      __u64 pid_tgid, __u64 now)
+{
+	if (!socket_hop(hop))
+		return;
+	struct tuple t;
+	bool peer = socket_tuple(sk, &t);
+	union mag_extent extent = { .seq = seq };
+	log_flow(state, hop, &t, peer, (__u64)sk, cookie, extent, len, flags, tcp_flags, payload,
+		 pid_tgid, now);
+}
+
+/* Logs a point of a connection. */
+INLINE void log_point(__u8 hop, struct tuple *t, __u64 cookie, __u32 number, __u32 open_error)
+{
+	struct mag_cpu *state = this_cpu();
+	union mag_payload payload = { .point = { .number = number } };
+	union mag_extent extent = { .open_error = open_error };
+	if (state && wanted(hop))
+		log_flow(state, hop, t, true, 0, cookie, extent, 0, 0, 0, payload, 0, clock_now());
 }
 
 /* Logs a range at a hop of the socket layer, where the process is known. */

@@ -2,6 +2,7 @@
 /* All layers are one object, because they share rings and counters. */
 #include "socket.bpf.c"
 #include "transport.bpf.c"
+#include "points.bpf.c"
 #include "ip.bpf.c"
 #include "device.bpf.c"
 #include "sched.bpf.c"

@@ -280,19 +280,15 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	return true;
 }
 
-/* The flow of a socket, seen from this end. Returns false without a peer, or without a port of its
- * own.
- *
- * The local port is inet_sport and not skc_num: the kernel clears skc_num when it closes a TCP
- * socket (inet_put_port), while the received bytes still wait for their reader. The addresses, the
- * peer's port and inet_sport stay until the socket connects again or is freed. */
-INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
+/* The flow of a socket, or of what begins like one, seen from this end. Returns false without a
+ * peer, or without a port of its own. */
+INLINE bool tuple_of(const struct sock *sk, __u16 local_port, __u8 proto, struct tuple *t)
 {
 	__u16 family = READ(sk, __sk_common.skc_family);
-	t->local_port = bpf_ntohs(READ(CAST(inet_sock, sk), inet_sport));
+	t->local_port = local_port;
 	t->remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
 	t->netns = netns_of_socket(sk);
-	t->proto = READ(sk, sk_protocol);
+	t->proto = proto;
 	t->ipv6 = 0;
 	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	if (family == AF_INET6) {
@@ -317,6 +313,17 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 	}
 	/* One product, because the verifier would follow two branches in each program. */
 	return (__u32)t->remote_port * t->local_port != 0;
+}
+
+/* The flow of a socket, as tuple_of.
+ *
+ * The local port is inet_sport and not skc_num: the kernel clears skc_num when it closes a TCP
+ * socket (inet_put_port), while the received bytes still wait for their reader. The addresses, the
+ * peer's port and inet_sport stay until the socket connects again or is freed. */
+INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
+{
+	return tuple_of(sk, bpf_ntohs(READ(CAST(inet_sock, sk), inet_sport)), READ(sk, sk_protocol),
+			t);
 }
 
 /* The abstract id of a socket. Programs without typed pointers cannot create a cookie. There, a

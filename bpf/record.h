@@ -79,6 +79,7 @@ union mag_extent {
 	unsigned int switch_ns; /* sched.switched: duration of the switch */
 	unsigned int
 		copied_buffer; /* UDP at app.copy: buffer of the datagram, as `skb` of a packet */
+	unsigned int open_error; /* tcp.open: error number of the socket (errno); 0 none */
 	unsigned int next_buffer; /* UDP at app.recv: buffer of the first datagram that is left in
 				     the socket's queue; 0 unknown, or MAG_F_QUEUE_EMPTY */
 };
@@ -120,6 +121,14 @@ struct mag_of_resend {
 	unsigned int pad[2];
 };
 
+/* A point of a connection: tcp.send_reset, tcp.recv_reset, tcp.open, tcp.synack. */
+struct mag_of_point {
+	unsigned int number; /* tcp.send_reset: the kernel's reason (enum sk_rst_reason). tcp.open:
+				the new state (TCP_ESTABLISHED, TCP_CLOSE). tcp.synack: how many
+				times the SYN-ACK was sent again */
+	unsigned int pad[2];
+};
+
 /* sock.ready. */
 struct mag_of_ready {
 	unsigned int poller_tid; /* thread whose busy poll received the data; 0 none */
@@ -132,6 +141,7 @@ union mag_payload {
 	struct mag_of_call call;
 	struct mag_of_task task;
 	struct mag_of_resend resend;
+	struct mag_of_point point;
 	struct mag_of_ready ready;
 };
 

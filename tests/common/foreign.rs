@@ -39,6 +39,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         tells_order,
         probes: _,
         drop_reasons,
+        reset_reasons,
         several,
         coverage: Coverage { hops, left_out },
     } = info;
@@ -61,9 +62,11 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
             kind: ValueKind::default(),
         }],
     };
-    let mut reasons: Vec<_> =
-        drop_reasons.into_iter().map(|reason| DropReason { name: soiled(&reason.name), ..reason }).collect();
-    reasons.push(DropReason { number: u32::MAX, name: soiled("reason") });
+    let reasons = |of: Vec<DropReason>| {
+        let soil = |reason: DropReason| DropReason { name: soiled(&reason.name), ..reason };
+        let one_more = DropReason { number: u32::MAX, name: soiled("reason") };
+        of.into_iter().map(soil).chain([one_more]).collect()
+    };
     let mut cgroups: Vec<_> =
         cgroups.into_iter().map(|cgroup| CgroupName { path: soiled(&cgroup.path), ..cgroup }).collect();
     cgroups.push(CgroupName { id: 1, path: soiled("/web") });
@@ -79,7 +82,8 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         settings: settings.iter().map(|text| soiled(text)).chain([soiled("setting")]).collect(),
         tells_order,
         probes: [Mark::Hop, Mark::Point, Mark::Loadline].map(probe).to_vec(),
-        drop_reasons: reasons,
+        drop_reasons: reasons(drop_reasons),
+        reset_reasons: reasons(reset_reasons),
         several,
         coverage: Coverage {
             hops: hops

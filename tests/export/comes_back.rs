@@ -16,8 +16,18 @@ use tempfile::TempDir;
 /// Recordings that are read as those of two hosts.
 const PAIRS: [[&str; 2]; 3] = [["demo", "half"], ["drops", "lost"], ["retransmissions", "damaged"]];
 /// Hops of which a log never has a line.
-const NO_LINES: [&str; 6] =
-    ["sock.full", "sched.switch", "sched.wakeup", "sched.fork", "sched.exit", "sched.switched"];
+const NO_LINES: [&str; 10] = [
+    "sock.full",
+    "sched.switch",
+    "sched.wakeup",
+    "sched.fork",
+    "sched.exit",
+    "sched.switched",
+    "tcp.send_reset",
+    "tcp.recv_reset",
+    "tcp.open",
+    "tcp.synack",
+];
 
 /// A verdict that none of the recordings has: it needs more journeys in flight than 262,144.
 const NOT_MADE: &str = "evicted";

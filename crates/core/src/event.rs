@@ -4,7 +4,7 @@ mod detail;
 mod extent;
 mod number;
 
-pub use detail::{Detail, DetailKind};
+pub use detail::{ConnectionState, Detail, DetailKind};
 pub use extent::{Extent, ExtentKind};
 pub use number::Number;
 

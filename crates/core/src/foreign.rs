@@ -93,6 +93,7 @@ mod tests {
             tells_order: true,
             probes: vec![probe],
             drop_reasons: vec![DropReason { number: 1, name: name() }],
+            reset_reasons: vec![DropReason { number: 1, name: name() }],
             several: Some(MergedHosts {
                 across: Across::OneClock,
                 hosts: vec![HostOf { netns: 1, host: name() }],

@@ -88,6 +88,7 @@ impl Generator {
             ],
             several: None,
             drop_reasons: Vec::new(),
+            reset_reasons: Vec::new(),
             interfaces: Vec::new(),
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             settings: Vec::new(),

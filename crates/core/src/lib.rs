@@ -53,7 +53,7 @@ pub use capture_filter::CaptureFilter;
 pub use change::{Change, HopCount};
 pub use custom::{CustomProbe, ProbeHit};
 pub use drop_reason::CleanUp;
-pub use event::{Detail, DetailKind, Event, EventFlags, Extent, ExtentKind};
+pub use event::{ConnectionState, Detail, DetailKind, Event, EventFlags, Extent, ExtentKind};
 pub use filter::Filter;
 pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};
 pub use generator::{Generator, GeneratorOptions};

@@ -320,6 +320,9 @@ pub struct NodeInfo {
     /// The kernel's names of its drop reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_reasons: Vec<DropReason>,
+    /// The kernel's names of its reasons for resets; empty before Linux 6.10.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reset_reasons: Vec<DropReason>,
     /// For a recording converted from a log of several hosts: the hosts, and the relation of their clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several: Option<MergedHosts>,
@@ -331,6 +334,12 @@ impl NodeInfo {
     /// The kernel's name of a drop reason; `reason 5` without names.
     pub fn drop_reason(&self, number: u32) -> String {
         let named = self.drop_reasons.iter().find(|reason| reason.number == number);
+        named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
+    }
+
+    /// The kernel's name of its reason for a reset; `reason 5` without names.
+    pub fn reset_reason(&self, number: u32) -> String {
+        let named = self.reset_reasons.iter().find(|reason| reason.number == number);
         named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
     }
 

@@ -256,6 +256,10 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     &[
         tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
         tracepoint("sock_full", Hop::SockFull, "udp_fail_queue_rcv_skb", "UDP"),
+        tracepoint("tcp_send_reset", Hop::TcpSendReset, "tcp_send_reset", ""),
+        tracepoint("tcp_recv_reset", Hop::TcpRecvReset, "tcp_receive_reset", ""),
+        tracepoint("tcp_open", Hop::TcpOpen, "inet_sock_set_state", ""),
+        tracepoint("tcp_synack", Hop::TcpSynack, "tcp_retransmit_synack", ""),
         tracepoint("sched_switch", Hop::SchedSwitch, "sched_switch", ""),
         tracepoint("sched_wakeup", Hop::SchedWakeup, "sched_wakeup", ""),
         tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),

@@ -426,6 +426,7 @@ fn node_info(
         settings: Vec::new(),
         several: None,
         drop_reasons: facts.drop_reasons.clone(),
+        reset_reasons: facts.reset_reasons.clone(),
         coverage: Coverage::default(),
         probes,
     }

@@ -190,6 +190,7 @@ mod members {
                 ExtentKind::Switch => e.extent.switch_ns,
                 ExtentKind::CopiedBuffer => e.extent.copied_buffer,
                 ExtentKind::NextBuffer => e.extent.next_buffer,
+                ExtentKind::OpenError => e.extent.open_error,
             }
         })
     }
@@ -220,6 +221,9 @@ mod members {
                 }
                 kind @ DetailKind::Poller => {
                     ByKind { detail: kind.of(e.payload.ready.poller_tid), ..ByKind::default() }
+                }
+                kind @ (DetailKind::ResetReason | DetailKind::ConnectionState | DetailKind::Synacks) => {
+                    ByKind { detail: kind.of(e.payload.point.number), ..ByKind::default() }
                 }
                 kind @ DetailKind::OtherThread => {
                     let t = e.payload.task;

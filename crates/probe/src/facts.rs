@@ -82,6 +82,18 @@ pub struct HostFacts {
     pub hz: Option<u32>,
     /// Reasons for dropping packets, by the kernel's own numbers.
     pub drop_reasons: Vec<DropReason>,
+    /// Reasons for resets, by the kernel's own numbers; empty before Linux 6.10.
+    pub reset_reasons: Vec<DropReason>,
+}
+
+/// The numbers and names of a kernel's enum of reasons, without the common start of the names.
+fn reasons(btf: &Btf<'_>, name: &str, start: &str) -> Option<Vec<DropReason>> {
+    let reason = |value: types::EnumMember<'_>| {
+        let name = value.name?.to_string_lossy();
+        let number = u32::try_from(value.value).ok()?;
+        Some(DropReason { number, name: name.trim_start_matches(start).to_lowercase() })
+    };
+    Some(btf.type_by_name::<types::Enum<'_>>(name)?.iter().filter_map(reason).collect())
 }
 
 /// Availability of an attach mechanism.
@@ -202,16 +214,9 @@ impl HostFacts {
         (self.loops, self.ring_buffers) =
             (has("BPF_FUNC_loop", (5, 17)), has("BPF_FUNC_ringbuf_reserve", (5, 8)));
         self.leave_out_what_loops_make();
-        if let Some(reasons) = btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") {
-            self.drop_reasons = reasons
-                .iter()
-                .filter_map(|r| {
-                    let name = r.name?.to_string_lossy();
-                    let number = u32::try_from(r.value).ok()?;
-                    let name = name.trim_start_matches("SKB_DROP_REASON_").to_lowercase();
-                    Some(DropReason { number, name })
-                })
-                .collect();
+        self.reset_reasons = reasons(btf, "sk_rst_reason", "SK_RST_REASON_").unwrap_or_default();
+        if let Some(names) = reasons(btf, "skb_drop_reason", "SKB_DROP_REASON_") {
+            self.drop_reasons = names;
         } else {
             let because = format!("kernel {} has no reasons for drops (Linux 5.17)", self.kernel);
             self.left_out.insert(Ability::DropReasons, because);

@@ -15,6 +15,7 @@ mod journeys;
 mod left_out;
 mod payload;
 mod pcap;
+mod points;
 mod readers;
 mod refused;
 mod retransmissions;

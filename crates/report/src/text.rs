@@ -108,7 +108,7 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9 - usize::from(row.estimated));
     let rate = format!("{:>9}", format!("{}{}", about(row.estimated), rate.trim_start()));
     let on_path = row.hop.direction() != Direction::Off;
-    let empty = matches!(row.hop.role(), Role::Reader | Role::Ready | Role::Sample);
+    let empty = matches!(row.hop.role(), Role::Reader | Role::Ready | Role::Sample | Role::Point);
     let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };
     let marked = |sign: &str, figure: String, width: usize| {
         format!("{:>width$}", if figure.trim() == "·" { figure } else { format!("{sign}{}", figure.trim()) })

@@ -36,9 +36,14 @@ impl Mark {
             Role::Drop => (PointKind::Drop { node, reason: event.drop_reason() }, None),
             Role::Resend => (PointKind::Retransmit, Some(Hop::TcpXmit)),
             Role::Overflow => (PointKind::SocketFull, Some(Hop::UdpRecv)),
-            Role::Send | Role::Packet | Role::Ready | Role::Reader | Role::Read | Role::Sample | Role::Task => {
-                return None;
-            }
+            Role::Send
+            | Role::Packet
+            | Role::Ready
+            | Role::Reader
+            | Role::Read
+            | Role::Sample
+            | Role::Point
+            | Role::Task => return None,
         };
         Some(Mark { time_ns: event.time_ns, kind, hop })
     }

@@ -28,6 +28,43 @@ numbers! {
     /// Scheduler hops: the other thread. `task.wake` and `sched.wakeup`: the waking one; `sched.fork`: the new one;
     /// the others: the one that had the CPU before. 0 without one.
     OtherThread other_tid = 7,
+    /// `tcp.send_reset`: the kernel's reason, a number of this kernel's `enum sk_rst_reason`.
+    ResetReason reset_reason = 8,
+    /// `tcp.open`: the new state, a number of [`ConnectionState`].
+    ConnectionState connection_state = 9,
+    /// `tcp.synack`: how many times the SYN-ACK was sent again.
+    Synacks synacks = 10,
+}
+
+/// The state of a connection after the attempt to connect, by the kernel's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// Both sides can send.
+    Established,
+    /// The attempt failed, or the socket was closed before.
+    Closed,
+    /// Another state: the peer or the program has begun to close meanwhile.
+    Other(u32),
+}
+
+impl ConnectionState {
+    /// The state of a number of the kernel.
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Established,
+            7 => Self::Closed,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Name on screens.
+    pub fn name(self) -> String {
+        match self {
+            Self::Established => "established".to_owned(),
+            Self::Closed => "closed".to_owned(),
+            Self::Other(number) => format!("state {number}"),
+        }
+    }
 }
 
 impl DetailKind {

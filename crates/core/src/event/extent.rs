@@ -31,6 +31,8 @@ numbers! {
     /// UDP at `app.recv`: buffer of the first datagram that is left in the socket's queue, as [`Event::skb`]. Without
     /// it the queue is empty ([`EventFlags::QUEUE_EMPTY`]) or unknown.
     NextBuffer next_buffer = 8,
+    /// `tcp.open`: the socket's error number (errno) where an attempt to connect failed.
+    OpenError open_error = 9,
 }
 
 impl ExtentKind {
@@ -43,6 +45,7 @@ impl ExtentKind {
             Role::Read if proto.0 == Proto::UDP.0 && matches!(hop, Hop::AppCopy) => Self::CopiedBuffer,
             Role::Read if proto.0 == Proto::UDP.0 && !flags.contains(EventFlags::PEEK) => Self::NextBuffer,
             Role::Task if matches!(hop, Hop::SchedSwitched) => Self::Switch,
+            Role::Point if matches!(hop, Hop::TcpOpen) => Self::OpenError,
             _ => Self::None,
         }
     }

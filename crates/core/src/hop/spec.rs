@@ -111,6 +111,8 @@ pub enum Role {
     Overflow,
     /// A sample of a connection's state; in no journey.
     Sample,
+    /// A moment of a connection, without bytes: a reset, the end of an attempt to connect; in no journey.
+    Point,
     /// An event of any task; in no journey.
     Task,
 }
@@ -126,6 +128,8 @@ pub enum Frequency {
     PerWakeUp,
     /// With every task of the machine.
     PerTask,
+    /// Once per connection.
+    PerConnection,
     /// At losses.
     Rare,
     /// At most once in 4 ms per socket.
@@ -140,6 +144,7 @@ impl Frequency {
             Self::PerCall => "a call",
             Self::PerWakeUp => "a wake-up",
             Self::PerTask => "any task's",
+            Self::PerConnection => "a connection",
             Self::Rare => "rare",
             Self::Timed => "4 ms",
         }

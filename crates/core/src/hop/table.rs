@@ -342,4 +342,52 @@ hops! {
         content: "the next task runs, and the duration of the switch ([scheduler.md](scheduler.md)); off by default",
         known: "",
     }
+
+    /// TCP sends a reset (`tcp_send_reset`).
+    TcpSendReset {
+        id: 41, name: "tcp.send_reset", direction: Off, side: Tx, layer: Transport, protocols: All, role: Point, detail: DetailKind::ResetReason,
+        default: true, full: true, agent: true, needs: &[], frequency: Rare,
+        has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
+        part: Unknown, step: "", border: "", screen_priority: 18,
+        without: "which host refused or ended a connection",
+        place: "`tcp_send_reset`",
+        content: "a reset, with the kernel's reason since Linux 6.10; also one without a socket, such as for a closed port",
+        known: "",
+    }
+
+    /// TCP received a reset (`tcp_receive_reset`).
+    TcpRecvReset {
+        id: 42, name: "tcp.recv_reset", direction: Off, side: Rx, layer: Transport, protocols: All, role: Point, detail: DetailKind::None,
+        default: true, full: true, agent: true, needs: &[], frequency: Rare,
+        has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
+        part: Unknown, step: "", border: "", screen_priority: 18,
+        without: "that the peer ended a connection",
+        place: "`tcp_receive_reset`",
+        content: "a reset that TCP accepted",
+        known: "",
+    }
+
+    /// An attempt to connect ended (`inet_sock_set_state`).
+    TcpOpen {
+        id: 44, name: "tcp.open", direction: Off, side: Off, layer: Transport, protocols: All, role: Point, detail: DetailKind::ConnectionState,
+        default: true, full: true, agent: true, needs: &[], frequency: PerConnection,
+        has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
+        part: Unknown, step: "", border: "", screen_priority: 18,
+        without: "when a connection was established, and why an attempt failed",
+        place: "`inet_sock_set_state`, from SYN_SENT or SYN_RECV",
+        content: "the new state: established or closed, with the socket's error number",
+        known: "",
+    }
+
+    /// TCP sent a SYN-ACK again (`tcp_retransmit_synack`).
+    TcpSynack {
+        id: 45, name: "tcp.synack", direction: Off, side: Tx, layer: Transport, protocols: All, role: Point, detail: DetailKind::Synacks,
+        default: true, full: true, agent: true, needs: &[], frequency: Rare,
+        has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: false,
+        part: Unknown, step: "", border: "", screen_priority: 18,
+        without: "connections that stay half open",
+        place: "`tcp_retransmit_synack`",
+        content: "a SYN-ACK that was sent again, and how many times; the connection is half open",
+        known: "",
+    }
 }

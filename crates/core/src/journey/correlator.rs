@@ -197,7 +197,7 @@ impl Correlator {
                 }
                 self.state.counters.evicted_others += self.readers.push(event);
             }
-            Role::Sample | Role::Overflow | Role::Task => {}
+            Role::Sample | Role::Point | Role::Overflow | Role::Task => {}
             Role::Send | Role::Packet | Role::Ready | Role::Read | Role::Resend | Role::Drop => {
                 if event.flags.contains(EventFlags::PARTIAL) {
                     self.state.counters.without_range += 1;
@@ -306,6 +306,7 @@ impl Correlator {
             | Role::Drop
             | Role::Overflow
             | Role::Sample
+            | Role::Point
             | Role::Task => {}
         }
         if event.tcp_flags & 2 != 0 && hop >= Hop::TcpXmit && hop <= Hop::IpIn {

@@ -40,6 +40,7 @@ impl Correlator {
             | Role::Resend
             | Role::Overflow
             | Role::Sample
+            | Role::Point
             | Role::Task => {
                 let counters = &mut self.state.counters;
                 let count = if is_udp { &mut counters.without_range } else { &mut counters.other_protocols };

@@ -143,6 +143,7 @@ impl Journey {
             | Role::Drop
             | Role::Overflow
             | Role::Sample
+            | Role::Point
             | Role::Task => None,
         };
         let ThreadRef { tgid, tid } = who.unwrap_or_default();

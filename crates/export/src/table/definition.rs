@@ -61,8 +61,9 @@ tables! {
         socket: MaybeId, len: Int, segs: SmallInts, ip_id: SmallInts, tcp_flags: SmallInts, ttl: SmallInts, tos: SmallInts, flags: SmallInts,
         tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: SmallInts, skb: Int, record: Int,
         seq: MaybeInt, segment_bytes: MaybeSmall, echo_number: MaybeSmall, fragment_bytes: MaybeSmall, fragment_offset: MaybeSmall,
-        switch_ns: MaybeInt, copied_buffer: MaybeInt, next_buffer: MaybeInt, ack: MaybeInt, drop_reason: MaybeSmall, driver_code: MaybeInt, resend_reason: MaybeSmall,
-        poller_tid: MaybeSmall, empty_read_ns: MaybeInt, other_tid: MaybeSmall,
+        switch_ns: MaybeInt, copied_buffer: MaybeInt, next_buffer: MaybeInt, open_error: MaybeSmall, ack: MaybeInt, drop_reason: MaybeSmall, driver_code: MaybeInt, resend_reason: MaybeSmall,
+        poller_tid: MaybeSmall, empty_read_ns: MaybeInt, other_tid: MaybeSmall, reset_reason: MaybeSmall, connection_state: MaybeSmall,
+        synacks: MaybeSmall,
     }
     /// A hop that a journey passed.
     Hops "hops" {

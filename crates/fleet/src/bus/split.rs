@@ -125,6 +125,7 @@ impl Split {
             | Role::Resend
             | Role::Overflow
             | Role::Sample
+            | Role::Point
             | Role::Task => {}
         }
         part

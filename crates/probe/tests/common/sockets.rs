@@ -80,6 +80,15 @@ pub fn send_many(socket: &UdpSocket, to: SocketAddrV4, payloads: &[Vec<u8>]) -> 
     check(sent) as usize
 }
 
+/// Closing this socket sends a reset.
+pub fn reset_at_close(socket: &impl AsRawFd) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let (at, size) = ((&raw const linger).cast(), size_of::<libc::linger>() as libc::socklen_t);
+    // SAFETY: the pointer and the size are those of a `linger` that outlives the call.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, size) };
+    assert_eq!(set, 0, "SO_LINGER");
+}
+
 /// One `recvmmsg` of at most `most` datagrams; waits for the first. Returns their lengths.
 pub fn receive_many(socket: &UdpSocket, most: usize) -> Vec<usize> {
     let mut buffers = vec![[0_u8; 2048]; most];

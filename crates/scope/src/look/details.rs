@@ -2,7 +2,8 @@
 
 use crate::format::duration;
 use crate::frame::Frame;
-use magscope_core::{Detail, Event, Extent};
+use magscope_core::{ConnectionState, Detail, Event, Extent};
+use std::io;
 
 impl Frame<'_> {
     /// What an event has beside its length and sequence number: `reason 2`, `echo 7, ...`; empty for most.
@@ -16,6 +17,9 @@ impl Frame<'_> {
             Detail::Poller(tid) => format!("polled by {tid:?}"),
             Detail::EmptyRead(ns) => format!("empty read {} before", duration(u64::from(ns.get()))),
             Detail::OtherThread(tid) => format!("thread {tid:?}"),
+            Detail::ResetReason(reason) => self.reset_reason(node, reason.get()),
+            Detail::ConnectionState(state) => ConnectionState::from_number(state.get()).name(),
+            Detail::Synacks(count) => format!("sent {count:?} times again"),
         };
         let extent = match event.extent {
             Extent::None | Extent::Stream(_) | Extent::CopiedBuffer(_) | Extent::NextBuffer(_) => String::new(),
@@ -23,9 +27,17 @@ impl Frame<'_> {
             Extent::Echo(number) => format!("echo {number:?}"),
             Extent::FirstFragment(bytes) => format!("first fragment, {bytes:?} B"),
             Extent::LaterFragment(offset) => format!("fragment at {offset:?}"),
+            Extent::OpenError(number) => error_name(number.get()),
             Extent::Switch(ns) => format!("took {}", duration(u64::from(ns.get()))),
         };
         let parts = [extent, detail];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The words of the system for an error number: `Connection refused`.
+fn error_name(number: u32) -> String {
+    let error = i32::try_from(number).map(io::Error::from_raw_os_error);
+    let words = error.map_or_else(|_| String::new(), |error| error.to_string());
+    words.split(" (os error").next().map_or_else(String::new, str::to_owned)
 }

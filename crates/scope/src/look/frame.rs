@@ -23,6 +23,12 @@ impl<'a> Frame<'a> {
         self.scope.names.drop_reason(node, reason)
     }
 
+    /// The reason for a reset of a recording's kernel, by its name.
+    pub fn reset_reason(&self, node: u16, reason: u32) -> String {
+        let info = self.scope.names.infos().get(usize::from(node));
+        info.map_or_else(|| format!("reason {reason}"), |info| info.reset_reason(reason))
+    }
+
     /// The verdict of a journey, in words.
     pub fn verdict(&self, line: &Lifeline) -> String {
         self.scope.names.verdict(&line.journey)

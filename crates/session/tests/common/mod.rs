@@ -26,6 +26,7 @@ pub fn node() -> NodeInfo {
         tells_order: true,
         probes: Vec::new(),
         drop_reasons: vec![DropReason { number: 3, name: "no_socket".into() }],
+        reset_reasons: Vec::new(),
         several: None,
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),

@@ -48,6 +48,7 @@ pub fn info() -> NodeInfo {
         interfaces: Vec::new(),
         cgroups: Vec::new(),
         drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
+        reset_reasons: Vec::new(),
         coverage,
     }
 }

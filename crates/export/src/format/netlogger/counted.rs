@@ -22,7 +22,7 @@ pub fn hops_of_lines() -> impl Iterator<Item = Hop> {
 
 /// Whether a log can have lines of this hop: its events are in journeys, or they are samples.
 pub fn has_lines(hop: Hop) -> bool {
-    !matches!(hop.role(), Role::Overflow | Role::Task)
+    !matches!(hop.role(), Role::Overflow | Role::Point | Role::Task)
 }
 
 /// One event of an instant: hop, node, CPU, thread or drop reason.

@@ -218,6 +218,7 @@ impl Events {
             | Role::Read
             | Role::Overflow
             | Role::Sample
+            | Role::Point
             | Role::Task => {}
         }
         event.extent = event.extent_kind().of(position);

@@ -64,6 +64,7 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.switch_ns.extend(extents().map(Extent::switch_ns));
     rows.copied_buffer.extend(extents().map(Extent::copied_buffer));
     rows.next_buffer.extend(extents().map(Extent::next_buffer));
+    rows.open_error.extend(extents().map(Extent::open_error));
     let details = || events.iter().map(|event| event.detail);
     rows.ack.extend(details().map(Detail::ack));
     rows.drop_reason.extend(details().map(Detail::drop_reason));
@@ -72,6 +73,9 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.poller_tid.extend(details().map(Detail::poller_tid));
     rows.empty_read_ns.extend(details().map(Detail::empty_read_ns));
     rows.other_tid.extend(details().map(Detail::other_tid));
+    rows.reset_reason.extend(details().map(Detail::reset_reason));
+    rows.connection_state.extend(details().map(Detail::connection_state));
+    rows.synacks.extend(details().map(Detail::synacks));
 }
 
 #[cfg(test)]
