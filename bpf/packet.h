@@ -95,6 +95,56 @@ INLINE __u32 netns_of_socket(const struct sock *sk)
 /* The side of a packet: received, sent, or sent before IPv4 has written its length (UNSEALED). */
 enum side { RX, TX, UNSEALED };
 
+/* The extension headers between IPv6 and the transport protocol. */
+struct extensions {
+	__u64 at;
+	__s64 linear; /* bytes of the linear part from `at` on */
+	__u32 bytes; /* of all headers that were skipped */
+	__u16 fragment; /* offset and flags of the fragment header; 0 none */
+	__u16 ip_id; /* the low half of its identification */
+	__u8 proto; /* the header after them */
+	__u8 pad[7];
+};
+
+INLINE bool is_extension(__u8 proto)
+{
+	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_ROUTING || proto == IPPROTO_FRAGMENT ||
+	       proto == IPPROTO_AH || proto == IPPROTO_DSTOPTS;
+}
+
+/* The kernel accepts each kind once, destination options twice. */
+#define MAX_EXTENSIONS 6
+
+/* Skips extension headers. What follows the header of a later fragment is payload. A global
+ * function, so that the verifier follows these branches once and not in each program. */
+SUBPROGRAM int skip_extensions(struct extensions *e)
+{
+	if (!e)
+		return 0;
+	for (int i = 0; i < MAX_EXTENSIONS; i++) {
+		__u8 proto = e->proto;
+		if (!is_extension(proto) || e->linear < (__s64)sizeof(struct udphdr))
+			return 0;
+		HEADER(udphdr, extension, e->at);
+		__u16 start = bpf_ntohs(extension->source); /* next header and length */
+		__u32 bytes = ((start & 0xff) + 1) * 8;
+		if (proto == IPPROTO_AH)
+			bytes = ((start & 0xff) + 2) * 4;
+		if (proto == IPPROTO_FRAGMENT) {
+			bytes = sizeof(*extension);
+			e->fragment = bpf_ntohs(extension->dest);
+			e->ip_id = bpf_ntohs(extension->check);
+		}
+		e->proto = start >> 8;
+		e->at += bytes;
+		e->bytes += bytes;
+		e->linear -= bytes;
+		if (e->fragment & 0xfff8)
+			return 0;
+	}
+	return 0;
+}
+
 /* Reads the packet whose IP header is at `at`. The local end is the source when sending, the
  * destination when receiving. Returns false if it is no IP packet. Ports are set for TCP and UDP.
  * An ICMP echo has its identifier as both ports; other protocols have 0. */
@@ -183,22 +233,19 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		if (!l4_len)
 			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) -
 				 sizeof(*ip);
-		/* A host itself inserts only two extension headers: jumbogram and fragment, 8 bytes
-		 * each. */
-		if (t->proto == IPPROTO_HOPOPTS || t->proto == IPPROTO_FRAGMENT) {
-			HEADER(udphdr, extension, l4);
-			if (t->proto == IPPROTO_FRAGMENT) {
-				__u16 fragment = bpf_ntohs(extension->dest);
-				offset = fragment & 0xfff8;
-				if (fragment & 1)
-					p->flags |= MAG_F_MORE;
-				p->ip_id = bpf_ntohs(
-					extension->check); /* the low half of the identification */
-			}
-			t->proto = bpf_ntohs(extension->source) >> 8;
-			l4 += 8;
-			l4_len -= 8;
-			linear -= 8;
+		if (is_extension(t->proto)) {
+			struct extensions e = { .at = (__u64)l4,
+						.linear = linear,
+						.proto = t->proto };
+			skip_extensions(&e);
+			t->proto = e.proto;
+			offset = e.fragment & 0xfff8;
+			if (e.fragment & 1)
+				p->flags |= MAG_F_MORE;
+			p->ip_id = e.ip_id;
+			l4 += e.bytes;
+			l4_len -= e.bytes;
+			linear -= e.bytes;
 		}
 	} else {
 		return false;

@@ -61,6 +61,11 @@ def one_by_one(sock, notes, _):
         send_one(sock, notes, SEGMENT)
 
 
+def with_extensions(sock, notes, place):
+    add_extensions(sock)
+    one_by_one(sock, notes, place)
+
+
 def send_one(sock, notes, length):
     data = datagram(notes.at, length)
     begin = time.monotonic_ns()

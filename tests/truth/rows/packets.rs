@@ -20,6 +20,9 @@ rows! {
     datagrams_over_ipv6:
         "UDP over IPv6: `send`, `recvfrom`", Seen::Complete,
         Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };
+    extension_headers_precede_datagrams:
+        "UDP over IPv6 with extension headers (hop-by-hop and destination options)", Seen::Complete,
+        Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "with_extensions"]) };
     lost_datagrams_are_dropped:
         "UDP over IPv4 with loss", Seen::Dropped("a rule of netfilter dropped it"),
         Scene { prepare: SEVENTH_IS_LOST, loses: true, ..udp(&["reads", "by_recvfrom"], &["sends", "one_by_one"]) };

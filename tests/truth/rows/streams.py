@@ -29,6 +29,11 @@ def plainly(sock, notes, _, total=BYTES):
         send(sock, notes, numbered(notes.at, min(CHUNK, total - notes.at)))
 
 
+def with_extensions(sock, notes, place):
+    add_extensions(sock)
+    plainly(sock, notes, place)
+
+
 def much(sock, notes, _):
     """Calls that are larger than a super-packet."""
     while notes.at < 4_000_000:

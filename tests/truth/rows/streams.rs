@@ -43,6 +43,9 @@ rows! {
         Scene { v6: true, ..sends(&["sends", "plainly"]) };
     plain_sends_over_ipv4:
         "TCP over IPv4: `send`, `recv`", Seen::Complete, sends(&["sends", "plainly"]);
+    extension_headers_precede_segments:
+        "TCP over IPv6 with extension headers (hop-by-hop and destination options)", Seen::Complete,
+        Scene { v6: true, ..sends(&["sends", "with_extensions"]) };
     lost_packets_over_ipv4_are_sent_again:
         "TCP over IPv4 with loss of data and acknowledgements", Seen::Complete, with_loss(false);
     lost_packets_over_ipv6_are_sent_again:
