@@ -383,13 +383,13 @@ fn as_it_comes(dirs: &[&str]) {
         let Some(at_ns) = online.settled_ns(0).map(|(_, to)| to.saturating_sub(200_000_000)) else {
             return;
         };
-        let (Some((now_ns, within_ns)), Some((then_ns, sure_ns))) =
-            (online.difference_ns(0, 1, at_ns), hindsight.difference_ns(0, 1, at_ns))
+        let (Some(now), Some(then)) = (online.difference_ns(0, 1, at_ns), hindsight.difference_ns(0, 1, at_ns))
         else {
             return;
         };
-        let apart_ns = now_ns.abs_diff(then_ns);
-        assert!(apart_ns <= within_ns + sure_ns, "{now_ns} ±{within_ns}, with hindsight {then_ns} ±{sure_ns}");
+        let meets = now.ends_ns().0 <= then.ends_ns().1 && then.ends_ns().0 <= now.ends_ns().1;
+        assert!(meets, "{now:?}, with hindsight {then:?}");
+        let (within_ns, sure_ns) = (now.half_width_ns(), then.half_width_ns());
         worst_ns = worst_ns.max(within_ns);
         ratios.push(within_ns as f64 / sure_ns as f64);
     };

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// A recording with TCP and UDP.
 const RECORDING: &str = "demo";
 /// Columns that have instants, lengths of intervals, or figures of clocks.
-const INSTANTS: [&str; 12] = [
+const INSTANTS: [&str; 14] = [
     "ts_ns",
     "to_ns",
     "end_ns",
@@ -34,6 +34,8 @@ const INSTANTS: [&str; 12] = [
     "utc_error_ns",
     "min_round_trip_ns",
     "half_width_ns",
+    "lower_ns",
+    "upper_ns",
 ];
 /// Tables with times and without a protocol, each with the reason.
 const NO_PROTOCOL: [(Table, &str); 1] =

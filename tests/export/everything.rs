@@ -58,6 +58,21 @@ impl Made {
     }
 }
 
+/// Names of a time, its half width and its bounds.
+type Names = [&'static str; 4];
+const LATENCY: Names = ["latency_ns", "half_width_ns", "lower_ns", "upper_ns"];
+const TOTAL: Names = ["total_ns", "half_width_ns", "lower_ns", "upper_ns"];
+
+/// True if a time between two clocks is in its interval, whose farther end has the distance of the half width.
+fn is_interval(of: &dyn Fn(&str) -> Option<u64>, [time, half, lower, upper]: Names) -> bool {
+    let (Some(time), Some(half), Some(lower), Some(upper)) = (of(time), of(half), of(lower), of(upper)) else {
+        return false;
+    };
+    // A time below zero is zero, and so is its lower bound.
+    let is_farther = (time - lower).max(upper - time) == half || lower == 0;
+    half > 0 && lower <= time && time <= upper && is_farther
+}
+
 /// True if a latency's two hops are on two hosts.
 fn crosses(from: &str, to: &str) -> bool {
     from == "dev.xmit" && to == "dev.recv"
@@ -76,8 +91,11 @@ fn tables_have_all_of_it() {
         .collect();
     assert!(crossing.len() > 100, "{} crossings", crossing.len());
     assert!(crossing.iter().all(|row| row["half_width_ns"].as_u64().is_some_and(|ns| ns > 0)), "{crossing:?}");
+    let number = |row: &Value, name: &str| row[name].as_u64();
+    assert!(crossing.iter().all(|row| is_interval(&|name| number(row, name), LATENCY)), "{crossing:?}");
     let across = rows("journeys").iter().filter(|row| row["across"] == "bounded" && row["total_ns"].is_u64());
     assert!(across.clone().count() > 100 && across.clone().all(|row| row["half_width_ns"].as_u64() > Some(0)));
+    assert!(across.clone().all(|row| is_interval(&|name| number(row, name), TOTAL)));
     let dropped: Vec<_> = rows("journeys").iter().filter(|row| row["drop_reason"] == REASON).collect();
     assert_eq!(dropped.len(), 1, "{dropped:?}");
     assert_eq!(dropped[0]["drop_name"], WHY);
@@ -243,6 +261,13 @@ fn lines_have_all_of_it() {
         assert!(crossing.len() > 100, "{format}: {} crossings", crossing.len());
         let positive = |line: &&str, name: &str| field(line, name).and_then(|n| n.parse().ok()) > Some(0_u64);
         assert!(crossing.iter().all(|line| positive(line, error)), "{format}");
+        let names = if format == "ulm" {
+            ["MAG.LAT", "MAG.ERR", "MAG.LOW", "MAG.HIGH"]
+        } else {
+            ["mag.latency_ns", "mag.half_width_ns", "mag.lower_ns", "mag.upper_ns"]
+        };
+        let number = |line: &str, name: &str| field(line, name)?.parse().ok();
+        assert!(crossing.iter().all(|line| is_interval(&|name| number(line, name), names)), "{format}");
         let totals: Vec<_> = text.lines().filter(|line| field(line, total).is_some()).collect();
         assert!(totals.iter().filter(|line| positive(line, total_error)).count() > 100, "{format}");
         let level = |line: &str, ulm: &str, bp: &str| {
@@ -325,7 +350,7 @@ fn packets_have_all_of_it() {
     for line in crossing {
         let (_, took) = line.split_once("dev.xmit→dev.recv ").expect("it is there");
         let took = took.split(',').next().unwrap_or_default();
-        assert!(took.contains(" ± "), "a bare number: {took}");
+        assert!(took.contains(" ± ") && took.contains(" to "), "a bare number: {took}");
         assert!(
             line.contains(" ns") && line.split(';').next().is_some_and(|first| first.contains(" ± ")),
             "{line}"
@@ -351,6 +376,11 @@ fn traces_have_all_of_it() {
         crossing.len() > 100 && crossing.iter().all(|e| e["args"]["half_width_ns"].is_string()),
         "{crossing:?}"
     );
+    let number = |e: &Value, name: &str| e["args"][name].as_str()?.parse().ok();
+    assert!(crossing.iter().all(|e| is_interval(&|name| number(e, name), LATENCY)), "{crossing:?}");
+    let total = ["total_ns", "total_half_width_ns", "total_lower_ns", "total_upper_ns"];
+    let totals = events.iter().filter(|e| e["args"]["total_half_width_ns"].is_string());
+    assert!(totals.clone().all(|e| is_interval(&|name| number(e, name), total)));
     let totals = events.iter().filter(|e| e["args"]["total_half_width_ns"].is_string()).count();
     assert!(totals > 100, "{totals}");
     let named = |name: &str| events.iter().filter(|e| e["name"] == name).collect::<Vec<_>>();
@@ -404,6 +434,11 @@ fn traces_have_all_of_it() {
     ] {
         assert_eq!(text.lines().filter(|line| line.contains(what)).count(), many, "{what}");
     }
+    let number = |line: &str, name: &str| {
+        let (_, value) = line.split_once(&format!(" {name} = "))?;
+        value.split([',', ' ']).next()?.parse().ok()
+    };
+    assert!(crossing.iter().all(|line| is_interval(&|name| number(line, name), LATENCY)), "{crossing:?}");
     // Losses also appear where readers of the format expect them.
     assert!(stderr(&output).contains("discarded"), "{}", stderr(&output));
 

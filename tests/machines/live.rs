@@ -145,7 +145,8 @@ impl Seen {
             self.stream_bytes += journey.bytes();
         }
         // Before packets and clock samples in both directions the time on the wire is unknown.
-        let Across::Bounded { half_width_ns } = journey.across else {
+        let (Across::Bounded { .. }, Some(half_width_ns)) = (journey.across, journey.across.half_width_ns())
+        else {
             assert_eq!(journey.across, Across::Apart);
             return;
         };

@@ -92,7 +92,7 @@ fn of_log(info: &NodeInfo) -> Option<ClockPair> {
     let several = info.several.as_ref()?;
     let (state, half_width_ns) = match several.across {
         Across::OneClock => return None,
-        Across::Bounded { half_width_ns } => (State::External, Some(half_width_ns)),
+        Across::Bounded { below_ns, above_ns } => (State::External, Some(below_ns.max(above_ns))),
         Across::Apart => (State::Unsynchronised, None),
     };
     let hosts: BTreeSet<&str> = several.hosts.iter().map(|of| of.host.as_str()).collect();

@@ -5,7 +5,7 @@ use crate::clock_world;
 use clock_world::delay::Jitter;
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
-use magscope_timeline::pair::{Constraint, Kind, Level0, Outcome, Recorded, difference_over};
+use magscope_timeline::pair::{Constraint, Estimate, Kind, Level0, Outcome, Recorded, difference_over};
 
 fn worlds() -> u64 {
     std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
@@ -252,19 +252,27 @@ fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64
         }
         // As the join does: the difference at the sending by the sender's clock, and at the receipt by the other.
         let by_b = if flight.a_to_b { flight.received_ns } else { flight.sent_ns };
-        let Some(of_a) = recorded.estimate_at(by_a) else { continue };
-        let Some((a_ns, half_ns)) = recorded.inverse_at(by_b) else { continue };
-        let of_b = (a_ns.wrapping_sub(by_b) as i64, half_ns);
-        let (difference_ns, half_ns) =
-            if flight.a_to_b { difference_over(of_a, of_b) } else { difference_over(of_b, of_a) };
-        let latency_ns = flight.received_ns.wrapping_sub(flight.sent_ns) as i64 - difference_ns;
+        let Some((ns, _)) = recorded.estimate_at(by_a) else { continue };
+        let bounds = recorded.bounds_at(by_a);
+        let ends = bounds.lower.zip(bounds.upper).expect("two-sided");
+        let of_a = Estimate { ns, below_ns: ns.abs_diff(ends.0), above_ns: ns.abs_diff(ends.1) };
+        let Some(inverse) = recorded.inverse_at(by_b) else { continue };
+        let of_b = Estimate {
+            ns: inverse.at_ns.wrapping_sub(by_b) as i64,
+            below_ns: inverse.at_ns - inverse.from_ns,
+            above_ns: inverse.to_ns - inverse.at_ns,
+        };
+        let difference = if flight.a_to_b { difference_over(of_a, of_b) } else { difference_over(of_b, of_a) };
+        let latency_ns = flight.received_ns.wrapping_sub(flight.sent_ns) as i64 - difference.ns;
         let truth_ns = flight.true_delay_ns;
         asked += 1;
         // Either clock may run 0.1 per mille fast during the flight.
-        let slack_ns = half_ns + truth_ns.unsigned_abs() / 5_000 + flight.error_ns;
+        let slack_ns = (truth_ns.unsigned_abs() / 5_000 + flight.error_ns) as i64;
+        let (lower_ns, upper_ns) =
+            (latency_ns - difference.above_ns as i64, latency_ns + difference.below_ns as i64);
         assert!(
-            latency_ns.abs_diff(truth_ns) <= slack_ns,
-            "seed {seed}: {} ns from the step, a to b {}: {latency_ns} ± {half_ns} ns where {truth_ns} is true",
+            (lower_ns - slack_ns..=upper_ns + slack_ns).contains(&truth_ns),
+            "seed {seed}: {} ns from the step, a to b {}: {lower_ns} to {upper_ns} ns where {truth_ns} is true",
             t_of(world, by_a) - at,
             flight.a_to_b
         );

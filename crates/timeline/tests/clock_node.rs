@@ -11,6 +11,7 @@ use magscope_core::clock::{Break, ClockSample, Clocksource};
 use magscope_core::node::NodeInfo;
 use magscope_timeline::align::{Aligner, Online};
 use magscope_timeline::join::{Crossing, Timeline};
+use magscope_timeline::pair::Estimate;
 use magscope_timeline::{NodeClock, UtcMap};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -277,10 +278,12 @@ proptest! {
             // now, recently, and long ago
             for t_ns in [t_ns, t_ns.saturating_sub(EVERY_NS + JITTER_NS), random.below(t_ns + 1)] {
                 let (a, b) = (nodes[0].at(t_ns).monotonic_ns, nodes[1].at(t_ns).monotonic_ns);
-                let Some((difference_ns, half_width_ns)) = online.difference_ns(0, 1, a) else { continue };
+                let Some(difference) = online.difference_ns(0, 1, a) else { continue };
                 if (broke_ns..reported_ns).contains(&t_ns) { continue }
-                let off_ns = difference_ns.abs_diff(b.wrapping_sub(a) as i64);
-                prop_assert!(off_ns <= half_width_ns + 2 * ROUNDING_NS, "{off_ns} of {half_width_ns} at {t_ns}");
+                let (truth_ns, (lower_ns, upper_ns)) = (b.wrapping_sub(a) as i64, difference.ends_ns());
+                let slack_ns = 2 * ROUNDING_NS as i64;
+                let is_inside = (lower_ns - slack_ns..=upper_ns + slack_ns).contains(&truth_ns);
+                prop_assert!(is_inside, "{truth_ns} is not {difference:?} at {t_ns}");
                 known += 1;
             }
         }
@@ -334,7 +337,7 @@ fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<
 fn sources_of_one_boot_have_no_difference_and_wait_for_nothing() {
     let one = NodeInfo { boot_id: "a".to_owned(), ..NodeInfo::default() };
     let online = Online::new(&[one.clone(), one]);
-    assert_eq!(online.difference_ns(0, 1, 12_345), Some((0, 0)));
+    assert_eq!(online.difference_ns(0, 1, 12_345), Some(Estimate::default()));
     let online = Online::new(&infos());
     assert_eq!(online.difference_ns(0, 1, 12_345), None, "of two, nothing is known yet");
 }

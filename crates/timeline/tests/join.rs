@@ -9,6 +9,7 @@ use magscope_core::{Event, Flow, FlowId, Hop, Proto};
 use magscope_timeline::join::{
     Crossing, JoinLimits, Joined, Joiner, OneClock, Pairing, Timeline, Unaligned, Unjoined,
 };
+use magscope_timeline::pair::Estimate;
 
 /// The contents of a recording: its flows and events.
 struct Recording {
@@ -133,7 +134,7 @@ fn two_clocks_of_which_nothing_is_known_give_no_time_between_them() {
     assert_eq!((crossing.sent_ns, crossing.received_ns), (5_000_014, 100));
 }
 
-/// The second recording's clock is an hour ahead, with an error of up to 20 ns.
+/// The second recording's clock is an hour ahead, or up to 20 ns less, or up to 12 ns more.
 struct HourAhead;
 
 impl Timeline for HourAhead {
@@ -141,9 +142,13 @@ impl Timeline for HourAhead {
         Some(if node == 1 { -3_600_000_000_000 } else { 0 })
     }
 
-    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<(i64, u64)> {
+    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<Estimate> {
         let hour = 3_600_000_000_000;
-        Some(if a == b { (0, 0) } else { (if b == 1 { hour } else { -hour }, 20) })
+        Some(match (a, b) {
+            (0, 1) => Estimate { ns: hour, below_ns: 20, above_ns: 12 },
+            (1, 0) => Estimate { ns: -hour, below_ns: 12, above_ns: 20 },
+            _ => Estimate::default(),
+        })
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
@@ -157,9 +162,12 @@ fn aligned_clocks_give_an_interval() {
     let recordings = vec![client(sent(0, 1000, 100)), server(received(late + 500, 1000, 100))];
     let (done, _) = join_with(&HourAhead, JoinLimits::default(), recordings);
     let journey = &done[0].journey;
-    assert_eq!(journey.across, Across::Bounded { half_width_ns: 20 });
+    assert_eq!(journey.across, Across::Bounded { below_ns: 12, above_ns: 20 });
     let wire = journey.latencies().find(|l| l.to == Hop::DevRecv).expect("the wire");
     assert_eq!((wire.from, wire.ns, wire.half_width_ns), (Hop::DevXmit, 486, 20));
+    assert_eq!(wire.bounds_ns, (474, 506));
+    assert_eq!(journey.total_bounds_ns(), Some((518, 550)));
+    assert_eq!(journey.bounds_between_ns(Hop::DevXmit, Hop::DevRecv), Some((474, 506)));
     assert!(journey.latencies().filter(|l| l.to != Hop::DevRecv).all(|l| l.half_width_ns == 0));
     assert_eq!((journey.total_ns(), journey.total_half_width_ns()), (Some(530), 20));
     // the crossing keeps each end's own clock

@@ -309,9 +309,10 @@ fn aligned_halves_have_an_interval_between_them() {
     let joined: Vec<_> = seen.journeys.iter().filter(|j| j.verdict == Verdict::Complete).collect();
     assert!(joined.len() > 20, "{}", joined.len());
     for journey in joined {
-        let Across::Bounded { half_width_ns } = journey.across else { panic!("{journey:?}") };
+        let Across::Bounded { below_ns, above_ns } = journey.across else { panic!("{journey:?}") };
         let wire = journey.latencies().find(|l| l.to == Hop::DevRecv).expect("the wire");
-        assert!(half_width_ns > 0 && wire.half_width_ns == half_width_ns);
+        assert!(wire.half_width_ns > 0 && wire.half_width_ns == below_ns.max(above_ns));
+        assert_eq!(wire.bounds_ns, (wire.ns.saturating_sub(below_ns), wire.ns + above_ns));
         assert_eq!((journey.tx_node + journey.rx_node, journey.disordered()), (1, 0));
     }
     assert!(seen.walked.join.joined > 20 && seen.walked.counters.len() == 2);

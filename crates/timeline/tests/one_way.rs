@@ -300,12 +300,13 @@ fn check(hosts: &Hosts, random: &mut Random, seed: u64, transfer: Transfer) -> f
     for _ in 0..20 {
         let (a, d) = hosts.truth((random.unit() * hosts.span_ns as f64) as i64);
         let shown = alignment.difference_at(0, 1, a);
-        let (estimate_ns, half_width_ns) = alignment.difference_ns(0, 1, a).expect("two-sided");
-        let (shown_ns, shown_half_ns) =
-            (shown.estimate_ns.expect("inside"), shown.half_width_ns().expect("both"));
+        let shown_ns = shown.estimate_ns.expect("inside");
         assert!(shown.bounds.contains(d) && shown.bounds.contains(shown_ns));
-        assert!(estimate_ns.abs_diff(shown_ns) < 1_000, "{estimate_ns} in journeys, {shown:?}");
-        assert!((shown_half_ns..shown_half_ns + 1_000).contains(&half_width_ns), "{half_width_ns}, {shown:?}");
+        let used = alignment.difference_ns(0, 1, a).expect("two-sided");
+        assert!(used.ns.abs_diff(shown_ns) < 1_000, "{used:?} in journeys, {shown:?}");
+        let ends = shown.bounds.lower.zip(shown.bounds.upper).expect("both");
+        let more = [ends.0.checked_sub(used.ends_ns().0), used.ends_ns().1.checked_sub(ends.1)];
+        assert!(more.iter().all(|more| more.is_some_and(|ns| (0..1_000).contains(&ns))), "{used:?}, {shown:?}");
     }
     let [_, median_ns, ..] = pair.half_widths_ns().expect("two-sided");
     median_ns as f64 / f64::midpoint(hosts.floors_ns[0], hosts.floors_ns[1])

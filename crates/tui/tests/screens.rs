@@ -185,6 +185,6 @@ fn wire_rows(across: Across) -> String {
 #[test]
 fn no_line_leads_across_a_wire_of_which_nothing_is_known() {
     let dots = |across| wire_rows(across).chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
-    assert!(dots(Across::Bounded { half_width_ns: 9_000 }) > 0);
+    assert!(dots(Across::within(9_000)) > 0);
     assert_eq!(dots(Across::Apart), 0, "{}", wire_rows(Across::Apart));
 }

@@ -72,18 +72,82 @@ pub enum Presence {
 
 /// The clock relation between the halves of a journey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "across", rename_all = "kebab-case")]
+#[serde(from = "WrittenAcross", into = "WrittenAcross")]
 pub enum Across {
     /// One clock: differences are exact.
     #[default]
     OneClock,
-    /// Two clocks on one time line, with an error bound of the difference between the halves.
+    /// Two clocks on one time line, with the bounds of any time from the sender's half to the receiver's. The
+    /// estimate is not always the middle of its interval.
     Bounded {
-        /// Half the width of the interval that contains the truth, nanoseconds.
-        half_width_ns: u64,
+        /// The true time is at most this much shorter than the estimate, nanoseconds.
+        below_ns: u64,
+        /// The true time is at most this much longer than the estimate, nanoseconds.
+        above_ns: u64,
     },
     /// Two unrelated clocks: there is no difference between the halves.
     Apart,
+}
+
+impl Across {
+    /// Two clocks with the same error to both sides.
+    pub const fn within(half_width_ns: u64) -> Self {
+        Across::Bounded { below_ns: half_width_ns, above_ns: half_width_ns }
+    }
+
+    /// The larger error of the two sides, nanoseconds; `None` for unrelated clocks.
+    pub fn half_width_ns(self) -> Option<u64> {
+        match self {
+            Across::OneClock => Some(0),
+            Across::Bounded { below_ns, above_ns } => Some(below_ns.max(above_ns)),
+            Across::Apart => None,
+        }
+    }
+}
+
+/// [`Across`] in JSON and `meta.toml`. Equal errors to both sides are written once.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(tag = "across", rename_all = "kebab-case")]
+enum WrittenAcross {
+    OneClock,
+    Bounded {
+        half_width_ns: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below_ns: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        above_ns: Option<u64>,
+    },
+    Apart,
+}
+
+impl From<Across> for WrittenAcross {
+    fn from(across: Across) -> Self {
+        match across {
+            Across::OneClock => Self::OneClock,
+            Across::Bounded { below_ns, above_ns } => {
+                let of = |ns: u64| (below_ns != above_ns).then_some(ns);
+                Self::Bounded {
+                    half_width_ns: below_ns.max(above_ns),
+                    below_ns: of(below_ns),
+                    above_ns: of(above_ns),
+                }
+            }
+            Across::Apart => Self::Apart,
+        }
+    }
+}
+
+impl From<WrittenAcross> for Across {
+    fn from(written: WrittenAcross) -> Self {
+        match written {
+            WrittenAcross::OneClock => Self::OneClock,
+            WrittenAcross::Bounded { half_width_ns, below_ns, above_ns } => Self::Bounded {
+                below_ns: below_ns.unwrap_or(half_width_ns),
+                above_ns: above_ns.unwrap_or(half_width_ns),
+            },
+            WrittenAcross::Apart => Self::Apart,
+        }
+    }
 }
 
 /// The time between two neighbouring events of one journey.
@@ -99,6 +163,8 @@ pub struct Latency {
     pub ns: u64,
     /// Error bound of `ns`, nanoseconds: 0 within one clock.
     pub half_width_ns: u64,
+    /// The interval that holds the true duration, nanoseconds. A duration is never negative.
+    pub bounds_ns: (u64, u64),
     /// True for the time between two copies: from the last event of one to the first of the next.
     pub is_wait: bool,
 }
@@ -112,7 +178,7 @@ impl Latency {
     /// True if it is certainly greater than zero. Between two clocks the interval may contain zero; then the
     /// order and the duration are unknown, except the maximum.
     pub const fn is_resolvable(&self) -> bool {
-        self.half_width_ns == 0 || self.ns > self.half_width_ns
+        self.half_width_ns == 0 || self.bounds_ns.0 > 0
     }
 }
 
@@ -241,12 +307,11 @@ impl Journey {
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
         self.pairs().map(|(rung, pair)| {
             let latency = pair.and_then(|(from, ns)| {
+                let bounds_ns = self.bounded_ns(from.hop, rung.hop, ns)?;
                 let half_width_ns = self.half_width_ns(from.hop, rung.hop);
-                // Within the bound, a negative time may be zero.
-                let ns = if ns.unsigned_abs() <= half_width_ns { ns.max(0) } else { ns };
-                let ns = u64::try_from(ns).ok()?;
+                let ns = u64::try_from(ns).unwrap_or(0);
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
-                Some(Latency { from: from.hop, to: rung.hop, at_ns, ns, half_width_ns, is_wait })
+                Some(Latency { from: from.hop, to: rung.hop, at_ns, ns, half_width_ns, bounds_ns, is_wait })
             });
             (rung, latency)
         })
@@ -262,9 +327,7 @@ impl Journey {
     pub fn disordered(&self) -> usize {
         let wrong = |(rung, pair): &(Rung, Option<(Rung, i64)>)| {
             pair.is_some_and(|(from, ns)| {
-                ns < 0
-                    && ns.unsigned_abs() > self.half_width_ns(from.hop, rung.hop)
-                    && !from.is_copy_before(rung)
+                self.bounded_ns(from.hop, rung.hop, ns).is_none() && !from.is_copy_before(rung)
             })
         };
         self.pairs().filter(wrong).count()
@@ -277,20 +340,44 @@ impl Journey {
 
     /// Error bound of the difference of the times of two hops, nanoseconds: 0 within one clock.
     pub fn half_width_ns(&self, a: Hop, b: Hop) -> u64 {
-        match self.across {
-            Across::Bounded { half_width_ns }
-                if (a.direction() == Direction::Tx) != (b.direction() == Direction::Tx) =>
-            {
-                half_width_ns
-            }
-            _ => 0,
+        let (below_ns, above_ns) = self.errors_ns(a, b);
+        below_ns.max(above_ns)
+    }
+
+    /// The largest amounts by which the true time from one hop to a later one is shorter and longer than the
+    /// difference of their times, nanoseconds: 0 within one clock.
+    fn errors_ns(&self, from: Hop, to: Hop) -> (u64, u64) {
+        match (self.across, from.direction() == Direction::Tx, to.direction() == Direction::Tx) {
+            (Across::Bounded { below_ns, above_ns }, true, false) => (below_ns, above_ns),
+            (Across::Bounded { below_ns, above_ns }, false, true) => (above_ns, below_ns),
+            (Across::Bounded { .. }, true, true)
+            | (Across::Bounded { .. }, false, false)
+            | (Across::OneClock | Across::Apart, ..) => (0, 0),
         }
+    }
+
+    /// The interval of the true time from one hop to a later one, from the difference of their times,
+    /// nanoseconds; `None` if that is certainly negative.
+    fn bounded_ns(&self, from: Hop, to: Hop, ns: i64) -> Option<(u64, u64)> {
+        let (below_ns, above_ns) = self.errors_ns(from, to);
+        let upper = u64::try_from(i128::from(ns) + i128::from(above_ns)).ok()?;
+        let lower = i128::from(ns) - i128::from(below_ns);
+        Some((u64::try_from(lower).unwrap_or(0), upper))
     }
 
     /// The time from one hop to a later one, nanoseconds. `None` if one is missing, was taken at return, is in
     /// the wrong order, or is on an unrelated clock. Between two packet hops it is that of one copy. From a
     /// socket's hop to a packet hop it is that of the first copy at that hop.
     pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
+        let (from_ns, to_ns) = self.between(from, to)?;
+        self.difference_ns((from, from_ns), (to, to_ns))
+    }
+
+    /// The instants of [`Journey::between_ns`].
+    fn between(&self, from: Hop, to: Hop) -> Option<(u64, u64)> {
+        if !self.can_subtract(from, to) {
+            return None;
+        }
         let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
         let (from_ns, mut to_ns) = (at(from)?, at(to));
         if !self.copies.is_empty() && bit(to) & PACKET != 0 {
@@ -302,7 +389,13 @@ impl Journey {
                 return None;
             }
         }
-        self.difference_ns((from, from_ns), (to, to_ns?))
+        Some((from_ns, to_ns?))
+    }
+
+    /// The interval that holds the true value of [`Journey::between_ns`].
+    pub fn bounds_between_ns(&self, from: Hop, to: Hop) -> Option<(u64, u64)> {
+        let (from_at, to_at) = self.between(from, to)?;
+        self.bounded_ns(from, to, to_at.wrapping_sub(from_at) as i64)
     }
 
     /// The time from the first event of the ladder to a hop, nanoseconds; `None` as for
@@ -317,8 +410,8 @@ impl Journey {
             return None;
         }
         // Within the bound, a negative time may be zero.
-        let nothing = from_ns.saturating_sub(to_ns) <= self.half_width_ns(from, to);
-        to_ns.checked_sub(from_ns).or(nothing.then_some(0))
+        let ns = to_ns.wrapping_sub(from_ns) as i64;
+        self.bounded_ns(from, to, ns).map(|_| u64::try_from(ns).unwrap_or(0))
     }
 
     /// Instant of the first event of the ladder, nanoseconds of `CLOCK_MONOTONIC`. With halves on two unrelated
@@ -383,7 +476,20 @@ impl Journey {
 
     /// Error bound of [`Journey::total_ns`], nanoseconds.
     pub fn total_half_width_ns(&self) -> u64 {
-        self.ends().map_or(0, |((first, _), (last, _))| self.half_width_ns(first, last))
+        let (below_ns, above_ns) = self.total_errors_ns();
+        below_ns.max(above_ns)
+    }
+
+    /// The largest amounts by which the true [`Journey::total_ns`] is shorter and longer.
+    pub fn total_errors_ns(&self) -> (u64, u64) {
+        self.ends().map_or((0, 0), |((first, _), (last, _))| self.errors_ns(first, last))
+    }
+
+    /// The interval that holds the true value of [`Journey::total_ns`].
+    pub fn total_bounds_ns(&self) -> Option<(u64, u64)> {
+        let ((first, first_ns), (last, last_ns)) = self.ends()?;
+        self.total_ns()?;
+        self.bounded_ns(first, last, last_ns.wrapping_sub(first_ns) as i64)
     }
 
     /// Moves all its times by `ns` nanoseconds.
@@ -414,9 +520,10 @@ impl Journey {
     fn find_copy(&mut self, other: &Journey) {
         let arrived = other.rungs.hops().find(|hop| bit(*hop) & PACKET & RX != 0);
         let Some(arrived_ns) = arrived.and_then(|hop| other.rungs.time_ns(hop)) else { return };
+        // The arrival may be this much later than its estimate.
         let width_ns = match self.across {
             Across::OneClock => 0,
-            Across::Bounded { half_width_ns } => half_width_ns,
+            Across::Bounded { above_ns, .. } => above_ns,
             Across::Apart => u64::MAX,
         };
         let left_before = |copy: &&mut SentCopy| {

@@ -25,11 +25,13 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
         args.push(("from", from.to_string()));
         args.push(("to", to.to_string()));
     }
-    if let Some((from, ns, half_width_ns)) = hit.latency {
+    if let Some((from, took)) = hit.latency {
         args.push(("since", from.name().to_owned()));
-        args.push(("latency_ns", ns.to_string()));
-        if half_width_ns > 0 {
-            args.push(("half_width_ns", half_width_ns.to_string()));
+        args.push(("latency_ns", took.ns.to_string()));
+        if took.half_width_ns > 0 {
+            args.push(("half_width_ns", took.half_width_ns.to_string()));
+            args.push(("lower_ns", took.bounds_ns.0.to_string()));
+            args.push(("upper_ns", took.bounds_ns.1.to_string()));
         }
     }
     if let Some(ns) = hit.waited_ns {
@@ -47,10 +49,12 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
     if hit.at_return {
         args.push(("taken_at_return", "yes".to_owned()));
     }
-    if let (true, Some((ns, half_width_ns))) = (hit.ends.1, about.total_ns) {
-        args.push(("total_ns", ns.to_string()));
-        if half_width_ns > 0 {
-            args.push(("total_half_width_ns", half_width_ns.to_string()));
+    if let (true, Some(took)) = (hit.ends.1, about.total) {
+        args.push(("total_ns", took.ns.to_string()));
+        if took.half_width_ns > 0 {
+            args.push(("total_half_width_ns", took.half_width_ns.to_string()));
+            args.push(("total_lower_ns", took.bounds_ns.0.to_string()));
+            args.push(("total_upper_ns", took.bounds_ns.1.to_string()));
         }
     }
     Slice { name: format!("{} {}", hit.hop, about.id), args }

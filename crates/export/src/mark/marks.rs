@@ -1,6 +1,6 @@
 //! Converts batches and journeys to marks.
 
-use super::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed};
+use super::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed, Took};
 use crate::Chosen;
 use crate::names::Names;
 use crate::timeline::TimeLine;
@@ -8,7 +8,7 @@ use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::hop::Role;
-use magscope_core::journey::{Presence, Resend, Rung};
+use magscope_core::journey::{Latency, Presence, Resend, Rung};
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
 use magscope_timeline::merged_reader::Piece;
@@ -117,7 +117,11 @@ impl Marks {
             seq: journey.range.start as u32,
             ip_id: journey.ip_id,
             verdict: journey.verdict,
-            total_ns: journey.total_ns().map(|ns| (ns, journey.total_half_width_ns())),
+            total: journey.total_ns().zip(journey.total_bounds_ns()).map(|(ns, bounds_ns)| Took {
+                ns,
+                half_width_ns: journey.total_half_width_ns(),
+                bounds_ns,
+            }),
             sender: name(context.sender(journey)),
             reader: name(context.reader(journey)),
             poller: journey.reader.filter(|_| journey.presence == Presence::Polling).map_or(0, |who| who.tid),
@@ -130,7 +134,8 @@ impl Marks {
         let last = journey.rungs.last().and_then(|hop| journey.rung(hop)).map(|rung| (rung.hop, rung.copy));
         for (rung, span) in journey.spans() {
             let (waited, latency) = span.map_or((None, None), |span| {
-                let span_of = Some((span.from, span.ns, span.half_width_ns));
+                let Latency { from, ns, half_width_ns, bounds_ns, .. } = span;
+                let span_of = Some((from, Took { ns, half_width_ns, bounds_ns }));
                 if span.is_wait { (Some(span.ns), None) } else { (None, span_of) }
             });
             let here = Some((rung.hop, rung.copy));

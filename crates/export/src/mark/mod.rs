@@ -124,6 +124,17 @@ pub struct Probed {
     pub comm: Box<str>,
 }
 
+/// A time between two hops.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Its error, nanoseconds: 0 within one clock.
+    pub half_width_ns: u64,
+    /// The interval that holds the true time, nanoseconds.
+    pub bounds_ns: (u64, u64),
+}
+
 /// A journey at a hop.
 #[derive(Clone, Debug)]
 pub struct Hit {
@@ -137,8 +148,8 @@ pub struct Hit {
     pub tgid: u32,
     /// Thread, 0 if unknown.
     pub tid: u32,
-    /// The previous hop of the same copy, the time since then and its error, nanoseconds.
-    pub latency: Option<(Hop, u64, u64)>,
+    /// The previous hop of the same copy, and the time since then.
+    pub latency: Option<(Hop, Took)>,
     /// For the first hit of a later copy: time since the last hit of the previous copy, nanoseconds.
     pub waited_ns: Option<u64>,
     /// Recorded at the return of the call.
@@ -172,8 +183,8 @@ pub struct About {
     pub ip_id: u16,
     /// The verdict.
     pub verdict: Verdict,
-    /// Time from first hop to last and its error, nanoseconds.
-    pub total_ns: Option<(u64, u64)>,
+    /// Time from first hop to last.
+    pub total: Option<Took>,
     /// The sending thread's name, empty if unknown.
     pub sender: Box<str>,
     /// The reading thread's name.

@@ -71,6 +71,7 @@ tables! {
         cpu: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
         at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, copy: MaybeSmall,
         waited_ns: MaybeInt, copy_dropped: Name, verdict: Name, whole: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
+        lower_ns: MaybeInt, upper_ns: MaybeInt,
     }
     /// A journey.
     Journeys "journeys" {
@@ -81,7 +82,8 @@ tables! {
         dst_port: MaybeSmall, tx_host: Name, tx_netns_name: Name, rx_host: Name, rx_netns_name: Name, tx_flow: MaybeId,
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: SmallInts,
-        retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
+        retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall, lower_ns: MaybeInt,
+        upper_ns: MaybeInt,
     }
     /// A flow id and its flow.
     Flows "flows" {
@@ -135,13 +137,14 @@ tables! {
     Periods "periods" {
         ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, proto: Name, journeys: Int,
         bytes: Int, latencies: Int, mean_ns: Floats, stddev_ns: Floats, min_ns: MaybeInt, p50_ns: MaybeInt,
-        p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt,
+        p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt, lower_ns: MaybeInt,
+        upper_ns: MaybeInt,
     }
     /// Each journey's time between two hops, for queries.
     Pairs "hop_pair" {
         ts_ns: Int, ts: Instant, journey: Id, ns: Int, half_width_ns: Int, proto: Name, bytes: Int, verdict: Name,
         whole: Flag, tx_host: Name, tx_netns_name: Name, rx_host: Name, rx_netns_name: Name, sender: Name, reader: Name,
-        wire_key: MaybeId, wire_bucket: MaybeSmall,
+        wire_key: MaybeId, wire_bucket: MaybeSmall, lower_ns: Int, upper_ns: Int,
     }
 }
 

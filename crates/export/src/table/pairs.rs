@@ -40,6 +40,7 @@ impl Pairs {
 
     /// Adds a journey that passed both hops, if the time between them is defined.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        let Some((lower_ns, upper_ns)) = journey.bounds_between_ns(self.from, self.to) else { return };
         let (Some(ns), Some(at)) = (journey.between_ns(self.from, self.to), journey.rung(self.from)) else {
             return;
         };
@@ -77,6 +78,8 @@ impl Pairs {
         rows.reader.push(context.reader(journey).map_or("", |task| task.comm.as_str()));
         rows.wire_key.push(key);
         rows.wire_bucket.push(key.map(wire::bucket));
+        rows.lower_ns.push(lower_ns);
+        rows.upper_ns.push(upper_ns);
     }
 
     /// Returns a full batch, or with `all` any rows.

@@ -61,6 +61,8 @@ struct Sum {
     max: u64,
     /// The largest error of the latencies.
     half_width_ns: u64,
+    /// The interval that holds all of them.
+    bounds_ns: (u64, u64),
     percentiles: Option<Box<HopPairStats>>,
 }
 
@@ -70,8 +72,10 @@ impl Sum {
         self.bytes = self.bytes.saturating_add(journey.bytes());
     }
 
-    fn latency(&mut self, ns: u64, half_width_ns: u64) {
+    fn latency(&mut self, ns: u64, half_width_ns: u64, (lower_ns, upper_ns): (u64, u64)) {
         self.n += 1;
+        let least_ns = if self.n == 1 { lower_ns } else { self.bounds_ns.0.min(lower_ns) };
+        self.bounds_ns = (least_ns, self.bounds_ns.1.max(upper_ns));
         self.half_width_ns = self.half_width_ns.max(half_width_ns);
         let off = ns as f64 - self.mean;
         self.mean += off / self.n as f64;
@@ -145,8 +149,13 @@ impl<W: TableWriter> Periods<W> {
             let sum = groups.entry((node, PART, part.words().to_owned(), None, journey.proto)).or_default();
             sum.count(journey);
             let is_between = matches!(part, Part::Wire | Part::Unknown);
-            let half_width_ns = if is_between { journey.total_half_width_ns() } else { 0 };
-            sum.latency(ns, half_width_ns);
+            let (half_width_ns, bounds_ns) = if is_between {
+                let (below_ns, above_ns) = journey.total_errors_ns();
+                (below_ns.max(above_ns), (ns.saturating_sub(below_ns), ns.saturating_add(above_ns)))
+            } else {
+                (0, (ns, ns))
+            };
+            sum.latency(ns, half_width_ns, bounds_ns);
             sum.percentiles.get_or_insert_default().record(ns);
         }
     }
@@ -175,7 +184,7 @@ impl<W: TableWriter> Periods<W> {
                     sum.count(journey);
                 }
                 if let Some(latency) = latency {
-                    sum.latency(latency.ns, latency.half_width_ns);
+                    sum.latency(latency.ns, latency.half_width_ns, latency.bounds_ns);
                     if by == HOP {
                         sum.percentiles.get_or_insert_default().record(latency.ns);
                     }
@@ -238,6 +247,8 @@ impl<W: TableWriter> Periods<W> {
         rows.p99_ns.push(quantiles.map(|q| q.p99_ns));
         rows.max_ns.push(measured.then_some(sum.max));
         rows.half_width_ns.push(measured.then_some(sum.half_width_ns));
+        rows.lower_ns.push(measured.then_some(sum.bounds_ns.0));
+        rows.upper_ns.push(measured.then_some(sum.bounds_ns.1));
     }
 }
 

@@ -251,7 +251,7 @@ mod tests {
             let is_over = |ys: &Vec<f32>| ys.iter().any(|y| *y < 0.0) && ys.iter().any(|y| *y > 0.0);
             mesh.indices.chunks(3).map(heights).filter(is_over).count()
         };
-        assert!(crossing(Across::Bounded { half_width_ns: 9_000 }) > 0);
+        assert!(crossing(Across::within(9_000)) > 0);
         assert!(crossing(Across::OneClock) > 0);
         assert_eq!(crossing(Across::Apart), 0);
     }

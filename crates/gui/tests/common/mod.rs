@@ -198,7 +198,7 @@ pub fn two_hosts_after(actions: &[Action]) -> Scope {
         let mut done = Vec::new();
         correlator.push(batch, &mut done);
         for journey in &mut done {
-            journey.across = Across::Bounded { half_width_ns: 18_000 };
+            journey.across = Across::within(18_000);
             scope.ingest_journey(journey.clone());
         }
         all.extend(done);

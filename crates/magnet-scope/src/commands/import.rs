@@ -179,13 +179,15 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
 fn clocks(several: &mut MergedHosts, bound: Option<Duration>) {
     if let (Across::Apart | Across::OneClock, Some(bound)) = (several.across, bound) {
         let half_width_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-        several.across = Across::Bounded { half_width_ns };
+        several.across = Across::within(half_width_ns);
     }
     let hosts: BTreeSet<&str> = several.hosts.iter().map(|of| of.host.as_str()).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
     let relation = match several.across {
         Across::OneClock => "one clock, as their lines say".to_owned(),
-        Across::Bounded { half_width_ns } => format!("clocks within {} of each other", duration(half_width_ns).trim()),
+        Across::Bounded { below_ns, above_ns } => {
+            format!("clocks within {} of each other", duration(below_ns.max(above_ns)).trim())
+        }
         Across::Apart => {
             "clocks of which nothing is known, so no time from one to another; --clock-bound 10ms says how far apart they were"
                 .to_owned()

@@ -20,7 +20,7 @@ fn shown(across: Across) -> Scope {
 
 #[test]
 fn what_a_log_knew_of_its_clocks_is_drawn() {
-    let mut scope = shown(Across::Bounded { half_width_ns: 7_000 });
+    let mut scope = shown(Across::within(7_000));
     scope.set_clock_pairs(Vec::new()); // as the reader of one recording does
     let frame = scope.frame();
     assert_eq!((frame.wire.state, frame.wire.half_width_ns), (Some(State::External), Some(7_000)));

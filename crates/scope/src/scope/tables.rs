@@ -103,7 +103,7 @@ impl Scope {
         let (mut widest, mut apart) = (None, false);
         for line in &self.sweep.lifelines {
             match line.journey.across {
-                Across::Bounded { half_width_ns } => widest = widest.max(Some(half_width_ns)),
+                Across::Bounded { below_ns, above_ns } => widest = widest.max(Some(below_ns.max(above_ns))),
                 Across::Apart => apart = true,
                 Across::OneClock => {}
             }

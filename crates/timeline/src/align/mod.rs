@@ -15,7 +15,7 @@ pub use online::Online;
 
 use crate::NodeClock;
 use crate::join::Timeline;
-use crate::pair::{Bounds, Difference, Drift, Recorded, SourcedBounds, State, UtcReading};
+use crate::pair::{Bounds, Difference, Drift, Estimate, Recorded, SourcedBounds, State, UtcReading};
 use clock_paths::ClockPaths;
 use magscope_core::clock::ClockSample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,8 +241,10 @@ impl<P: Difference> Alignment<P> {
             let (estimate_ns, _) = pair.estimate_at(raw_ns)?;
             return Some(ClockDifference::of(pair.bounds_at(raw_ns), Some(estimate_ns)));
         }
-        let (there_ns, half_width_ns) = pair.inverse_at(raw_ns)?;
-        Some(ClockDifference::within(there_ns.wrapping_sub(raw_ns) as i64, half_width_ns))
+        let there = pair.inverse_at(raw_ns)?;
+        let less_raw = |ns: u64| ns.wrapping_sub(raw_ns) as i64;
+        let bounds = Bounds { lower: Some(less_raw(there.from_ns)), upper: Some(less_raw(there.to_ns)) };
+        Some(ClockDifference { bounds, estimate_ns: Some(less_raw(there.at_ns)) })
     }
 }
 
@@ -258,22 +260,24 @@ impl<P: Difference> Timeline for Alignment<P> {
         i64::try_from(i128::from(there.ns) - i128::from(at_ns)).ok()
     }
 
-    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<Estimate> {
         let (from, to) = (self.same(a)?, self.same(b)?);
         if from == to {
-            return Some((0, 0));
+            return Some(Estimate::default());
         }
         let raw = self.clock(a)?.raw_ns(at_ns)?;
-        let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
+        let found = self.difference_at(from, to, raw.ns);
+        let there = |difference_ns: Option<i64>| raw.ns.checked_add_signed(difference_ns?);
         // A slewed clock turns an error of R into a different one of its own: both ends are checked.
-        let (clock, off_ns) = (self.clock(b)?, half_width_ns.saturating_add(raw.error_ns));
-        let back_ns = clock.event_ns(there)?.ns;
-        let (first, last) =
-            (clock.event_ns(there.saturating_sub(off_ns))?, clock.event_ns(there.saturating_add(off_ns))?);
-        let below_ns = back_ns.saturating_sub(first.ns.saturating_sub(first.error_ns));
-        let above_ns = last.ns.saturating_add(last.error_ns).saturating_sub(back_ns);
-        let difference_ns = i64::try_from(i128::from(back_ns) - i128::from(at_ns)).ok()?;
-        Some((difference_ns, below_ns.max(above_ns)))
+        let clock = self.clock(b)?;
+        let back_ns = clock.event_ns(there(found.estimate_ns)?)?.ns;
+        let first = clock.event_ns(there(found.bounds.lower)?.saturating_sub(raw.error_ns))?;
+        let last = clock.event_ns(there(found.bounds.upper)?.saturating_add(raw.error_ns))?;
+        Some(Estimate {
+            ns: i64::try_from(i128::from(back_ns) - i128::from(at_ns)).ok()?,
+            below_ns: back_ns.saturating_sub(first.ns.saturating_sub(first.error_ns)),
+            above_ns: last.ns.saturating_add(last.error_ns).saturating_sub(back_ns),
+        })
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

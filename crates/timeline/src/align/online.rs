@@ -3,7 +3,7 @@
 use super::collect::{Boots, Breaks, breaks_before, constraint};
 use super::{Alignment, MOST_LIVE, Node, two_sided};
 use crate::join::{Crossing, Timeline};
-use crate::pair::{Counts, Live};
+use crate::pair::{Counts, Estimate, Live};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use std::cell::RefCell;
@@ -146,17 +146,17 @@ impl Timeline for Online {
     }
 
     /// `None` for instants that are not settled on both sides, see [`Online::settled_ns`].
-    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<Estimate> {
         let inner = self.0.borrow();
-        let (difference_ns, half_width_ns) = inner.alignment.difference_ns(a, b, at_ns)?;
+        let difference = inner.alignment.difference_ns(a, b, at_ns)?;
         // Nodes with one clock need no bounds.
         if inner.alignment.same(a) == inner.alignment.same(b) {
-            return Some((difference_ns, half_width_ns));
+            return Some(difference);
         }
         let settled = |node, ns| inner.settled_ns(node).filter(|(from, to)| (*from..=*to).contains(&ns));
         settled(a, at_ns)?;
-        settled(b, at_ns.checked_add_signed(difference_ns)?)?;
-        Some((difference_ns, half_width_ns))
+        settled(b, at_ns.checked_add_signed(difference.ns)?)?;
+        Some(difference)
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

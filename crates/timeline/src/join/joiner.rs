@@ -443,7 +443,8 @@ impl<'t> Joiner<'t> {
 
     /// Whether a sent datagram can be the received one, according to the clocks.
     fn order(&self, tx: &Half, rx: &Half) -> Fit {
-        let Some((_, width_ns)) = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns) else {
+        let difference = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns);
+        let Some(width_ns) = difference.map(|difference| difference.half_width_ns()) else {
             return Fit::Yes;
         };
         let delay_ns = rx.rough_ns.saturating_sub(tx.rough_ns);

@@ -22,8 +22,9 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let known = there.zip(back).map(|(there, back)| difference_over(there, back));
     let across = match known {
         _ if tx.node == rx.node => Across::OneClock,
-        Some((_, 0)) => Across::OneClock,
-        Some((_, half_width_ns)) => Across::Bounded { half_width_ns },
+        Some(known) if known.half_width_ns() == 0 => Across::OneClock,
+        // The greater the difference of the clocks, the shorter the time from one to the other.
+        Some(known) => Across::Bounded { below_ns: known.above_ns, above_ns: known.below_ns },
         None => Across::Apart,
     };
     let mut journey = tx.journey.clone();
@@ -32,7 +33,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     journey.shift(shift_ns);
     let mut theirs = rx.journey.clone();
     // The receiver's shift depends on these two clocks alone: other pairs may have wider bounds.
-    let theirs_ns = known.map(|(ahead_ns, _)| shift_ns.saturating_sub(ahead_ns));
+    let theirs_ns = known.map(|known| shift_ns.saturating_sub(known.ns));
     theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
     journey.take_receiver(&theirs);

@@ -1,5 +1,7 @@
 //! The offsets between the clocks of several recordings, as the join needs them.
 
+use crate::pair::Estimate;
+
 /// Maps instants of every recording to one time line: that of recording 0.
 pub trait Timeline {
     /// Offset from `CLOCK_MONOTONIC` of a recording to that of recording 0, nanoseconds; `None` if unknown.
@@ -10,9 +12,9 @@ pub trait Timeline {
         self.shift_ns(node, at_ns).unwrap_or(0)
     }
 
-    /// `CLOCK_MONOTONIC` of recording `b` minus that of `a` at an instant of `a`, and its error, nanoseconds: 0
-    /// and 0 for one clock, `None` if unknown.
-    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)>;
+    /// `CLOCK_MONOTONIC` of recording `b` minus that of `a` at an instant of `a`: exactly 0 for one clock,
+    /// `None` if unknown.
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<Estimate>;
 
     /// An instant of a recording on an approximate common clock, nanoseconds. It only distinguishes wraps of
     /// sequence numbers, so an error of seconds is harmless.
@@ -28,8 +30,8 @@ impl Timeline for OneClock {
         Some(0)
     }
 
-    fn difference_ns(&self, _: u16, _: u16, _: u64) -> Option<(i64, u64)> {
-        Some((0, 0))
+    fn difference_ns(&self, _: u16, _: u16, _: u64) -> Option<Estimate> {
+        Some(Estimate::default())
     }
 
     fn rough_ns(&self, _: u16, at_ns: u64) -> i64 {
@@ -49,8 +51,8 @@ impl Timeline for Unaligned {
         (node == 0).then_some(0)
     }
 
-    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<(i64, u64)> {
-        (a == b).then_some((0, 0))
+    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<Estimate> {
+        (a == b).then(Estimate::default)
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

@@ -89,7 +89,8 @@ impl Level0 {
     /// `D` and its error, nanoseconds; `None` unless bounded from both sides.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let bounds = self.bounds_at(at_ns);
-        clamped(&SourcedBounds::from_packets(bounds, State::Certified), &bounds, None)
+        let estimate = clamped(&SourcedBounds::from_packets(bounds, State::Certified), &bounds, None)?;
+        Some((estimate.ns, estimate.half_width_ns()))
     }
 
     /// Basis of the bounds.

@@ -104,7 +104,8 @@ impl Live {
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let certified = self.bounds_at(at_ns);
         let middle_ns = self.windows.middle_at(at_ns, certified.middle_ns());
-        clamped(&self.sourced_bounds_at(at_ns), &certified, middle_ns)
+        let estimate = clamped(&self.sourced_bounds_at(at_ns), &certified, middle_ns)?;
+        Some((estimate.ns, estimate.half_width_ns()))
     }
 }
 

@@ -25,7 +25,7 @@ mod seen;
 
 pub use builder::Builder;
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};
-pub use difference::{Difference, difference_over};
+pub use difference::{Difference, Estimate, Inverse, difference_over};
 pub use drift::Drift;
 pub use external::{SourcedBounds, UtcReading};
 pub use level0::{Level0, Outcome};

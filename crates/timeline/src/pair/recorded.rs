@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::constraint::{Bounds, Constraint, Counts, Kind, State};
-use super::difference::solve;
+use super::difference::{Inverse, solve};
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::external::SourcedBounds;
@@ -67,7 +67,8 @@ impl Recorded {
     /// splits of the model.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let middle_ns = self.epoch_at(at_ns).and_then(|epoch| epoch.middle_at(at_ns, self.drift));
-        clamped(&self.sourced_bounds_at(at_ns), &self.bounds_at(at_ns), middle_ns)
+        let estimate = clamped(&self.sourced_bounds_at(at_ns), &self.bounds_at(at_ns), middle_ns)?;
+        Some((estimate.ns, estimate.half_width_ns()))
     }
 
     /// Number of windows split because Level 1 was wrong.
@@ -95,12 +96,11 @@ impl Recorded {
         Some(from / 2 + to / 2)
     }
 
-    /// The instant of A at which B's clock showed `b_ns`, and its error, nanoseconds; `None` unless bounded
-    /// from both sides.
+    /// The instant of A at which B's clock showed `b_ns`; `None` unless bounded from both sides.
     ///
     /// Each epoch uses its own bounds: near a step, and after a clock was set back, several may contain it.
-    pub fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
-        let mut found: Option<(u64, u64)> = None;
+    pub fn inverse_at(&self, b_ns: u64) -> Option<Inverse> {
+        let mut found: Option<Inverse> = None;
         for (number, epoch) in self.epochs.iter().chain(&self.doubt).enumerate() {
             let (first_ns, last_ns) = self.room_of(number);
             let start_ns = epoch.amid_ns().clamp(first_ns, last_ns.max(first_ns));
@@ -110,7 +110,7 @@ impl Recorded {
                 clamped(&narrowest, &certified, epoch.middle_at(at_ns, self.drift))
             };
             match solve(start_ns, b_ns, estimate_at) {
-                Some(other) if reaches(other, first_ns, last_ns) => {
+                Some(other) if other.to_ns >= first_ns && other.from_ns <= last_ns => {
                     found = Some(found.map_or(other, |one| either(one, other)));
                 }
                 // An epoch without bounds from both sides may have shown it as well.
@@ -199,10 +199,6 @@ impl Recorded {
     }
 }
 
-fn reaches((at_ns, half_ns): (u64, u64), first_ns: u64, last_ns: u64) -> bool {
-    at_ns.saturating_add(half_ns) >= first_ns && at_ns.saturating_sub(half_ns) <= last_ns
-}
-
 /// True if B's clock may have shown `b_ns` between two instants of A, by bounds of one side.
 fn may_show(bounds: &Bounds, b_ns: u64, first_ns: u64, last_ns: u64) -> bool {
     // More than the drift within an epoch of an hour.
@@ -212,13 +208,11 @@ fn may_show(bounds: &Bounds, b_ns: u64, first_ns: u64, last_ns: u64) -> bool {
         && bounds.lower.is_none_or(|lower| at(lower) + SLACK_NS >= i128::from(first_ns))
 }
 
-/// An instant that is one of two, each with its error.
-fn either(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
-    let ends = |(at_ns, half_ns): (u64, u64)| (at_ns.saturating_sub(half_ns), at_ns.saturating_add(half_ns));
-    let (from_ns, to_ns) = (ends(one).0.min(ends(other).0), ends(one).1.max(ends(other).1));
-    if ends(one) == (from_ns, to_ns) {
+/// An instant that is one of two.
+fn either(one: Inverse, other: Inverse) -> Inverse {
+    let (from_ns, to_ns) = (one.from_ns.min(other.from_ns), one.to_ns.max(other.to_ns));
+    if (one.from_ns, one.to_ns) == (from_ns, to_ns) {
         return one;
     }
-    let at_ns = from_ns + (to_ns - from_ns) / 2;
-    (at_ns, at_ns.abs_diff(from_ns).max(at_ns.abs_diff(to_ns)))
+    Inverse { at_ns: from_ns + (to_ns - from_ns) / 2, from_ns, to_ns }
 }

@@ -1,6 +1,7 @@
 //! The instants of constraints of each kind: the input of a state.
 
 use super::constraint::{Bounds, Constraint, Kind, State};
+use super::difference::Estimate;
 use super::external::SourcedBounds;
 
 /// Time without a packet after which bounds are in holdover: ρ has widened them by 0.2 ms.
@@ -42,17 +43,17 @@ impl Seen {
     }
 }
 
-/// An estimate inside the narrowest claimed bounds, with the larger distance to the ends of the certified ones.
+/// An estimate inside the narrowest claimed bounds, with the distances to the ends of the certified ones.
 pub(super) fn clamped(
     narrowest: &SourcedBounds,
     certified: &Bounds,
     preferred_ns: Option<i64>,
-) -> Option<(i64, u64)> {
+) -> Option<Estimate> {
     let (lower, upper) = (certified.lower?, certified.upper?);
     let (from, to) = (narrowest.bounds.lower?, narrowest.bounds.upper?);
     if lower > upper || from > to {
         return None;
     }
-    let estimate = preferred_ns.or(narrowest.bounds.middle_ns())?.clamp(from, to);
-    Some((estimate, estimate.abs_diff(lower).max(estimate.abs_diff(upper))))
+    let ns = preferred_ns.or(narrowest.bounds.middle_ns())?.clamp(from, to);
+    Some(Estimate { ns, below_ns: ns.abs_diff(lower), above_ns: ns.abs_diff(upper) })
 }

@@ -102,11 +102,14 @@ impl<'c> Ctf<'c> {
         self.text(if hit.tid == 0 { "" } else { hit.about.comm(hit.hop) });
         self.scratch.extend(hit.about.bytes.to_le_bytes());
         self.text(hit.latency.map_or("", |(from, ..)| from.name()));
-        let latency = hit.latency.map_or(-1, |(_, ns, _)| i64::try_from(ns).unwrap_or(i64::MAX));
-        self.scratch.extend(latency.to_le_bytes());
-        self.scratch.extend(hit.latency.map_or(0, |(_, _, half_width_ns)| half_width_ns).to_le_bytes());
-        let waited = hit.waited_ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
-        self.scratch.extend(waited.to_le_bytes());
+        // A missing time is -1.
+        let signed = |ns: Option<u64>| ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)).to_le_bytes();
+        let took = hit.latency.map(|(_, took)| took);
+        self.scratch.extend(signed(took.map(|took| took.ns)));
+        self.scratch.extend(took.map_or(0, |took| took.half_width_ns).to_le_bytes());
+        self.scratch.extend(signed(took.map(|took| took.bounds_ns.0)));
+        self.scratch.extend(signed(took.map(|took| took.bounds_ns.1)));
+        self.scratch.extend(signed(hit.waited_ns));
         self.scratch.extend(hit.again.to_le_bytes());
         self.text(hit.about.verdict.name());
         self.addresses(hit.about.addresses);

@@ -5,7 +5,8 @@ use magscope_core::node::NodeInfo;
 use std::fmt::Write;
 
 const HIT: &str = "string host; string place; uint64_t journey; uint16_t cpu; uint32_t tgid; uint32_t tid; string comm; \
-     uint64_t bytes; string from_hop; int64_t latency_ns; uint64_t half_width_ns; int64_t waited_ns; uint32_t again; string verdict; \
+     uint64_t bytes; string from_hop; int64_t latency_ns; uint64_t half_width_ns; \
+     int64_t lower_ns; int64_t upper_ns; int64_t waited_ns; uint32_t again; string verdict; \
      string src; string dst;";
 const ENDED: &str =
     "string host; string place; uint64_t journey; string verdict; string after; uint32_t reason;";

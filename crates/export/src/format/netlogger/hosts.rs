@@ -1,7 +1,7 @@
 //! Clock bounds between the hosts of a log, derived from its lines.
 //!
-//! A recording made from a log has one clock. A line with a journey's time from another host also has the error
-//! of that time; the largest error applies to all. A journey between hosts without such a line has an unknown
+//! A recording made from a log has one clock. A line with a journey's time from another host also has the bounds
+//! of that time; the largest distance on each side applies to all. A journey between hosts without such a line has an unknown
 //! error.
 
 use super::read::Line;
@@ -13,6 +13,33 @@ use std::collections::VecDeque;
 /// Maximum number of concurrent journeys.
 const MOST: usize = 1 << 16;
 
+/// Fields of a time, its half width, and its bounds.
+type Fields = [[&'static str; 2]; 4];
+const LATENCY: Fields = [
+    ["MAG.LAT", "mag.latency_ns"],
+    ["MAG.ERR", "mag.half_width_ns"],
+    ["MAG.LOW", "mag.lower_ns"],
+    ["MAG.HIGH", "mag.upper_ns"],
+];
+const TOTAL: Fields = [
+    ["MAG.ALL", "mag.total_ns"],
+    ["MAG.AERR", "mag.total_half_width_ns"],
+    ["MAG.ALOW", "mag.total_lower_ns"],
+    ["MAG.AHIGH", "mag.total_upper_ns"],
+];
+
+/// The errors of a time to both sides; `None` within one clock. Where a bound is missing, or a time or a bound
+/// was raised to zero, the half width is that of the side.
+fn errors(line: &Line<'_>, names: &Fields) -> Option<(u64, u64)> {
+    let of = |names: &[&'static str; 2]| line.number::<u64>(names);
+    let half_width_ns = of(&names[1]).filter(|ns| *ns > 0)?;
+    let ns = of(&names[0]).filter(|ns| *ns > 0);
+    let below_ns =
+        ns.zip(of(&names[2])).filter(|(_, lower)| *lower > 0).and_then(|(ns, lower)| ns.checked_sub(lower));
+    let above_ns = ns.zip(of(&names[3])).and_then(|(ns, upper)| upper.checked_sub(ns));
+    Some((below_ns.unwrap_or(half_width_ns), above_ns.unwrap_or(half_width_ns)))
+}
+
 /// State of the derivation.
 #[derive(Default)]
 pub(super) struct Hosts {
@@ -22,7 +49,8 @@ pub(super) struct Hosts {
     unobserved: u64,
     /// True if any line has a time between hosts.
     reported: bool,
-    widest_ns: Option<u64>,
+    /// The largest errors so far: the true time is this much shorter, or longer.
+    widest_ns: Option<(u64, u64)>,
 }
 
 /// A journey between hosts.
@@ -71,9 +99,12 @@ impl Hosts {
             hop.direction() == Direction::Rx && from.is_some_and(|hop| hop.direction() == Direction::Tx);
         pair.reported |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
         self.reported |= pair.reported && pair.is_between();
-        let error = line.number::<u64>(&["MAG.ERR", "mag.half_width_ns"]);
-        let of_all = line.number::<u64>(&["MAG.AERR", "mag.total_half_width_ns"]);
-        self.widest_ns = self.widest_ns.max(error.max(of_all).filter(|ns| *ns > 0));
+        for names in [LATENCY, TOTAL] {
+            if let Some((below_ns, above_ns)) = errors(line, &names) {
+                let (below, above) = self.widest_ns.unwrap_or_default();
+                self.widest_ns = Some((below.max(below_ns), above.max(above_ns)));
+            }
+        }
     }
 
     /// Clock relation of the hosts.
@@ -81,7 +112,7 @@ impl Hosts {
         let unobserved = self.unobserved > 0 || self.open.values().any(HostPair::is_unknown);
         match self.widest_ns {
             _ if unobserved => Across::Apart,
-            Some(half_width_ns) => Across::Bounded { half_width_ns },
+            Some((below_ns, above_ns)) => Across::Bounded { below_ns, above_ns },
             None if self.reported => Across::OneClock,
             None => Across::Apart, // no journey between hosts
         }

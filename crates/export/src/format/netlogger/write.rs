@@ -157,11 +157,13 @@ impl NetLogger {
         self.about(&hit.about);
         let (line, words) = (&mut self.chunk, self.words);
         number(line, words.cpu, u64::from(hit.cpu));
-        if let Some((from, ns, half_width_ns)) = hit.latency {
-            number(line, words.latency, ns);
+        if let Some((from, took)) = hit.latency {
+            number(line, words.latency, took.ns);
             text(line, words.from, from.name());
-            if half_width_ns > 0 {
-                number(line, words.error, half_width_ns);
+            if took.half_width_ns > 0 {
+                number(line, words.error, took.half_width_ns);
+                number(line, words.lower, took.bounds_ns.0);
+                number(line, words.upper, took.bounds_ns.1);
             }
         }
         if hit.tid != 0 {
@@ -198,10 +200,12 @@ impl NetLogger {
         if hit.at_return {
             number(line, words.at_return, 1);
         }
-        if let (true, Some((ns, half_width_ns))) = (hit.ends.1, hit.about.total_ns) {
-            number(line, words.total, ns);
-            if half_width_ns > 0 {
-                number(line, words.total_error, half_width_ns);
+        if let (true, Some(took)) = (hit.ends.1, hit.about.total) {
+            number(line, words.total, took.ns);
+            if took.half_width_ns > 0 {
+                number(line, words.total_error, took.half_width_ns);
+                number(line, words.total_lower, took.bounds_ns.0);
+                number(line, words.total_upper, took.bounds_ns.1);
             }
         }
         self.end(mark)
@@ -338,6 +342,7 @@ impl MarkWriter for NetLogger {
 mod tests {
     use super::super::read::parse;
     use super::*;
+    use crate::mark::Took;
     use magscope_core::{Proto, Verdict};
     use proptest::prelude::*;
     use std::sync::OnceLock;
@@ -368,7 +373,7 @@ mod tests {
             seq: u32::MAX,
             ip_id: 3,
             verdict: Verdict::Complete,
-            total_ns: Some((5, 1)),
+            total: Some(Took { ns: 5, half_width_ns: 2, bounds_ns: (3, 6) }),
             sender: comm.into(),
             reader: comm.into(),
             poller: 0,
@@ -382,7 +387,7 @@ mod tests {
             cpu: 3,
             tgid: 4,
             tid: 5,
-            latency: Some((Hop::AppSend, 9, 1)),
+            latency: Some((Hop::AppSend, Took { ns: 9, half_width_ns: 2, bounds_ns: (8, 11) })),
             at_return: true,
             ambiguous: true,
             again: 2,
@@ -402,8 +407,8 @@ mod tests {
             written(Dialect::Ulm, "curl", "hostA", 1_767_323_045_123_456_789),
             "DATE=20260102030405.123456 HOST=hostA PROG=magnet-scope LVL=Usage NL.EVNT=tcp.send ID=18446744073709551615 \
              SRC.IP=\"fd00::1\" SRC.PORT=80 DST.IP=10.0.0.1 DST.PORT=443 PROT=tcp VOL=7 MAG.SEQ=4294967295 MAG.IPID=3 \
-             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 MAG.AMB=1 MAG.WHY=\"tail loss probe\" MAG.WAIT=8 \
-             MAG.RET=1 MAG.ALL=5 MAG.AERR=1 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
+             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=2 MAG.LOW=8 MAG.HIGH=11 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 MAG.AMB=1 MAG.WHY=\"tail loss probe\" MAG.WAIT=8 \
+             MAG.RET=1 MAG.ALL=5 MAG.AERR=2 MAG.ALOW=3 MAG.AHIGH=6 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
         );
     }
 

@@ -109,5 +109,7 @@ pub fn hop_rows(
         rows.whole.push(journey.verdict.is_whole());
         rows.wire_key.push(key);
         rows.wire_bucket.push(key.map(wire::bucket));
+        rows.lower_ns.push(latency.map(|latency| latency.bounds_ns.0));
+        rows.upper_ns.push(latency.map(|latency| latency.bounds_ns.1));
     }
 }

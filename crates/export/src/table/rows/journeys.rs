@@ -185,4 +185,7 @@ pub fn journey_row(
     rows.ambiguous.push(journey.ambiguous);
     rows.wire_key.push(wire_key);
     rows.wire_bucket.push(wire_key.map(wire::bucket));
+    let bounds_ns = journey.total_bounds_ns();
+    rows.lower_ns.push(bounds_ns.map(|(lower_ns, _)| lower_ns));
+    rows.upper_ns.push(bounds_ns.map(|(_, upper_ns)| upper_ns));
 }

@@ -42,6 +42,12 @@ pub struct Row {
     /// Error of that time between two clocks.
     #[serde(skip_serializing_if = "is_zero")]
     pub total_half_width_ns: u64,
+    /// Between two clocks: the interval that holds the true time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_lower_ns: Option<u64>,
+    /// See `total_lower_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_upper_ns: Option<u64>,
     /// Clock relation between its halves.
     #[serde(flatten)]
     pub across: Across,
@@ -197,6 +203,12 @@ pub struct Step {
     /// Between two clocks: error, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
+    /// Between two clocks: the interval that holds the true duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lower_ns: Option<u64>,
+    /// See `lower_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upper_ns: Option<u64>,
     /// Between two clocks: true if distinguishable from zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolvable: Option<bool>,
@@ -207,14 +219,25 @@ impl Row {
     pub fn of(journey: &Journey, context: &dyn Context, utc: &UtcMap, annotations: &Annotations) -> Self {
         let step = |latency: Latency| {
             let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
-            let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
-            Step { from, to, ns, waited: is_wait, half_width_ns, resolvable }
+            let bounds_ns = (half_width_ns > 0).then_some(latency.bounds_ns);
+            Step {
+                from,
+                to,
+                ns,
+                waited: is_wait,
+                half_width_ns,
+                lower_ns: bounds_ns.map(|(lower, _)| lower),
+                upper_ns: bounds_ns.map(|(_, upper)| upper),
+                resolvable: bounds_ns.map(|_| latency.is_resolvable()),
+            }
         };
         let on_path = |(rung, latency): (Rung, Option<Latency>)| {
             latency.filter(|l| l.to != Hop::DevDone && rung.copy <= journey.copy)
         };
         let latencies: Vec<Step> = journey.spans().filter_map(|(_, latency)| latency.map(step)).collect();
         let start_ns = journey.start_ns();
+        let total_half_width_ns = journey.total_half_width_ns();
+        let total_bounds_ns = journey.total_bounds_ns().filter(|_| total_half_width_ns > 0);
         Row {
             id: journey.id,
             proto: journey.proto,
@@ -226,7 +249,9 @@ impl Row {
             start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
             start_ns,
             total_ns: journey.total_ns(),
-            total_half_width_ns: journey.total_half_width_ns(),
+            total_half_width_ns,
+            total_lower_ns: total_bounds_ns.map(|(lower, _)| lower),
+            total_upper_ns: total_bounds_ns.map(|(_, upper)| upper),
             across: journey.across,
             verdict: journey.verdict.name(),
             verdict_text: words(journey, context),

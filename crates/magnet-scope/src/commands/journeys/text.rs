@@ -52,14 +52,15 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     let id = format!("#{}", row.id);
     let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
     let total = row.total_ns.map_or_else(|| "·".to_owned(), duration);
-    let plus_minus = |ns: u64| if ns > 0 { format!(" ± {}", duration(ns)) } else { String::new() };
     let largest = row.largest.map_or_else(
         || "nothing measured".to_owned(),
         |step| {
             let took = if step.resolvable == Some(false) {
-                format!("not resolvable, at most {}", duration(step.ns.saturating_add(step.half_width_ns)))
+                format!("not resolvable, at most {}", duration(step.upper_ns.unwrap_or(step.ns)))
+            } else if let (Some(lower_ns), Some(upper_ns)) = (step.lower_ns, step.upper_ns) {
+                format!("{} ({} to {})", duration(step.ns), duration(lower_ns), duration(upper_ns))
             } else {
-                format!("{}{}", duration(step.ns), plus_minus(step.half_width_ns))
+                duration(step.ns)
             };
             if step.waited {
                 format!("{took} waiting for retransmission")
@@ -76,9 +77,12 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     }
     match row.across {
         Across::Bounded { .. } if row.total_half_width_ns > 0 => {
-            let unclear = row.total_ns.is_some_and(|ns| ns <= row.total_half_width_ns);
-            let unclear = if unclear { ", not resolvable from 0" } else { "" };
-            parts.push(format!("total{}: two clocks{unclear}", plus_minus(row.total_half_width_ns)));
+            let unclear = if row.total_lower_ns == Some(0) { ", not resolvable from 0" } else { "" };
+            let ends = row.total_lower_ns.zip(row.total_upper_ns);
+            let interval = ends.map_or_else(String::new, |(lower_ns, upper_ns)| {
+                format!(" {} to {}", duration(lower_ns), duration(upper_ns))
+            });
+            parts.push(format!("total{interval}: two clocks{unclear}"));
         }
         Across::Apart => parts.push("two clocks of which nothing is known".to_owned()),
         _ => {}
