@@ -64,6 +64,10 @@ struct Clocks {
     packets_rejected: u64,
     /// True if a UTC source contradicts the packets and was dropped.
     external_refuted: bool,
+    /// A step of a clock below this is not seen in the packets, nanoseconds.
+    smallest_visible_step_ns: Option<u64>,
+    /// Hints at such a step, or at a drift beyond the assumption.
+    hints: Vec<String>,
 }
 
 impl Clocks {
@@ -89,6 +93,8 @@ impl Clocks {
             packets_used: pair.map_or(0, |pair| pair.counts().used),
             packets_rejected: pair.map_or(0, |pair| pair.counts().rejected),
             external_refuted: sourced.external_refuted,
+            smallest_visible_step_ns: pair.and_then(Recorded::smallest_visible_step_ns),
+            hints: pair.map_or(&[][..], Recorded::hints).iter().map(ToString::to_string).collect(),
         })
     }
 }
@@ -185,6 +191,9 @@ impl Joint {
         }
         let used = counted(clocks.packets_used, "packet", "packets");
         let _ = writeln!(text, "; {used} used, {} rejected", count(clocks.packets_rejected));
+        for hint in &clocks.hints {
+            let _ = writeln!(text, "clocks: {b} against {a} suspect: {hint}");
+        }
         if clocks.external_refuted {
             let _ = writeln!(
                 text,

@@ -2,6 +2,7 @@
 
 mod clock_faults;
 mod clock_graph;
+mod clock_hints;
 mod clock_model;
 mod clock_node;
 mod clock_pair;

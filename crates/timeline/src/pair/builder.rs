@@ -6,6 +6,7 @@ use super::constraint::{Constraint, Counts, Kind};
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::epoch_detector::{EpochDetector, Verdict};
+use super::hint::{Contradictions, hints};
 use super::model::Model;
 use super::recorded::Recorded;
 use std::collections::{BTreeSet, VecDeque};
@@ -43,6 +44,7 @@ pub struct Builder {
     newest: VecDeque<Constraint>,
     /// Constraints that contradict this epoch and were rejected as false.
     refused: Vec<Constraint>,
+    contradictions: Contradictions,
     epochs: Vec<Epoch>,
     counts: Counts,
     steps: u64,
@@ -66,6 +68,7 @@ impl Builder {
             pending: Vec::new(),
             newest: VecDeque::new(),
             refused: Vec::new(),
+            contradictions: Contradictions::default(),
             epochs: vec![Epoch::new(0, drift, model)],
             counts: Counts::default(),
             steps: 0,
@@ -131,8 +134,9 @@ impl Builder {
             points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
         });
         let least_width_ns = widths.min();
+        let hints = hints(&self.epochs, doubt.as_ref(), &self.contradictions, (drift, self.model));
         let Builder { epochs, counts, steps, .. } = self;
-        Recorded { drift, epochs, doubt, counts, steps, least_width_ns }
+        Recorded { drift, epochs, doubt, counts, steps, least_width_ns, hints }
     }
 
     fn separate_epochs(&mut self) {
@@ -210,6 +214,7 @@ impl Builder {
 
     fn refuse(&mut self, constraint: Constraint) {
         self.counts.rejected += 1;
+        self.contradictions.add(constraint.at_ns);
         if self.refused.len() < MOST_REFUSED {
             self.refused.push(constraint);
         }

@@ -137,6 +137,8 @@ fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
 pub enum State {
     /// Proven under the assumption that the two clocks drift apart by no more than ρ.
     Certified,
+    /// As `Certified`, with a hint at a step that is too small for a proof ([`Hint`](super::Hint)).
+    Suspect,
     /// Holds while the difference is a straight line to within ε over some seconds.
     Model,
     /// Holds while the nodes' own UTC bounds hold.
@@ -153,6 +155,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Certified => "CERTIFIED",
+            Self::Suspect => "SUSPECT",
             Self::Model => "MODEL",
             Self::External => "EXTERNAL",
             Self::Holdover => "HOLDOVER",

@@ -6,6 +6,7 @@ use super::difference::{Inverse, solve};
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::external::SourcedBounds;
+use super::hint::Hint;
 use super::live::with_model;
 use super::seen::clamped;
 
@@ -20,6 +21,7 @@ pub struct Recorded {
     pub(super) counts: Counts,
     pub(super) steps: u64,
     pub(super) least_width_ns: Option<u64>,
+    pub(super) hints: Vec<Hint>,
 }
 
 impl Recorded {
@@ -79,7 +81,13 @@ impl Recorded {
     /// Basis of the certified bounds at an instant.
     pub fn state_at(&self, at_ns: u64) -> State {
         let epoch = self.epochs_at(at_ns).next();
-        epoch.map_or(State::Unsynchronised, |epoch| epoch.seen.state_at(at_ns, &self.bounds_at(at_ns)))
+        let state =
+            epoch.map_or(State::Unsynchronised, |epoch| epoch.seen.state_at(at_ns, &self.bounds_at(at_ns)));
+        if state == State::Certified { self.certified_state() } else { state }
+    }
+
+    fn certified_state(&self) -> State {
+        if self.hints.is_empty() { State::Certified } else { State::Suspect }
     }
 
     /// Basis of the bounds amid the packets of the last epoch, with maximum information.
@@ -106,7 +114,7 @@ impl Recorded {
             let start_ns = epoch.amid_ns().clamp(first_ns, last_ns.max(first_ns));
             let estimate_at = |at_ns: u64| {
                 let certified = epoch.bounds_at(at_ns, self.drift);
-                let narrowest = with_model(certified, State::Certified, epoch.windows.bounds_at(at_ns));
+                let narrowest = with_model(certified, self.certified_state(), epoch.windows.bounds_at(at_ns));
                 clamped(&narrowest, &certified, epoch.middle_at(at_ns, self.drift))
             };
             match solve(start_ns, b_ns, estimate_at) {
@@ -151,6 +159,19 @@ impl Recorded {
     pub fn with_more_between_epochs(mut self, more: u64) -> Self {
         self.counts.between_epochs += more;
         self
+    }
+
+    /// Hints at steps that packets cannot prove, or at a drift beyond ρ. With one, [`State::Suspect`] replaces
+    /// [`State::Certified`].
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
+    }
+
+    /// The smallest step of a clock that the packets would show, nanoseconds: the width of the bounds, at the
+    /// median over time. A smaller one fits into the bounds. `None` unless bounded from both sides.
+    pub fn smallest_visible_step_ns(&self) -> Option<u64> {
+        let [_, median_ns, ..] = self.half_widths_ns()?;
+        Some(median_ns.saturating_mul(2))
     }
 
     /// Number of steps of the clocks.

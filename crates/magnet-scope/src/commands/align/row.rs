@@ -62,6 +62,19 @@ pub struct Row {
     pub steps: u64,
     /// Number of refutations of the model.
     pub splits: u64,
+    /// A step of a clock below this is not seen in the packets, nanoseconds.
+    pub smallest_visible_step_ns: Option<u64>,
+    /// Hints at such a step, or at a drift beyond the assumption; with one the pair is SUSPECT.
+    pub hints: Vec<HintRow>,
+}
+
+/// A hint at a step that packets cannot prove.
+#[derive(Debug, Serialize)]
+pub struct HintRow {
+    /// `collapse`, `contradictions`, `bend` or `same-sign`.
+    pub hint: &'static str,
+    /// The same as a sentence.
+    pub text: String,
 }
 
 /// The difference at one instant.
@@ -155,6 +168,12 @@ impl Row {
             between_epochs: counts.between_epochs,
             steps: pair.map_or(0, Recorded::steps),
             splits: pair.map_or(0, Recorded::splits),
+            smallest_visible_step_ns: pair.and_then(Recorded::smallest_visible_step_ns),
+            hints: pair
+                .map_or(&[][..], Recorded::hints)
+                .iter()
+                .map(|hint| HintRow { hint: hint.name(), text: hint.to_string() })
+                .collect(),
         }
     }
 }

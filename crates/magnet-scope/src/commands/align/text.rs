@@ -57,6 +57,12 @@ fn pair(text: &mut String, row: &Row) {
     if let Some(ns) = row.quickest_round_trip_ns {
         let _ = writeln!(text, "     quickest round trip {}", span(ns as f64));
     }
+    if let Some(ns) = row.smallest_visible_step_ns {
+        let _ = writeln!(text, "     a step of a clock below {} would not be seen", span(ns as f64));
+    }
+    for hint in &row.hints {
+        let _ = writeln!(text, "     suspect: {}", hint.text);
+    }
     for packet in &row.limiting {
         let (limit, sent) =
             (if packet.from == row.a { "at most" } else { "at least" }, seconds(packet.sent_ns));

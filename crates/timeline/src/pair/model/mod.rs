@@ -52,7 +52,12 @@ pub(super) struct Windows {
     /// Window `k` begins at `k · window / 2`. Each has at least one piece.
     numbered: BTreeMap<u64, Vec<Piece>>,
     splits: u64,
+    /// Instants of the first of them.
+    bends: BTreeSet<u64>,
 }
+
+/// Maximum number of stored instants of splits.
+const MOST_BENDS: usize = 64;
 
 /// Maximum number of splits of a window; later constraints are left out. With more, the difference is no line.
 const MOST_PIECES: usize = 64;
@@ -62,7 +67,13 @@ impl Windows {
         let window_ns = model.window_ns.clamp(2, LONGEST_NS);
         // A larger ε would give no useful bounds.
         let epsilon_ns = model.epsilon_ns.min(1 << 40);
-        Windows { drift, model: Model { window_ns, epsilon_ns }, numbered: BTreeMap::new(), splits: 0 }
+        Windows {
+            drift,
+            model: Model { window_ns, epsilon_ns },
+            numbered: BTreeMap::new(),
+            splits: 0,
+            bends: BTreeSet::new(),
+        }
     }
 
     fn half_ns(&self) -> u64 {
@@ -78,6 +89,11 @@ impl Windows {
     /// Number of splits.
     pub(super) fn splits(&self) -> u64 {
         self.splits
+    }
+
+    /// Instants of the constraints that no line satisfied, the first of them.
+    pub(super) fn bends(&self) -> impl Iterator<Item = u64> {
+        self.bends.iter().copied()
     }
 
     /// Adds a constraint accepted by Level 0, in any order.
@@ -105,6 +121,9 @@ impl Windows {
                 return;
             }
             self.splits += 1;
+            if self.bends.len() < MOST_BENDS {
+                self.bends.insert(at_ns);
+            }
             // Within the current pieces a single contradiction starts no new piece.
             if at_ns <= piece.to_ns || pieces.len() >= MOST_PIECES {
                 return;

@@ -1,0 +1,203 @@
+//! Hints at a step of a clock that packets cannot prove.
+//!
+//! A step below the quickest round trip contradicts no packet: both sides of it fit one continuous difference.
+//! Packets alone cannot exclude such a step. Near it the bounds of both sides intersect, and then they are narrower
+//! than any round trip was, or exclude the truth. So a pair with one of these hints is SUSPECT:
+//!
+//! * The bounds collapse: they are much narrower at one time than the quickest round trips of all other times.
+//! * Packets contradict the others, several within ten seconds, and no detected step explains that.
+//! * The difference left a straight line by more than a round trip within seconds, and no step explains that.
+//! * All of several detected steps have one sign: the clocks drift apart by more than ρ.
+//!
+//! A recording without a hint may still have such a step.
+
+use super::constraint::Kind;
+use super::drift::Drift;
+use super::epoch::Epoch;
+use super::model::Model;
+use std::fmt;
+
+/// Number of windows in which the quickest round trips of an epoch are compared.
+const WINDOWS: usize = 64;
+/// Minimum number of windows with packets for a comparison.
+const FEWEST_WINDOWS: usize = 16;
+/// Number of steps of one sign that hint at a drift beyond ρ.
+const STEPS: u64 = 3;
+/// Contradictions nearer to each other than this are one event: single false matches are further apart.
+const CLUSTER_NS: u64 = 10_000_000_000;
+/// Maximum number of stored instants of contradictions.
+const MOST_STORED: usize = 256;
+
+/// A hint at a step that is too small for a proof, or at a drift beyond the assumption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// The bounds are much narrower at one time than the quickest round trips of the other times.
+    Collapse {
+        /// Smallest width of the bounds, nanoseconds.
+        least_ns: u64,
+        /// Width at the quickest quarter of all times.
+        typical_ns: u64,
+        /// Instant of the smallest width, on R of A.
+        at_ns: u64,
+    },
+    /// Packets contradict the others within seconds of each other, and no step explains it.
+    Contradictions {
+        /// Number of these packets.
+        packets: u64,
+    },
+    /// The difference left a straight line, and no step explains it.
+    Bend {
+        /// Number of times.
+        times: u64,
+    },
+    /// All detected steps have one sign.
+    SameSign {
+        /// Number of steps.
+        steps: u64,
+        /// B's clock went ahead.
+        is_ahead: bool,
+    },
+}
+
+impl Hint {
+    /// Name in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Collapse { .. } => "collapse",
+            Self::Contradictions { .. } => "contradictions",
+            Self::Bend { .. } => "bend",
+            Self::SameSign { .. } => "same-sign",
+        }
+    }
+}
+
+/// A duration for a sentence.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} µs", self.0 / 1000, self.0 % 1000 / 100)
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Collapse { least_ns, typical_ns, .. } => write!(
+                f,
+                "the bounds narrow to {} once and to {} at other times: a clock may have stepped by the difference",
+                Micros(*least_ns),
+                Micros(*typical_ns)
+            ),
+            Self::Contradictions { packets } => {
+                write!(f, "{packets} packets contradict the others within seconds, and no step explains it")
+            }
+            Self::Bend { times } => write!(
+                f,
+                "the difference left a straight line {times} times by more than a round trip, and no step explains it"
+            ),
+            Self::SameSign { steps, is_ahead } => write!(
+                f,
+                "{steps} steps, all {}: the clocks may drift apart by more than the assumed 200 ppm",
+                if *is_ahead { "forward" } else { "back" }
+            ),
+        }
+    }
+}
+
+/// Instants of packets that contradict others, as they are rejected.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contradictions {
+    newest_ns: Option<u64>,
+    /// Those near to the one before.
+    clustered: Vec<u64>,
+}
+
+impl Contradictions {
+    pub(super) fn add(&mut self, at_ns: u64) {
+        let is_near = self.newest_ns.is_some_and(|before| before.abs_diff(at_ns) <= CLUSTER_NS);
+        if is_near && self.clustered.len() < MOST_STORED {
+            self.clustered.push(at_ns);
+        }
+        self.newest_ns = Some(at_ns);
+    }
+}
+
+/// The hints of a pair, from its complete epochs. `doubt` is a candidate for a further one.
+pub(super) fn hints(
+    epochs: &[Epoch],
+    doubt: Option<&Epoch>,
+    contradictions: &Contradictions,
+    (drift, model): (Drift, Model),
+) -> Vec<Hint> {
+    let mut found: Vec<Hint> = epochs.iter().filter_map(|epoch| collapse(epoch, drift)).collect();
+    let boundaries: Vec<(u64, u64)> = epochs
+        .iter()
+        .zip(epochs.iter().skip(1).map(|next| next.from_ns).chain(doubt.map(|doubt| doubt.from_ns)))
+        .map(|(epoch, next_ns)| (epoch.to_ns.unwrap_or(next_ns).min(next_ns), next_ns))
+        .collect();
+    let is_explained = |at_ns: u64, around_ns: u64| {
+        boundaries
+            .iter()
+            .any(|(from, to)| (from.saturating_sub(around_ns)..=to.saturating_add(around_ns)).contains(&at_ns))
+    };
+    let packets = contradictions.clustered.iter().filter(|at| !is_explained(**at, CLUSTER_NS)).count() as u64;
+    if packets > 0 {
+        // The first of each cluster is not stored.
+        found.push(Hint::Contradictions { packets: packets + 1 });
+    }
+    let bends = epochs.iter().flat_map(|epoch| epoch.windows.bends());
+    let times = bends.filter(|at| !is_explained(*at, model.window_ns)).count() as u64;
+    if times > 0 {
+        found.push(Hint::Bend { times });
+    }
+    found.extend(same_sign(epochs));
+    found
+}
+
+/// The smallest width of an epoch's bounds, if it lies far below the quickest round trips of the other times.
+///
+/// The widths at the packets that bound are compared by their minimum in each of 64 windows. The floor of a real
+/// path shows in many windows, more or less exactly. So the smallest one is suspect if its distance to the quickest
+/// quarter is more than four times the range of the middle half, and more than a quarter of the value.
+fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
+    let (from_ns, to_ns) = epoch.seen.both()?;
+    let span_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)?;
+    let mut least = [None::<(u64, u64)>; WINDOWS];
+    for point in epoch.upper.points().iter().chain(epoch.lower.points()) {
+        let Some(into_ns) = point.at_ns.checked_sub(from_ns).filter(|into| *into <= span_ns) else { continue };
+        let Some(width_ns) = epoch.bounds_at(point.at_ns, drift).width_ns() else { continue };
+        let window = (u128::from(into_ns) * WINDOWS as u128 / (u128::from(span_ns) + 1)) as usize;
+        if let Some(least) = least.get_mut(window) {
+            let here = (width_ns, point.at_ns);
+            *least = Some(least.map_or(here, |before| before.min(here)));
+        }
+    }
+    let mut widths: Vec<(u64, u64)> = least.into_iter().flatten().collect();
+    widths.sort_unstable();
+    let number = widths.len();
+    if number < FEWEST_WINDOWS {
+        return None;
+    }
+    let (least_ns, at_ns) = *widths.first()?;
+    let (typical_ns, wide_ns) = (widths.get(number / 4)?.0, widths.get(number * 3 / 4)?.0);
+    let (gap_ns, spread_ns) = (typical_ns - least_ns, wide_ns - typical_ns);
+    let is_far = gap_ns > spread_ns.saturating_mul(4) && gap_ns > typical_ns / 4;
+    is_far.then_some(Hint::Collapse { least_ns, typical_ns, at_ns })
+}
+
+/// All of several detected steps in one direction.
+fn same_sign(epochs: &[Epoch]) -> Option<Hint> {
+    let (mut ahead, mut back) = (0, 0);
+    for epoch in epochs.iter().skip(1).filter(|epoch| !epoch.is_reported) {
+        // Constraints that the epoch before does not explain: lower bounds above its upper ones, or the opposite.
+        let lower = epoch.opening.iter().filter(|constraint| constraint.kind == Kind::Lower).count();
+        if lower * 2 > epoch.opening.len() {
+            ahead += 1;
+        } else {
+            back += 1;
+        }
+    }
+    let steps: u64 = ahead + back;
+    (steps >= STEPS && steps == ahead.max(back)).then_some(Hint::SameSign { steps, is_ahead: ahead > 0 })
+}
