@@ -11,29 +11,10 @@ use std::net::{Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::time::Duration;
 use tempfile::TempDir;
 use two_clocks::{clocks_are_sampled, skewed, with_a_clock_of_its_own};
-use wired::{Hosts, RecorderChild, SERVER, in_namespace, ip};
+use wired::{Hosts, RecorderChild, SERVER, SERVER_6, in_namespace};
 
-const SERVER_6: &str = "fd77:2::2";
 const WRITES: usize = 300;
 const WRITE_BYTES: usize = 20_000;
-
-/// Adds IPv6 addresses and routes; false where the kernel has no IPv6.
-fn with_ipv6(hosts: &Hosts) -> bool {
-    let [client, router, server] = &hosts.names;
-    let all = "/proc/sys/net/ipv6/conf/all/forwarding";
-    if !in_namespace(router, || std::fs::write(all, "1").is_ok()) {
-        return false;
-    }
-    let ends = [(client, "c0", "r1", "fd77:1::"), (server, "s0", "r2", "fd77:2::")];
-    ends.iter().all(|(host, device, port, net)| {
-        let add = |namespace: &str, address: &str, device: &str| {
-            ip(&["-n", namespace, "addr", "add", address, "dev", device, "nodad"])
-        };
-        add(host, &format!("{net}2/64"), device)
-            && add(router, &format!("{net}1/64"), port)
-            && ip(&["-n", host, "route", "add", "default", "via", &format!("{net}1")])
-    })
-}
 
 /// Uploads, and reads without a byte of answer.
 fn upload(hosts: &Hosts, to: &str) {
@@ -125,7 +106,7 @@ fn an_upload_without_answers_has_bounds_from_both_sides() {
     }
     let Some(hosts) = Hosts::new("up") else { return };
     bounds_hold(&hosts, "IPv4", 20, || upload(&hosts, SERVER));
-    if !with_ipv6(&hosts) {
+    if !hosts.add_ipv6() {
         return skipped("an upload over IPv6", "this kernel has no IPv6");
     }
     bounds_hold(&hosts, "IPv6", 20, || upload(&hosts, SERVER_6));

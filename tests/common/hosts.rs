@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub const CLIENT: &str = "10.77.1.2";
 pub const SERVER: &str = "10.77.2.2";
+/// The server after [`Hosts::add_ipv6`].
+pub const SERVER_6: &str = "fd77:2::2";
 
 /// Prefix of the tests' namespaces.
 pub const NAMESPACES: &str = "ms-";
@@ -57,10 +59,46 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// Enables source NAT on the router.
+    /// Adds IPv6 addresses and routes; false where the kernel has no IPv6.
+    pub fn add_ipv6(&self) -> bool {
+        let [client, router, server] = &self.names;
+        let all = "/proc/sys/net/ipv6/conf/all/forwarding";
+        if !in_namespace(router, || std::fs::write(all, "1").is_ok()) {
+            return false;
+        }
+        let ends = [(client, "c0", "r1", "fd77:1::"), (server, "s0", "r2", "fd77:2::")];
+        ends.iter().all(|(host, device, port, net)| {
+            let add = |namespace: &str, address: &str, device: &str| {
+                ip(&["-n", namespace, "addr", "add", address, "dev", device, "nodad"])
+            };
+            add(host, &format!("{net}2/64"), device)
+                && add(router, &format!("{net}1/64"), port)
+                && ip(&["-n", host, "route", "add", "default", "via", &format!("{net}1")])
+        })
+    }
+
+    /// Delay and loss on the router's port towards the server, and on the one towards the client. False without
+    /// netem.
+    pub fn impair(&self, to_server: &[&str], to_client: &[&str]) -> bool {
+        [("r2", to_server), ("r1", to_client)].into_iter().filter(|(_, netem)| !netem.is_empty()).all(
+            |(port, netem)| {
+                let tc = ["netns", "exec", &self.names[1], "tc", "qdisc", "add", "dev", port, "root", "netem"];
+                ip(&[&tc[..], netem].concat())
+            },
+        )
+    }
+
+    /// Enables source NAT of IPv4 on the router.
     pub fn translate(&self) -> bool {
-        let rules = "table ip nat {\n chain post {\n type nat hook postrouting priority 100\n \
-                     oifname \"r2\" masquerade random\n }\n}\n";
+        self.translate_family("ip")
+    }
+
+    /// Enables source NAT of `ip` or `ip6` on the router.
+    pub fn translate_family(&self, family: &str) -> bool {
+        let rules = format!(
+            "table {family} nat {{\n chain post {{\n type nat hook postrouting priority 100\n \
+             oifname \"r2\" masquerade random\n }}\n}}\n"
+        );
         let mut nft = Command::new("ip");
         nft.args(["netns", "exec", &self.names[1], "nft", "-f", "-"]).stdin(std::process::Stdio::piped());
         let Ok(mut nft) = nft.spawn() else { return false };
