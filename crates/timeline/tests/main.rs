@@ -17,3 +17,4 @@ mod merged_reader;
 mod model;
 mod one_way;
 mod recording;
+mod unnumbered;

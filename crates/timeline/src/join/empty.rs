@@ -152,14 +152,23 @@ struct Waiting {
 
 /// A recording's hops nearest to the wire, and its gaps.
 #[derive(Clone, Copy, Debug, Default)]
-struct Recording {
+pub(super) struct Recording {
     tx: Option<Hop>,
     rx: Option<Hop>,
     blind_to_ns: u64,
 }
 
 impl Recording {
-    fn of(info: &NodeInfo) -> Self {
+    /// The end of a packet at a hop; `None` unless the hop is the one nearest to the wire.
+    pub fn end_of(&self, hop: Hop) -> Option<End> {
+        match Some(hop) {
+            hop if hop == self.tx => Some(End::Tx),
+            hop if hop == self.rx => Some(End::Rx),
+            _ => None,
+        }
+    }
+
+    pub fn of(info: &NodeInfo) -> Self {
         // In a log of several hosts one flow has several ends.
         let served = if info.several.is_some() { HopSet::EMPTY } else { info.coverage.served() };
         let of = |direction| {
@@ -198,16 +207,13 @@ impl EmptySegments {
         let gaps = batch.losses.iter().map(|loss| loss.to_ns);
         let gaps = gaps.chain(batch.changes.iter().map(|change| change.to_ns));
         recording.blind_to_ns = gaps.fold(recording.blind_to_ns, u64::max);
-        let Recording { tx, rx, mut blind_to_ns } = *recording;
+        let hops = *recording;
+        let mut blind_to_ns = hops.blind_to_ns;
         if correlator.may_leave_out_events() {
             blind_to_ns = u64::MAX;
         }
         for event in &batch.events {
-            let end = match Some(event.hop) {
-                hop if hop == tx => End::Tx,
-                hop if hop == rx => End::Rx,
-                _ => continue,
-            };
+            let Some(end) = hops.end_of(event.hop) else { continue };
             let Some(segment) = Segment::of(event) else { continue };
             if let Some(side) = self.side(node, end, event.flow, correlator) {
                 self.segment(side, segment, event.time_ns, blind_to_ns);

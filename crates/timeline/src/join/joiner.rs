@@ -8,6 +8,7 @@ use super::merge::{merge, place};
 use super::pairing::Pairing;
 use super::timeline::Timeline;
 use super::translation::Translations;
+use super::unnumbered::UnnumberedDatagrams;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::flow::{Flow, Proto};
@@ -71,6 +72,7 @@ pub struct Joiner<'t> {
     waiting: BTreeMap<u64, (usize, Half)>,
     translations: Translations,
     empty: EmptySegments,
+    unnumbered: UnnumberedDatagrams,
     next: u64,
     journeys: u64,
     counters: JoinCounters,
@@ -88,6 +90,7 @@ impl<'t> Joiner<'t> {
             waiting: BTreeMap::new(),
             translations: Translations::default(),
             empty: EmptySegments::default(),
+            unnumbered: UnnumberedDatagrams::default(),
             next: 0,
             journeys: 0,
             counters: JoinCounters::default(),
@@ -129,15 +132,18 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Accepts a recording's events for the crossings of segments without payload, by its own clock. `correlator`
-    /// has processed them. Only the alignment of clocks needs these.
+    /// Accepts a recording's events for the crossings of packets that are in no journey or have no identification, by
+    /// its own clock. `correlator` has processed them. Only the alignment of clocks needs these.
     pub fn push_events(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
         self.empty.push(node, info, batch, correlator);
+        self.unnumbered.push(node, info, batch, correlator, self.timeline);
     }
 
-    /// Crossings of segments without payload since the last call.
+    /// Crossings of the packets of [`Joiner::push_events`] since the last call.
     pub fn take_crossings(&mut self) -> Vec<Crossing> {
-        self.empty.take_crossings()
+        let mut crossings = self.empty.take_crossings();
+        crossings.extend(self.unnumbered.take_crossings());
+        crossings
     }
 
     /// Ends the recordings: joins the remaining halves where possible, and returns the others alone.

@@ -14,7 +14,7 @@
 //!
 //! **Known limits.**
 //! - Datagrams without an identification (IPv6; IPv4 from unconnected sockets) are joined by order and length,
-//!   and are marked as ambiguous.
+//!   and are marked as ambiguous. They bound clocks by what holds for any pairing.
 //! - A middlebox that terminates the connection (a proxy) or renumbers its bytes leaves no common key.
 //! - Loopback addresses mean another host in every recording and never join.
 
@@ -27,6 +27,7 @@ mod merge;
 mod pairing;
 mod timeline;
 mod translation;
+mod unnumbered;
 
 pub use half::Crossing;
 pub use joiner::{JoinCounters, JoinLimits, Joined, Joiner};
