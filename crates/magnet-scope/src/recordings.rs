@@ -144,6 +144,7 @@ impl Recordings {
                 drift_ppm: pair.drift_ppm(),
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,
+                last_step_ns: None,
                 bound,
             })
         };

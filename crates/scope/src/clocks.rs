@@ -48,6 +48,12 @@ impl Clocks {
         self.pairs.extend(self.logs.iter().cloned());
     }
 
+    /// True if the newest step of a pair differs from that of the pair that it replaces.
+    pub fn is_new_step(&self, pair: &ClockPair) -> bool {
+        let before = self.pairs.iter().find(|before| before.hosts == pair.hosts);
+        before.is_none_or(|before| before.last_step_ns != pair.last_step_ns)
+    }
+
     /// Adds a reading.
     pub fn push(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);

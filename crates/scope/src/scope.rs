@@ -327,6 +327,12 @@ impl Scope {
 
     /// Sets the clock offsets between the recordings.
     pub fn set_clock_pairs(&mut self, pairs: Vec<ClockPair>) {
+        for pair in &pairs {
+            if let Some((at_ns, step_ns)) = pair.last_step_ns.filter(|_| self.clocks.is_new_step(pair)) {
+                let fires = self.watch.clock_step((&pair.hosts.0, &pair.hosts.1), at_ns, step_ns);
+                self.fires(fires, at_ns, None);
+            }
+        }
         self.clocks.set(pairs);
         self.revision += 1;
     }

@@ -125,6 +125,9 @@ fn a_step_begins_an_epoch_and_both_are_right() {
         assert!(between.contains(0) && between.contains(step), "{step}: {between:?}");
         let live = live(&trips(step));
         assert_eq!(live.steps(), 1);
+        // To within the bounds of both sides.
+        let found = live.last_step().expect("a step").change_ns;
+        assert!(found.abs_diff(step) <= 90_000, "{found} of {step}");
         assert!(live.bounds_at(at(1000)).contains(step));
     }
 }

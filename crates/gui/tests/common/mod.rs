@@ -187,6 +187,7 @@ pub fn two_hosts_after(actions: &[Action]) -> Scope {
         drift_ppm: Some((1.25, 0.03)),
         min_round_trip_ns: Some(61_000),
         packets_used: 18_204,
+        last_step_ns: None,
         bound: (0..128).map(|n| (from_ns + n * SECOND / 43, 18_000 + (n % 16) * (n % 16) * 900)).collect(),
     }]);
     let mut correlator = Correlator::of_node(&client, Limits::default());

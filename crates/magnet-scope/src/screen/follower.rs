@@ -14,6 +14,7 @@ use magscope_fleet::{HostDiscovery, Ticker};
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
 use magscope_timeline::align::{Alignment, Online};
+use magscope_timeline::join::Timeline;
 use magscope_timeline::merged_reader::{Piece, ReadSummary, Walker};
 use magscope_timeline::pair::Live;
 use magscope_tui::Pump;
@@ -222,6 +223,11 @@ fn clock_pair(
         drift_ppm: None,
         min_round_trip_ns: live.and_then(|live| live.certified().min_round_trip_ns()),
         packets_used: live.map_or(0, |live| live.certified().counts().used),
+        last_step_ns: live.and_then(|live| live.certified().last_step()).and_then(|step| {
+            let event_ns = all.clock(a)?.event_ns(step.at_ns)?.ns;
+            let shift_ns = if a == 0 { 0 } else { all.shift_ns(a, event_ns)? };
+            Some((event_ns.saturating_add_signed(shift_ns), step.change_ns))
+        }),
         bound: bound.clone(),
     }
 }

@@ -48,6 +48,8 @@ pub struct ClockPair {
     pub min_round_trip_ns: Option<u64>,
     /// Packets that bound it.
     pub packets_used: u64,
+    /// The newest step of one of the two that packets showed: instant on the time line, and its size, nanoseconds.
+    pub last_step_ns: Option<(u64, i64)>,
     /// The bound over time: instant and half width, nanoseconds; at most 256 points, evenly over the time line.
     pub bound: Vec<(u64, u64)>,
 }

@@ -538,6 +538,28 @@ fn views_have_their_rows() {
 }
 
 #[test]
+fn a_step_of_a_clock_triggers_once() {
+    let host = |name: &str| NodeInfo { host: name.to_owned(), ..NodeInfo::default() };
+    let mut scope = Scope::of_several(vec![host("web"), host("db")], Options::default());
+    scope.apply(Action::TriggerText("clock(db,web) step > 1ms".to_owned()));
+    let pair = |last_step_ns| ClockPair {
+        hosts: ("web".to_owned(), "db".to_owned()),
+        last_step_ns,
+        ..ClockPair::default()
+    };
+    for (step, fired) in
+        [(None, 0), (Some((5, 900_000)), 0), (Some((9, -2_000_000)), 1), (Some((9, -2_000_000)), 1)]
+    {
+        scope.set_clock_pairs(vec![pair(step)]);
+        assert_eq!(scope.trigger_status().fired, fired, "{step:?}");
+    }
+    let mut other = Scope::of_several(vec![host("web"), host("db")], Options::default());
+    let condition = crate::trigger::Condition::parse("clock(web,dbb) step > 1ms").unwrap();
+    other.set_trigger(|settings| settings.condition = condition);
+    assert!(other.can_trigger().is_err_and(|words| words.contains("dbb")));
+}
+
+#[test]
 fn persistence_overlays_what_passes_and_what_is_kept() {
     let mut scope = busy();
     scope.apply(Action::SetTimebase(10_000));

@@ -110,6 +110,13 @@ impl Scope {
                     _ => format!("there is no custom probe `{name}`: there are {}", names.join(", ")),
                 })
             }
+            Condition::ClockStep { hosts: (a, b), .. } => {
+                let is_unknown = |name: &&String| self.names.infos().iter().all(|info| info.host != **name);
+                match [a, b].into_iter().find(is_unknown) {
+                    Some(name) => Err(format!("there is no host `{name}` among the sources")),
+                    None => Ok(()),
+                }
+            }
             _ => condition.hops().iter().try_for_each(|hop| self.has_hop(hop)),
         }
     }

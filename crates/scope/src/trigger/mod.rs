@@ -57,6 +57,13 @@ pub enum Condition {
     EventLoss,
     /// A custom probe was hit: its name, as [`crate::Probe::name`].
     Hit(String),
+    /// One of two hosts' clocks stepped by more than this, in either direction, as packets between them show.
+    ClockStep {
+        /// Names of the hosts, in any order.
+        hosts: (String, String),
+        /// Nanoseconds.
+        above_ns: u64,
+    },
 }
 
 /// Behaviour without a match, and after one.
@@ -154,7 +161,7 @@ impl Condition {
             Self::Journey(filter) => filter.hops(),
             Self::Drop => std::iter::once(Hop::SkbDrop).collect(),
             Self::Retransmit => std::iter::once(Hop::TcpRetransmit).collect(),
-            Self::Signal { .. } | Self::EventLoss | Self::Hit(_) => HopSet::EMPTY,
+            Self::Signal { .. } | Self::EventLoss | Self::Hit(_) | Self::ClockStep { .. } => HopSet::EMPTY,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! cwnd slope -100                   change per second
 //! drop · retransmit · loss          an event
 //! hit refill                        a hit of a custom probe
+//! clock(web,db) step > 1ms          a step of one of two hosts' clocks
 //! verdict = lost and port = 443     a journey, as a --where expression
 //! ```
 
@@ -71,6 +72,13 @@ fn measured(text: &str) -> Result<Option<Condition>, TriggerError> {
     if let Ok(channel) = left.parse::<Channel>() {
         let edge = Edge::of(word, number(right, channel.unit())?);
         return Ok(edge.map(|edge| Condition::Signal { channel, edge }));
+    }
+    let step = left.strip_suffix("step").map(str::trim_end).filter(|_| word == ">");
+    let clocks = step.and_then(|step| step.strip_prefix("clock(")?.strip_suffix(')')?.split_once(','));
+    if let Some((a, b)) = clocks {
+        let above_ns = number(right, Unit::Time)?.max(0.0) as u64;
+        let hosts = (a.trim().to_owned(), b.trim().to_owned());
+        return Ok(Some(Condition::ClockStep { hosts, above_ns }));
     }
     let pair = left.strip_prefix("hop(").and_then(|rest| rest.strip_suffix(')'));
     let Some((from, to)) = pair.and_then(|pair| pair.split_once(',')) else { return Ok(None) };
@@ -143,6 +151,9 @@ impl fmt::Display for Condition {
             Self::Retransmit => f.write_str("retransmit"),
             Self::EventLoss => f.write_str("loss"),
             Self::Hit(probe) => write!(f, "hit {probe}"),
+            Self::ClockStep { hosts: (a, b), above_ns } => {
+                write!(f, "clock({a},{b}) step > {}", written(*above_ns as f64, Unit::Time))
+            }
         }
     }
 }
@@ -171,6 +182,10 @@ mod tests {
             (" retransmit ", Condition::Retransmit),
             ("loss", Condition::EventLoss),
             (" hit  refill@db-02", Condition::Hit("refill@db-02".to_owned())),
+            (
+                "clock(web-1, db) step > 1ms",
+                Condition::ClockStep { hosts: ("web-1".to_owned(), "db".to_owned()), above_ns: 1_000_000 },
+            ),
         ];
         for (text, expected) in table {
             let read = Condition::parse(text).unwrap().unwrap();

@@ -182,6 +182,20 @@ impl Watch {
             && self.hit(at_ns, None, format!("hit {probe}"))
     }
 
+    /// One of two hosts' clocks stepped.
+    pub fn clock_step(&mut self, (a, b): (&str, &str), at_ns: u64, step_ns: i64) -> bool {
+        let Some(Condition::ClockStep { hosts: (one, other), above_ns }) = &self.settings.condition else {
+            return false;
+        };
+        let is_pair = a == one && b == other || a == other && b == one;
+        if !is_pair || step_ns.unsigned_abs() <= *above_ns {
+            return false;
+        }
+        let size = short_duration(step_ns.unsigned_abs());
+        let sign = if step_ns < 0 { "−" } else { "+" };
+        self.hit(at_ns, None, format!("clock({a},{b}) step = {sign}{size}"))
+    }
+
     /// Events were lost.
     pub fn loss(&mut self, loss: &Loss) -> bool {
         self.settings.condition == Some(Condition::EventLoss)

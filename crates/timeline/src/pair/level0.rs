@@ -1,5 +1,6 @@
 //! Level 0 as packets arrive.
 
+use super::cones::Cones;
 use super::constraint::{Bounds, Constraint, Counts, State};
 use super::drift::Drift;
 use super::epoch_detector::{EpochDetector, Verdict};
@@ -19,6 +20,26 @@ pub enum Outcome {
     NewEpoch,
 }
 
+/// A detected step of one of two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// The instant of its detection, on R of A.
+    pub at_ns: u64,
+    /// Change of `D`, nanoseconds: an estimate, with the error of the bounds on both sides.
+    pub change_ns: i64,
+}
+
+impl ClockStep {
+    /// From the bounds before and after it; `None` if they have no side in common.
+    fn between(before: &Cones, after: &Cones, at_ns: u64, drift: Drift) -> Option<Self> {
+        let (before, after) = (before.bounds_at(at_ns, drift), after.bounds_at(at_ns, drift));
+        let ends =
+            [(before.middle_ns(), after.middle_ns()), (before.upper, after.upper), (before.lower, after.lower)];
+        let (old_ns, new_ns) = ends.into_iter().find_map(|(before, after)| before.zip(after))?;
+        Some(ClockStep { at_ns, change_ns: new_ns.saturating_sub(old_ns) })
+    }
+}
+
 /// Certified bounds of `D` for the instants after the newest packet, O(1) in time and memory per constraint.
 ///
 /// Earlier instants are valid queries too: the answer holds and is wider than that of
@@ -30,6 +51,7 @@ pub struct Level0 {
     counts: Counts,
     epochs: u64,
     least_width_ns: Option<u64>,
+    last_step: Option<ClockStep>,
 }
 
 impl Level0 {
@@ -42,6 +64,7 @@ impl Level0 {
     /// and can only tighten them.
     pub fn push(&mut self, constraint: &Constraint) -> Outcome {
         let aside = self.judge.aside();
+        let before = (aside > 0).then_some(self.judge.cones);
         let outcome = match self.judge.push(constraint) {
             Verdict::Agrees => Outcome::Used,
             Verdict::PutAside => Outcome::Quarantined,
@@ -61,6 +84,10 @@ impl Level0 {
                 self.counts.used += aside + 1;
                 self.epochs += 1;
                 self.seen = Seen::default();
+                let (after, drift) = (&self.judge.cones, self.judge.drift());
+                let step =
+                    before.and_then(|before| ClockStep::between(&before, after, constraint.at_ns, drift));
+                self.last_step = step.or(self.last_step);
                 Outcome::NewEpoch
             }
         };
@@ -106,6 +133,11 @@ impl Level0 {
     /// Number of detected steps of the clocks.
     pub fn steps(&self) -> u64 {
         self.epochs
+    }
+
+    /// The newest step that packets showed, if its size is bounded.
+    pub fn last_step(&self) -> Option<ClockStep> {
+        self.last_step
     }
 
     /// The smallest difference of upper and lower bound so far: the quickest round trip, up to drift and error.

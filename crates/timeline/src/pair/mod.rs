@@ -30,7 +30,7 @@ pub use difference::{Difference, Estimate, Inverse, difference_over};
 pub use drift::Drift;
 pub use external::{SourcedBounds, UtcReading};
 pub use hint::Hint;
-pub use level0::{Level0, Outcome};
+pub use level0::{ClockStep, Level0, Outcome};
 pub use live::Live;
 pub use model::Model;
 pub use recorded::Recorded;
