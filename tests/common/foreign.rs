@@ -2,6 +2,7 @@
 
 use super::exports::golden;
 use magscope_core::custom::{Attach, CustomProbe, Mark, ProbeValue, ValueKind};
+use magscope_core::deciders::{AttachedProgram, DropRule, FilterChain, FilterFamily, FilterHook, ProgramKind};
 use magscope_core::foreign::is_unsafe;
 use magscope_core::node::{
     CgroupName, Coverage, DropReason, HopService, InterfaceName, LeftOut, NetnsName, NodeInfo, Service,
@@ -40,6 +41,9 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         probes: _,
         drop_reasons,
         reset_reasons,
+        mut programs,
+        mut chains,
+        lists_deciders,
         several,
         coverage: Coverage { hops, left_out },
     } = info;
@@ -70,6 +74,26 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
     let mut cgroups: Vec<_> =
         cgroups.into_iter().map(|cgroup| CgroupName { path: soiled(&cgroup.path), ..cgroup }).collect();
     cgroups.push(CgroupName { id: 1, path: soiled("/web") });
+    programs.push(AttachedProgram {
+        kind: ProgramKind::CgroupSkb,
+        id: 1,
+        name: soiled("program"),
+        netns: 0,
+        interface: 0,
+        direction: None,
+        cgroup: 1,
+        hook: None,
+    });
+    chains.push(FilterChain {
+        netns: 1,
+        family: FilterFamily::Inet,
+        table: soiled("table"),
+        chain: soiled("chain"),
+        hook: FilterHook::Input,
+        policy: false,
+        rule: Some(DropRule { chain: soiled("blocked"), handle: 1 }),
+        others: false,
+    });
     NodeInfo {
         host: soiled(&host),
         kernel: soiled(&kernel),
@@ -84,6 +108,9 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         probes: [Mark::Hop, Mark::Point, Mark::Loadline].map(probe).to_vec(),
         drop_reasons: reasons(drop_reasons),
         reset_reasons: reasons(reset_reasons),
+        programs,
+        chains,
+        lists_deciders,
         several,
         coverage: Coverage {
             hops: hops

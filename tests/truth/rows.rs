@@ -1,6 +1,7 @@
 //! The rows: ways that bytes move, each with programs of its own.
 
 mod coverage;
+mod deciders;
 mod network;
 mod networks;
 mod packets;

@@ -1,5 +1,6 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
+use crate::deciders::DropPlace;
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, ThreadRef, Verdict};
@@ -44,7 +45,8 @@ impl dyn Context + '_ {
         match (journey.verdict, self.why_dropped(journey)) {
             (Verdict::Dropped { hop, .. }, Some(why)) => {
                 let place = self.drop_interface(journey).map_or_else(String::new, |name| format!(" at {name}"));
-                format!("dropped after {hop}, {why}{place}")
+                let by = self.dropped_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
+                format!("dropped after {hop}, {why}{place}{by}")
             }
             (verdict, _) => verdict.to_string(),
         }
@@ -64,10 +66,50 @@ impl dyn Context + '_ {
         format!("dropped, {}", self.drop_reason(node, drop.reason))
     }
 
-    /// The same, and the interface that it was at.
+    /// The same, the interface that it was at, and the program or rule that dropped it.
     pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
         let place = self.copy_drop_interface(journey, copy, drop).map(|name| format!(" at {name}"));
-        self.copy_drop_reason(journey, copy, drop) + &place.unwrap_or_default()
+        let by = self.copy_dropped_by(journey, copy, drop).map(|by| format!(" ({by})"));
+        self.copy_drop_reason(journey, copy, drop) + &place.unwrap_or_default() + &by.unwrap_or_default()
+    }
+
+    /// The program or rule that dropped a journey, or the candidates, of those that were attached when the capture
+    /// began; `None` where the stack itself dropped it.
+    pub fn dropped_by(&self, journey: &Journey) -> Option<String> {
+        let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
+        self.decided_by(journey, hop, reason, journey.drop_ifindex)
+    }
+
+    /// The same of a copy.
+    pub fn copy_dropped_by(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
+        self.decided_by(journey, copy.rungs.last()?, drop.reason, drop.ifindex)
+    }
+
+    fn decided_by(&self, journey: &Journey, behind: Hop, reason: u32, ifindex: u32) -> Option<String> {
+        let is_received = behind.direction() == Direction::Rx;
+        let node = if is_received { journey.rx_node } else { journey.tx_node };
+        let info = self.info(node)?;
+        if !info.lists_deciders && info.programs.is_empty() && info.chains.is_empty() {
+            return None;
+        }
+        let reason = info.drop_reason(reason);
+        let (tx, rx) = (self.tx_flow(journey), self.rx_flow(journey));
+        let own = if is_received { rx } else { tx };
+        // What has left one host is at the other one, before its first hop there.
+        let has_left = !is_received && behind.layer() == Layer::Device;
+        let ends = if has_left { [own, rx] } else { [own, own] };
+        let netns: Option<Vec<u32>> = ends.iter().map(|flow| flow.map(|flow| flow.netns)).collect();
+        let netns = netns.unwrap_or_default();
+        let who = if is_received { self.reader(journey) } else { self.sender(journey) };
+        let place = DropPlace {
+            reason: &reason,
+            behind,
+            netns: &netns,
+            ifindex,
+            cgroup: who.map(|task| task.cgroup).filter(|id| *id != 0),
+            is_ipv6: own.or(tx).or(rx).map(|flow| flow.local.ip().to_canonical().is_ipv6()),
+        };
+        place.dropped_by(info)
     }
 
     /// The interface that a dropped journey's packet was at; `None` where it was at none, and where a socket dropped it.

@@ -11,6 +11,7 @@
 //! - `blame`: the part that causes a step's time.
 //! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
 //!   conditions of triggers.
+//! - `drop_reason`: clean-up and drops. `deciders`: the programs and rules that may have dropped a packet.
 //! - `custom`: custom probes and their hits. `head`: first bytes of payload. `annotations`: buffers both until their
 //!   journeys have ended.
 //! - `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the kernel's histograms.
@@ -27,6 +28,7 @@ pub mod clock;
 pub mod condition;
 pub mod context;
 pub mod custom;
+pub mod deciders;
 pub mod drop_reason;
 pub mod event;
 pub mod filter;

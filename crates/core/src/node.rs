@@ -1,6 +1,7 @@
 //! The description of a source's node.
 
 use crate::custom::CustomProbe;
+use crate::deciders::{AttachedProgram, FilterChain};
 use crate::hop::{Hop, HopSet};
 use crate::journey::Across;
 use serde::{Deserialize, Serialize};
@@ -323,6 +324,15 @@ pub struct NodeInfo {
     /// The kernel's names of its reasons for resets; empty before Linux 6.10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reset_reasons: Vec<DropReason>,
+    /// Programs and filters that may drop packets, as attached when the capture began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<AttachedProgram>,
+    /// Chains of netfilter that may drop packets, as they were when the capture began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<FilterChain>,
+    /// True if both lists have all that was attached when the capture began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lists_deciders: bool,
     /// For a recording converted from a log of several hosts: the hosts, and the relation of their clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several: Option<MergedHosts>,

@@ -26,6 +26,7 @@ use crate::children::SharedFiles;
 use crate::clock::{ClockSampler, EventClock};
 use crate::control::Control;
 use crate::custom::{self, Attached};
+use crate::deciders;
 use crate::doorbell::Doorbell;
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
@@ -170,6 +171,7 @@ impl Capture {
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes);
         info.interfaces = names.interfaces().collect();
+        deciders::read(&options.netns, facts.cgroup2.as_deref(), &mut info);
         set_kernel_addresses(&object, &control, &mut facts);
         info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
@@ -427,6 +429,9 @@ fn node_info(
         several: None,
         drop_reasons: facts.drop_reasons.clone(),
         reset_reasons: facts.reset_reasons.clone(),
+        programs: Vec::new(),
+        chains: Vec::new(),
+        lists_deciders: false,
         coverage: Coverage::default(),
         probes,
     }

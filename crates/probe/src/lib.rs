@@ -13,7 +13,8 @@
 //!   hits.
 //! - `custom/`: resolves the expressions of a custom probe into the plan of a program (`bpf/record.h`,
 //!   `mag_plan`).
-//! - `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
+//! - `deciders`: programs and rules that may drop packets.
+//!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
 
 pub mod candidates;
 pub mod capture;
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod control;
 pub mod cost;
 pub mod custom;
+mod deciders;
 pub mod decode;
 mod doorbell;
 pub mod error;

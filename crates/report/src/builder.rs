@@ -317,6 +317,7 @@ impl ReportBuilder {
         extra.retransmits += u64::from(journey.retransmits());
         extra.ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
+        self.drops.journey(context.dropped_by(journey));
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;

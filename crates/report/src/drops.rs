@@ -24,6 +24,15 @@ pub struct ReasonRow {
     pub packets: u64,
 }
 
+/// Journeys that a program or rule dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeciderRow {
+    /// The program or rule, or the candidates.
+    pub dropped_by: String,
+    /// Number of journeys.
+    pub journeys: u64,
+}
+
 /// Packets that the kernel freed undelivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
@@ -35,12 +44,17 @@ pub struct Drops {
     pub reasons: Vec<ReasonRow>,
     /// The clean-up by reason, the most frequent first.
     pub clean_up_reasons: Vec<ReasonRow>,
+    /// Dropped journeys by the program or rule that dropped them, the most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deciders: Vec<DeciderRow>,
 }
 
 /// Adds up drops: from events, and from the kernel's sums of intervals without events.
 #[derive(Default)]
 pub struct DropSums {
     packets: BTreeMap<(u16, Option<u32>), u64>,
+    /// Journeys by what dropped them.
+    deciders: BTreeMap<String, u64>,
     /// Time of the last event of each node.
     last_event_ns: BTreeMap<u16, u64>,
 }
@@ -61,6 +75,14 @@ impl DropSums {
         }
         if let Some(event) = batch.events.last() {
             self.last_event_ns.insert(node, event.time_ns);
+        }
+    }
+
+    /// Counts a dropped journey. Beyond the maximum, further programs and rules are not counted.
+    pub fn journey(&mut self, dropped_by: Option<String>) {
+        let Some(dropped_by) = dropped_by else { return };
+        if self.deciders.len() < MOST_REASONS || self.deciders.contains_key(&dropped_by) {
+            *self.deciders.entry(dropped_by).or_default() += 1;
         }
     }
 
@@ -98,6 +120,7 @@ impl DropSums {
             cleaned_up: all(&cleaned),
             reasons: rows(drops),
             clean_up_reasons: rows(cleaned),
+            deciders: decider_rows(self.deciders),
         }
     }
 }
@@ -105,6 +128,13 @@ impl DropSums {
 fn rows(packets: BTreeMap<String, u64>) -> Vec<ReasonRow> {
     let mut rows: Vec<_> = packets.into_iter().map(|(reason, packets)| ReasonRow { reason, packets }).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.packets));
+    rows
+}
+
+fn decider_rows(journeys: BTreeMap<String, u64>) -> Vec<DeciderRow> {
+    let row = |(dropped_by, journeys)| DeciderRow { dropped_by, journeys };
+    let mut rows: Vec<_> = journeys.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.journeys));
     rows
 }
 
@@ -117,6 +147,10 @@ pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
     if drops.dropped > 0 {
         let packets = plural(drops.dropped, "packet", "packets");
         wrap(out, &format!("The kernel dropped {packets}: {}.", listed(&drops.reasons)), width, "  ")?;
+    }
+    for row in drops.deciders.iter().take(SHOWN) {
+        let journeys = plural(row.journeys, "journey", "journeys");
+        wrap(out, &format!("Dropped {journeys}: {}.", row.dropped_by), width, "  ")?;
     }
     if drops.cleaned_up > 0 {
         let packets = plural(drops.cleaned_up, "packet", "packets");

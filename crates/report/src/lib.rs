@@ -28,7 +28,7 @@ mod unobserved;
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use custom::{PointRow, ProbeRow, ValueRow};
-pub use drops::{Drops, ReasonRow};
+pub use drops::{DeciderRow, Drops, ReasonRow};
 pub use estimates::Estimate;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};

@@ -1,7 +1,7 @@
 //! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
 
 use super::scene::{CoverageRow, Seen};
-use super::{networks, packets, pinned, queues, rings, streams};
+use super::{deciders, networks, packets, pinned, queues, rings, streams};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,9 +68,18 @@ const HEAD: &str =
     "| how bytes move | what is seen | 6.18, native | 6.12 and 6.1, emulated |\n|---|---|---|---|\n";
 
 fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
-    [streams::WAYS, rings::WAYS, packets::WAYS, networks::WAYS, pinned::WAYS, queues::WAYS, OTHERS]
-        .into_iter()
-        .flatten()
+    [
+        streams::WAYS,
+        rings::WAYS,
+        packets::WAYS,
+        networks::WAYS,
+        pinned::WAYS,
+        queues::WAYS,
+        deciders::WAYS,
+        OTHERS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 fn table() -> String {

@@ -83,7 +83,7 @@ tables! {
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: SmallInts,
         retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall, lower_ns: MaybeInt,
-        upper_ns: MaybeInt,
+        upper_ns: MaybeInt, dropped_by: Name,
     }
     /// A flow id and its flow.
     Flows "flows" {

@@ -30,6 +30,7 @@ pub fn node() -> NodeInfo {
         several: None,
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
+        ..NodeInfo::default()
     }
 }
 

@@ -50,6 +50,7 @@ pub fn info() -> NodeInfo {
         drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
         reset_reasons: Vec::new(),
         coverage,
+        ..NodeInfo::default()
     }
 }
 

@@ -146,6 +146,7 @@ pub fn journey_row(
     rows.verdict_hop.push_key(key);
     rows.drop_reason.push(reason);
     rows.drop_name.push(&context.why_dropped(journey).unwrap_or_default());
+    rows.dropped_by.push(&context.dropped_by(journey).unwrap_or_default());
     rows.bytes.push(journey.bytes());
     rows.range_start.push(journey.range.start);
     rows.range_end.push(journey.range.end);

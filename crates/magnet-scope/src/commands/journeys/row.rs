@@ -58,6 +58,9 @@ pub struct Row {
     /// Of a dropped one the interface that it was at.
     #[serde(skip_serializing_if = "Option::is_none")]
     drop_interface: Option<String>,
+    /// Of a dropped one the program or rule that dropped it, or the candidates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_by: Option<String>,
     /// What was lost, where that broke it; times on `CLOCK_MONOTONIC` of the recording that lost it.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Loss>,
@@ -181,6 +184,9 @@ pub struct Passage {
     /// The interface that it was at.
     #[serde(skip_serializing_if = "Option::is_none")]
     drop_interface: Option<String>,
+    /// The program or rule that dropped it, or the candidates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_by: Option<String>,
     /// The last hop that it passed.
     pub last: Option<Hop>,
     /// The same as text.
@@ -256,6 +262,7 @@ impl Row {
             verdict: journey.verdict.name(),
             verdict_text: words(journey, context),
             drop_interface: context.drop_interface(journey),
+            dropped_by: context.dropped_by(journey),
             gap: match journey.verdict {
                 Verdict::BrokenByEventLoss { gap } => Some(gap),
                 _ => None,
@@ -335,6 +342,7 @@ impl Passage {
             text: format!("{}{behind}{end}", copy.words()),
             drop_name: copy.dropped.map(|drop| context.copy_drop_reason(journey, copy, &drop)),
             drop_interface: copy.dropped.and_then(|drop| context.copy_drop_interface(journey, copy, &drop)),
+            dropped_by: copy.dropped.and_then(|drop| context.copy_dropped_by(journey, copy, &drop)),
             last,
         }
     }

@@ -1,0 +1,163 @@
+//! Programs and rules that may drop packets: what is attached to interfaces, cgroups and netfilter.
+//!
+//! They are read once, when a capture begins and its privileges are still there.
+
+mod interfaces;
+mod netlink;
+mod rules;
+
+use crate::candidates::{CANDIDATES, Candidate};
+use crate::netns::NetnsTarget;
+use libbpf_rs::libbpf_sys;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
+use magscope_core::deciders::{AttachedProgram, FilterHook, ProgramKind, Traffic};
+use magscope_core::foreign::clean;
+use magscope_core::node::{CgroupName, NodeInfo};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Programs in a recording, at most.
+const MOST_PROGRAMS: usize = 2_048;
+/// Chains in a recording, at most.
+const MOST_CHAINS: usize = 1_024;
+/// Programs of the host whose names are looked up, at most.
+const MOST_NAMES: usize = 65_536;
+
+/// Reads what is attached in these namespaces and in the node's cgroups. A list that the kernel does not give, or that
+/// is too long, stays empty: a part of it would name the wrong program.
+pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut NodeInfo) {
+    let (mut programs, mut chains) = (Vec::new(), Vec::new());
+    let mut is_complete = true;
+    for target in targets {
+        let of_netns = target.within(|| (interfaces::read(target.inode), rules::read(target.inode)));
+        let (of_interfaces, of_rules) = of_netns.unwrap_or_default();
+        is_complete &= of_interfaces.is_some() && of_rules.is_some();
+        programs.extend(of_interfaces.unwrap_or_default());
+        chains.extend(of_rules.unwrap_or_default());
+    }
+    programs.extend(cgroup_root.into_iter().flat_map(|root| of_cgroups(root, &info.cgroups)));
+    programs.extend(of_netfilter());
+    if !programs.is_empty() {
+        let names = names();
+        for program in &mut programs {
+            let name = names.get(&program.id).filter(|name| !name.is_empty());
+            program.name = clean(name.unwrap_or(&program.name)).into_owned();
+        }
+        let own = CANDIDATES.iter().flat_map(|of_hop| of_hop.iter()).flat_map(Candidate::parts);
+        let own: Vec<&str> = own.map(|candidate| candidate.program).collect();
+        programs.retain(|program| !is_own(program, &own));
+    }
+    if programs.len() > MOST_PROGRAMS || chains.len() > MOST_CHAINS {
+        return;
+    }
+    (info.programs, info.chains, info.lists_deciders) = (programs, chains, is_complete);
+}
+
+/// True for a program of a capture, this one or another: they drop nothing. The kernel has 15 bytes of a name.
+fn is_own(program: &AttachedProgram, own: &[&str]) -> bool {
+    matches!(program.kind, ProgramKind::CgroupSkb | ProgramKind::Netfilter)
+        && own.iter().any(|name| name.get(..15).unwrap_or(name) == program.name)
+}
+
+/// Names of all programs of this host.
+fn names() -> BTreeMap<u32, String> {
+    let all = ProgInfoIter::default().take(MOST_NAMES);
+    all.map(|program| (program.id, program.name.to_string_lossy().into_owned())).collect()
+}
+
+/// Numbers of the programs attached to an interface or a cgroup; none where the kernel has no such list.
+fn query(target: i32, list: libbpf_sys::bpf_attach_type) -> Vec<u32> {
+    let mut ids = vec![0_u32; 64];
+    let mut count = ids.len() as u32;
+    // SAFETY: the kernel writes at most `count` numbers, and `ids` has that many. Both outlive the call.
+    #[allow(unsafe_code)]
+    let done = unsafe {
+        libbpf_sys::bpf_prog_query(target, list, 0, std::ptr::null_mut(), ids.as_mut_ptr(), &raw mut count)
+    };
+    ids.truncate(if done == 0 { count as usize } else { 0 });
+    ids
+}
+
+/// Programs attached to these cgroups themselves.
+fn of_cgroups(root: &Path, cgroups: &[CgroupName]) -> Vec<AttachedProgram> {
+    let mut found = Vec::new();
+    for cgroup in cgroups {
+        let Ok(directory) = File::open(root.join(cgroup.path.trim_start_matches('/'))) else { continue };
+        for (list, direction) in [
+            (libbpf_sys::BPF_CGROUP_INET_INGRESS, Traffic::Ingress),
+            (libbpf_sys::BPF_CGROUP_INET_EGRESS, Traffic::Egress),
+        ] {
+            let of = |id| AttachedProgram {
+                kind: ProgramKind::CgroupSkb,
+                id,
+                name: String::new(),
+                netns: 0,
+                interface: 0,
+                direction: Some(direction),
+                cgroup: cgroup.id,
+                hook: None,
+            };
+            found.extend(query(directory.as_raw_fd(), list).into_iter().map(of));
+        }
+        if found.len() > MOST_PROGRAMS {
+            break;
+        }
+    }
+    found
+}
+
+/// BPF programs at hooks of netfilter, in any namespace.
+fn of_netfilter() -> Vec<AttachedProgram> {
+    let mut found = Vec::new();
+    for link in LinkInfoIter::default().take(MOST_NAMES) {
+        let LinkTypeInfo::Netfilter(at) = link.info else { continue };
+        let hook = match i32::try_from(at.hooknum) {
+            Ok(libbpf_rs::NF_INET_PRE_ROUTING) => Some(FilterHook::Prerouting),
+            Ok(libbpf_rs::NF_INET_LOCAL_IN) => Some(FilterHook::Input),
+            Ok(libbpf_rs::NF_INET_FORWARD) => Some(FilterHook::Forward),
+            Ok(libbpf_rs::NF_INET_LOCAL_OUT) => Some(FilterHook::Output),
+            Ok(libbpf_rs::NF_INET_POST_ROUTING) => Some(FilterHook::Postrouting),
+            _ => None,
+        };
+        let program = AttachedProgram {
+            kind: ProgramKind::Netfilter,
+            id: link.prog_id,
+            name: String::new(),
+            netns: 0,
+            interface: 0,
+            direction: None,
+            cgroup: 0,
+            hook,
+        };
+        if !found.contains(&program) {
+            found.push(program);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_captures_are_left_out() {
+        let named = |kind, name: &str| AttachedProgram {
+            kind,
+            id: 1,
+            name: name.to_owned(),
+            netns: 0,
+            interface: 0,
+            direction: None,
+            cgroup: 0,
+            hook: None,
+        };
+        let own = ["ip_out", "a_name_that_is_longer"];
+        assert!(is_own(&named(ProgramKind::Netfilter, "ip_out"), &own));
+        assert!(is_own(&named(ProgramKind::CgroupSkb, "a_name_that_is_"), &own));
+        assert!(!is_own(&named(ProgramKind::Tc, "ip_out"), &own), "a capture attaches none there");
+        assert!(!is_own(&named(ProgramKind::Netfilter, "limit"), &own));
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests to the kernel over netlink, and the parts of its answers.
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Longest wait for an answer of the kernel.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum size of a whole answer, bytes.
+const MOST_BYTES: usize = 16 << 20;
+/// Size of one datagram of an answer; the kernel sends at most 32 KiB in one.
+const BUFFER: usize = 64 << 10;
+
+const HEADER: usize = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+/// The table changed during the answer.
+const NLM_F_DUMP_INTR: u16 = 0x10;
+
+/// A socket to one subsystem, in the network namespace of the thread that made it.
+pub struct Netlink {
+    socket: OwnedFd,
+    number: u32,
+}
+
+/// One message of an answer, without its header.
+pub type Message = Vec<u8>;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The kernel has no such table.
+    Refused,
+    /// The answer is too long, or the table changed meanwhile.
+    Incomplete,
+}
+
+impl Netlink {
+    /// A socket to routing (`None`) or netfilter.
+    pub fn new(protocol: Option<Protocol>) -> rustix::io::Result<Self> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        Ok(Netlink { socket, number: 0 })
+    }
+
+    /// All messages of a table.
+    pub fn dump(&mut self, kind: u16, body: &[u8]) -> Result<Vec<Message>, NoAnswer> {
+        self.number += 1;
+        let mut request = Vec::with_capacity(HEADER + body.len());
+        request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+        request.extend(kind.to_ne_bytes());
+        request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        request.extend(self.number.to_ne_bytes());
+        request.extend(0_u32.to_ne_bytes());
+        request.extend(body);
+        send(&self.socket, &request, SendFlags::empty()).map_err(|_| NoAnswer::Refused)?;
+        let (mut messages, mut bytes, mut buffer) = (Vec::new(), 0, vec![0; BUFFER]);
+        loop {
+            let received = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty());
+            let (_, len) = received.map_err(|_| NoAnswer::Incomplete)?;
+            bytes += len;
+            let datagram = buffer.get(..len).filter(|_| bytes <= MOST_BYTES).ok_or(NoAnswer::Incomplete)?;
+            if take(datagram, self.number, &mut messages)? {
+                return Ok(messages);
+            }
+        }
+    }
+}
+
+/// Takes the messages of one datagram; true after the last one.
+fn take(mut bytes: &[u8], number: u32, messages: &mut Vec<Message>) -> Result<bool, NoAnswer> {
+    while let Some((len, kind, flags, of)) = head(bytes) {
+        let message = bytes.get(HEADER..len).ok_or(NoAnswer::Incomplete)?;
+        if of == number {
+            match kind {
+                NLMSG_ERROR => return Err(NoAnswer::Refused),
+                _ if flags & NLM_F_DUMP_INTR != 0 => return Err(NoAnswer::Incomplete),
+                NLMSG_DONE => return Ok(true),
+                _ => messages.push(message.to_vec()),
+            }
+        }
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Length, kind, flags and request of a message.
+fn head(bytes: &[u8]) -> Option<(usize, u16, u16, u32)> {
+    Some((u32_at(bytes, 0)? as usize, u16_at(bytes, 4)?, u16_at(bytes, 6)?, u32_at(bytes, 8)?))
+}
+
+/// A number of the host's byte order.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// A number of the host's byte order.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// A number of the network's byte order.
+pub fn be32(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+/// A number of the network's byte order.
+pub fn be64(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?))
+}
+
+/// Text that ends with a zero byte.
+pub fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// The attributes in these bytes: kind and value. Broken bytes end them.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16_at(bytes, 0)?);
+        // The two highest bits mark nested attributes and the network's byte order.
+        let kind = u16_at(bytes, 2)? & 0x3fff;
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The first attribute of a kind.
+pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(of, _)| *of == kind).map(|(_, value)| value)
+}
+
+/// An attribute as the kernel writes it; for tests.
+#[cfg(test)]
+pub fn written(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend((4 + value.len() as u16).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn attributes_are_read_in_order() {
+        let bytes = [written(1, b"eth0\0"), written(0x8002, &written(4, &7_u32.to_ne_bytes()))].concat();
+        let found: Vec<_> = attributes(&bytes).map(|(kind, _)| kind).collect();
+        assert_eq!(found, [1, 2]);
+        assert_eq!(text(attribute(&bytes, 1).expect("a name")), "eth0");
+        let nested = attribute(&bytes, 2).and_then(|nested| attribute(nested, 4)).expect("a number");
+        assert_eq!(u32_at(nested, 0), Some(7));
+        assert_eq!(attribute(&bytes, 3), None);
+    }
+
+    #[test]
+    fn this_kernel_lists_its_interfaces() {
+        let mut netlink = Netlink::new(None).expect("a socket");
+        let links = netlink.dump(18, &[0; 16]).expect("a list");
+        let names: Vec<_> = links.iter().filter_map(|link| attribute(link.get(16..)?, 3).map(text)).collect();
+        assert!(names.contains(&"lo".to_owned()), "{names:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_fatal(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let mut messages = Vec::new();
+            let _ = take(&bytes, 1, &mut messages);
+            let found = attributes(&bytes).count();
+            prop_assert!(found <= bytes.len() / 4);
+        }
+
+        #[test]
+        fn every_attribute_comes_back(values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..9)) {
+            let bytes: Vec<u8> = values.iter().enumerate().flat_map(|(kind, value)| written(kind as u16, value)).collect();
+            let found: Vec<Vec<u8>> = attributes(&bytes).map(|(_, value)| value.to_vec()).collect();
+            prop_assert_eq!(found, values);
+        }
+    }
+}

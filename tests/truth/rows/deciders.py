@@ -1,0 +1,147 @@
+"""Programs that drop every seventh datagram: of interfaces and of cgroups.
+
+    deciders.py attach KIND DIRECTION NAME      attaches one to `v0` of this namespace, and ends
+    deciders.py ROLE ADDRESS PEER DIRECTORY     as packets.py
+"""
+
+from packets import *
+
+NR_BPF = 280 if os.uname().machine == "aarch64" else 321
+PROG_LOAD, PROG_ATTACH = 5, 8
+SOCKET_FILTER, SCHED_CLS, XDP, CGROUP_SKB = 1, 3, 6, 8
+# Where the number's last byte is: behind the headers that the program sees.
+ETHERNET, IP, UDP, LAST = 14, 20, 8, 7
+
+
+def bpf(command, attributes, what):
+    buffer = (ctypes.c_char * 128).from_buffer_copy(attributes.ljust(128, b"\0"))
+    return checked(libc.syscall(NR_BPF, command, buffer, 128), what)
+
+
+def instruction(code, target=0, source=0, offset=0, value=0):
+    return struct.pack("=BBhi", code, target | source << 4, offset, value)
+
+
+def verdict(take, drop):
+    """Drops by the number in register 0."""
+    rest = [instruction(0x97, value=7), instruction(0x15, offset=2, value=3)]
+    return rest + [instruction(0xB7, value=take), instruction(0x95), instruction(0xB7, value=drop), instruction(0x95)]
+
+
+def of_packet(at, take, drop):
+    """Reads a byte of the packet as classic programs do."""
+    return [instruction(0xBF, 6, 1), instruction(0x30, value=at)] + verdict(take, drop)
+
+
+def of_bytes(bounds, at, take, drop):
+    """Reads a byte between the bounds that the program's context has, if there are as many."""
+    load = [instruction(0x61, 2, 1, bounds[0]), instruction(0x61, 3, 1, bounds[1]), instruction(0xBF, 4, 2)]
+    load += [instruction(0x07, 4, value=at + 1), instruction(0x2D, 4, 3, 3)]
+    return load + [instruction(0x71, 0, 2, at)] + verdict(take, drop)
+
+
+def loaded(kind, name, code):
+    text, license = b"".join(code), ctypes.create_string_buffer(b"GPL")
+    code = ctypes.create_string_buffer(text)
+    attributes = struct.pack("=IIQQ", kind, len(text) // 8, ctypes.addressof(code), ctypes.addressof(license))
+    attributes += struct.pack("=IIQII", 0, 0, 0, 0, 0) + name.encode().ljust(16, b"\0")
+    # A program of a cgroup is loaded for its direction.
+    attributes += struct.pack("=II", 0, 1 if kind == CGROUP_SKB else 0)
+    return bpf(PROG_LOAD, attributes, "a BPF program")
+
+
+def attach_to(target, program, list, flags=0):
+    bpf(PROG_ATTACH, struct.pack("=IIIIIIQ", target, program, list, flags, 0, 0, 0), "attaching a BPF program")
+
+
+def attribute(kind, value):
+    text = struct.pack("=HH", 4 + len(value), kind) + value
+    return text.ljust((len(text) + 3) // 4 * 4, b"\0")
+
+
+def request(kind, flags, body):
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
+        sock.send(struct.pack("=IHHII", 16 + len(body), kind, 0x5 | flags, 1, 0) + body)
+        error = struct.unpack_from("=i", sock.recv(65_536), 16)[0]
+    if error:
+        raise OSError(-error, f"netlink: {os.strerror(-error)}")
+
+
+def attach(kind, direction, name):
+    index = socket.if_nametoindex("v0")
+    is_egress = direction == "egress"
+    if kind in ("xdp", "xdp_generic"):
+        program = loaded(XDP, name, of_bytes((0, 4), ETHERNET + IP + UDP + LAST, 2, 1))
+        mode = attribute(3, struct.pack("=I", 4 if kind == "xdp" else 2))
+        link = struct.pack("=BxHiII", 0, 0, index, 0, 0)
+        request(19, 0, link + attribute(43 | 0x8000, attribute(1, struct.pack("=i", program)) + mode))
+        return
+    program = loaded(SCHED_CLS, name, of_packet(ETHERNET + IP + UDP + LAST, 0, 2))
+    if kind == "tcx":
+        attach_to(index, program, 47 if is_egress else 46)
+        return
+    of_filter = attribute(6, struct.pack("=I", program)) + attribute(7, name.encode() + b"\0")
+    of_filter += attribute(8, struct.pack("=I", 1))
+    parent = 0xFFFFFFF3 if is_egress else 0xFFFFFFF2
+    head = struct.pack("=BxxxiIII", 0, index, 1, parent, 1 << 16 | socket.htons(3))
+    request(44, 0x600, head + attribute(1, b"bpf\0") + attribute(2, of_filter))
+
+
+def sends_in_cgroup(address, peer, place):
+    """A cgroup of its own, whose program drops some of the datagrams: their calls fail."""
+    # `ip netns exec` hides the mounts below /sys, and its own mounts end with this process.
+    root = place.path / "cgroup"
+    root.mkdir()
+    checked(libc.mount(b"none", str(root).encode(), b"cgroup2", 0, None), "mounting cgroup v2")
+    home = Path(f"{root}{Path('/proc/self/cgroup').read_text().rsplit('::', 1)[-1].strip()}")
+    group = root / f"magscope-row-{os.getpid()}"
+    group.mkdir()
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    directory = os.open(group, os.O_RDONLY)
+    try:
+        attach_to(directory, loaded(CGROUP_SKB, "seventh", of_bytes((76, 80), IP + UDP + LAST, 1, 0)), 1)
+        sock = bound(address, CLIENT_PORT)
+        sock.connect((peer, SERVER_PORT))
+        announce("ready")
+        place.wait("recorded")
+        notes = sends_of(sock, proto="udp")
+        for number in range(COUNT + 1):
+            data = datagram(number, SEGMENT if number < COUNT else HEAD.size)
+            begin = time.monotonic_ns()
+            try:
+                sock.send(data)
+            except PermissionError:
+                pass
+            notes.note(begin, time.monotonic_ns(), number, 1)
+    finally:
+        (home / "cgroup.procs").write_text(str(os.getpid()))
+        os.close(directory)
+        group.rmdir()
+
+
+def reads_through_filter(address, peer, place):
+    """A classic filter of the socket drops some; it sees them from the header of UDP on."""
+    sock = bound(address, SERVER_PORT)
+    sock.connect((peer, CLIENT_PORT))
+    code = [(0x30, 0, 0, UDP + LAST), (0x94, 0, 0, 7), (0x15, 0, 1, 3), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
+    sock.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 5, ctypes.addressof(code)))
+    announce("ready")
+    by_recvfrom(Reads(sock), place)
+
+
+def reads_later(address, peer, place):
+    sock = bound(address, SERVER_PORT)
+    sock.connect((peer, CLIENT_PORT))
+    announce("ready")
+    place.wait("recorded")
+    by_recvfrom(Reads(sock), place)
+
+
+if __name__ == "__main__":
+    role, *others = sys.argv[1:]
+    if role == "attach":
+        attach(*others)
+    else:
+        address, peer, directory, *ways = others
+        globals()[role](address, peer, Place(directory), *ways)

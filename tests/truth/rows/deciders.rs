@@ -1,0 +1,205 @@
+//! Datagrams that a program or rule drops: the verdict names it.
+
+use super::network::Network;
+use super::scene::{Outcome, Scene, Seen, rows};
+use crate::common::hosts::ip;
+use serde_json::Value;
+use std::process::Command;
+
+const fn udp(
+    prepare: fn(&Network) -> Result<(), &'static str>,
+    also: fn(&Outcome) -> Result<(), &'static str>,
+) -> Scene {
+    Scene {
+        prepare,
+        also,
+        loses: true,
+        ..Scene::of("deciders.py", &["reads", "by_recvfrom"], &["sends", "one_by_one"])
+    }
+}
+
+/// Attaches a program to the interface of a host.
+fn attach(network: &Network, host: usize, of: [&str; 3]) -> Result<(), &'static str> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/truth/rows/deciders.py");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", network.host(host), "python3", "-B", script, "attach"]).args(of);
+    let done = command.status().is_ok_and(|status| status.success());
+    done.then_some(()).ok_or("this kernel does not attach such a program")
+}
+
+/// The same, in the list of classifiers.
+fn attach_filter(network: &Network, host: usize, direction: &str) -> Result<(), &'static str> {
+    let list = ["netns", "exec", network.host(host), "tc", "qdisc", "add", "dev", "v0", "clsact"];
+    if !ip(&list) {
+        return Err("this kernel has no clsact, or tc is not installed");
+    }
+    attach(network, host, ["tc", direction, "seventh"])
+}
+
+fn dropped_datagrams(outcome: &Outcome) -> impl Iterator<Item = &Value> {
+    outcome.journeys.iter().filter(|journey| journey["proto"] == "udp" && journey["verdict"] == "dropped")
+}
+
+/// Every seventh datagram was dropped for this reason, by one program or rule. Its text has a number in the middle.
+fn is_by(outcome: &Outcome, reason: &str, [begin, end]: [&str; 2]) {
+    let dropped: Vec<u64> = outcome.talks.iter().flat_map(|talk| talk.dropped.clone()).collect();
+    assert_eq!(dropped, (0..60).filter(|number| number % 7 == 3).collect::<Vec<_>>());
+    let mut all = 0;
+    for journey in dropped_datagrams(outcome) {
+        let text = |key: &str| journey[key].as_str().unwrap_or_default().to_owned();
+        let (by, verdict) = (text("dropped_by"), text("verdict_text"));
+        let number = by.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
+        assert!(number.is_some_and(|number| number.parse::<u64>().is_ok()), "{by}");
+        assert!(verdict.contains(reason) && verdict.ends_with(&format!("({by})")), "{verdict}");
+        all += 1;
+    }
+    assert_eq!(all, dropped.len());
+}
+
+/// One of two programs dropped them, and both are named.
+fn is_by_one_of_two(outcome: &Outcome) {
+    let names_both = |journey: &Value| {
+        let by = journey["dropped_by"].as_str().unwrap_or_default();
+        by.starts_with("one of 2: ")
+            && by.contains("tcx program `seventh`")
+            && by.contains("tc program `seventh`")
+    };
+    assert!(dropped_datagrams(outcome).all(names_both), "{:?}", outcome.journeys);
+}
+
+/// Two rules of the chain can drop, so that the rule is unknown.
+fn is_by_a_chain(outcome: &Outcome) {
+    let by = "netfilter table `inet row`, chain `arrivals` at input, rule unknown";
+    let mut dropped = dropped_datagrams(outcome);
+    assert!(dropped.all(|journey| journey["dropped_by"] == by), "{:?}", outcome.journeys);
+}
+
+rows! {
+    a_filter_of_tc_drops_received_ones:
+        "UDP: a tc program drops some at the receiver", Seen::Dropped("the named program of tc dropped it"),
+        udp(
+            |network| attach_filter(network, 1, "ingress"),
+            |outcome| {
+                is_by(outcome, "tc_ingress", ["tc program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    a_filter_of_tc_drops_sent_ones:
+        "UDP: a tc program drops some at the sender", Seen::Dropped("the named program of tc dropped it"),
+        udp(
+            |network| attach_filter(network, 0, "egress"),
+            |outcome| {
+                is_by(outcome, "tc_egress", ["tc program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    a_program_of_tcx_drops_received_ones:
+        "UDP: a tcx program drops some at the receiver", Seen::Dropped("the named program of tcx dropped it"),
+        udp(
+            |network| attach(network, 1, ["tcx", "ingress", "seventh"]),
+            |outcome| {
+                is_by(outcome, "tc_ingress", ["tcx program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    a_program_of_tcx_drops_sent_ones:
+        "UDP: a tcx program drops some at the sender", Seen::Dropped("the named program of tcx dropped it"),
+        udp(
+            |network| attach(network, 0, ["tcx", "egress", "seventh"]),
+            |outcome| {
+                is_by(outcome, "tc_egress", ["tcx program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    one_of_two_programs_drops_received_ones:
+        "UDP: a tc and a tcx program, one of which drops some",
+        Seen::Dropped("one of the two named programs dropped it"),
+        udp(
+            |network| {
+                attach_filter(network, 1, "ingress")?;
+                attach(network, 1, ["tcx", "ingress", "seventh"])
+            },
+            |outcome| {
+                is_by_one_of_two(outcome);
+                Ok(())
+            },
+        );
+    a_generic_xdp_program_drops_received_ones:
+        "UDP: an XDP program in generic mode drops some",
+        Seen::Dropped("the named program of XDP dropped it; marked *perhaps*, because the kernel gives no reason"),
+        udp(
+            |network| attach(network, 1, ["xdp_generic", "ingress", "seventh"]),
+            |outcome| {
+                is_by(outcome, "not_specified", ["perhaps XDP program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    an_xdp_program_of_the_driver_drops_received_ones:
+        "UDP: an XDP program of a driver drops some",
+        Seen::Dropped("the named program of XDP dropped it; marked *perhaps*, because the kernel gives no reason"),
+        udp(
+            |network| attach(network, 1, ["xdp", "ingress", "seventh"]),
+            |outcome| {
+                is_by(outcome, "not_specified", ["perhaps XDP program `seventh`, id ", " on v0"]);
+                Ok(())
+            },
+        );
+    a_program_of_a_cgroup_drops_sent_ones:
+        "UDP: a program of the sender's cgroup drops some, and the calls fail",
+        Seen::Dropped("the named program of the cgroup dropped it"),
+        Scene {
+            before_capture: true,
+            loses: true,
+            prepare: |_| {
+                let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+                mounts.contains(" cgroup2 ").then_some(()).ok_or("no cgroup v2 is mounted")
+            },
+            also: |outcome| {
+                let group = outcome.journeys.iter().find_map(|j| j["dropped_by"].as_str()?.rsplit_once(" on "));
+                let end = group.map(|(_, path)| format!(" on {path}")).unwrap_or_default();
+                assert!(end.starts_with(" on /magscope-row-"), "{end}");
+                is_by(outcome, "bpf_cgroup_egress", ["cgroup program `seventh`, id ", &end]);
+                Ok(())
+            },
+            ..Scene::of("deciders.py", &["reads_later"], &["sends_in_cgroup"])
+        };
+    a_filter_of_a_socket_drops_received_ones:
+        "UDP: a filter of the receiver's socket drops some", Seen::Dropped("a filter of the socket dropped it"),
+        Scene {
+            loses: true,
+            also: |outcome| {
+                // A program of a cgroup above the reader's would be another candidate.
+                let is_by = |journey: &Value| {
+                    journey["dropped_by"].as_str().is_some_and(|by| by.ends_with("a filter of the socket"))
+                };
+                assert!(dropped_datagrams(outcome).all(is_by), "{:?}", outcome.journeys);
+                Ok(())
+            },
+            ..Scene::of("deciders.py", &["reads_through_filter"], &["sends", "one_by_one"])
+        };
+    a_rule_of_netfilter_drops_received_ones:
+        "UDP: a rule of nftables drops some", Seen::Dropped("the named rule dropped it"),
+        udp(
+            |network| {
+                let lossy = network.drop_arrivals(1, "udp dport 7100 numgen inc mod 7 == 3");
+                lossy.then_some(()).ok_or("nft with numgen is not there")
+            },
+            |outcome| {
+                let chain = "netfilter table `inet row`, chain `arrivals` at input, rule ";
+                is_by(outcome, "netfilter_drop", [chain, ""]);
+                Ok(())
+            },
+        );
+    one_of_two_rules_of_netfilter_drops_received_ones:
+        "UDP: one of two rules of nftables drops some", Seen::Dropped("the named chain dropped it; rule unknown"),
+        udp(
+            |network| {
+                let rules = "udp dport 7200 drop\n udp dport 7100 numgen inc mod 7 == 3";
+                network.drop_arrivals(1, rules).then_some(()).ok_or("nft with numgen is not there")
+            },
+            |outcome| {
+                is_by_a_chain(outcome);
+                Ok(())
+            },
+        );
+}
