@@ -6,6 +6,7 @@ use magscope_core::deciders::{AttachedProgram, DropRule, FilterChain, FilterFami
 use magscope_core::foreign::is_unsafe;
 use magscope_core::node::{
     CgroupName, Coverage, DropReason, HopService, InterfaceName, LeftOut, NetnsName, NodeInfo, Service,
+    UnfollowedSockets,
 };
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Change};
@@ -44,6 +45,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         mut programs,
         mut chains,
         lists_deciders,
+        mut not_followed,
         several,
         coverage: Coverage { hops, left_out },
     } = info;
@@ -94,6 +96,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         rule: Some(DropRule { chain: soiled("blocked"), handle: 1 }),
         others: false,
     });
+    not_followed.push(UnfollowedSockets { netns: 1, kind: soiled("unix"), sockets: 1 });
     NodeInfo {
         host: soiled(&host),
         kernel: soiled(&kernel),
@@ -111,6 +114,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         programs,
         chains,
         lists_deciders,
+        not_followed,
         several,
         coverage: Coverage {
             hops: hops

@@ -259,5 +259,14 @@ def reads_good_ones(address, _):
             reads.call(lambda: sock.recv(1000), unit=1)
 
 
+def opens_other_sockets(*_):
+    """Sockets that are not followed: three of Unix, one for packets, one for raw IP."""
+    socks = [*socket.socketpair(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)]
+    socks.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+    socks.append(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
+    announce("ready")
+    sys.stdin.readline()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -13,6 +13,7 @@ mod streams;
 
 use super::checker::{Talk, check};
 use super::programs::{PORTS, Pair, export, record};
+use crate::common::{run, stderr};
 use magscope_core::Proto;
 use tempfile::TempDir;
 
@@ -126,4 +127,25 @@ fn two_pairs_with_equal_addresses_have_their_own_journeys() {
         assert_eq!(check(&talks, &export(&recording)), Ok(0), "{hops}");
         flows_are_those_of_programs(&recording);
     }
+}
+
+/// One host has sockets of three kinds that are not followed, the other one has none.
+#[test]
+fn sockets_that_are_not_followed_are_counted() {
+    let Some(pair) = Pair::new("other sockets") else { return };
+    let dir = TempDir::new().expect("a directory");
+    let recording = dir.path().join("recording").display().to_string();
+    let programs = pair.start("reads_good_ones", "opens_other_sockets");
+    record(&[&pair], &recording, "default").end();
+    drop(programs);
+    let output = run(&["report", &recording, "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = report["not_followed"].as_array().cloned().unwrap_or_default();
+    let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let found: Vec<_> =
+        rows.iter().map(|row| (text(row, "node"), text(row, "kind"), row["sockets"].as_u64())).collect();
+    let expected = [("packet", 1), ("raw", 1), ("unix", 3)];
+    let client = &pair.names[0];
+    assert_eq!(found, expected.map(|(kind, sockets)| (client.clone(), kind.to_owned(), Some(sockets))));
 }

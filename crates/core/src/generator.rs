@@ -92,6 +92,7 @@ impl Generator {
             programs: Vec::new(),
             chains: Vec::new(),
             lists_deciders: false,
+            not_followed: Vec::new(),
             interfaces: Vec::new(),
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             settings: Vec::new(),

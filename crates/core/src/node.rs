@@ -244,6 +244,18 @@ pub struct CgroupName {
     pub path: String,
 }
 
+/// Sockets whose traffic is not followed, or at the packet hops only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnfollowedSockets {
+    /// Their network namespace.
+    pub netns: u32,
+    /// Their kind, `unix` or `packet`.
+    #[serde(deserialize_with = "crate::foreign::text")]
+    pub kind: String,
+    /// Their number.
+    pub sockets: u32,
+}
+
 /// The hosts of a recording converted from a log of several of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergedHosts {
@@ -333,6 +345,9 @@ pub struct NodeInfo {
     /// True if both lists have all that was attached when the capture began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lists_deciders: bool,
+    /// Sockets that were there when the capture began and are not followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_followed: Vec<UnfollowedSockets>,
     /// For a recording converted from a log of several hosts: the hosts, and the relation of their clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several: Option<MergedHosts>,

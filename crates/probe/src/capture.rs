@@ -38,6 +38,7 @@ use crate::pcap;
 use crate::plan::{Plan, plan_by};
 use crate::symbols;
 use crate::tsc::Tsc;
+use crate::unfollowed;
 use attach::attach_all;
 pub(crate) use cause::words;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
@@ -432,6 +433,7 @@ fn node_info(
         programs: Vec::new(),
         chains: Vec::new(),
         lists_deciders: false,
+        not_followed: unfollowed::read(&options.netns),
         coverage: Coverage::default(),
         probes,
     }

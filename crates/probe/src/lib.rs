@@ -13,7 +13,7 @@
 //!   hits.
 //! - `custom/`: resolves the expressions of a custom probe into the plan of a program (`bpf/record.h`,
 //!   `mag_plan`).
-//! - `deciders`: programs and rules that may drop packets.
+//! - `deciders`: programs and rules that may drop packets. `unfollowed`: sockets of other kinds than those followed.
 //!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
 
 pub mod candidates;
@@ -44,6 +44,7 @@ pub mod setting;
 mod symbols;
 mod trial;
 pub mod tsc;
+mod unfollowed;
 pub mod utc;
 
 pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS, tried};

@@ -11,8 +11,8 @@ use super::running::Receives;
 use super::throughput::Throughput;
 use super::unobserved::UnobservedHop;
 use super::{
-    CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, Report,
-    VerdictRow,
+    CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, NotFollowed,
+    Report, VerdictRow,
 };
 use crate::stats::layers::Layers;
 use crate::stats::running::Window;
@@ -424,6 +424,7 @@ impl ReportBuilder {
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
+            not_followed: self.infos.iter().flat_map(NotFollowed::of).collect(),
             unobserved_hops: if self.kinds.contains_key(&Proto::UDP) {
                 UnobservedHop::of(&self.infos)
             } else {

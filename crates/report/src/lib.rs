@@ -43,6 +43,7 @@ use magscope_core::batch::LossCause;
 use magscope_core::flow::Proto;
 use magscope_core::hop::Hop;
 use magscope_core::journey::Verdict;
+use magscope_core::node::NodeInfo;
 use serde::Serialize;
 
 /// The results of a capture.
@@ -102,6 +103,9 @@ pub struct Report {
     pub estimates: Vec<Estimate>,
     /// Unserved hops, and the reasons.
     pub missing: Vec<MissingHop>,
+    /// Sockets that were there when the capture began and are not followed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_followed: Vec<NotFollowed>,
     /// Information on datagrams that the available hops do not give, and the hop that would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unobserved_hops: Vec<UnobservedHop>,
@@ -272,6 +276,30 @@ pub struct MissingHop {
     pub hop: Hop,
     /// The reason.
     pub because: String,
+}
+
+/// Sockets of one kind that are not followed, in one network namespace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotFollowed {
+    /// Name of the host.
+    pub host: String,
+    /// Name of the namespace.
+    pub node: String,
+    /// Kind of the sockets.
+    pub kind: String,
+    /// Their number.
+    pub sockets: u32,
+}
+
+impl NotFollowed {
+    fn of(info: &NodeInfo) -> impl Iterator<Item = Self> + '_ {
+        info.not_followed.iter().map(|sockets| NotFollowed {
+            host: info.host.clone(),
+            node: info.netns_name(sockets.netns),
+            kind: sockets.kind.clone(),
+            sockets: sockets.sockets,
+        })
+    }
 }
 
 /// Journeys with latencies in the table.

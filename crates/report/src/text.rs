@@ -1,7 +1,7 @@
 //! A report as text, readable at 80 columns: one unit per figure, fixed columns.
 
 use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
-use super::{FlowRow, HopRow, Report};
+use super::{FlowRow, HopRow, NotFollowed, Report};
 use crate::stats::Quantiles;
 use magscope_core::hop::{Direction, Role};
 use std::fmt::{self, Write};
@@ -69,7 +69,27 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
     let several = report.unobserved_hops.windows(2).any(|two| two[0].host != two[1].host);
     super::unobserved::write(out, &report.unobserved_hops, several, width)?;
+    write_not_followed(out, report, width)?;
     write_missing(out, report, width)
+}
+
+/// Namespaces and kinds in the text.
+const MOST_KINDS: usize = 8;
+
+fn write_not_followed(out: &mut String, report: &Report, width: usize) -> fmt::Result {
+    if report.not_followed.is_empty() {
+        return Ok(());
+    }
+    let several = report.not_followed.windows(2).any(|two| two[0].host != two[1].host);
+    let words = |row: &NotFollowed| {
+        let sockets = plural(u64::from(row.sockets), "socket", "sockets");
+        let (count, noun) = sockets.rsplit_once(' ').unwrap_or_default();
+        let host = if several { format!("{}/", row.host) } else { String::new() };
+        format!("{} {} {noun} in {host}{}", count.trim(), row.kind, row.node)
+    };
+    let shown: Vec<_> = report.not_followed.iter().take(MOST_KINDS).map(words).collect();
+    let others = if report.not_followed.len() > MOST_KINDS { ", …" } else { "" };
+    wrap(out, &format!("Not followed, when the capture began: {}{others}.", shown.join(", ")), width, "  ")
 }
 
 fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {

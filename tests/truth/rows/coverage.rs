@@ -43,6 +43,11 @@ const OTHERS: &[CoverageRow] = &[
         words: "TCP and UDP: two pairs of namespaces with equal addresses and ports",
         seen: Seen::Complete,
     },
+    CoverageRow {
+        test: "sockets_that_are_not_followed_are_counted",
+        words: "Unix, packet and raw sockets",
+        seen: Seen::Ends("not followed from `send` to `recv`; their number by kind and namespace"),
+    },
 ];
 
 /// Ways that no row holds, with the documented limit.
