@@ -47,7 +47,9 @@ pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut Node
         }
         let own = CANDIDATES.iter().flat_map(|of_hop| of_hop.iter()).flat_map(Candidate::parts);
         let own: Vec<&str> = own.map(|candidate| candidate.program).collect();
-        programs.retain(|program| !is_own(program, &own));
+        // Without a name it may be one of this capture.
+        is_complete &= !programs.iter().any(is_unnamed);
+        programs.retain(|program| !is_unnamed(program) && !is_own(program, &own));
     }
     if programs.len() > MOST_PROGRAMS || chains.len() > MOST_CHAINS {
         return;
@@ -59,6 +61,11 @@ pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut Node
 fn is_own(program: &AttachedProgram, own: &[&str]) -> bool {
     matches!(program.kind, ProgramKind::CgroupSkb | ProgramKind::Netfilter)
         && own.iter().any(|name| name.get(..15).unwrap_or(name) == program.name)
+}
+
+/// True for a program of the kinds that captures attach, if its name is unknown.
+fn is_unnamed(program: &AttachedProgram) -> bool {
+    matches!(program.kind, ProgramKind::CgroupSkb | ProgramKind::Netfilter) && program.name.is_empty()
 }
 
 /// Names of all programs of this host.
