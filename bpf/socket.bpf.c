@@ -3,6 +3,27 @@
  * All kinds of probes share these bodies; those at functions are in functions.bpf.c. */
 #include "log.h"
 
+/* A thread's current call of tcp_sendmsg: its socket, its first byte and its last. It prevents a
+ * second report of the same call. Two threads that share a slot only cause repeated reports. */
+struct call {
+	__u64 sk;
+	__u32 end;
+	__u32 start;
+};
+#define SENDERS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SENDERS);
+	__type(key, __u32);
+	__type(value, struct call);
+} senders SEC(".maps");
+
+INLINE struct call *current_call(__u64 pid_tgid)
+{
+	__u32 index = pid_tgid & (SENDERS - 1);
+	return bpf_map_lookup_elem(&senders, &index);
+}
+
 /* At the call of send, which offers `len` bytes. The socket is not locked yet, so the position in
  * the stream is correct only without concurrent calls. */
 INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
@@ -26,17 +47,23 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 {
-	if (ret < 0 || !socket_wanted(sk))
+	if (!socket_wanted(sk))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_now(), pid_tgid = bpf_get_current_pid_tgid();
 	__u32 seq = 0;
 	if (sk->sk_protocol == IPPROTO_TCP) {
+		/* The next call may offer as many bytes at the same place, if this one failed. */
+		struct call *call = current_call(pid_tgid);
+		if (call && call->sk == (__u64)sk)
+			call->sk = 0;
 		if (!ret)
 			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq) - ret;
 	}
-	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN,
-		   bpf_get_current_pid_tgid(), now);
+	if (ret < 0)
+		return 0;
+	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN, pid_tgid,
+		   now);
 	return 0;
 }
 

@@ -4,21 +4,6 @@
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
-/* A thread's current call of tcp_sendmsg: its socket, its first byte and its last. It prevents a
- * second report of the same call. Two threads that share a slot only cause repeated reports. */
-struct call {
-	__u64 sk;
-	__u32 end;
-	__u32 start;
-};
-#define SENDERS 4096
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SENDERS);
-	__type(key, __u32);
-	__type(value, struct call);
-} senders SEC(".maps");
-
 /* Fires for every chunk that sendmsg copies, under the socket lock. The first chunk of a call gives
  * its start. */
 SEC("tp_btf/tcp_sendmsg_locked")
@@ -30,12 +15,12 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	__u64 now = clock_now(), pid_tgid = bpf_get_current_pid_tgid();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
 	__u32 left = READ(msg, msg_iter.count);
-	__u32 index = pid_tgid & (SENDERS - 1);
-	struct call *call = bpf_map_lookup_elem(&senders, &index);
+	struct call *call = current_call(pid_tgid);
 	if (!call)
 		return 0;
-	/* After a short write (a full buffer, a signal) the next call has the same last byte. It is
-	 * another one if it begins at its buffer's first byte, and not where the last one began. */
+	/* After a short write (a full buffer, a signal) the next call has the same last byte. The
+	 * return of a call removes it (app_send). Without that, it is another one if it begins at
+	 * its buffer's first byte, and not where the last one began. */
 	__u8 ubuf = bpf_core_enum_value(enum iter_type, ITER_UBUF);
 	bool begins = READ(msg, msg_iter.iter_type) == ubuf && !READ(msg, msg_iter.iov_offset);
 	bool is_next = begins && call->start != seq;

@@ -57,10 +57,6 @@ const WITHOUT_ROW: &[(&str, &str)] = &[
         "not followed, because such a read passes no hop: *read, unseen*, or *in flight* where no later byte is \
          read otherwise",
     ),
-    (
-        "TCP: a `send` that failed for lack of room (`EAGAIN`), and the next one of as many bytes",
-        "complete, but `tcp.send` is that of the failed call, and too early",
-    ),
     ("ICMP and other protocols without ports", "the packet hops only, `ip.out` to `ip.in`"),
 ];
 

@@ -103,6 +103,22 @@ def without_blocking(sock, notes, _):
             pass
 
 
+def after_failed_calls(sock, notes, place):
+    """A call that fails for lack of room is made again, with as many bytes."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+    sock.setblocking(False)
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    failed = 0
+    while notes.at < 5 * BYTES or not failed:
+        try:
+            notes.call(lambda: sock.send(numbered(notes.at, 3_000)))
+        except BlockingIOError:
+            failed += 1
+            place.reach("full")
+            poll.poll()
+
+
 def until_no_window(sock, notes, place):
     """Sends until the receiver has no window and the own queue no room, and the rest when they have."""
     poll = select.poll()
@@ -179,13 +195,18 @@ def after_no_window(sock, notes, place):
     simply(sock, notes, place, 2_000)
 
 
+def after_failures(sock, notes, place):
+    place.wait("full")
+    simply(sock, notes, place, 2_000)
+
+
 # Roles.
 
 SMALL = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)]
 
 
 def reads(address, _, place, way):
-    server = listener(address, options=SMALL if way == "after_no_window" else ())
+    server = listener(address, options=SMALL if way in ("after_no_window", "after_failures") else ())
     announce("ready")
     sock, _ = server.accept()
     globals()[way](sock, reads_of(sock), place)

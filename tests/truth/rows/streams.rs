@@ -80,6 +80,9 @@ rows! {
     a_slow_reader_closes_the_window:
         "TCP: a window of zero", Seen::Complete,
         Scene::of("streams.py", &["reads", "after_no_window"], &["sends", "until_no_window"]);
+    a_failed_send_is_made_again:
+        "TCP: a `send` that failed for lack of room (`EAGAIN`), and the next one of as many bytes", Seen::Complete,
+        Scene::of("streams.py", &["reads", "after_failures"], &["sends", "after_failed_calls"]);
     connections_follow_each_other_on_the_same_ports:
         "TCP: connections one after the other with equal addresses and ports", Seen::Complete,
         Scene::of("streams.py", &["reads_one_after_the_other"], &["sends_one_after_the_other"]);
