@@ -68,11 +68,12 @@ enum {
 enum { EAGAIN = 11 };
 enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_OUTGOING = 4, PACKET_LOOPBACK = 5 };
 enum { WQ_FLAG_EXCLUSIVE = 1 };
-enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
+enum { MSG_OOB = 1, MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
 enum { ICSK_TIME_LOSS_PROBE = 5 }; /* icsk_pending */
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 }; /* skc_state */
+enum { SK_USER_DATA_PSOCK = 4 }; /* bit of sk_user_data, since Linux 6.0 */
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has arrived */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
@@ -145,6 +146,8 @@ struct kmem_cache___per_node {
 };
 struct proto {
 	struct kmem_cache *slab;
+	void *recvmsg;
+	void *sendmsg;
 };
 
 struct sock_common {
@@ -196,6 +199,11 @@ struct sock {
 	int sk_err;
 	struct socket_wq *sk_wq;
 	unsigned int sk_ll_usec;
+	void *sk_data_ready;
+	void *sk_user_data;
+};
+struct tcp_ulp_ops {
+	char name[16];
 };
 struct inet_sock {
 	struct sock sk;
@@ -214,6 +222,7 @@ struct inet_connection_sock {
 	__u32 icsk_rto;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_pending;
+	const struct tcp_ulp_ops *icsk_ulp_ops;
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
@@ -231,6 +240,8 @@ struct tcp_sock {
 	u32 write_seq;
 	u32 rcv_nxt;
 	u32 copied_seq;
+	u32 urg_seq;
+	bool is_mptcp;
 };
 struct tcp_skb_cb {
 	__u32 seq;

@@ -329,9 +329,10 @@ INLINE void log_flow(struct mag_cpu *state, __u8 hop, struct tuple *t, bool peer
 	e->len = len;
 	e->payload = payload;
 	/* A thread that polls repeatedly was running already when the data arrived. */
-	if (hop == MAG_APP_RECV && state->asked_sk == sk && state->asked_tid == payload.call.tid) {
+	if (hop == MAG_APP_RECV && !(flags & MAG_F_IN_KERNEL) && state->asked_sk == sk &&
+	    state->asked_tid == payload.call.tid) {
 		__u64 ago = now - state->asked_ns;
-		e->payload.call.empty_read_ns = ago < 0xffffffff ? ago : 0;
+		e->payload.call.detail.empty_read_ns = ago < 0xffffffff ? ago : 0;
 	}
 	e->ifindex = 0;
 	e->ip_id = 0;

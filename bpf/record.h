@@ -42,10 +42,16 @@ enum mag_flag {
 	MAG_F_MORE = 32, /* more fragments follow; without MAG_F_FRAGMENT, the first fragment */
 	MAG_F_GROUP = 64, /* received as multicast or broadcast: others may receive it too */
 	MAG_F_WHOLE = 128, /* IPv4: must not be fragmented */
-	/* Of calls alone: `call_flags` has their upper byte. */
+	/* Of sockets alone: `call_flags` has their upper byte. */
 	MAG_F_AT_RETURN = 256, /* taken at the return of the call */
 	MAG_F_PEEK = 512, /* MSG_PEEK: the bytes stay in the queue */
 	MAG_F_QUEUE_EMPTY = 1024, /* app.recv of UDP: the socket's queue has no further datagram */
+	MAG_F_URGENT = 2048, /* app.recv and sock.destroy of TCP: the byte before the range was
+				urgent, and reads passed over it */
+	MAG_F_OUT_OF_BAND = 4096, /* app.recv of TCP: MSG_OOB, of the urgent byte alone */
+	MAG_F_IN_KERNEL = 8192, /* TCP: sock.ready: no process reads these bytes from this socket;
+				   app.send, app.recv: the call's bytes are not those of the stream,
+				   so there is no range (MAG_F_PARTIAL) */
 };
 
 /* Why TCP sent a range again. */
@@ -54,6 +60,16 @@ enum mag_resend {
 	MAG_RESEND_FAST = 1, /* in TCP_CA_Recovery */
 	MAG_RESEND_TIMEOUT = 2, /* in TCP_CA_Loss: timeout, or the slow start after it */
 	MAG_RESEND_PROBE = 3, /* by the timer of the tail loss probe */
+};
+
+/* What uses a TCP socket in the kernel, in place of a process. */
+enum mag_consumer {
+	MAG_CONSUMER_KERNEL = 1, /* other code of the kernel */
+	MAG_CONSUMER_SOCKMAP = 2,
+	MAG_CONSUMER_MPTCP = 3,
+	MAG_CONSUMER_TLS = 4,
+	MAG_CONSUMER_ESPINTCP = 5,
+	MAG_CONSUMER_SMC = 6,
 };
 
 /* The start of every record. Events, TCP samples, hits and heads have numbers per CPU, even if the
@@ -100,12 +116,18 @@ struct mag_of_packet {
 				 of UDP, the sender's thread. Thread ids are below 2^22. */
 };
 
+/* What a call on a socket adds. */
+union mag_call_detail {
+	unsigned int empty_read_ns; /* app.recv: time since this thread's last read without data; 0
+				       none */
+	unsigned int consumer; /* MAG_F_IN_KERNEL: enum mag_consumer */
+};
+
 /* A call on a socket. */
 struct mag_of_call {
 	unsigned int tgid;
 	unsigned int tid;
-	unsigned int empty_read_ns; /* app.recv: time since this thread's last read without data; 0
-				       none */
+	union mag_call_detail detail;
 };
 
 /* A scheduler hop. */
@@ -132,7 +154,8 @@ struct mag_of_point {
 /* sock.ready. */
 struct mag_of_ready {
 	unsigned int poller_tid; /* thread whose busy poll received the data; 0 none */
-	unsigned int pad[2];
+	unsigned int pad;
+	unsigned int consumer; /* MAG_F_IN_KERNEL: enum mag_consumer */
 };
 
 /* What the kind of hop adds. */
@@ -148,7 +171,7 @@ union mag_payload {
 /* A field that packets and calls share. */
 union mag_ttl_or_flags {
 	unsigned char ttl; /* packets: time to live or hop limit */
-	unsigned char call_flags; /* calls: upper byte of enum mag_flag */
+	unsigned char call_flags; /* calls and sockets: upper byte of enum mag_flag */
 };
 
 /* A plain event, 64 bytes. */
@@ -459,6 +482,14 @@ enum mag_gate {
 	MAG_GATE_DETAIL = 2, /* the result of accepted hits */
 };
 
+/* Addresses of functions of the kernel; 0 unknown. */
+struct mag_functions {
+	unsigned long long epoll_callback; /* ep_poll_callback */
+	unsigned long long data_ready; /* sock_def_readable */
+	unsigned long long recvmsg; /* tcp_recvmsg */
+	unsigned long long sendmsg; /* tcp_sendmsg */
+};
+
 /* Settings that user space writes while the programs run. */
 struct mag_control {
 	unsigned long long hops; /* bit per enum mag_hop: active hops */
@@ -479,7 +510,7 @@ struct mag_control {
 	unsigned int rate_slot; /* which of the two maps of rates is written */
 	unsigned int zero; /* always 0 */
 	unsigned long long page_base; /* from a struct page to its memory; 0 unknown */
-	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 unknown */
+	struct mag_functions functions;
 };
 
 /* The user of a socket. */

@@ -3,6 +3,72 @@
  * All kinds of probes share these bodies; those at functions are in functions.bpf.c. */
 #include "log.h"
 
+/* Who uses a TCP socket whose functions are not those of a socket of a process. */
+INLINE __u32 consumer_of(const struct sock *sk)
+{
+	const struct tcp_sock *tp = CAST(tcp_sock, sk);
+	if (bpf_core_field_exists(tp->is_mptcp) && READ(tp, is_mptcp))
+		return MAG_CONSUMER_MPTCP;
+	const struct tcp_ulp_ops *ulp = READ(tp, inet_conn.icsk_ulp_ops);
+	if (ulp) {
+		/* The first letters differ between all protocols of the kernel. */
+		char name[4] = {};
+		bpf_probe_read_kernel(name, sizeof(name), ulp->name);
+		if (name[0] == 't' && name[1] == 'l')
+			return MAG_CONSUMER_TLS;
+		if (name[0] == 'e' && name[1] == 's')
+			return MAG_CONSUMER_ESPINTCP;
+		if (name[0] == 's' && name[1] == 'm')
+			return MAG_CONSUMER_SMC;
+		return MAG_CONSUMER_KERNEL;
+	}
+	__u64 data = (__u64)FOLLOW(sock, sk, sk_user_data);
+	return data & SK_USER_DATA_PSOCK ? MAG_CONSUMER_SOCKMAP : MAG_CONSUMER_KERNEL;
+}
+
+/* The consumer of a TCP socket whose recvmsg is another one than TCP's own; 0 a process. What such
+ * a call returns is not the next bytes of the stream: decrypted, or of another socket. */
+INLINE __u32 other_recvmsg(const struct sock *sk)
+{
+	__u64 own = control.functions.recvmsg;
+	if (!own || (__u64)FOLLOW(sock, sk, __sk_common.skc_prot, recvmsg) == own)
+		return 0;
+	return consumer_of(sk);
+}
+
+INLINE __u32 other_sendmsg(const struct sock *sk)
+{
+	__u64 own = control.functions.sendmsg;
+	if (!own || (__u64)FOLLOW(sock, sk, __sk_common.skc_prot, sendmsg) == own)
+		return 0;
+	return consumer_of(sk);
+}
+
+/* The consumer of a TCP socket that notifies another function than that of a process. */
+INLINE __u32 consumer_at_ready(const struct sock *sk)
+{
+	__u64 own = control.functions.data_ready;
+	if (own && (__u64)FOLLOW(sock, sk, sk_data_ready) != own)
+		return consumer_of(sk);
+	return other_recvmsg(sk);
+}
+
+/* Logs a call. With a consumer, its bytes are not those of the socket's stream. */
+INLINE void log_call(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
+		     __u16 flags, __u32 consumer, __u64 pid_tgid, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	union mag_payload by = { .call = { .tgid = pid_tgid >> 32,
+					   .tid = pid_tgid,
+					   .detail = { .consumer = consumer } } };
+	if (consumer) {
+		seq = 0;
+		flags |= MAG_F_PARTIAL | MAG_F_IN_KERNEL;
+	}
+	if (state)
+		log_range(state, hop, sk, cookie, seq, len, flags, 0, by, pid_tgid, now);
+}
+
 /* A thread's current call of tcp_sendmsg: its socket, its first byte and its last. It prevents a
  * second report of the same call. Two threads that share a slot only cause repeated reports. */
 struct call {
@@ -31,14 +97,15 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	if (!sk || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
-	__u32 seq = 0;
+	__u32 seq = 0, consumer = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP) {
 		if (!len)
 			return 0;
+		consumer = other_sendmsg(sk);
 		seq = READ(CAST(tcp_sock, sk), write_seq);
 	}
-	log_socket(MAG_APP_SEND, sk, cookie_of(pointers, sk), seq, len, 0,
-		   bpf_get_current_pid_tgid(), now);
+	log_call(MAG_APP_SEND, sk, cookie_of(pointers, sk), seq, len, 0, consumer,
+		 bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -50,20 +117,21 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 	if (!socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now(), pid_tgid = bpf_get_current_pid_tgid();
-	__u32 seq = 0;
+	__u32 seq = 0, consumer = 0;
 	if (sk->sk_protocol == IPPROTO_TCP) {
 		/* The next call may offer as many bytes at the same place, if this one failed. */
 		struct call *call = current_call(pid_tgid);
 		if (call && call->sk == (__u64)sk)
 			call->sk = 0;
-		if (!ret)
+		if (ret <= 0)
 			return 0;
+		consumer = other_sendmsg(sk);
 		seq = READ(CAST(tcp_sock, sk), write_seq) - ret;
 	}
 	if (ret < 0)
 		return 0;
-	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN, pid_tgid,
-		   now);
+	log_call(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN, consumer,
+		 pid_tgid, now);
 	return 0;
 }
 
@@ -75,6 +143,12 @@ INLINE __u32 read_up_to(const struct sock *sk)
 	__u32 copied = READ(tp, copied_seq);
 	bool fin = READ(sk, __sk_common.skc_flags) >> SOCK_DONE & 1 && copied == READ(tp, rcv_nxt);
 	return copied - fin;
+}
+
+/* MAG_F_URGENT if the byte before `seq` is urgent: reads pass over it. urg_seq keeps its number. */
+INLINE __u16 passed_urgent(const struct sock *sk, __u32 seq)
+{
+	return READ(CAST(tcp_sock, sk), urg_seq) + 1 == seq ? MAG_F_URGENT : 0;
 }
 
 /* The buffer of the first datagram in a UDP socket's queue; 0 if there is none. Readers take from
@@ -116,15 +190,20 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	if (tcp && !ret) /* the end of the stream; a datagram may be empty */
 		return 0;
 	__u16 flag = peek ? MAG_F_PEEK : 0;
-	if (tcp) {
+	__u32 consumer = tcp ? other_recvmsg(sk) : 0;
+	if (tcp && flags & MSG_OOB) {
+		seq = READ(CAST(tcp_sock, sk), urg_seq);
+		flag |= MAG_F_OUT_OF_BAND;
+	} else if (tcp) {
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
+		flag |= passed_urgent(sk, seq);
 	} else if (!peek) {
 		__u64 next = first_in_queue(sk);
 		seq = next >> 6;
 		flag = next ? 0 : MAG_F_QUEUE_EMPTY;
 	}
-	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, flag,
-		   bpf_get_current_pid_tgid(), now);
+	log_call(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, flag, consumer,
+		 bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -143,6 +222,8 @@ INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, in
 		return 0;
 	/* The kernel marks the packets of the error queue so (skb_set_err_queue). */
 	if (READ_BITFIELD(skb, pkt_type) == PACKET_OUTGOING)
+		return 0;
+	if (READ(sk, sk_protocol) == IPPROTO_TCP && other_recvmsg(sk))
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = READ(sk, sk_protocol) == IPPROTO_TCP ? READ(CAST(tcp_sock, sk), copied_seq)
@@ -180,7 +261,8 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 			CAST(wait_queue_entry,
 			     at - bpf_core_field_offset(struct wait_queue_entry, entry));
 		at = READ(waiter, entry.next);
-		if (READ(waiter, private) || (__u64)READ(waiter, func) != control.epoll_callback) {
+		if (READ(waiter, private) ||
+		    (__u64)READ(waiter, func) != control.functions.epoll_callback) {
 			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
 				readers = 1;
 			else
@@ -206,9 +288,11 @@ INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 		return 0;
 	__u64 now = clock_now();
 	__u64 cookie = cookie_of(pointers, sk);
-	__u32 seq = 0;
-	if (READ(sk, sk_protocol) == IPPROTO_TCP)
+	__u32 seq = 0, consumer = 0;
+	if (READ(sk, sk_protocol) == IPPROTO_TCP) {
 		seq = READ(CAST(tcp_sock, sk), rcv_nxt);
+		consumer = consumer_at_ready(sk);
+	}
 	struct mag_cpu *state = this_cpu();
 	if (state) {
 		/* This call causes the next wake-up on this CPU. */
@@ -222,8 +306,10 @@ INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 	union mag_payload payload = { .ready = { .poller_tid = 0 } };
 	if (bpf_core_field_exists(sk->sk_ll_usec) && READ(sk, sk_ll_usec))
 		payload.ready.poller_tid = bpf_get_current_pid_tgid();
+	payload.ready.consumer = consumer;
 	if (state && socket_hop(MAG_SOCK_READY))
-		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, payload, 0, now);
+		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, consumer ? MAG_F_IN_KERNEL : 0,
+			  0, payload, 0, now);
 	return 0;
 }
 
@@ -231,6 +317,21 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(sock_ready, const struct sock *sk)
 {
 	return on_sock_ready(TYPED, sk);
+}
+
+/* A TCP socket is destroyed, after its process has closed it: no read follows. Received bytes that
+ * nobody has read are discarded. The FIN has taken a number. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(sock_destroy, struct sock *sk)
+{
+	if (!socket_wanted(sk) || !READ(sk, __sk_common.skc_dport))
+		return 0;
+	__u64 now = clock_now();
+	__u32 seq = read_up_to(sk), end = READ(CAST(tcp_sock, sk), rcv_nxt);
+	__s32 unread = end - (READ(sk, __sk_common.skc_flags) >> SOCK_DONE & 1) - seq;
+	log_socket(MAG_SOCK_DESTROY, sk, cookie_of(TYPED, sk), seq, unread > 0 ? unread : 0,
+		   passed_urgent(sk, seq), 0, now);
+	return 0;
 }
 
 /* The receive buffer of a UDP socket is full; the kernel is about to drop the datagram. */

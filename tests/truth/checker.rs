@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// A call of a program, and the numbers of the bytes or datagrams that it sent or read.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// `send`, `read`, or `peek`: a look at bytes that stay in the queue.
+    /// `send`, `read`, or `peek`: a look at bytes that stay in the queue. Bytes that end otherwise have their verdict
+    /// here.
     pub what: String,
     pub begin_ns: u64,
     pub end_ns: u64,
@@ -56,7 +57,7 @@ pub struct Talk {
     pub from_node: String,
     pub to_node: String,
     pub sends: Vec<Call>,
-    /// Reads and looks.
+    /// Reads and looks, and ends without a read.
     pub reads: Vec<Call>,
     /// Numbers of the datagrams that the kernel discarded at the read.
     pub dropped: Vec<u64>,
@@ -114,9 +115,11 @@ impl Talk {
             at = end;
             let send = self.sends.iter().find(|call| call.covers(start, end));
             let send = send.ok_or_else(|| format!("{start}..{end} is no part of a send"))?;
-            let read =
-                self.read_of(start, end).ok_or_else(|| format!("{start}..{end} is no part of a read"))?;
-            self.check_hops(journey, (start, end), send, Some(read))?;
+            let read = self.read_of(start, end);
+            if read.or(self.end_of(start, end)).is_none() {
+                return Err(format!("{start}..{end} is no part of a read"));
+            }
+            self.check_hops(journey, (start, end), send, read)?;
         }
         let sent = self.sends.iter().map(|call| call.to).max().unwrap_or(0);
         if at == sent { Ok(()) } else { Err(format!("{sent} bytes were sent, {at} are in journeys")) }
@@ -130,6 +133,17 @@ impl Talk {
 
     fn read_of(&self, from: u64, to: u64) -> Option<&Call> {
         self.reads.iter().find(|call| call.what == "read" && call.covers(from, to))
+    }
+
+    /// The note of bytes that end with another verdict.
+    fn end_of(&self, from: u64, to: u64) -> Option<&Call> {
+        let is_end = |call: &&Call| !matches!(call.what.as_str(), "read" | "peek");
+        self.reads.iter().filter(is_end).find(|call| call.covers(from, to))
+    }
+
+    /// True if a program noted another verdict than that of a read.
+    pub fn has_noted_end(&self) -> bool {
+        self.reads.iter().any(|call| !matches!(call.what.as_str(), "read" | "peek"))
     }
 
     /// The journey of each datagram. A call may send several: they are in the order of their sending, and those of
@@ -189,7 +203,8 @@ impl Talk {
         read: Option<&Call>,
     ) -> Result<(), String> {
         let fails = |what: &str| Err(format!("{what}\n{journey}\nsent by {send:?}, read by {read:?}"));
-        let verdict = if read.is_some() { "complete" } else { "dropped" };
+        let noted = self.end_of(from, to).map_or("dropped", |end| end.what.as_str());
+        let verdict = if read.is_some() { "complete" } else { noted };
         if text(journey, "verdict") != verdict {
             return fails(&format!("not {verdict}"));
         }
@@ -201,7 +216,8 @@ impl Talk {
         }
         match hop(journey, "app.send") {
             Some(_) => {}
-            None if self.proto == "udp" => {} // a raw socket has no such hop
+            None if self.proto == "udp" => {}  // a raw socket has no such hop
+            None if noted == "delivered" => {} // the call is one of the kernel's own protocol
             None => return fails("app.send is missing"),
         }
         if hop(journey, "app.recv").is_some() != read.is_some() {

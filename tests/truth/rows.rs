@@ -1,7 +1,9 @@
 //! The rows: ways that bytes move, each with programs of its own.
 
+mod consumers;
 mod coverage;
 mod deciders;
+mod ends;
 mod network;
 mod networks;
 mod packets;

@@ -90,8 +90,17 @@ impl EventFlags {
     /// At `app.recv` of UDP: the socket's queue has no further datagram.
     pub const QUEUE_EMPTY: Self = Self(1024);
 
+    /// At `app.recv` and `sock.destroy` of TCP: the byte before the range was urgent, and reads passed over it.
+    pub const URGENT: Self = Self(2048);
+    /// At `app.recv` of TCP: the read was out of band (`MSG_OOB`), of the urgent byte alone.
+    pub const OUT_OF_BAND: Self = Self(4096);
+
+    /// TCP: at `sock.ready`, no process reads these bytes from this socket; at calls, what they took or gave are not
+    /// the bytes of the stream. [`Event::consumer`] uses them.
+    pub const IN_KERNEL: Self = Self(8192);
+
     /// All of them, with their names in the documents.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::IPV6, "IPv6"),
         (Self::ORDER, "order"),
         (Self::AMBIGUOUS, "ambiguous"),
@@ -103,6 +112,9 @@ impl EventFlags {
         (Self::AT_RETURN, "at return"),
         (Self::PEEK, "peek"),
         (Self::QUEUE_EMPTY, "queue empty"),
+        (Self::URGENT, "urgent"),
+        (Self::OUT_OF_BAND, "out of band"),
+        (Self::IN_KERNEL, "in kernel"),
     ];
 
     /// True if every bit of `other` is set.

@@ -31,16 +31,17 @@ fn config() -> ProptestConfig {
 
 fn weather() -> impl Strategy<Value = Weather> {
     let percent = |most: u64| prop_oneof![Just(0), 0..most];
-    (percent(30), percent(20), percent(30), percent(30), percent(20), percent(30)).prop_map(
-        |(lost, duplicated, delayed, peeked, spliced, dead)| Weather {
+    (percent(30), percent(20), percent(30), percent(30), percent(20), percent(30), percent(90), percent(40))
+        .prop_map(|(lost, duplicated, delayed, peeked, spliced, dead, closed, consumed)| Weather {
             lost,
             duplicated,
             delayed,
             peeked,
             spliced,
             dead,
-        },
-    )
+            closed,
+            consumed,
+        })
 }
 
 /// Connections in both directions, and datagrams among them.
@@ -53,6 +54,9 @@ fn world(seed: u64, weather: Weather, tcp: u64, udp: u64) -> World {
         if world.random.chance(50) {
             let start = world.random.within(1_000_000, 2_000_000);
             model::tcp::run(&mut world, b, a, start);
+        }
+        if weather.closed > 0 && world.random.chance(weather.closed) {
+            model::tcp::destroy(&mut world, a, b);
         }
     }
     for _ in 0..udp {
@@ -200,22 +204,55 @@ proptest! {
 /// A datagram without a name arrived in the buffer that a lost one had been sent in.
 #[test]
 fn worlds_in_which_a_fault_was_found() {
-    let weather = Weather { lost: 5, duplicated: 15, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
+    let weather =
+        Weather { lost: 5, duplicated: 15, delayed: 0, peeked: 0, spliced: 0, dead: 0, closed: 0, consumed: 0 };
     assert_eq!(whole(10_624_682_818_262_909_852, weather, 0, 2, false), Ok(()));
-    let weather = Weather { lost: 29, duplicated: 0, delayed: 3, peeked: 8, spliced: 0, dead: 0 };
+    let weather =
+        Weather { lost: 29, duplicated: 0, delayed: 3, peeked: 8, spliced: 0, dead: 0, closed: 0, consumed: 0 };
     assert_eq!(whole(8_353_795_161_610_042_878, weather, 4, 2, false), Ok(()));
-    let weather = Weather { lost: 25, duplicated: 0, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
+    let weather =
+        Weather { lost: 25, duplicated: 0, delayed: 0, peeked: 0, spliced: 0, dead: 0, closed: 0, consumed: 0 };
     assert_eq!(whole(14_126_623_423_501_116_609, weather, 4, 2, false), Ok(()));
     // The driver's return of a copy before the capture began.
-    let weather = Weather { lost: 29, duplicated: 0, delayed: 0, peeked: 0, spliced: 14, dead: 0 };
+    let weather = Weather {
+        lost: 29,
+        duplicated: 0,
+        delayed: 0,
+        peeked: 0,
+        spliced: 14,
+        dead: 0,
+        closed: 0,
+        consumed: 0,
+    };
     assert_eq!(midway(1_499_741_466_436_686_086, weather), Ok(()));
-    let weather = Weather { lost: 25, duplicated: 0, delayed: 3, peeked: 0, spliced: 0, dead: 0 };
+    let weather =
+        Weather { lost: 25, duplicated: 0, delayed: 3, peeked: 0, spliced: 0, dead: 0, closed: 0, consumed: 0 };
     assert_eq!(midway(15_784_381_744_091_976_228, weather), Ok(()));
+    let weather = Weather {
+        lost: 6,
+        duplicated: 0,
+        delayed: 11,
+        peeked: 0,
+        spliced: 2,
+        dead: 0,
+        closed: 19,
+        consumed: 1,
+    };
+    assert_eq!(whole(7_858_680_335_858_483_276, weather, 4, 2, true), Ok(()));
 }
 
 #[test]
 fn the_model_makes_all_that_it_should() {
-    let weather = Weather { lost: 10, duplicated: 10, delayed: 10, peeked: 10, spliced: 5, dead: 0 };
+    let weather = Weather {
+        lost: 10,
+        duplicated: 10,
+        delayed: 10,
+        peeked: 10,
+        spliced: 5,
+        dead: 0,
+        closed: 50,
+        consumed: 10,
+    };
     let world = world(7, weather, 20, 4);
     for hop in [
         Hop::SkbDrop,
@@ -225,6 +262,7 @@ fn the_model_makes_all_that_it_should() {
         Hop::AppCopy,
         Hop::AppRecv,
         Hop::UdpRecv,
+        Hop::SockDestroy,
     ] {
         assert!(world.events.iter().any(|t| t.event.hop == hop), "{hop}");
     }

@@ -2,8 +2,8 @@
 
 use crate::common;
 use common::*;
-use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
-use magscope_core::{Batch, Event, FlowId, Hop, HopSet, Proto};
+use magscope_core::journey::{Consumer, Correlator, Journey, Limits, Verdict};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, FlowId, Hop, HopSet, Proto, TcpSample};
 
 const SYN: u8 = 2;
 const FIN: u8 = 1;
@@ -146,6 +146,155 @@ fn packets_that_overtake_one_another() {
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete && j.retransmits() == 0));
     let came: Vec<_> = done.iter().filter_map(|j| j.rungs.time_ns(Hop::DevRecv)).collect();
     assert_eq!(came, [60, 70, 50]);
+}
+
+/// The receiver's socket is destroyed with `len` unread bytes from `seq` on.
+fn destroyed(time_ns: u64, seq: u32, len: u32) -> Event {
+    tcp(Hop::SockDestroy, time_ns, SERVER, seq, len)
+}
+
+#[test]
+fn unread_bytes_of_a_destroyed_socket_were_discarded() {
+    // 100 read, 50 spliced, 150 unread, of them 20 ahead of a gap; 60 never arrived
+    let mut events = vec![tcp(Hop::TcpSend, 0, CLIENT, 100, 360)];
+    events.extend(packet(10, 100, 360));
+    events.extend(arrival(20, 100, 280));
+    events.extend(arrival(30, 440, 20));
+    events.push(tcp(Hop::SockReady, 40, SERVER, 380, 0));
+    events.push(read(50, 100, 100));
+    events.push(destroyed(1000, 250, 130));
+    let done = journeys(events);
+    assert_eq!(ranges(&done), [(100, 100), (200, 50), (250, 130), (380, 60), (440, 20)]);
+    let (ready, ahead) = (Verdict::Discarded { hop: Hop::SockReady }, Verdict::Discarded { hop: Hop::TcpRecv });
+    assert_eq!(verdicts(&done), [Verdict::Complete, Verdict::ReadUnseen, ready, Verdict::InFlight, ahead]);
+}
+
+#[test]
+fn a_read_that_is_reported_after_the_end_of_its_socket_counts() {
+    let mut events = whole(0, 100, 50);
+    let read = events.pop().expect("a read");
+    events.push(destroyed(read.time_ns - 1, 100, 50));
+    events.push(read);
+    let done = journeys(events);
+    assert_eq!(verdicts(&done), [Verdict::Complete]);
+}
+
+#[test]
+fn unsent_bytes_of_a_destroyed_socket_were_discarded() {
+    let send = |time_ns, seq, len| at_return(tcp(Hop::AppSend, time_ns, CLIENT, seq, len));
+    let mut events = vec![tcp(Hop::TcpSend, 0, CLIENT, 100, 100), send(5, 100, 100)];
+    events.extend(packet(10, 100, 60));
+    events.extend(arrival(20, 100, 60));
+    events.push(read(30, 100, 60));
+    events.push(tcp(Hop::SockDestroy, 1000, CLIENT, 1, 0));
+    let done = journeys(events);
+    assert_eq!(ranges(&done), [(100, 60), (160, 40)]);
+    assert_eq!(verdicts(&done), [Verdict::Complete, Verdict::Discarded { hop: Hop::TcpSend }]);
+}
+
+#[test]
+fn another_socket_with_the_same_addresses_ends_no_journey() {
+    let mut events: Vec<_> = whole(0, 100, 50).into_iter().map(|e| by(e, 0, 7)).collect();
+    events.pop();
+    events.push(by(destroyed(1000, 100, 50), 0, 8));
+    assert_eq!(verdicts(&journeys(events)), [Verdict::InFlight]);
+}
+
+#[test]
+fn a_reader_without_events_is_known_by_the_state_of_its_socket() {
+    let unread = || {
+        let mut events = whole(0, 100, 50);
+        events.pop();
+        events
+    };
+    let sample = |time_ns, copied_seq| TcpSample { time_ns, flow: SERVER, copied_seq, ..TcpSample::default() };
+    for (at_ns, end_ns, verdict) in [
+        (1_000, 60_000_000_000, Verdict::ReadUnseen), // waited for long
+        (1_000, 100_000_000, Verdict::ReadUnseen),    // at the end of the capture
+        (99_000_000, 100_000_000, Verdict::InFlight), // its call may not have returned
+    ] {
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        let tcp = vec![sample(at_ns, 150)];
+        correlator.push(&Batch { tcp, ..batch(flows(Proto::TCP), unread()) }, &mut done);
+        correlator.push(&Batch { watermark_ns: end_ns, ..Batch::default() }, &mut done);
+        correlator.finish(&mut done);
+        assert_eq!(verdicts(&done), [verdict], "{at_ns}");
+    }
+}
+
+/// The kernel takes bytes at `sock.ready`, and frees their packets later: that is no drop.
+#[test]
+fn bytes_that_the_kernel_takes_are_delivered_to_it() {
+    for consumer in Consumer::ALL {
+        let in_kernel = |event: Event| Event {
+            flags: event.flags.with(EventFlags::IN_KERNEL),
+            detail: DetailKind::Consumer.of(consumer as u32),
+            ..event
+        };
+        let not_of_stream =
+            |event: Event| Event { flags: event.flags.with(EventFlags::PARTIAL), ..in_kernel(event) };
+        let mut events = vec![not_of_stream(at_return(tcp(Hop::AppSend, 0, CLIENT, 0, 70)))];
+        events.extend(packet(10, 100, 50));
+        events.extend(arrival(20, 100, 50));
+        events.push(in_kernel(tcp(Hop::SockReady, 30, SERVER, 150, 0)));
+        events.push(tcp(Hop::SkbDrop, 40, SERVER, 100, 50));
+        events.push(not_of_stream(tcp(Hop::AppRecv, 50, SERVER, 0, 30)));
+        // Other code of the kernel may still read by a call; samples show that it has taken the bytes.
+        let tcp = vec![TcpSample { time_ns: 60, flow: SERVER, copied_seq: 150, ..TcpSample::default() }];
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&Batch { tcp, ..batch(flows(Proto::TCP), events) }, &mut done);
+        correlator.push(&Batch { watermark_ns: 60_000_000, ..Batch::default() }, &mut done);
+        correlator.finish(&mut done);
+        assert_eq!(ranges(&done), [(100, 50)]);
+        assert_eq!(verdicts(&done), [Verdict::Delivered { to: consumer }]);
+        assert!(done[0].verdict.is_whole());
+    }
+}
+
+#[test]
+fn a_call_of_the_kernel_with_an_event_is_a_read() {
+    let mut events = whole(0, 100, 50);
+    let read = events.pop().expect("a read");
+    events.push(Event {
+        flags: EventFlags::IN_KERNEL,
+        detail: DetailKind::Consumer.of(Consumer::Kernel as u32),
+        ..tcp(Hop::SockReady, 125, SERVER, 150, 0)
+    });
+    events.push(Event { time_ns: 2_000_000_000, ..read });
+    assert_eq!(verdicts(&journeys(events)), [Verdict::Complete]);
+}
+
+#[test]
+fn an_urgent_byte_is_read_out_of_band_or_discarded() {
+    let urgent = |time_ns| {
+        let mut events = vec![tcp(Hop::TcpSend, time_ns, CLIENT, 100, 50)];
+        events.extend(packet(time_ns + 10, 100, 50));
+        events.extend(arrival(time_ns + 20, 100, 50));
+        events
+    };
+    let flagged = |flag, event: Event| Event { flags: event.flags.with(flag), ..event };
+    // Taken before the bytes before it.
+    let mut events = urgent(0);
+    events.push(flagged(EventFlags::OUT_OF_BAND, read(100, 120, 1)));
+    events.push(read(200, 100, 20));
+    events.push(flagged(EventFlags::URGENT, read(300, 121, 29)));
+    let done = journeys(events);
+    assert_eq!(ranges(&done), [(100, 20), (120, 1), (121, 29)]);
+    assert_eq!(verdicts(&done), [Verdict::Complete; 3]);
+    assert_eq!(done[1].rungs.time_ns(Hop::AppRecv), Some(100));
+    // Not taken.
+    let mut events = urgent(0);
+    events.push(read(200, 100, 20));
+    events.push(flagged(EventFlags::URGENT, read(300, 121, 29)));
+    let discarded = Verdict::Discarded { hop: Hop::TcpRecv };
+    assert_eq!(verdicts(&journeys(events)), [Verdict::Complete, discarded, Verdict::Complete]);
+    // The last byte before the end.
+    let mut events = urgent(0);
+    events.push(read(200, 100, 49));
+    events.push(flagged(EventFlags::URGENT, destroyed(300, 150, 0)));
+    assert_eq!(verdicts(&journeys(events)), [Verdict::Complete, discarded]);
 }
 
 #[test]

@@ -255,6 +255,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     entry!(TcpState "tcp_recv" at "tcp_rcv_established", "at most one sample in 4 ms a socket"),
     &[
         tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
+        tracepoint("sock_destroy", Hop::SockDestroy, "tcp_destroy_sock", "TCP"),
         tracepoint("sock_full", Hop::SockFull, "udp_fail_queue_rcv_skb", "UDP"),
         tracepoint("tcp_send_reset", Hop::TcpSendReset, "tcp_send_reset", ""),
         tracepoint("tcp_recv_reset", Hop::TcpRecvReset, "tcp_receive_reset", ""),

@@ -392,9 +392,10 @@ fn set_kernel_addresses(object: &Object, control: &Control, facts: &mut HostFact
         Some(base) => control.set_page_base(base),
         None => left_out(Ability::PayloadPages, "the kernel's lists of slabs do not show where pages are"),
     }
-    match symbols::epoll_callback(object) {
-        Some(address) => control.set_epoll_callback(address),
-        None => left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is"),
+    let functions = symbols::functions(object);
+    control.set_functions(&functions);
+    if functions[0] == 0 {
+        left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is");
     }
 }
 

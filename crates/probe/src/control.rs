@@ -216,9 +216,12 @@ impl Control {
         self.memory.word64(std::mem::offset_of!(mag_control, page_base)).store(base, SeqCst);
     }
 
-    /// Sets the address of epoll's callback.
-    pub(crate) fn set_epoll_callback(&self, address: u64) {
-        self.memory.word64(std::mem::offset_of!(mag_control, epoll_callback)).store(address, SeqCst);
+    /// Sets the addresses of the kernel's functions.
+    pub(crate) fn set_functions(&self, addresses: &[u64]) {
+        for (n, address) in addresses.iter().enumerate() {
+            let at = std::mem::offset_of!(mag_control, functions) + 8 * n;
+            self.memory.word64(at).store(*address, SeqCst);
+        }
     }
 
     pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {

@@ -124,7 +124,7 @@ fn event(e: &mag_event, hop: Hop) -> Event {
     let has_packet = matches!(hop.role(), Role::Packet | Role::Drop);
     let (ttl, upper) = if has_packet { (ttl(e), 0) } else { (0, call_flags(e)) };
     let flags = EventFlags(u16::from(e.flags) | u16::from(upper) << 8);
-    let by = payload(e, hop, proto, has_packet);
+    let by = payload(e, hop, proto, has_packet, flags.contains(EventFlags::IN_KERNEL));
     Event {
         time_ns: e.h.time_ns,
         socket: e.cookie,
@@ -162,7 +162,7 @@ struct ByKind {
 // All members of the unions are unsigned integers, so any bytes are valid in each.
 #[allow(unsafe_code)]
 mod members {
-    use super::{ByKind, Detail, DetailKind, Extent, ExtentKind, Hop, Proto, mag_event};
+    use super::{ByKind, Detail, DetailKind, EventFlags, Extent, ExtentKind, Hop, Proto, mag_event};
 
     #[inline]
     pub fn ttl(e: &mag_event) -> u8 {
@@ -196,7 +196,7 @@ mod members {
     }
 
     #[inline]
-    pub fn payload(e: &mag_event, hop: Hop, proto: Proto, has_packet: bool) -> ByKind {
+    pub fn payload(e: &mag_event, hop: Hop, proto: Proto, has_packet: bool, in_kernel: bool) -> ByKind {
         // SAFETY: integers.
         unsafe {
             if has_packet {
@@ -206,7 +206,7 @@ mod members {
                 if hop == Hop::IpOut && proto == Proto::UDP {
                     return ByKind { skb: p.skb, tgid: p.detail.tgid, tid, tos, detail: Detail::None };
                 }
-                let kind = DetailKind::at(hop, proto);
+                let kind = DetailKind::at(hop, proto, EventFlags(0));
                 let number = match kind {
                     DetailKind::Ack => p.detail.ack,
                     DetailKind::DropReason => p.detail.drop_reason,
@@ -218,6 +218,9 @@ mod members {
             match hop.detail() {
                 kind @ DetailKind::ResendReason => {
                     ByKind { detail: kind.of(e.payload.resend.reason), ..ByKind::default() }
+                }
+                DetailKind::Poller if in_kernel => {
+                    ByKind { detail: DetailKind::Consumer.of(e.payload.ready.consumer), ..ByKind::default() }
                 }
                 kind @ DetailKind::Poller => {
                     ByKind { detail: kind.of(e.payload.ready.poller_tid), ..ByKind::default() }
@@ -232,7 +235,12 @@ mod members {
                 _ if !hop.knows_process() => ByKind::default(),
                 kind => {
                     let c = e.payload.call;
-                    ByKind { tgid: c.tgid, tid: c.tid, detail: kind.of(c.empty_read_ns), ..ByKind::default() }
+                    let (kind, number) = if in_kernel {
+                        (DetailKind::Consumer, c.detail.consumer)
+                    } else {
+                        (kind, c.detail.empty_read_ns)
+                    };
+                    ByKind { tgid: c.tgid, tid: c.tid, detail: kind.of(number), ..ByKind::default() }
                 }
             }
         }
@@ -373,7 +381,7 @@ mod tests {
         for hop in Hop::ALL {
             let mut e = mag_event { proto: 6, ..Default::default() };
             // Every number of the payload is another one.
-            e.payload.call = mag_of_call { tgid: 71, tid: 72, empty_read_ns: 73 };
+            e.payload.call = mag_of_call { tgid: 71, tid: 72, detail: mag_call_detail { empty_read_ns: 73 } };
             let event = decoded(e, *hop);
             assert_eq!(event.detail.kind(), hop.detail(), "{hop}");
             let has_process = hop.knows_process();
@@ -416,7 +424,7 @@ mod tests {
 
         let mut e = mag_event { len: 42, proto: 6, ..Default::default() };
         (e.u.call_flags, e.extent.seq) = (2, 100);
-        e.payload.call = mag_of_call { tgid: 10, tid: 11, empty_read_ns: 900 };
+        e.payload.call = mag_of_call { tgid: 10, tid: 11, detail: mag_call_detail { empty_read_ns: 900 } };
         let read = decoded(e, Hop::AppRecv);
         assert_eq!((read.tgid, read.tid, read.len, read.detail.empty_read_ns()), (10, 11, 42, 900));
         assert_eq!((read.peeks(), read.is_at_return(), read.ttl, read.skb), (true, false, 0, 0));
@@ -424,6 +432,10 @@ mod tests {
         assert_eq!(decoded(e, Hop::TcpRetransmit).resend_reason(), Resend::Timeout);
         e.payload.ready.poller_tid = 77;
         assert_eq!(decoded(e, Hop::SockReady).detail.poller_tid(), 77);
+        (e.u.call_flags, e.payload.ready.consumer) = (32, 3);
+        assert_eq!(decoded(e, Hop::SockReady).consumer(), Some(Consumer::Mptcp));
+        e.payload.call = mag_of_call { tgid: 10, tid: 11, detail: mag_call_detail { consumer: 4 } };
+        assert_eq!(decoded(e, Hop::AppRecv).consumer(), Some(Consumer::Tls));
 
         let mut task = mag_event::default();
         task.extent.switch_ns = 1_200;

@@ -5,6 +5,7 @@
 //! obtains a single address.
 
 use crate::candidates;
+use crate::record::mag_functions;
 use libbpf_rs::{Object, ProgramInput};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -23,12 +24,20 @@ pub fn names() -> &'static Names {
     })
 }
 
-/// Address of `ep_poll_callback`; `None` if absent or hidden from this process.
-pub fn epoll_callback(object: &Object) -> Option<u64> {
-    let program = object.progs_mut().find(|program| program.name() == "find_epoll")?;
-    let mut address = [0_u8; 8];
-    program.test_run(ProgramInput { context_in: Some(&mut address), ..ProgramInput::default() }).ok()?;
-    Some(u64::from_ne_bytes(address)).filter(|address| *address != 0)
+/// Number of addresses in `mag_functions`.
+pub const FUNCTIONS: usize = size_of::<mag_functions>() / 8;
+
+/// The addresses of `mag_functions`, in its order; 0 for a function that is absent or hidden from this process.
+pub fn functions(object: &Object) -> [u64; FUNCTIONS] {
+    let mut bytes = [0_u8; 8 * FUNCTIONS];
+    if let Some(program) = object.progs_mut().find(|program| program.name() == "find_functions") {
+        let _ = program.test_run(ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() });
+    }
+    let mut addresses = [0; FUNCTIONS];
+    for (address, bytes) in addresses.iter_mut().zip(bytes.as_chunks().0) {
+        *address = u64::from_ne_bytes(*bytes);
+    }
+    addresses
 }
 
 /// Symbols of these functions, or of their compiler-generated clones (`name.isra.0`, `name.constprop.0`). The

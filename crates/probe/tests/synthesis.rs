@@ -85,7 +85,7 @@ impl Sums {
                 let rate = sums.rates.entry((e.hop, of)).or_default();
                 (rate.0, rate.1) = (rate.0 + n, rate.1 + u64::from(e.len));
             }
-            if is_call(e.hop) || matches!(e.hop, Hop::TcpRetransmit | Hop::SockFull) {
+            if is_call(e.hop) || matches!(e.hop, Hop::TcpRetransmit | Hop::SockFull | Hop::SockDestroy) {
                 let alone = e.flags.contains(EventFlags::AT_RETURN) || e.socket == 0 || !is_call(e.hop);
                 let last = if alone { None } else { calls.insert((e.socket, rx), mark) };
                 sums.passed(last.filter(later), e);

@@ -512,6 +512,8 @@ impl ReportBuilder {
             evicted,
             not_probed,
             filtered,
+            discarded,
+            delivered,
         ] = *kinds;
         VerdictRow {
             proto,
@@ -526,6 +528,8 @@ impl ReportBuilder {
             evicted,
             not_probed,
             filtered,
+            discarded,
+            delivered,
             resent,
             retransmits,
             ambiguous,

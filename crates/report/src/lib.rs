@@ -217,6 +217,10 @@ pub struct VerdictRow {
     pub not_probed: u64,
     /// Left out by a filter, a sampler or a disabled hop.
     pub filtered: u64,
+    /// Discarded in a socket.
+    pub discarded: u64,
+    /// Delivered to code of the kernel.
+    pub delivered: u64,
     /// Retransmitted journeys, each counted once.
     pub resent: u64,
     /// Sum of their retransmissions.

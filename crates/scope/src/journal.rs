@@ -41,6 +41,7 @@ impl Mark {
             | Role::Ready
             | Role::Reader
             | Role::Read
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => return None,

@@ -1,7 +1,7 @@
 //! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
 
 use super::scene::{CoverageRow, Seen};
-use super::{deciders, networks, packets, pinned, queues, rings, streams};
+use super::{consumers, deciders, ends, networks, packets, pinned, queues, rings, streams};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,9 +53,8 @@ const OTHERS: &[CoverageRow] = &[
 /// Ways that no row holds, with the documented limit.
 const WITHOUT_ROW: &[(&str, &str)] = &[
     (
-        "TCP: `splice` out of a socket",
-        "not followed, because such a read passes no hop: *read, unseen*, or *in flight* where no later byte is \
-         read otherwise",
+        "TCP: TLS in the kernel",
+        "*delivered* from `tcp.send` on, because calls have other bytes than the stream",
     ),
     ("ICMP and other protocols without ports", "the packet hops only, `ip.out` to `ip.in`"),
 ];
@@ -71,6 +70,7 @@ const HEAD: &str =
 fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
     [
         streams::WAYS,
+        ends::WAYS,
         rings::WAYS,
         packets::WAYS,
         networks::WAYS,
@@ -80,6 +80,7 @@ fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
         OTHERS,
     ]
     .into_iter()
+    .chain(consumers::WAYS.iter().copied())
     .flatten()
 }
 
@@ -88,7 +89,7 @@ fn table() -> String {
         Seen::Complete => "complete".to_owned(),
         Seen::Marked(because) => format!("complete; some *ambiguous*, because {because}"),
         Seen::Dropped(because) => format!("complete; *dropped*, where {because}"),
-        Seen::Ends(words) => words.to_owned(),
+        Seen::Noted(words) | Seen::Ends(words) => words.to_owned(),
     };
     let mut rows: Vec<_> =
         coverage_rows().map(|way| format!("| {} | {} | {KERNELS} |", way.words, seen(way.seen))).collect();

@@ -33,6 +33,9 @@ pub enum Seen {
     /// Every byte or datagram in one journey, inside its calls. Those that were discarded have the verdict
     /// *dropped*, for this reason.
     Dropped(&'static str),
+    /// Every byte in one journey, inside its calls. Those with a note of another verdict have that one, in these
+    /// words.
+    Noted(&'static str),
     /// Some journeys have another verdict, in these words. The row has a test of its own.
     Ends(&'static str),
 }
@@ -238,9 +241,12 @@ pub fn is_seen(test: &str, seen: Seen, scene: &Scene) {
     assert!(!outcome.talks.is_empty(), "no program noted a call");
     let marked = check(&outcome.talks, &outcome.journeys).unwrap_or_else(|error| panic!("{error}"));
     match seen {
-        Seen::Complete | Seen::Dropped(_) => assert_eq!(marked, 0, "marked journeys"),
+        Seen::Complete | Seen::Dropped(_) | Seen::Noted(_) => assert_eq!(marked, 0, "marked journeys"),
         Seen::Marked(_) => {}
         Seen::Ends(words) => panic!("{words}: such a row has a test of its own"),
+    }
+    if matches!(seen, Seen::Noted(_)) {
+        assert!(outcome.talks.iter().any(Talk::has_noted_end), "no note of a verdict");
     }
     if matches!(seen, Seen::Dropped(_)) {
         assert!(outcome.talks.iter().any(|talk| !talk.dropped.is_empty()), "nothing was discarded");

@@ -1,10 +1,10 @@
 //! The detail of an event: the number that its kind of hop adds.
 
-use super::Event;
 use super::number::{Number, numbers};
+use super::{Event, EventFlags};
 use crate::flow::Proto;
 use crate::hop::Hop;
-use crate::journey::Resend;
+use crate::journey::{Consumer, Resend};
 
 numbers! {
     /// The number that a kind of hop adds to the fields of all events. The table of hops names the kind of each hop.
@@ -34,6 +34,8 @@ numbers! {
     ConnectionState connection_state = 9,
     /// `tcp.synack`: how many times the SYN-ACK was sent again.
     Synacks synacks = 10,
+    /// Socket hops with [`EventFlags::IN_KERNEL`]: what uses the socket, a number of [`Consumer`].
+    Consumer consumer = 11,
 }
 
 /// The state of a connection after the attempt to connect, by the kernel's number.
@@ -67,11 +69,17 @@ impl ConnectionState {
     }
 }
 
+/// True for the hops at which the kernel itself may use a socket.
+const fn can_be_in_kernel(hop: Hop) -> bool {
+    matches!(hop, Hop::AppSend | Hop::AppRecv | Hop::SockReady)
+}
+
 impl DetailKind {
     /// The kind of detail at a hop. Packets without TCP have no acknowledgement number.
     #[inline]
-    pub const fn at(hop: Hop, proto: Proto) -> Self {
+    pub const fn at(hop: Hop, proto: Proto, flags: EventFlags) -> Self {
         match hop.detail() {
+            _ if flags.contains(EventFlags::IN_KERNEL) && can_be_in_kernel(hop) => Self::Consumer,
             Self::Ack if proto.0 != Proto::TCP.0 => Self::None,
             kind => kind,
         }
@@ -82,13 +90,22 @@ impl Event {
     /// The kind of its detail by its other fields.
     #[inline]
     pub const fn detail_kind(&self) -> DetailKind {
-        DetailKind::at(self.hop, self.proto)
+        DetailKind::at(self.hop, self.proto, self.flags)
     }
 
     /// The kernel's reason for a drop; 0, which is no reason, for an event other than a drop.
     #[inline]
     pub const fn drop_reason(&self) -> u32 {
         self.detail.drop_reason()
+    }
+
+    /// What uses the socket in place of a process; `None` for a process.
+    #[inline]
+    pub const fn consumer(&self) -> Option<Consumer> {
+        match self.detail.consumer() {
+            0 => None,
+            number => Some(Consumer::from_number(number)),
+        }
     }
 
     /// The kernel's reason for a retransmission; unknown for an event other than that.

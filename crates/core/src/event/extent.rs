@@ -41,7 +41,9 @@ impl ExtentKind {
     pub const fn at(hop: Hop, proto: Proto, flags: EventFlags, segs: u16) -> Self {
         match hop.role() {
             Role::Packet | Role::Drop => Self::of_packet(proto, flags, segs),
-            Role::Send | Role::Ready | Role::Read | Role::Resend if proto.0 == Proto::TCP.0 => Self::Stream,
+            Role::Send | Role::Ready | Role::Read | Role::Resend | Role::End if proto.0 == Proto::TCP.0 => {
+                Self::Stream
+            }
             Role::Read if proto.0 == Proto::UDP.0 && matches!(hop, Hop::AppCopy) => Self::CopiedBuffer,
             Role::Read if proto.0 == Proto::UDP.0 && !flags.contains(EventFlags::PEEK) => Self::NextBuffer,
             Role::Task if matches!(hop, Hop::SchedSwitched) => Self::Switch,

@@ -109,6 +109,8 @@ pub enum Role {
     Drop,
     /// A socket refuses a packet; in no journey, because the drop is.
     Overflow,
+    /// A socket ends, with the bytes that nobody has read or sent.
+    End,
     /// A sample of a connection's state; in no journey.
     Sample,
     /// A moment of a connection, without bytes: a reset, the end of an attempt to connect; in no journey.

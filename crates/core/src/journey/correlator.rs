@@ -13,12 +13,12 @@ use super::rules::Rules;
 use super::rungs::ThreadRef;
 use super::selection::Selection;
 use super::sockets::Sockets;
-use super::state::{CloseReason, CorrelatorState, StreamRef};
+use super::state::{CloseReason, CorrelatorState, Half, StreamRef};
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::drop_reason::CleanUp;
 use crate::event::{Event, EventFlags};
-use crate::flow::{Flow, FlowId, Proto, Task};
+use crate::flow::{Flow, FlowId, Proto, Task, TcpSample};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet, Role};
 use crate::node::NodeInfo;
@@ -126,6 +126,9 @@ impl Correlator {
                 self.evict(done);
             }
         }
+        for sample in &batch.tcp {
+            self.note_reader(sample);
+        }
         let newest_ns = batch.events.last().map_or(self.state.now_ns, |e| e.time_ns);
         self.state.now_ns = if batch.watermark_ns == 0 { newest_ns } else { batch.watermark_ns };
         self.visit_due(done);
@@ -198,6 +201,7 @@ impl Correlator {
                 self.state.counters.evicted_others += self.readers.push(event);
             }
             Role::Sample | Role::Point | Role::Overflow | Role::Task => {}
+            Role::End => self.socket_ended(event),
             Role::Send | Role::Packet | Role::Ready | Role::Read | Role::Resend | Role::Drop => {
                 if event.flags.contains(EventFlags::PARTIAL) {
                     self.state.counters.without_range += 1;
@@ -282,7 +286,7 @@ impl Correlator {
         match hop.role() {
             Role::Ready => {
                 if let Some(to) = stream.position_of(seq) {
-                    stream.announce_ready(to, &mark, state, done);
+                    stream.announce_ready(to, event.consumer(), &mark, state, done);
                 }
                 return stream.tidy();
             }
@@ -305,6 +309,7 @@ impl Correlator {
             | Role::Reader
             | Role::Drop
             | Role::Overflow
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => {}
@@ -321,8 +326,12 @@ impl Correlator {
         let from = stream.move_to(seq, state, done);
         let to = from.saturating_add(len);
         let reader = if hop.role() == Role::Read { self.readers.of(&Asked::by(event)) } else { None };
-        if hop == Hop::AppRecv {
+        let is_in_order = !event.flags.contains(EventFlags::OUT_OF_BAND);
+        if hop == Hop::AppRecv && is_in_order {
             stream.pass_below(from, event.time_ns, state);
+        }
+        if hop == Hop::AppRecv && event.flags.contains(EventFlags::URGENT) {
+            stream.discard_urgent(from.saturating_sub(1), event.time_ns, state);
         }
         let ended = stream.cover(from, to, &mark, reader.as_ref(), state, done);
         let has_ended = ended.all > 0;
@@ -337,10 +346,54 @@ impl Correlator {
         state.counters.after_end += u64::from(has_ended && !keeps_alive);
         if hop == Hop::AppSend && mark.at_return {
             stream.take_back_promise(to, &mark, state);
-        } else if hop == Hop::AppRecv {
+        } else if hop == Hop::AppRecv && is_in_order {
             stream.floor = stream.floor.max(to);
         }
         stream.tidy();
+    }
+
+    /// A TCP socket is destroyed. Neither can another process read from it, nor does TCP send from it.
+    fn socket_ended(&mut self, event: &Event) {
+        let [tx, rx] = self.streams_of_socket(event.flow, event.socket);
+        let state = &mut self.state;
+        if let Some(stream) = rx.and_then(|slot| self.streams.get_mut(slot))
+            && let Some(from) = stream.position_of(event.seq())
+        {
+            let to = from.saturating_add(u64::from(event.len));
+            stream.end_reader(from, to, event.time_ns, state);
+            if event.flags.contains(EventFlags::URGENT) {
+                stream.discard_urgent(from.saturating_sub(1), event.time_ns, state);
+            }
+        }
+        if state.rules.shows_sent
+            && !state.selection.may_hide(event.time_ns)
+            && let Some(stream) = tx.and_then(|slot| self.streams.get_mut(slot))
+        {
+            stream.end_sender(event.time_ns, state);
+        }
+    }
+
+    /// Applies a sample of a connection's state: its reader may have no event (`splice`).
+    fn note_reader(&mut self, sample: &TcpSample) {
+        let [_, rx] = self.streams_of_socket(sample.flow, sample.socket);
+        if let Some(stream) = rx.and_then(|slot| self.streams.get_mut(slot))
+            && let Some(at) = stream.position_of(sample.copied_seq)
+        {
+            stream.note_reader(at, sample.time_ns);
+        }
+    }
+
+    /// The streams in which a socket sends and receives. A later connection with the same addresses has another
+    /// socket.
+    fn streams_of_socket(&self, flow: FlowId, socket: u64) -> [Option<usize>; 2] {
+        let is_its =
+            |half: &Half| half.flow == flow && (half.socket == 0 || socket == 0 || half.socket == socket);
+        let [tx, rx] = self.directory.streams_of(flow).map(|slot| slot.map(|slot| slot as usize));
+        let stream = |slot: &usize| self.streams.get(*slot).filter(|stream| stream.ends.proto == Proto::TCP);
+        [
+            tx.filter(|slot| stream(slot).is_some_and(|stream| is_its(&stream.ends.tx))),
+            rx.filter(|slot| stream(slot).is_some_and(|stream| is_its(&stream.ends.rx))),
+        ]
     }
 
     /// The direction of a dropped packet is not recorded; the sequence numbers of the two directions are far

@@ -39,6 +39,7 @@ impl Correlator {
             | Role::Read
             | Role::Resend
             | Role::Overflow
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => {

@@ -208,6 +208,7 @@ impl Journey {
             | Role::Resend
             | Role::Drop
             | Role::Overflow
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => None,

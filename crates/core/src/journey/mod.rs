@@ -24,6 +24,7 @@
 //!   empty, they are broken by that loss and not measured.
 //! - An end with all events lost so far is treated as one outside the capture.
 
+mod consumer;
 mod copies;
 mod correlator;
 mod datagrams;
@@ -51,6 +52,7 @@ mod tcp;
 mod udp;
 mod verdict;
 
+pub use consumer::Consumer;
 pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
 pub use journey::{Across, Journey, Latency, Presence};

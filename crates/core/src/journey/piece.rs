@@ -1,5 +1,6 @@
 //! A piece: a journey that is still open.
 
+use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend, SentCopy};
 use super::journey::Presence;
 use super::passes::{Ids, Passes};
@@ -46,6 +47,9 @@ pub(super) const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
 /// The socket has it.
 pub(super) const DELIVERED: u32 = bits(Hop::TcpRecv, Hop::AppRecv);
 
+/// Time after which a reader that is past bytes would have reported its read.
+const PASSED_NS: u64 = 50_000_000;
+
 /// A piece. A TCP piece is `[start, end)` of the unwrapped stream. The n-th datagram of a UDP stream is `[n <<
 /// 32, (n << 32) + len)`, so that both use the same kind of list.
 #[derive(Clone, Debug)]
@@ -65,6 +69,12 @@ pub(super) struct Piece {
     pub ambiguous: bool,
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
+    /// The kernel takes it from the socket.
+    pub consumer: Option<Consumer>,
+    /// Its socket discarded it.
+    pub discarded: bool,
+    /// Since when the socket's reader is past it, without a read of it; 0: it is not.
+    pub passed_ns: u64,
     /// A read took it, or another of its socket: left-out events break the order.
     pub read_unrecorded: bool,
     pub skb: u32,
@@ -103,6 +113,9 @@ impl Piece {
             drop: None,
             ambiguous: false,
             read_in_doubt_since_ns: None,
+            consumer: None,
+            discarded: false,
+            passed_ns: 0,
             read_unrecorded: false,
             skb: 0,
             ip_id: 0,
@@ -124,6 +137,11 @@ impl Piece {
 
     pub const fn any(&self, hops: u32) -> bool {
         self.rungs.present() & hops != 0
+    }
+
+    /// True if the socket's reader has been past it for some time without a read of it.
+    pub const fn was_passed(&self, now_ns: u64) -> bool {
+        self.passed_ns != 0 && self.passed_ns.saturating_add(PASSED_NS) <= now_ns
     }
 
     pub const fn is_gone(&self) -> bool {

@@ -16,6 +16,8 @@ pub(super) struct Rules {
     pub has_app_send: bool,
     pub reports_resends: bool,
     pub reports_drops: bool,
+    /// True if a hop of packets shows that bytes of TCP left their socket.
+    pub shows_sent: bool,
 }
 
 /// Hops that only a sender passes, and only a receiver.
@@ -106,6 +108,7 @@ impl Rules {
             has_app_send: coverage.contains(Hop::AppSend),
             reports_resends: coverage.contains(Hop::TcpRetransmit),
             reports_drops: coverage.contains(Hop::SkbDrop),
+            shows_sent: served(&packet_tx).is_some(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Closing of pieces: verdicts, numbers, and the next visit of a stream.
 
+use super::consumer::Consumer;
 use super::copies::CopyDrop;
 use super::journey::{Across, Journey};
 use super::limits::{Counters, Limits};
@@ -53,6 +54,10 @@ pub(super) enum CloseReason {
     Finished,
     /// Later bytes were read.
     Passed,
+    /// By its socket.
+    Discarded,
+    /// To the kernel.
+    Delivered,
     Aged,
     Evicted,
     /// A new connection uses the tuple.
@@ -65,6 +70,11 @@ pub(super) enum CloseReason {
 pub(super) struct StreamRef {
     pub slot: u32,
     pub generation: u32,
+}
+
+/// The verdict of bytes that were taken from their socket without a read.
+fn taken(piece: &Piece) -> Verdict {
+    piece.consumer.map_or(Verdict::ReadUnseen, |to| Verdict::Delivered { to })
 }
 
 /// Time that a sent half waits after its last event: the time-out doubles with each retransmission.
@@ -149,6 +159,10 @@ impl CorrelatorState {
         let way = self.rules.of(ends.proto);
         if piece.shared || way.rx_top.is_some_and(|top| piece.has(top)) {
             self.close(ends, piece, CloseReason::Finished, done);
+        } else if piece.discarded {
+            self.close(ends, piece, CloseReason::Discarded, done);
+        } else if piece.consumer.is_some_and(|consumer| consumer != Consumer::Kernel) {
+            self.close(ends, piece, CloseReason::Delivered, done);
         } else if ends.proto == Proto::TCP && piece.end <= floor {
             self.close(ends, piece, CloseReason::Passed, done);
         } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
@@ -174,6 +188,9 @@ impl CorrelatorState {
         if is_copy && !piece.any(self.rules.of(ends.proto).rx_end_only) && piece.drop.is_none() {
             self.counters.forwarded += u64::from((piece.rungs.present() & RX).count_ones());
             return; // it only passed through here
+        }
+        if piece.rungs.is_empty() && piece.passes.is_none() {
+            return; // a look at bytes that no other hop has shown
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         // Whether an abandoned call would have accepted them is unknown.
@@ -249,7 +266,16 @@ impl CorrelatorState {
                 })
             }
             CloseReason::Evicted => Verdict::Evicted,
-            CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or(Verdict::ReadUnseen),
+            CloseReason::Delivered => {
+                let gap = if self.is_gapped(ends, piece) {
+                    broken(self.earliest(ends, piece), piece.last_ns)
+                } else {
+                    None
+                };
+                gap.unwrap_or_else(|| taken(piece))
+            }
+            CloseReason::Discarded => Verdict::Discarded { hop: last },
+            CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or_else(|| taken(piece)),
             CloseReason::Aged | CloseReason::Reset | CloseReason::EndOfInput => {
                 if let Some((CopyDrop { reason, .. }, _)) = piece.drop {
                     return Verdict::Dropped { hop: last, reason };
@@ -258,8 +284,11 @@ impl CorrelatorState {
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(piece.first_ns, until_now_ns).unwrap_or(match why {
                     _ if piece.read_unrecorded => Verdict::Filtered { beyond: last },
+                    // A call that waits for more (`MSG_WAITALL`) has copied its bytes before it returns.
+                    CloseReason::EndOfInput if piece.was_passed(until_now_ns) => taken(piece),
                     CloseReason::EndOfInput => Verdict::InFlight,
                     _ if left_out => Verdict::Filtered { beyond: last },
+                    _ if piece.passed_ns != 0 || piece.consumer.is_some() => taken(piece),
                     _ if waits => Verdict::InFlight,
                     _ if way.blind_after == Some(last) => Verdict::NotProbed { beyond: last },
                     _ => Verdict::LostAfter { hop: last },
@@ -271,7 +300,8 @@ impl CorrelatorState {
     /// The hops that a piece must have passed. An end counts if it is known, or if the piece has an event
     /// there.
     fn required(&self, ends: &Ends, piece: &Piece) -> u32 {
-        let expected = self.rules.of(ends.proto).expected;
+        let unread = if piece.consumer.is_some() { bit(Hop::AppRecv) } else { 0 };
+        let expected = self.rules.of(ends.proto).expected & !unread;
         let side = |half: &Half, hops: u32| if half.sure || piece.any(hops) { expected & hops } else { 0 };
         side(&ends.tx, TX) | side(&ends.rx, RX)
     }

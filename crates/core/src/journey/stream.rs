@@ -296,6 +296,8 @@ impl Stream {
             return;
         }
         let until_ns = time_ns.saturating_add(TRAIL_NS);
+        let spanning = self.pieces.first_ending_after(at);
+        self.cut(spanning, at, state);
         let (mut index, mut any) = (self.pieces.first_ending_after(self.floor), false);
         while let Some(piece) = self.pieces.get_mut(index)
             && piece.end <= at

@@ -4,13 +4,14 @@
 //! is larger than 1 GiB (RFC 7323). A more distant number is another connection, or follows a long unseen
 //! stretch: the stream restarts there.
 
+use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend};
 use super::journey::Journey;
 use super::passes::Ids;
-use super::piece::{ARRIVED, Mark, Piece, RX};
+use super::piece::{ARRIVED, Mark, Piece, RX, State, TX_PACKET};
 use super::readers::Reader;
 use super::rungs::bit;
-use super::state::{CloseReason, CorrelatorState};
+use super::state::{CloseReason, CorrelatorState, TRAIL_NS};
 use super::stream::Stream;
 use crate::hop::Hop;
 use std::ops::Range;
@@ -145,7 +146,7 @@ impl Stream {
     }
 
     /// Cuts the piece at `index` at `at` if that is inside it.
-    fn cut(&mut self, index: usize, at: u64, state: &mut CorrelatorState) -> bool {
+    pub fn cut(&mut self, index: usize, at: u64, state: &mut CorrelatorState) -> bool {
         let Some(piece) = self.pieces.get(index) else { return false };
         if at <= piece.start || at >= piece.end {
             return false;
@@ -169,6 +170,7 @@ impl Stream {
     pub fn announce_ready(
         &mut self,
         to: u64,
+        consumer: Option<Consumer>,
         mark: &Mark,
         state: &mut CorrelatorState,
         done: &mut Vec<Journey>,
@@ -186,6 +188,95 @@ impl Stream {
             if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
                 self.cut(index, to, state);
                 self.record_hop(index, mark, state, done);
+                if consumer.is_some() {
+                    self.deliver(index, consumer, mark.time_ns, state);
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// The kernel takes the bytes of a piece from the socket.
+    fn deliver(&mut self, index: usize, consumer: Option<Consumer>, time_ns: u64, state: &mut CorrelatorState) {
+        let Some(piece) = self.pieces.get_mut(index).filter(|piece| !piece.is_gone()) else { return };
+        piece.consumer = consumer;
+        // Some of the kernel's other code reads by calls that have an event.
+        if consumer != Some(Consumer::Kernel) {
+            let until_ns = time_ns.saturating_add(TRAIL_NS);
+            piece.state = State::Lingering { until_ns };
+            self.want_visit(until_ns, state);
+        }
+    }
+
+    /// The reader's socket is destroyed: `[from, to)` was received and not read.
+    pub fn end_reader(&mut self, from: u64, to: u64, time_ns: u64, state: &mut CorrelatorState) {
+        self.pass_below(from, time_ns, state);
+        let received = |piece: &Piece| piece.start < to || piece.has(Hop::TcpRecv) && piece.drop.is_none();
+        self.discard(from, to, u64::MAX, received, time_ns, state);
+    }
+
+    /// The sender's socket is destroyed: bytes that never left it were discarded.
+    pub fn end_sender(&mut self, time_ns: u64, state: &mut CorrelatorState) {
+        let unsent = |piece: &Piece| !piece.any(TX_PACKET | RX) && !piece.is_only_promised();
+        let mut all = self.pieces.iter().filter(|piece| !piece.is_gone() && unsent(piece));
+        let Some((from, first_ns)) = all.next().map(|piece| (piece.start, piece.first_ns)) else { return };
+        let since_ns = all.map(|piece| piece.first_ns).fold(first_ns, u64::min);
+        // A packet's lost record would say otherwise.
+        if !state.losses.overlap(since_ns, time_ns) {
+            self.discard(from, from, u64::MAX, unsent, time_ns, state);
+        }
+    }
+
+    /// Reads passed over the urgent byte at `at`.
+    pub fn discard_urgent(&mut self, at: u64, time_ns: u64, state: &mut CorrelatorState) {
+        let next = at.saturating_add(1);
+        self.discard(at, next, next, |_| true, time_ns, state);
+    }
+
+    /// Bytes from `from` on, below `end`, that `which` selects were discarded; with a cut at `to`. A read that is
+    /// reported late still counts.
+    fn discard(
+        &mut self,
+        from: u64,
+        to: u64,
+        end: u64,
+        which: impl Fn(&Piece) -> bool,
+        time_ns: u64,
+        state: &mut CorrelatorState,
+    ) {
+        let until_ns = time_ns.saturating_add(TRAIL_NS);
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, state));
+        let mut any = false;
+        while let Some(piece) = self.pieces.get(index)
+            && piece.start < end
+        {
+            if !piece.is_gone() && !piece.has(Hop::AppRecv) && which(piece) {
+                self.cut(index, to, state);
+                if let Some(piece) = self.pieces.get_mut(index) {
+                    piece.discarded = true;
+                    piece.state = State::Lingering { until_ns };
+                    any = true;
+                }
+            }
+            index += 1;
+        }
+        if any {
+            self.want_visit(until_ns, state);
+        }
+    }
+
+    /// The socket's reader is at `at`, according to the connection's state. Its call may not have returned.
+    pub fn note_reader(&mut self, at: u64, time_ns: u64) {
+        if at <= self.floor {
+            return;
+        }
+        let mut index = self.pieces.first_ending_after(self.floor);
+        while let Some(piece) = self.pieces.get_mut(index)
+            && piece.end <= at
+        {
+            if piece.passed_ns == 0 {
+                piece.passed_ns = time_ns;
             }
             index += 1;
         }
@@ -244,8 +335,9 @@ impl Stream {
     pub fn droppable(&mut self, from: u64, to: u64) -> Option<u64> {
         let index = self.pieces.first_ending_after(from);
         let piece = self.pieces.get(index)?;
-        let open =
-            piece.start < to && !piece.is_gone() && !piece.is_only_promised() && !piece.has(Hop::AppCopy);
+        // The kernel frees in its own time what it has taken.
+        let is_taken = piece.has(Hop::AppCopy) || piece.consumer.is_some();
+        let open = piece.start < to && !piece.is_gone() && !piece.is_only_promised() && !is_taken;
         open.then_some(piece.last_ns)
     }
 
@@ -267,7 +359,8 @@ impl Stream {
         {
             let arrived = at_sender && piece.any(RX);
             let several = piece.passes.is_some();
-            if !piece.is_gone() && !piece.has(Hop::AppRecv) && (several || !arrived) {
+            let is_taken = piece.has(Hop::AppRecv) || piece.consumer.is_some();
+            if !piece.is_gone() && !is_taken && (several || !arrived) {
                 self.cut(index, to, state);
                 if let Some(piece) = self.pieces.get_mut(index) {
                     piece.mark_dropped(drop, ids, at_sender, arrived);

@@ -1,5 +1,6 @@
 //! Verdicts: how a journey ended, according to the capture.
 
+use super::consumer::Consumer;
 use crate::batch::Loss;
 use crate::hop::Hop;
 use serde::Serialize;
@@ -26,6 +27,17 @@ pub enum Verdict {
         /// Number of the kernel's `enum skb_drop_reason`.
         reason: u32,
     },
+    /// Its socket discarded it: the reader's was closed with these bytes unread, the sender's with these bytes
+    /// unsent, or reads passed over an urgent byte.
+    Discarded {
+        /// The last hop passed.
+        hop: Hop,
+    },
+    /// The kernel took it from the socket itself, where it is not followed: no process reads it there.
+    Delivered {
+        /// What took it.
+        to: Consumer,
+    },
     /// Records are missing from its span, so missing events prove nothing.
     BrokenByEventLoss {
         /// The missing records; of several, the first. Times are those of the recording that lost them.
@@ -45,7 +57,7 @@ pub enum Verdict {
     },
     /// In flight at the end of the capture, or in a send or receive queue for longer than the correlator waits.
     InFlight,
-    /// Later bytes were read, so these were too, but without an event (`splice`, or a hop enabled in between).
+    /// Its socket's reader is past it, but without an event (`splice`, or a hop enabled in between).
     ReadUnseen,
     /// Evicted, because too many were in flight.
     Evicted,
@@ -53,7 +65,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Number of kinds.
-    pub const KINDS: usize = 10;
+    pub const KINDS: usize = 12;
 
     /// Names of the kinds, in the order of [`Verdict::kind`].
     pub const NAMES: [&'static str; Self::KINDS] = [
@@ -67,6 +79,8 @@ impl Verdict {
         "evicted",
         "not-probed",
         "filtered",
+        "discarded",
+        "delivered",
     ];
 
     /// Number of the kind, below [`Verdict::KINDS`].
@@ -82,17 +96,19 @@ impl Verdict {
             Self::Evicted => 7,
             Self::NotProbed { .. } => 8,
             Self::Filtered { .. } => 9,
+            Self::Discarded { .. } => 10,
+            Self::Delivered { .. } => 11,
         }
     }
 
     /// True if journeys of the kind with this number are [complete](Self::is_whole).
     pub const fn is_whole_kind(kind: usize) -> bool {
-        matches!(kind, 0 | 1 | 8)
+        matches!(kind, 0 | 1 | 8 | 11)
     }
 
     /// Number of [complete](Self::is_whole) journeys among these counts of each kind.
     pub const fn whole_of(kinds: &[u64; Self::KINDS]) -> u64 {
-        kinds[0] + kinds[1] + kinds[8]
+        kinds[0] + kinds[1] + kinds[8] + kinds[11]
     }
 
     /// Name of the kind.
@@ -118,6 +134,8 @@ impl fmt::Display for Verdict {
         match self {
             Self::LostAfter { hop } => write!(f, "lost after {hop}"),
             Self::Dropped { hop, reason } => write!(f, "dropped after {hop}, reason {reason}"),
+            Self::Delivered { to } => write!(f, "delivered to {to}, not followed"),
+            Self::Discarded { hop } => write!(f, "discarded in its socket after {hop}"),
             Self::NotProbed { beyond } => write!(f, "not probed beyond {beyond}"),
             Self::Filtered { beyond } => write!(f, "left out by the filter or sampler beyond {beyond}"),
             Self::BrokenByEventLoss { gap } => {

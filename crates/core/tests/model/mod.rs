@@ -62,6 +62,9 @@ pub struct StreamTruth {
     pub to: FlowId,
     pub first_seq: u32,
     pub reader_tid: u32,
+    /// Bytes that the reader has taken, and that its socket has received in order.
+    pub copied: u64,
+    pub received: u64,
 }
 
 /// Bytes of one packet.
@@ -87,6 +90,10 @@ pub struct Weather {
     pub spliced: u64,
     /// Per cent of connections whose network fails permanently.
     pub dead: u64,
+    /// Per cent of connections whose sockets are destroyed; some of their readers stop before.
+    pub closed: u64,
+    /// Per cent of streams that the kernel takes from their socket.
+    pub consumed: u64,
 }
 
 /// Everything that happened.

@@ -2,6 +2,7 @@
 //! and a reader.
 
 use super::{About, Random, Segment, StreamTruth, World};
+use magscope_core::journey::Consumer;
 use magscope_core::{DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,6 +48,10 @@ struct Line<'a> {
     /// Instants at which the receive queue grew, and its new ends.
     grown: Vec<(u64, u64)>,
     copied: u64,
+    /// The reader takes no more bytes after so many.
+    quits: u64,
+    /// The kernel takes the bytes, and no process reads them.
+    consumed: bool,
     /// The flow that the socket's fields name after both sides have closed; `None` if it stays open.
     closed: Option<FlowId>,
     sleeps: bool,
@@ -62,7 +67,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
         0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
         _ => world.random.within(0, 1 << 30) as u32 + if from < to { 1 << 31 } else { 1 << 24 },
     };
-    let ends = StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32 };
+    let ends = StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32, copied: 0, received: 0 };
     let stream = world.streams.len();
     world.streams.push(ends);
     let mss = [100, 536, 1448][world.random.within(0, 2) as usize];
@@ -78,6 +83,12 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     // A sequence of its own: the worlds of earlier failures stay as they are.
     let closes = Random(u64::from(first_seq)).chance(30);
     let closed = closes.then(|| without_port(world, to)).flatten();
+    let closes = world.weather.closed > 0 && world.random.chance(50);
+    let quits = if closes { world.random.within(0, 20_000) } else { u64::MAX };
+    let consumed = world.weather.consumed > 0 && {
+        let percent = world.weather.consumed;
+        world.random.chance(percent)
+    };
     let mut line = Line {
         world,
         stream,
@@ -100,6 +111,8 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
         received: 0,
         grown: Vec::new(),
         copied: 0,
+        quits,
+        consumed,
         closed,
         sleeps: true,
         tx_busy_ns: 0,
@@ -116,6 +129,26 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     for _ in 0..MAX_ACTS {
         let Some(Reverse((at_ns, _, act))) = line.acts.pop() else { break };
         line.act(at_ns, act);
+    }
+    let (copied, received) = (line.copied, line.received);
+    world.streams[stream] = StreamTruth { copied, received, ..ends };
+}
+
+/// Both sockets of a connection are destroyed, after all else.
+pub fn destroy(world: &mut World, a: FlowId, b: FlowId) {
+    for (flow, peer) in [(a, b), (b, a)] {
+        let last_ns = world.events.iter().map(|t| t.event.time_ns).max().unwrap_or(0);
+        let at_ns = last_ns + world.random.within(1, 1_000_000);
+        let stream = world.streams.iter().position(|s| (s.from, s.to) == (peer, flow));
+        let (first_seq, from, to) = stream.map_or((0, 0, 0), |stream| {
+            let truth = world.streams[stream];
+            (truth.first_seq, truth.copied, truth.received)
+        });
+        let extent = ExtentKind::Stream.of(first_seq.wrapping_add(from as u32));
+        let (len, socket) = ((to - from) as u32, flow.0 + 7000);
+        let event = Event { flow, extent, len, socket, cpu: 1, ..Event::at(Hop::SockDestroy, at_ns) };
+        let about = stream.map_or(About::Nothing, |stream| About::Bytes { stream, from, to });
+        world.emit(event, about);
     }
 }
 
@@ -410,7 +443,17 @@ impl Line<'_> {
     fn ready(&mut self, at_ns: u64) -> u64 {
         let received = self.received;
         let event = self.event(Hop::SockReady, at_ns, received, received);
+        let event = if self.consumed {
+            let (flags, detail) = (EventFlags::IN_KERNEL, DetailKind::Consumer.of(Consumer::Mptcp as u32));
+            Event { flags, detail, ..event }
+        } else {
+            event
+        };
         let mut at_ns = self.world.emit(event, About::Bytes { stream: self.stream, from: 0, to: received });
+        if self.consumed {
+            self.copied = received;
+            return at_ns + 1;
+        }
         self.grown.push((at_ns, received));
         if self.sleeps {
             self.sleeps = false;
@@ -425,6 +468,9 @@ impl Line<'_> {
     }
 
     fn read(&mut self, at_ns: u64) {
+        if self.copied >= self.quits {
+            return;
+        }
         let seen = self.grown.iter().rev().find(|(t, _)| *t < at_ns).map_or(0, |(_, to)| *to);
         let waiting = seen - self.copied;
         if waiting == 0 {

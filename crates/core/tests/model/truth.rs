@@ -3,7 +3,7 @@
 use super::capture::Capture;
 use super::{About, True, World};
 use magscope_core::blame::{Blame, Part};
-use magscope_core::journey::{Journey, Verdict};
+use magscope_core::journey::{Consumer, Journey, Verdict};
 use magscope_core::{Direction, Event, EventFlags, Hop, HopSet, Proto};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -186,6 +186,8 @@ fn piece_is_whole(
         events.iter().filter(|(_, from, to)| *from <= range.start && *to >= range.end).map(|(e, _, _)| e);
     let over = |hop: Hop| over_any.clone().filter(move |e| e.hop == hop);
     let read_ns = over(Hop::AppRecv).next().map(|e| e.time_ns);
+    let taken = over(Hop::SockReady).find(|e| e.flags.contains(EventFlags::IN_KERNEL));
+    let ended_ns = read_ns.or(taken.map(|e| e.time_ns));
     for hop in Hop::path().iter().copied() {
         // The first of all existing copies.
         let mine = journey.all_rungs().filter(|rung| rung.hop == hop).map(|rung| rung.time_ns).min();
@@ -210,7 +212,7 @@ fn piece_is_whole(
                     continue;
                 }
                 // Events after the read may find the journey closed.
-                let late = first > read_ns && read_ns.is_some();
+                let late = first > ended_ns && ended_ns.is_some();
                 // The returned driver may be unknown.
                 let unknown = hop == Hop::DevDone && !journey.copies.is_empty();
                 // The first event may be of a copy beyond the maximum.
@@ -231,19 +233,32 @@ fn piece_is_whole(
         return say("out of order".to_owned());
     }
     let passes = over(Hop::TcpXmit).count();
-    let before = over(Hop::TcpXmit).filter(|e| read_ns.is_none_or(|r| e.time_ns <= r)).count();
+    let before = over(Hop::TcpXmit).filter(|e| ended_ns.is_none_or(|r| e.time_ns <= r)).count();
     let was_given_up = journey.verdict == Verdict::HalfComplete;
     let at_least = if was_given_up { 0 } else { before.saturating_sub(1) };
     if !(at_least..=passes.max(1) - 1).contains(&(journey.retransmits() as usize)) {
         return say(format!("sent {passes} times, {before} before it was read"));
     }
     let last = journey.rungs.last();
+    let destroyed = events.iter().find(|(e, ..)| e.hop == Hop::SockDestroy);
+    let is_unread = |(_, from, to): &(Event, u64, u64)| {
+        let arrived = over(Hop::TcpRecv).next().is_some();
+        *from <= range.start && (range.end <= *to || *to <= range.start && arrived)
+    };
+    let is_unsent = over(Hop::TcpXmit).next().is_none();
     let fair = match journey.verdict {
         Verdict::Complete => read_ns.is_some(),
+        Verdict::Delivered { to } => taken.is_some() && to == Consumer::Mptcp,
+        _ if taken.is_some() => false,
+        Verdict::Discarded { hop } => {
+            read_ns.is_none() && Some(hop) == last && (destroyed.is_some_and(is_unread) || is_unsent)
+        }
+        // The socket itself would know.
+        _ if destroyed.is_some_and(is_unread) => false,
         // No byte had reached the receiver, so it may be outside the capture.
         Verdict::HalfComplete => journey.rx_flow.is_none() && journey.rungs.has(Hop::DevXmit),
         Verdict::ReadUnseen => read_ns.is_none() && over(Hop::TcpRecv).next().is_some(),
-        Verdict::InFlight => read_ns.is_none(),
+        Verdict::InFlight => read_ns.is_none() && destroyed.is_none_or(|(_, copied, _)| range.end > *copied),
         Verdict::LostAfter { hop } => {
             read_ns.is_none() && settled && Some(hop) == last && over(Hop::TcpRecv).next().is_none()
         }
@@ -255,7 +270,8 @@ fn piece_is_whole(
         }
         _ => false,
     };
-    if fair { Ok(()) } else { say(format!("unfair verdict, read at {read_ns:?}")) }
+    let ends = (taken.is_some(), destroyed.map(|(e, from, to)| (e.time_ns, *from, *to)));
+    if fair { Ok(()) } else { say(format!("unfair verdict of {range:?}, read at {read_ns:?}, ends {ends:?}")) }
 }
 
 /// Conditions of a piece despite lost events.
@@ -306,6 +322,7 @@ pub fn piece_is_honest(
         Verdict::LostAfter { .. } if read.is_some() || covers(Hop::TcpRecv).next().is_some() => {
             say("it was not lost")
         }
+        Verdict::Discarded { .. } if read.is_some() => say("it was read, and not discarded"),
         Verdict::ReadUnseen if read.is_some() => say("it was read, and the event lost"),
         _ => {
             let _ = world;

@@ -65,7 +65,9 @@ impl Omission {
             Omission::InterfacesOfDrops => "drops have no interface",
             Omission::Ambiguous => "journeys or copies are not marked as ambiguous",
             Omission::NamesOfThreads => "threads had several names, and all their journeys have one of them",
-            Omission::LeftOutVerdicts => "journeys are filtered or evicted, and no line has what was left out",
+            Omission::LeftOutVerdicts => {
+                "journeys are filtered, evicted, discarded or delivered in the kernel, and no line has why"
+            }
         }
     }
 }

@@ -124,6 +124,7 @@ impl Split {
             | Role::Reader
             | Role::Resend
             | Role::Overflow
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => {}

@@ -23,7 +23,7 @@ const PASSINGS: u32 = 16_384;
 
 /// Programs that run once at the start, and the abilities that need their result.
 pub(super) const AT_THE_START: [(Ability, &str); 2] =
-    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_epoll")];
+    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_functions")];
 
 /// Abilities that are switched at load time.
 const SWITCHED: [(Ability, u32); 7] = [

@@ -22,7 +22,7 @@ pub fn hops_of_lines() -> impl Iterator<Item = Hop> {
 
 /// Whether a log can have lines of this hop: its events are in journeys, or they are samples.
 pub fn has_lines(hop: Hop) -> bool {
-    !matches!(hop.role(), Role::Overflow | Role::Point | Role::Task)
+    !matches!(hop.role(), Role::Overflow | Role::End | Role::Point | Role::Task)
 }
 
 /// One event of an instant: hop, node, CPU, thread or drop reason.
@@ -75,7 +75,10 @@ impl EventCount {
 
     fn journey(&mut self, about: &About) {
         self.copies_left_out += u64::from(about.copies_left_out);
-        let is_left_out = matches!(about.verdict, Verdict::Filtered { .. } | Verdict::Evicted);
+        let is_left_out = matches!(
+            about.verdict,
+            Verdict::Filtered { .. } | Verdict::Evicted | Verdict::Discarded { .. } | Verdict::Delivered { .. }
+        );
         self.left_out_verdicts += u64::from(is_left_out);
     }
 

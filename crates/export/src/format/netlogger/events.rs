@@ -217,6 +217,7 @@ impl Events {
             | Role::Packet
             | Role::Read
             | Role::Overflow
+            | Role::End
             | Role::Sample
             | Role::Point
             | Role::Task => {}

@@ -76,6 +76,7 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.reset_reason.extend(details().map(Detail::reset_reason));
     rows.connection_state.extend(details().map(Detail::connection_state));
     rows.synacks.extend(details().map(Detail::synacks));
+    rows.consumer.extend(details().map(Detail::consumer));
 }
 
 #[cfg(test)]

@@ -135,9 +135,10 @@ pub fn journey_row(
     rows.verdict.push_key(key);
     rows.whole.push(journey.verdict.is_whole());
     let (hop, reason) = match journey.verdict {
-        Verdict::LostAfter { hop } | Verdict::NotProbed { beyond: hop } | Verdict::Filtered { beyond: hop } => {
-            (Some(hop), None)
-        }
+        Verdict::LostAfter { hop }
+        | Verdict::Discarded { hop }
+        | Verdict::NotProbed { beyond: hop }
+        | Verdict::Filtered { beyond: hop } => (Some(hop), None),
         Verdict::Dropped { hop, reason } => (Some(hop), Some(reason)),
         _ => (None, None),
     };
