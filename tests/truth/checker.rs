@@ -189,7 +189,8 @@ impl Talk {
         let send = self.sends.iter().find(|call| call.covers(number, number + 1));
         let send = send.ok_or_else(|| format!("{number} was not sent"))?;
         let read = self.read_of(number, number + 1);
-        if read.is_none() != self.dropped.contains(&number) {
+        let is_discarded = self.dropped.contains(&number) || self.end_of(number, number + 1).is_some();
+        if read.is_none() != is_discarded {
             return Err(format!("{number} was neither read nor discarded"));
         }
         self.check_hops(journey, numbers, send, read)

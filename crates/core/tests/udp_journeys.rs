@@ -7,6 +7,20 @@ use magscope_core::head::PayloadHead;
 use magscope_core::journey::{Journey, Limits, Verdict};
 use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 
+/// Three datagrams in one buffer, of which the reader's memory has room for one and a half.
+#[test]
+fn datagrams_behind_a_small_buffer_are_discarded() {
+    let whole = |event: Event| Event { segs: 3, extent: ExtentKind::Segments.of(400), ..event };
+    let sent = down(0, 7, 3, 1_200).into_iter().map(whole);
+    let came = up(100, 7, 3, 1_200).into_iter().map(|e| if e.hop == Hop::SockReady { e } else { whole(e) });
+    let events = sent.chain(came).chain([read(200, 600)]).collect();
+    let mut done = journeys(flows(Proto::UDP), events);
+    done.sort_by_key(|journey| journey.ip_id);
+    let discarded = Verdict::Discarded { hop: Hop::SockReady };
+    let verdicts: Vec<_> = done.iter().map(|journey| journey.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Complete, Verdict::Complete, discarded]);
+}
+
 #[test]
 fn a_datagram_over_ipv4_joins_both_ends() {
     let events = [down(0, 9, 1, 100), up(50, 9, 2, 100), vec![read(90, 100)]].concat();

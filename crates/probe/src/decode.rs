@@ -359,8 +359,8 @@ fn loss(l: &mag_loss) -> Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{mag_of_call, mag_of_packet, mag_of_task, mag_packet_detail};
-    use magscope_core::journey::Resend;
+    use crate::record::{mag_call_detail, mag_of_call, mag_of_packet, mag_of_task, mag_packet_detail};
+    use magscope_core::journey::{Consumer, Resend};
     use proptest::prelude::*;
 
     fn bytes_of<R: Plain>(record: &R) -> Vec<u8> {

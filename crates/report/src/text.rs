@@ -233,7 +233,10 @@ fn write_verdicts(out: &mut String, report: &Report) -> fmt::Result {
             (row.not_probed, "seen as far as the served hops go, which is not the end"),
             (row.read_unseen, "read, and no event says when"),
             (row.delivered, "delivered to the kernel (MPTCP, TLS, a sockmap, ...), and not followed there"),
-            (row.discarded, "discarded in their socket: it was closed, or an urgent byte was passed over"),
+            (
+                row.discarded,
+                "discarded in their socket: it was closed, or reads had no room or passed over an urgent byte",
+            ),
             (again, "retransmissions: some were sent again more than once"),
             (row.evicted, "given up on, because too many were in flight"),
         ];

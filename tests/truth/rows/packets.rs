@@ -38,6 +38,10 @@ rows! {
     segments_are_read_together:
         "UDP over IPv4: `UDP_SEGMENT`, read with `UDP_GRO`", Seen::Complete,
         udp(&["reads", "with_gro"], &["sends", "by_segments"]);
+    segments_behind_a_small_buffer_are_discarded:
+        "UDP: `UDP_GRO` with a buffer for some of the datagrams",
+        Seen::Noted("complete; *discarded*, where the buffer had no room for a datagram"),
+        udp(&["reads", "with_gro_and_a_small_buffer"], &["sends", "by_segments"]);
     segments_over_ipv6_are_read_one_by_one:
         "UDP over IPv6: `UDP_SEGMENT`, read without `UDP_GRO`", Seen::Complete,
         Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "by_segments"]) };

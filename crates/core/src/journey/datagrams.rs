@@ -4,7 +4,7 @@ use super::copies::CopyDrop;
 use super::correlator::Correlator;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
-use super::piece::{Mark, RX};
+use super::piece::{Mark, Piece, RX};
 use super::queue::{Arrival, Conditions, Front};
 use super::readers::Asked;
 use super::rungs::{ThreadRef, bit};
@@ -245,8 +245,45 @@ impl Correlator {
             self.leave_unassigned(run);
         // A copy of a length outside the queue may belong to another read: it is left out.
         } else if event.hop == Hop::AppRecv || !found.ambiguous {
-            self.stamp_reader(run, event);
-            self.set_hop_time(run, &mark, found.ambiguous, found.in_doubt_since_ns, done);
+            let cut_off =
+                if event.hop == Hop::AppRecv { self.cut_off(run, u64::from(event.len)) } else { Vec::new() };
+            let run = run.without(&cut_off);
+            self.stamp_reader(&run, event);
+            self.set_hop_time(&run, &mark, found.ambiguous, found.in_doubt_since_ns, done);
+            self.discard(run.first.stream, &cut_off, done);
+        }
+    }
+
+    /// Of several datagrams in one buffer those behind the reader's memory, `len` bytes: the kernel discards them.
+    fn cut_off(&self, run: &Queued, len: u64) -> Vec<u64> {
+        let stream = self.streams.get(run.first.stream.slot as usize);
+        let Some(stream) = stream.filter(|stream| stream.me == run.first.stream) else { return Vec::new() };
+        let bytes = |start: u64| {
+            let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get(index));
+            piece.map_or(0, |piece| piece.end - piece.start)
+        };
+        let mut at = 0;
+        let mut is_behind = |start: &u64| {
+            let begin = at;
+            at += bytes(*start);
+            begin > 0 && begin >= len
+        };
+        run.starts().filter(|start| is_behind(start)).collect()
+    }
+
+    /// Ends datagrams that a read has discarded.
+    fn discard(&mut self, stream: StreamRef, starts: &[u64], done: &mut Vec<Journey>) {
+        let Some(stream) = stream_at(&mut self.streams, stream) else { return };
+        for start in starts {
+            for start in stream.with_copies(*start) {
+                if let Some(index) = stream.pieces.starting_at(start)
+                    && let Some(piece) = stream.pieces.get_mut(index)
+                {
+                    piece.discarded = true;
+                }
+                let is_it = |piece: &Piece| piece.start == start;
+                stream.close_where(is_it, CloseReason::Discarded, &mut self.state, done);
+            }
         }
     }
 

@@ -55,6 +55,12 @@ impl Queued {
         Some(Queued { first: DatagramRef { stream, start: *first, len }, more: more.into() })
     }
 
+    /// Without these, of which the first is none.
+    pub fn without(&self, starts: &[u64]) -> Self {
+        let more = self.more.iter().copied().filter(|start| !starts.contains(start)).collect();
+        Queued { first: self.first, more }
+    }
+
     /// Start of each.
     pub fn starts(&self) -> impl Iterator<Item = u64> {
         std::iter::once(self.first.start).chain(self.more.iter().copied())

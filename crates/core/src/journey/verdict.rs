@@ -28,7 +28,8 @@ pub enum Verdict {
         reason: u32,
     },
     /// Its socket discarded it: the reader's was closed with these bytes unread, the sender's with these bytes
-    /// unsent, or reads passed over an urgent byte.
+    /// unsent, reads passed over an urgent byte, or a read had
+    /// no room for a datagram behind others in its buffer.
     Discarded {
         /// The last hop passed.
         hop: Hop,
