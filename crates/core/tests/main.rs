@@ -14,6 +14,7 @@ mod new_flows;
 mod properties;
 mod retransmissions;
 mod tcp_journeys;
+mod tcp_readers;
 mod tcp_scenarios;
 mod udp_journeys;
 mod udp_order;

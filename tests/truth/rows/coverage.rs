@@ -71,6 +71,7 @@ fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
     [
         streams::WAYS,
         ends::WAYS,
+        ends::TWO_READERS,
         rings::WAYS,
         packets::WAYS,
         networks::WAYS,

@@ -103,6 +103,37 @@ def with_splice(sock, notes, _):
     notes.note(begin, time.monotonic_ns(), 0, len(data), "read-unseen")
 
 
+# Two processes read one socket. The bytes say where they are.
+
+RECORD = struct.Struct("!Q")
+RECORDS = 40_000
+
+
+def with_positions(sock, notes, _):
+    while notes.at < RECORDS * RECORD.size:
+        first = notes.at // RECORD.size
+        data = b"".join(RECORD.pack((first + n) * RECORD.size) for n in range(100))
+        while data:
+            data = data[notes.call(lambda: sock.send(data)) :]
+
+
+def by_two_processes(sock, notes, _):
+    child = os.fork()
+    while True:
+        begin = time.monotonic_ns()
+        data = sock.recv(400)
+        end = time.monotonic_ns()
+        if not data:
+            break
+        if len(data) % RECORD.size:
+            sys.exit("a part of a record")
+        notes.note(begin, end, RECORD.unpack_from(data)[0], len(data))
+    if child == 0:
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit("the other process failed")
+
+
 # Urgent bytes. Each round has one, and the next round begins when the reader has passed it.
 
 ROUNDS, BEFORE, AFTER = 7, 900, 300

@@ -1,8 +1,29 @@
 //! Bytes of a TCP connection that end without a plain read.
 
-use super::scene::{Scene, Seen, rows};
+use super::super::checker::count_stream;
+use super::scene::{CoverageRow, Scene, Seen, rows, run};
 
 const DISCARDED: &str = "complete; *discarded*, where its socket was closed";
+
+pub const TWO_READERS: &[CoverageRow] = &[CoverageRow {
+    test: "two_processes_read_one_socket",
+    words: "TCP: two processes read one socket",
+    seen: Seen::Marked("the range of a read is taken at its return, and another read may have returned before"),
+}];
+
+/// Every read is by the right thread, or marked, or unseen.
+#[test]
+fn two_processes_read_one_socket() {
+    let scene = Scene::of("ends.py", &["reads", "by_two_processes"], &["sends", "with_positions"]);
+    let Some(outcome) = run("two readers of a stream", &scene) else { return };
+    let counts = outcome.talks.iter().map(|talk| count_stream(talk, &outcome.journeys));
+    for found in counts {
+        let found = found.unwrap_or_else(|error| panic!("{error}"));
+        println!("{found:?}");
+        assert_eq!(found.wrong, 0, "{found:?}");
+        assert!(found.right > 0, "{found:?}");
+    }
+}
 
 rows! {
     a_socket_is_closed_with_unread_bytes:

@@ -8,6 +8,7 @@ use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::passes::Ids;
 use super::piece::Mark;
+use super::read_order::{ReadOrder, ReadProof, ReadReturn};
 use super::readers::{Asked, Readers};
 use super::rules::Rules;
 use super::rungs::ThreadRef;
@@ -38,6 +39,7 @@ pub struct Correlator {
     pub(super) streams: Vec<Stream>,
     tasks: Map<u32, Task>,
     pub(super) readers: Readers,
+    read_order: ReadOrder,
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
     /// Buffer for the datagrams of one event.
@@ -57,6 +59,7 @@ impl Correlator {
             streams: Vec::new(),
             tasks: Map::default(),
             readers: Readers::default(),
+            read_order: ReadOrder::default(),
             sockets: Sockets::default(),
             fragments: Fragments::default(),
             starts: Vec::new(),
@@ -221,7 +224,7 @@ impl Correlator {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
         let at_return = event.is_at_return();
         let ids = Ids { first: event.ip_id, count: event.segs };
-        Mark { hop, time_ns, cpu, who: ThreadRef { tgid, tid }, at_return, ids }
+        Mark { hop, time_ns, cpu, who: ThreadRef { tgid, tid }, at_return, doubtful: false, ids }
     }
 
     /// The stream of an event, if its flow is known and is an end of it.
@@ -282,7 +285,7 @@ impl Correlator {
         let Some(slot) = self.stream_of(event, done) else { return };
         let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
         let (hop, seq, len) = (event.hop, event.seq(), u64::from(event.len));
-        let mark = Self::mark(event);
+        let mut mark = Self::mark(event);
         match hop.role() {
             Role::Ready => {
                 if let Some(to) = stream.position_of(seq) {
@@ -327,6 +330,26 @@ impl Correlator {
         let to = from.saturating_add(len);
         let reader = if hop.role() == Role::Read { self.readers.of(&Asked::by(event)) } else { None };
         let is_in_order = !event.flags.contains(EventFlags::OUT_OF_BAND);
+        let mut ambiguous_from = None;
+        if hop == Hop::AppRecv && is_in_order {
+            // Before the first read, another thread may have read the bytes before these.
+            let first =
+                || stream.pieces.iter().find(|piece| !piece.is_gone()).map_or(from, |piece| piece.start);
+            let is_behind_urgent =
+                event.flags.contains(EventFlags::URGENT) && stream.floor.saturating_add(1) == from;
+            let end = match stream.last_reader {
+                _ if is_behind_urgent => from,
+                0 => first().min(from),
+                _ => stream.floor,
+            };
+            let (tid, time_ns) = (event.tid, event.time_ns);
+            let read = ReadReturn { slot: slot as u32, end, from, to, tid, time_ns };
+            let proof = self.read_order.read(&read, &mut stream.last_reader);
+            mark.doubtful = proof != ReadProof::Own;
+            if let ReadProof::Ambiguous { from } = proof {
+                ambiguous_from = Some(from);
+            }
+        }
         if hop == Hop::AppRecv && is_in_order {
             stream.pass_below(from, event.time_ns, state);
         }
@@ -334,6 +357,9 @@ impl Correlator {
             stream.discard_urgent(from.saturating_sub(1), event.time_ns, state);
         }
         let ended = stream.cover(from, to, &mark, reader.as_ref(), state, done);
+        if let Some(from) = ambiguous_from {
+            stream.mark_ambiguous_reads(from, to);
+        }
         let has_ended = ended.all > 0;
         if hop == state.rules.of(Proto::TCP).counted_at {
             state.counters.resent_after_end_bytes += ended.resent;

@@ -53,7 +53,8 @@ pub struct Journey {
     pub verdict: Verdict,
     /// Of a dropped one the interface that its packet was at, within the network namespace of that end; 0 where it was at none.
     pub drop_ifindex: u32,
-    /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
+    /// A hop was matched by order or length against some of the evidence, so its times may be a neighbour's. TCP: two
+    /// threads have read the socket at once, so the read may be that of the other one.
     pub ambiguous: bool,
 }
 

@@ -42,6 +42,7 @@ mod passes;
 mod piece;
 mod pieces;
 mod queue;
+mod read_order;
 mod readers;
 mod rules;
 mod rungs;

@@ -16,6 +16,8 @@ pub(super) struct Mark {
     pub cpu: u16,
     pub who: ThreadRef,
     pub at_return: bool,
+    /// A read of TCP whose range may be another thread's.
+    pub doubtful: bool,
     /// IPv4 identifications of the packet.
     pub ids: Ids,
 }
@@ -69,6 +71,8 @@ pub(super) struct Piece {
     pub ambiguous: bool,
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
+    /// TCP: its read is doubtful until no other thread's read can follow.
+    pub read_doubtful: bool,
     /// The kernel takes it from the socket.
     pub consumer: Option<Consumer>,
     /// Its socket discarded it.
@@ -113,6 +117,7 @@ impl Piece {
             drop: None,
             ambiguous: false,
             read_in_doubt_since_ns: None,
+            read_doubtful: false,
             consumer: None,
             discarded: false,
             passed_ns: 0,
@@ -221,7 +226,8 @@ impl Piece {
 
     /// Records an event. `counted_at` is the hop at which another pass begins; `tcp.retransmit` means none.
     pub fn set_hop_time(&mut self, mark: &Mark, counted_at: Hop) {
-        let Mark { hop, time_ns, cpu, who, at_return, .. } = *mark;
+        let Mark { hop, time_ns, cpu, who, at_return, doubtful, .. } = *mark;
+        self.read_doubtful |= doubtful;
         let promise = bit(hop) & PROMISES != 0;
         if counted_at != Hop::TcpRetransmit {
             self.stamp_pass(mark, counted_at);

@@ -142,7 +142,15 @@ impl Reader {
             return;
         }
         let (who, at_return, ids) = (self.who, false, Ids::default());
-        let mark = |hop, at: ThreadInstant| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who, at_return, ids };
+        let mark = |hop, at: ThreadInstant| Mark {
+            hop,
+            time_ns: at.time_ns,
+            cpu: at.cpu,
+            who,
+            at_return,
+            doubtful: false,
+            ids,
+        };
         if was_asleep {
             piece.set_hop_time(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
         }

@@ -133,12 +133,14 @@ impl CorrelatorState {
             let unobserved = self.rules.reports_resends && piece.is_unconfirmed_retransmission();
             // A group's other sockets get their clones right after the first.
             let shares = !piece.rx_flow.is_none();
-            if !waits && !gapped && !unobserved && !shares {
+            let doubtful = piece.read_doubtful;
+            if !waits && !gapped && !unobserved && !shares && !doubtful {
                 self.close(ends, piece, CloseReason::Finished, done);
                 return u64::MAX;
             }
             if way.rx_top == Some(hop) || piece.state == State::Open {
-                let until_ns = time_ns.saturating_add(if gapped || unobserved { GAP_NS } else { TRAIL_NS });
+                let until_ns =
+                    time_ns.saturating_add(if gapped || unobserved || doubtful { GAP_NS } else { TRAIL_NS });
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }

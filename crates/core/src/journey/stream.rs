@@ -37,6 +37,8 @@ pub(super) struct Stream {
     pub floor: u64,
     /// All bytes below it were announced to the reader.
     pub ready: u64,
+    /// TCP: the thread of its last read, and whether another thread had read before ([`super::read_order`]).
+    pub last_reader: u32,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
     /// End of the bytes that were sent. New bytes leave in order.
@@ -82,6 +84,7 @@ impl Stream {
             position: None,
             floor: 0,
             ready: 0,
+            last_reader: 0,
             first_seq: None,
             sent_to: 0,
             last_ns: 0,
@@ -283,6 +286,7 @@ impl Stream {
         self.position = None;
         self.floor = 0;
         self.ready = 0;
+        self.last_reader = 0;
         self.first_seq = None;
         self.sent_to = 0;
         self.age_at = u64::MAX;

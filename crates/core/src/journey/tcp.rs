@@ -196,6 +196,17 @@ impl Stream {
         }
     }
 
+    /// The reads of open bytes in `[from, to)` may be those of other threads.
+    pub fn mark_ambiguous_reads(&mut self, from: u64, to: u64) {
+        let mut index = self.pieces.first_ending_after(from);
+        while let Some(piece) = self.pieces.get_mut(index)
+            && piece.start < to
+        {
+            piece.ambiguous |= piece.has(Hop::AppRecv);
+            index += 1;
+        }
+    }
+
     /// The kernel takes the bytes of a piece from the socket.
     fn deliver(&mut self, index: usize, consumer: Option<Consumer>, time_ns: u64, state: &mut CorrelatorState) {
         let Some(piece) = self.pieces.get_mut(index).filter(|piece| !piece.is_gone()) else { return };
