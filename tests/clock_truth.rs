@@ -364,8 +364,9 @@ impl<'r> World<'r> {
             }
             Clocks::Set => made[one].set = Some((amid(&mut random), (3.6e12 * random.sign()) as i64)),
             Clocks::Forward => made[one].step = Some((amid(&mut random), random.between(2e7, 2e9) as i64)),
-            // A clock that was set back by more than the time between two samples has no samples until it catches up.
-            Clocks::Back => made[one].step = Some((amid(&mut random), -random.between(1e7, 2e7) as i64)),
+            // R of the first would show an instant twice, and its difference there has two values. A clock that was set
+            // back by more than the time between two samples has no samples until it catches up.
+            Clocks::Back => made[1].step = Some((amid(&mut random), -random.between(1e7, 2e7) as i64)),
         }
         World { recorded, made, is_swapped: clocks == Clocks::Swapped }
     }

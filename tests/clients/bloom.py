@@ -36,4 +36,4 @@ key = min(groups[-1])
 n = db.execute("select count(*) from read_parquet(?) where wire_key = ?", [path, key]).fetchone()[0]
 assert n > 0
 size = sum(length for _, _, length in filters)
-print(f"{len(groups)} row groups, {size} bytes of filters, {pruned} groups skipped, {wrong} of {said} in vain")
+print(f"{len(groups)} row groups, {size} bytes of filters, {pruned} groups skipped, {wrong} of {absent} in vain")

@@ -25,7 +25,7 @@ const TOTAL: Fields = [
     ["MAG.ALL", "mag.total_ns"],
     ["MAG.AERR", "mag.total_half_width_ns"],
     ["MAG.ALOW", "mag.total_lower_ns"],
-    ["MAG.AHIGH", "mag.total_upper_ns"],
+    ["MAG.AHI", "mag.total_upper_ns"],
 ];
 
 /// The errors of a time to both sides; `None` within one clock. Where a bound is missing, or a time or a bound

@@ -104,7 +104,7 @@ const ULM: Words = Words {
     lower: b"MAG.LOW",
     upper: b"MAG.HIGH",
     total_lower: b"MAG.ALOW",
-    total_upper: b"MAG.AHIGH",
+    total_upper: b"MAG.AHI",
     hops: b"MAG.HOPS",
     missing: b"MAG.MISS",
     kernel: b"MAG.KERN",
