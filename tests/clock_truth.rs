@@ -53,17 +53,20 @@ impl Kind {
     const ALL: [Kind; 6] =
         [Kind::Lan, Kind::Asymmetric, Kind::Lossy, Kind::Masqueraded, Kind::Sparse, Kind::Upload];
 
-    fn prepare(self, hosts: &Hosts) -> bool {
+    /// Prepares the path. True if it delays packets; the reason if this kind cannot run here.
+    fn prepare(self, hosts: &Hosts) -> Result<bool, &'static str> {
+        let delay = || hosts.impair(&["delay", "2ms"], &["delay", "2ms"]);
+        let needs_netem = |has: bool| if has { Ok(true) } else { Err("the kernel has no netem") };
         match self {
-            Kind::Lan | Kind::Sparse => true,
-            Kind::Asymmetric => hosts.impair(&["delay", "3ms"], &["delay", "1ms"]),
-            Kind::Lossy => hosts.impair(&["delay", "2ms", "loss", "4%"], &["delay", "2ms", "loss", "4%"]),
-            Kind::Masqueraded => {
-                hosts.translate_family("ip")
-                    && hosts.translate_family("ip6")
-                    && hosts.impair(&["delay", "2ms"], &["delay", "2ms"])
+            Kind::Lan | Kind::Sparse => Ok(false),
+            Kind::Asymmetric => needs_netem(hosts.impair(&["delay", "3ms"], &["delay", "1ms"])),
+            Kind::Lossy => {
+                needs_netem(hosts.impair(&["delay", "2ms", "loss", "4%"], &["delay", "2ms", "loss", "4%"]))
             }
-            Kind::Upload => hosts.impair(&["delay", "2ms"], &["delay", "2ms"]),
+            Kind::Masqueraded if !(hosts.translate_family("ip") && hosts.translate_family("ip6")) => {
+                Err("nft cannot masquerade")
+            }
+            Kind::Masqueraded | Kind::Upload => Ok(delay()),
         }
     }
 
@@ -135,6 +138,8 @@ fn bulk(hosts: &Hosts, to: &str) {
 /// Both ends of some traffic of one family, on one clock.
 struct Recorded {
     kind: Kind,
+    /// The path is longer than the jitter of the machine.
+    is_delayed: bool,
     is_ipv6: bool,
     ends: [(NodeInfo, Vec<Batch>); 2],
     /// First and last event, nanoseconds.
@@ -145,10 +150,13 @@ struct Recorded {
 fn record(kind: Kind) -> Vec<Recorded> {
     let Some(hosts) = Hosts::new(&format!("t{}", kind as u8)) else { return Vec::new() };
     let families = if hosts.add_ipv6() { &[SERVER, SERVER_6][..] } else { &[SERVER][..] };
-    if !kind.prepare(&hosts) {
-        skipped(&format!("{kind:?} traffic"), "netem or nft is missing");
-        return Vec::new();
-    }
+    let is_delayed = match kind.prepare(&hosts) {
+        Ok(is_delayed) => is_delayed,
+        Err(because) => {
+            skipped(&format!("{kind:?} traffic"), because);
+            return Vec::new();
+        }
+    };
     let dir = TempDir::new().expect("a directory");
     let paths = [0, 1].map(|end| dir.path().join(end.to_string()).display().to_string());
     let recorders = [(0, 0), (2, 1)]
@@ -166,7 +174,7 @@ fn record(kind: Kind) -> Vec<Recorded> {
     }
     recorders.into_iter().for_each(RecorderChild::end);
     let ends = paths.map(|path| read(&path));
-    families.iter().map(|to| of_family(kind, to.contains(':'), &ends)).collect()
+    families.iter().map(|to| of_family((kind, is_delayed), to.contains(':'), &ends)).collect()
 }
 
 fn read(path: &str) -> (NodeInfo, Vec<Batch>) {
@@ -178,7 +186,7 @@ fn read(path: &str) -> (NodeInfo, Vec<Batch>) {
     (session.info().clone(), batches)
 }
 
-fn of_family(kind: Kind, is_ipv6: bool, ends: &[(NodeInfo, Vec<Batch>); 2]) -> Recorded {
+fn of_family((kind, is_delayed): (Kind, bool), is_ipv6: bool, ends: &[(NodeInfo, Vec<Batch>); 2]) -> Recorded {
     let ends = ends.each_ref().map(|(info, batches)| {
         let mut families: Map<FlowId, bool> = Map::default();
         for flow in batches.iter().flat_map(|batch| &batch.flows) {
@@ -193,7 +201,7 @@ fn of_family(kind: Kind, is_ipv6: bool, ends: &[(NodeInfo, Vec<Batch>); 2]) -> R
     let times =
         || ends.iter().flat_map(|(_, batches)| batches).flat_map(|batch| &batch.events).map(|e| e.time_ns);
     let span = (times().min().expect("events") as i64, times().max().expect("events") as i64);
-    Recorded { kind, is_ipv6, ends, span }
+    Recorded { kind, is_delayed, is_ipv6, ends, span }
 }
 
 /// Reproducible random numbers (`SplitMix64`).
@@ -459,8 +467,7 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
     if recorded.is_empty() {
         return;
     }
-    let mut table: Vec<(Kind, bool, Tally)> =
-        recorded.iter().map(|one| (one.kind, one.is_ipv6, Tally::default())).collect();
+    let mut table: Vec<(&Recorded, Tally)> = recorded.iter().map(|one| (one, Tally::default())).collect();
     for number in 0..worlds {
         let at = number % recorded.len();
         let clocks = Clocks::ALL[number / recorded.len() % Clocks::ALL.len()];
@@ -468,7 +475,7 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
         let alignment = world.aligned();
         let pair = alignment.pair(0, 1).unwrap_or_else(|| panic!("no packet crossed in world {number}"));
         let instants = world.instants(&mut Random(!(number as u64)));
-        let tally = &mut table[at].2;
+        let tally = &mut table[at].1;
         tally.worlds += 1;
         tally.instants += instants.len();
         let wrong = outside(&world, &alignment, &instants, 0);
@@ -488,7 +495,7 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
         for moved_ns in [trip_ns.max(3 * median_ns as i64), -trip_ns.max(3 * median_ns as i64)] {
             let caught = outside(&world, &alignment, &instants, moved_ns);
             assert!(
-                caught * 2 > 200,
+                caught * 10 > instants.len(),
                 "world {number}: a truth {moved_ns} ns off is outside {caught} times only"
             );
         }
@@ -496,7 +503,7 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
             tally.ratios.push(median_ns as f64 * 2.0 / trip_ns as f64);
         }
     }
-    for (kind, is_ipv6, tally) in &mut table {
+    for (Recorded { kind, is_ipv6, is_delayed, .. }, tally) in &mut table {
         tally.ratios.sort_by(f64::total_cmp);
         let ratio = tally.ratios.get(tally.ratios.len() / 2).copied();
         println!(
@@ -510,10 +517,10 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
             ratio.unwrap_or(f64::NAN),
             tally.suspect
         );
-        if let (Some(ratio), Some(most)) = (ratio, kind.most()) {
+        if let (Some(ratio), Some(most)) = (ratio, kind.most().filter(|_| *is_delayed)) {
             assert!(ratio <= most, "{kind:?}: {ratio}");
         }
     }
-    let outside: usize = table.iter().map(|(_, _, tally)| tally.outside).sum();
+    let outside: usize = table.iter().map(|(_, tally)| tally.outside).sum();
     assert_eq!(outside, 0, "claims outside of the truth");
 }

@@ -159,7 +159,7 @@ pub(super) fn hints(
 ///
 /// The widths at the packets that bound are compared by their minimum in each of 64 windows. The floor of a real
 /// path shows in many windows, more or less exactly. So the smallest one is suspect if its distance to the quickest
-/// quarter is more than four times the range of the middle half, and more than a quarter of the value.
+/// quarter is more than four times the range of the middle half, and more than half of the value.
 fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
     let (from_ns, to_ns) = epoch.seen.both()?;
     let span_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)?;
@@ -182,7 +182,7 @@ fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
     let (least_ns, at_ns) = *widths.first()?;
     let (typical_ns, wide_ns) = (widths.get(number / 4)?.0, widths.get(number * 3 / 4)?.0);
     let (gap_ns, spread_ns) = (typical_ns - least_ns, wide_ns - typical_ns);
-    let is_far = gap_ns > spread_ns.saturating_mul(4) && gap_ns > typical_ns / 4;
+    let is_far = gap_ns > spread_ns.saturating_mul(4) && gap_ns > typical_ns / 2;
     is_far.then_some(Hint::Collapse { least_ns, typical_ns, at_ns })
 }
 
