@@ -3,6 +3,7 @@
 mod blame;
 mod capture_filter;
 mod common;
+mod dropped_by;
 mod filter;
 mod groups;
 mod hops;

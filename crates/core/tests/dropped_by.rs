@@ -1,0 +1,71 @@
+//! The program that dropped a journey, by the ends of the journey and the hop before the drop.
+
+use crate::common;
+use common::*;
+use magscope_core::context::{Context, NodeContext};
+use magscope_core::deciders::{AttachedProgram, ProgramKind, Traffic};
+use magscope_core::node::{DropReason, NodeInfo};
+use magscope_core::{DetailKind, Event, FlowId, Hop, Proto};
+
+const UNSPECIFIED: u32 = 2;
+const INGRESS: u32 = 71;
+const EGRESS: u32 = 72;
+
+/// Client and server have interfaces of one number.
+fn node() -> NodeInfo {
+    let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
+    let program = |kind, id, name: &str, netns, direction| AttachedProgram {
+        kind,
+        id,
+        name: name.to_owned(),
+        netns,
+        interface: 2,
+        direction: Some(direction),
+        cgroup: 0,
+        hook: None,
+    };
+    let drop_reasons =
+        vec![reason(UNSPECIFIED, "not_specified"), reason(INGRESS, "tc_ingress"), reason(EGRESS, "tc_egress")];
+    let programs = vec![
+        program(ProgramKind::Tc, 7, "limit", 1, Traffic::Egress),
+        program(ProgramKind::Tc, 8, "other", 2, Traffic::Egress),
+        program(ProgramKind::Tcx, 9, "shield", 2, Traffic::Ingress),
+        program(ProgramKind::Xdp, 10, "wall", 2, Traffic::Ingress),
+    ];
+    NodeInfo { drop_reasons, programs, lists_deciders: true, ..NodeInfo::default() }
+}
+
+/// The verdict of a datagram that passed these hops and was then dropped.
+fn verdict(passed: &[Event], flow: FlowId, reason: u32) -> String {
+    let time_ns = passed.last().map_or(0, |event| event.time_ns + 1);
+    let packet = udp(Hop::SkbDrop, time_ns, flow, 9, 2, 100);
+    let drop = Event { detail: DetailKind::DropReason.of(reason), ifindex: 2, ..packet };
+    let (done, correlator) = correlate(coverage(), flows(Proto::UDP), [passed, &[drop]].concat());
+    assert_eq!(done.len(), 1, "{done:?}");
+    let node = node();
+    let context: &dyn Context = &NodeContext { correlator: &correlator, node: &node };
+    context.verdict(&done[0])
+}
+
+#[test]
+fn a_drop_names_the_program_at_its_end() {
+    let sent = down(0, 9, 2, 100);
+    assert_eq!(
+        verdict(&sent[..2], CLIENT, EGRESS),
+        "dropped after ip.post, tc_egress at interface 2 (tc program `limit`, id 7 on interface 2)"
+    );
+    let received = [&sent[..], &up(50, 9, 2, 100)[..1]].concat();
+    assert_eq!(
+        verdict(&received, SERVER, INGRESS),
+        "dropped after dev.recv, tc_ingress at interface 2 (tcx program `shield`, id 9 on interface 2)"
+    );
+    assert_eq!(
+        verdict(&sent, CLIENT, UNSPECIFIED),
+        "dropped after dev.xmit, not_specified at interface 2 (perhaps XDP program `wall`, id 10 on interface 2)"
+    );
+    let later = "a program that was attached after the capture began";
+    assert_eq!(
+        verdict(&sent[..2], CLIENT, INGRESS),
+        format!("dropped after ip.post, tc_ingress at interface 2 ({later})")
+    );
+}
