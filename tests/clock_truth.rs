@@ -13,7 +13,7 @@ use magscope_core::hash::Map;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, FlowId};
+use magscope_core::{Batch, Event, FlowId, Proto};
 use magscope_session::Session;
 use magscope_timeline::align::Alignment;
 use magscope_timeline::join::{Timeline, Unaligned};
@@ -194,7 +194,10 @@ fn of_family((kind, is_delayed): (Kind, bool), is_ipv6: bool, ends: &[(NodeInfo,
         }
         let mut batches = batches.clone();
         for batch in &mut batches {
-            batch.events.retain(|event| families.get(&event.flow) == Some(&is_ipv6));
+            // Neighbour discovery goes on when the traffic has ended. No packet shows a step there.
+            let is_of_traffic =
+                |event: &Event| event.proto == Proto::TCP && families.get(&event.flow) == Some(&is_ipv6);
+            batch.events.retain(is_of_traffic);
         }
         (info.clone(), batches)
     });
