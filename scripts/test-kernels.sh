@@ -5,7 +5,7 @@
 # usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [--table FILE] [SERIES…]     (default: 6.12 6.1)
 # SERIES is a series in a suite of Debian (5.10, 6.1, 6.12), or `newest`. With --table, the backend of each
 # hop and ability goes into a file (docs/kernels.md); the suite `left_out` lists it.
-# Each series runs these suites: kinds of probes compared, exact counts, custom probes, filters and samplers,
+# Each series runs these suites: kinds of probes compared, exact counts, points, custom probes, filters, samplers,
 # switches under load, sums of the kernel, and a driver's ring. The last series runs disturbed networks as
 # well. With --full each series runs everything, including journeys and other protocols.
 # The machines run in parallel if there are CPUs for it. No test depends on its duration.
@@ -41,7 +41,7 @@ guest_needs strip "${tools[@]}"
 # The suites in the guests. `backends` tests the kinds of probes, `disturbed` needs netem and `driver` needs
 # network cards, which a development machine may lack. `left_out` loads all programs once for each ability,
 # which takes the longest under emulation.
-short=(backends exact switches custom filters control synthesis driver left_out)
+short=(backends exact points switches custom filters control synthesis driver left_out)
 suites=("${short[@]}" disturbed)
 switches=100
 if [ $full = yes ]; then

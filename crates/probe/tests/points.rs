@@ -63,14 +63,13 @@ fn a_closed_port_refuses_and_both_ends_show_it() {
         assert_eq!(refused.expect_err("nobody listens").kind(), ErrorKind::ConnectionRefused);
     }
     let recording = finish(recording).0;
-    let no_socket = |number: u32| {
-        recording.info.reset_reasons.is_empty() || recording.info.reset_reason(number) == "no_socket"
-    };
     let sent = points(&recording, &net.server, 5_602);
-    assert_eq!(sent.len(), 2, "{sent:?}");
+    // Before Linux 6.10 the kernel does not report a reset without a socket, and has no reasons.
+    let reported = if recording.info.reset_reasons.is_empty() { 0 } else { 2 };
+    assert_eq!(sent.len(), reported, "{sent:?}");
     for (hop, reason, error, at_server) in sent {
         assert_eq!((hop, error, at_server), (Hop::TcpSendReset, 0, true));
-        assert!(no_socket(reason), "{}", recording.info.reset_reason(reason));
+        assert_eq!(recording.info.reset_reason(reason), "no_socket");
     }
     let refused = libc::ECONNREFUSED.unsigned_abs();
     let received = [(Hop::TcpRecvReset, 0, 0, false), (Hop::TcpOpen, CLOSED, refused, false)];

@@ -351,7 +351,7 @@ hops! {
         part: Unknown, step: "", border: "", screen_priority: 18,
         without: "which host refused or ended a connection",
         place: "`tcp_send_reset`",
-        content: "a reset, with the kernel's reason since Linux 6.10; also one without a socket, such as for a closed port",
+        content: "a reset; since Linux 6.10 with the kernel's reason, and also one without a socket, such as for a closed port",
         known: "",
     }
 
