@@ -221,8 +221,8 @@ impl Talk {
             return fails(&format!("not {verdict}"));
         }
         let to_node = text(journey, "to_node");
-        // What did not leave its sender has no receiver.
-        let is_at_sender = read.is_none() && to_node.is_empty();
+        // What did not arrive has no receiver.
+        let is_at_sender = read.is_none() && to_node.is_empty() && hop(journey, "dev.recv").is_none();
         if text(journey, "from_node") != self.from_node || !(is_at_sender || to_node == self.to_node) {
             return fails("other hosts");
         }
