@@ -226,8 +226,8 @@ impl Trial {
             model.packet(constraint, estimate);
             if i % 5 == 0 {
                 certified.ask(self.truth[i], bounds.middle_ns(), pair(&bounds), self.round_trip_ns);
-                let known = recorded.sourced_bounds_at(a_ns);
-                model.ask(self.truth[i], estimate, pair(&known.bounds), self.round_trip_ns);
+                let sourced = recorded.sourced_bounds_at(a_ns);
+                model.ask(self.truth[i], estimate, pair(&sourced.bounds), self.round_trip_ns);
             }
         }
     }

@@ -119,8 +119,8 @@ impl NodeClock {
 
     /// The instant of R at this time in UTC.
     pub fn raw_of_utc(&self, utc_ns: i64) -> Option<u64> {
-        let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
-        let anchor = self.samples.get(known)?;
+        let before = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
+        let anchor = self.samples.get(before)?;
         let mut raw_ns = anchor.raw_ns.checked_add(utc_ns.abs_diff(anchor.realtime_ns))?;
         // R and UTC drift apart by parts in a thousand at most: each iteration reduces the error a
         // thousandfold.
@@ -163,13 +163,13 @@ impl NodeClock {
         let around = [after.checked_sub(1).and_then(gain), gain(after + 1)];
         let slew = SLEW_PPM as f64 / 1e6;
         // At an end of the samples the rate on the other side is unknown.
-        let known = around.iter().all(Option::is_some);
+        let has_both_rates = around.iter().all(Option::is_some);
         let rates = around.into_iter().flatten();
         let (mut low, mut high) = rates
             .fold((own - own_doubt, own + own_doubt), |(low, high), (rate, doubt, _)| {
                 (low.min(rate - doubt), high.max(rate + doubt))
             });
-        if !known {
+        if !has_both_rates {
             (low, high) = (low.min(own - slew), high.max(own + slew));
         }
         // The truth lies in the parallelogram of the flattest and the steepest rate between the two ends.

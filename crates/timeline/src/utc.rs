@@ -51,9 +51,9 @@ impl UtcMap {
     /// The last instant of the events' clock whose UTC is not after this one. For a time skipped by a set of
     /// the clock, that is the instant of the set. `None` without a sample.
     pub fn event_ns(&self, utc_ns: i64) -> Option<u64> {
-        let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns);
-        let anchor = self.samples.get(known.unwrap_or(0))?;
-        let next = known.and_then(|known| self.samples.get(known + 1));
+        let before = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns);
+        let anchor = self.samples.get(before.unwrap_or(0))?;
+        let next = before.and_then(|before| self.samples.get(before + 1));
         let at = |from: u64, by: i128| u64::try_from((i128::from(from) + by).max(0)).unwrap_or(u64::MAX);
         let guess = at(anchor.event_ns(), i128::from(utc_ns) - i128::from(anchor.realtime_ns));
         if let Some(next) = next.filter(|next| guess >= next.event_ns()) {

@@ -226,14 +226,14 @@ fn no_instant_beside_a_step_is_wrong() {
                 "seed {seed}: {} ns from a step of {by} ns, {d} is not in {bounds:?}",
                 t - at
             );
-            let known = recorded.sourced_bounds_at(a);
+            let sourced = recorded.sourced_bounds_at(a);
             assert!(
-                known.bounds.contains(d),
-                "seed {seed}: {} ns from a step of {by} ns, {d} is not in {known:?}",
+                sourced.bounds.contains(d),
+                "seed {seed}: {} ns from a step of {by} ns, {d} is not in {sourced:?}",
                 t - at
             );
             if let Some((estimate, half)) = recorded.estimate_at(a) {
-                assert!(known.bounds.contains(estimate), "seed {seed}: {estimate} is not in {known:?}");
+                assert!(sourced.bounds.contains(estimate), "seed {seed}: {estimate} is not in {sourced:?}");
                 assert!(estimate.abs_diff(d) <= half);
             }
         }
@@ -312,10 +312,10 @@ fn packets_right_beside_a_step_have_true_latencies() {
         for t in (0..30).map(|_| near(&mut random)) {
             let (a, d) = world.truth(t);
             asked += 1;
-            let known = recorded.sourced_bounds_at(a);
+            let sourced = recorded.sourced_bounds_at(a);
             assert!(
-                known.bounds.contains(d),
-                "seed {seed}: {} ns from {by} ns, {d} is not in {known:?}",
+                sourced.bounds.contains(d),
+                "seed {seed}: {} ns from {by} ns, {d} is not in {sourced:?}",
                 t - at
             );
         }

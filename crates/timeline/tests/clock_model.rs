@@ -44,14 +44,14 @@ fn the_model_holds_in_999_of_1000_asked() {
         let recorded = Recorded::build(world.constraints());
         for t in world.instants(&mut random, 8) {
             let (a, d) = world.truth(t);
-            let known = recorded.sourced_bounds_at(a);
+            let sourced = recorded.sourced_bounds_at(a);
             tally.asked += 1;
             assert!(recorded.bounds_at(a).contains(d), "Level 0 is certain");
-            if known.state == State::Model {
+            if sourced.state == State::Model {
                 tally.modelled += 1;
-                tally.wrong += u64::from(!known.bounds.contains(d));
+                tally.wrong += u64::from(!sourced.bounds.contains(d));
                 tally.certified_ns += recorded.bounds_at(a).width_ns().map_or(0.0, |w| (w as f64).ln());
-                tally.model_ns += known.bounds.width_ns().map_or(0.0, |w| (w as f64).ln());
+                tally.model_ns += sourced.bounds.width_ns().map_or(0.0, |w| (w as f64).ln());
             }
         }
     }
@@ -71,10 +71,10 @@ fn live_has_the_model_too() {
     let mut modelled = 0;
     for (i, constraint) in constraints.iter().enumerate() {
         live.push(constraint);
-        let known = live.sourced_bounds_at(constraint.at_ns);
-        modelled += u64::from(known.state == State::Model);
+        let sourced = live.sourced_bounds_at(constraint.at_ns);
+        modelled += u64::from(sourced.state == State::Model);
         if i > 100 {
-            let width = known.bounds.width_ns().unwrap();
+            let width = sourced.bounds.width_ns().unwrap();
             assert!(width <= live.certified().bounds_at(constraint.at_ns).width_ns().unwrap());
             // The floor of the round trip is 50 µs, with a packet only every 20 ms.
             assert!(width < 75_000, "{width}");
@@ -98,15 +98,18 @@ fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
         let recorded = Recorded::build(world.constraints());
         let Some((from, to)) = recorded.span_ns() else { continue };
         let inside = |at_ns: u64| {
-            let known = recorded.sourced_bounds_at(at_ns);
+            let sourced = recorded.sourced_bounds_at(at_ns);
             let (estimate, half_ns) = recorded.estimate_at(at_ns).expect("bounded from both sides");
-            assert!(known.bounds.contains(estimate), "seed {seed} at {at_ns}: {estimate} is not in {known:?}");
+            assert!(
+                sourced.bounds.contains(estimate),
+                "seed {seed} at {at_ns}: {estimate} is not in {sourced:?}"
+            );
             let certified = recorded.bounds_at(at_ns);
             assert!(
                 certified.lower >= Some(estimate - half_ns as i64)
                     && certified.upper <= Some(estimate + half_ns as i64)
             );
-            (estimate, known.state)
+            (estimate, sourced.state)
         };
         for t in world.instants(&mut random, 200) {
             let (a, _) = world.truth(t);
@@ -167,13 +170,13 @@ fn a_straight_line_is_estimated_inside_its_claim_wherever_windows_begin() {
         let mut before: Option<(u64, i64)> = None;
         for step in 0..span_s * 500 {
             let (at_ns, truth) = world.truth(step * 2_000_000 - step % 7 * 1_000);
-            let known = recorded.sourced_bounds_at(at_ns);
+            let sourced = recorded.sourced_bounds_at(at_ns);
             let Some((estimate, half_ns)) = recorded.estimate_at(at_ns) else { continue };
             asked += 1;
-            assert!(known.bounds.contains(truth), "shift {shift} at {at_ns}: {truth} is not in {known:?}");
+            assert!(sourced.bounds.contains(truth), "shift {shift} at {at_ns}: {truth} is not in {sourced:?}");
             assert!(
-                known.bounds.contains(estimate),
-                "shift {shift} at {at_ns}: {estimate} is not in {known:?}"
+                sourced.bounds.contains(estimate),
+                "shift {shift} at {at_ns}: {estimate} is not in {sourced:?}"
             );
             assert!(estimate.abs_diff(truth) <= half_ns);
             if let Some((before_ns, before)) = before.replace((at_ns, estimate))

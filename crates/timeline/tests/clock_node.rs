@@ -266,7 +266,7 @@ proptest! {
         // instants.
         let reported_ns = reported.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Input::Clock(at, _) if usize::from(*at) == jumps));
         let reported_ns = reported_ns.expect("the last sample").0;
-        let mut known = 0;
+        let mut bounded = 0;
         for (t_ns, what) in reported {
             match what {
                 Input::Clock(node, sample) => online.clock(node, sample),
@@ -284,10 +284,10 @@ proptest! {
                 let slack_ns = 2 * ROUNDING_NS as i64;
                 let is_inside = (lower_ns - slack_ns..=upper_ns + slack_ns).contains(&truth_ns);
                 prop_assert!(is_inside, "{truth_ns} is not {difference:?} at {t_ns}");
-                known += 1;
+                bounded += 1;
             }
         }
-        prop_assert!(known > 0);
+        prop_assert!(bounded > 0);
         let counts = online.counts(0, 1);
         prop_assert_eq!((online.look(|all| all.pair(0, 1).map(|live| live.certified().steps())), counts.rejected), (Some(1), 0));
         prop_assert!(counts.used > 20, "{counts:?}");

@@ -35,7 +35,7 @@ fn in_a_kind_world_all_of_them_are_near() {
         let recorded = Recorded::build(constraints.iter().copied());
         assert!(!hull.failed);
         let (a, d) = world.truth(2 * SECOND);
-        let known = recorded.sourced_bounds_at(a).bounds;
+        let bounds = recorded.sourced_bounds_at(a).bounds;
         for (method, near_ns) in [(&hull as &dyn Method, 5_000), (&regression, 5_000), (&trip, 20_000)] {
             let estimate = method.estimate(a).unwrap();
             assert!(estimate.abs_diff(d) < near_ns, "seed {seed}: {} is {} off", method.name(), estimate - d);
@@ -43,7 +43,7 @@ fn in_a_kind_world_all_of_them_are_near() {
         // The hull's two lines are consistent with the packets: our bounds cover all such lines.
         let (lower, upper) = hull.interval(a).unwrap();
         assert!(lower <= d && d <= upper);
-        assert!(known.lower.unwrap() <= lower && upper <= known.upper.unwrap(), "{known:?} {lower} {upper}");
+        assert!(bounds.lower.unwrap() <= lower && upper <= bounds.upper.unwrap(), "{bounds:?} {lower} {upper}");
     }
 }
 

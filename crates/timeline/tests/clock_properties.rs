@@ -209,8 +209,8 @@ proptest! {
         for a in wild.iter().map(|w| w.1).chain([ask, 0, u64::MAX]) {
             let bounds = recorded.bounds_at(a);
             prop_assert!(!bounds.is_empty(), "{bounds:?} at {a}");
-            let known = recorded.sourced_bounds_at(a);
-            prop_assert!(within(&known.bounds, &bounds));
+            let sourced = recorded.sourced_bounds_at(a);
+            prop_assert!(within(&sourced.bounds, &bounds));
             let _ = (recorded.estimate_at(a), live.estimate_at(a), live.bounds_at(a), recorded.limiting_at(a));
         }
     }

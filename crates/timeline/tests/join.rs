@@ -28,9 +28,9 @@ fn join_with(
     for (node, Recording { flows, mut events }) in recordings.into_iter().enumerate() {
         events.sort_by_key(|e| e.time_ns);
         let (journeys, correlator) = correlate(coverage(), flows, events);
-        let known = NodeContext { correlator: &correlator, node: &info };
+        let context = NodeContext { correlator: &correlator, node: &info };
         for journey in journeys {
-            joiner.push(node as u16, journey, &known as &dyn Context, &mut done);
+            joiner.push(node as u16, journey, &context as &dyn Context, &mut done);
         }
     }
     joiner.finish(&mut done);

@@ -129,8 +129,8 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
     let seen = see(&world, &capture, clocks);
     // No crossing is false: every received packet was sent before.
     let times = |clock: Clock| capture.events.iter().map(move |e| (clock.at(e.time_ns), e.time_ns));
-    let known: [HashMap<u64, u64>; 2] = clocks.map(|clock| times(clock).collect());
-    let back = |node: u16, at: u64| known[usize::from(node)].get(&at).copied();
+    let true_times: [HashMap<u64, u64>; 2] = clocks.map(|clock| times(clock).collect());
+    let back = |node: u16, at: u64| true_times[usize::from(node)].get(&at).copied();
     for crossing in &seen.crossings {
         let (sent, received) =
             (back(crossing.tx_node, crossing.sent_ns), back(crossing.rx_node, crossing.received_ns));

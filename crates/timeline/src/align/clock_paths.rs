@@ -24,15 +24,15 @@ impl ClockPaths {
     /// The tree of these pairs.
     pub(super) fn of(pairs: impl IntoIterator<Item = (u16, u16)>) -> Self {
         let both = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
-        let mut ways = ClockPaths { pairs: both, places: Vec::new() };
-        ways.find();
-        ways
+        let mut paths = ClockPaths { pairs: both, places: Vec::new() };
+        paths.find();
+        paths
     }
 
     /// Adds or removes a pair.
-    pub(super) fn set(&mut self, (a, b): (u16, u16), known: bool) {
+    pub(super) fn set(&mut self, (a, b): (u16, u16), is_bounded: bool) {
         let (one, other) = ((a, b), (b, a));
-        let changed = if known {
+        let changed = if is_bounded {
             self.pairs.insert(one) | self.pairs.insert(other)
         } else {
             self.pairs.remove(&one) | self.pairs.remove(&other)
@@ -105,16 +105,16 @@ mod tests {
 
     #[test]
     fn ways_lead_along_pairs_and_nowhere_else() {
-        let mut ways = ClockPaths::of([(0, 1), (1, 2), (2, 3), (1, 4), (6, 7)]);
-        assert_eq!(ways.between(4, 3), Some(vec![1, 2, 3]));
-        assert_eq!(ways.between(3, 0), Some(vec![2, 1, 0]));
-        assert_eq!(ways.between(0, 3), Some(vec![1, 2, 3]));
-        assert_eq!((ways.between(2, 2), ways.between(9, 9)), (Some(vec![]), Some(vec![])));
-        assert_eq!((ways.between(0, 6), ways.between(5, 9)), (None, None));
-        assert_eq!((ways.size(3), ways.size(7), ways.size(5), ways.size(99)), (5, 2, 1, 1));
-        ways.set((3, 7), true);
-        assert_eq!((ways.between(6, 4), ways.size(6)), (Some(vec![7, 3, 2, 1, 4]), 7));
-        ways.set((1, 2), false);
-        assert_eq!((ways.between(6, 4), ways.size(0)), (None, 3));
+        let mut paths = ClockPaths::of([(0, 1), (1, 2), (2, 3), (1, 4), (6, 7)]);
+        assert_eq!(paths.between(4, 3), Some(vec![1, 2, 3]));
+        assert_eq!(paths.between(3, 0), Some(vec![2, 1, 0]));
+        assert_eq!(paths.between(0, 3), Some(vec![1, 2, 3]));
+        assert_eq!((paths.between(2, 2), paths.between(9, 9)), (Some(vec![]), Some(vec![])));
+        assert_eq!((paths.between(0, 6), paths.between(5, 9)), (None, None));
+        assert_eq!((paths.size(3), paths.size(7), paths.size(5), paths.size(99)), (5, 2, 1, 1));
+        paths.set((3, 7), true);
+        assert_eq!((paths.between(6, 4), paths.size(6)), (Some(vec![7, 3, 2, 1, 4]), 7));
+        paths.set((1, 2), false);
+        assert_eq!((paths.between(6, 4), paths.size(0)), (None, 3));
     }
 }

@@ -148,10 +148,10 @@ impl Boots {
     /// The next recording.
     pub(super) fn node(&mut self, info: &NodeInfo) -> Node {
         let boot = Some(&info.boot_id).filter(|boot| !boot.is_empty() && info.clock != "tsc").cloned();
-        let known = boot.as_ref().and_then(|_| self.0.iter().position(|known| *known == boot));
+        let earlier = boot.as_ref().and_then(|_| self.0.iter().position(|earlier| *earlier == boot));
         let at = self.0.len();
         self.0.push(boot);
-        Node { clock: NodeClock::new(), same: known.unwrap_or(at) as u16 }
+        Node { clock: NodeClock::new(), same: earlier.unwrap_or(at) as u16 }
     }
 }
 
@@ -176,9 +176,9 @@ fn broken_ns(nodes: &[Node], clock: u16) -> Vec<(u64, u64)> {
         recordings.flat_map(|node| node.clock.breaks()).map(|(from, to, _)| (from, to)).collect();
     spans.sort_unstable();
     // two recordings see one break, each within a span of its own
-    spans.dedup_by(|next, kept| {
-        let same = next.0 < kept.1;
-        kept.1 = if same { kept.1.max(next.1) } else { kept.1 };
+    spans.dedup_by(|next, previous| {
+        let same = next.0 < previous.1;
+        previous.1 = if same { previous.1.max(next.1) } else { previous.1 };
         same
     });
     spans

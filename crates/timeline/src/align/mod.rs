@@ -145,10 +145,11 @@ impl<P: Difference> Alignment<P> {
             return Some(own);
         }
         let amid = self.amid_ns(a, b);
-        let known = amid.and_then(|amid| Some(self.bounds_at(a, b, amid)?.state)).filter(|state| !weak(state));
+        let amid_state =
+            amid.and_then(|amid| Some(self.bounds_at(a, b, amid)?.state)).filter(|state| !weak(state));
         // Packets between a third clock and both bound it as well.
         let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
-        Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
+        Some(amid_state.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
     }
 
     /// An instant of R of `a` with maximum information about the difference to `b`.
@@ -216,8 +217,8 @@ impl<P: Difference> Alignment<P> {
         let two = || self.difference_by_two(from, to, raw_ns);
         let through = || self.cross_through_others(from, to, raw_ns).map(of);
         // Without an estimate, the instant on the other clock is not known.
-        let known = || (from < to).then(|| self.bounds_at(from, to, raw_ns)).flatten();
-        let one_sided = || ClockDifference::of(known().map_or(Bounds::NONE, |known| known.bounds), None);
+        let sourced = || (from < to).then(|| self.bounds_at(from, to, raw_ns)).flatten();
+        let one_sided = || ClockDifference::of(sourced().map_or(Bounds::NONE, |sourced| sourced.bounds), None);
         several.or_else(two).or_else(through).unwrap_or_else(one_sided)
     }
 
@@ -231,7 +232,7 @@ impl<P: Difference> Alignment<P> {
         // Long after the last packet, UTC may know more.
         let is_old = self.pair(from, to).is_some_and(|pair| pair.state_at(raw_ns) == State::Holdover);
         let with_external = is_old.then(|| self.bounds_at(from, to, raw_ns)).flatten();
-        Some(with_external.map_or(found, |known| ClockDifference::of(known.bounds, found.estimate_ns)))
+        Some(with_external.map_or(found, |sourced| ClockDifference::of(sourced.bounds, found.estimate_ns)))
     }
 
     /// The same from the packets between the two alone.

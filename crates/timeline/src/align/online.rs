@@ -85,7 +85,7 @@ impl Online {
     /// the first are taken as simultaneous with the newest of earlier sources, until packets give better
     /// bounds.
     pub fn arrived(&self, node: u16, event_ns: u64) {
-        let Inner { alignment: known, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
+        let Inner { alignment, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
         let own_ns = event_ns as i64;
         let Some(arrived) = arrived.get_mut(usize::from(node)) else { return };
         if node == 0 {
@@ -94,7 +94,7 @@ impl Online {
         if let (None, Some(there_ns)) = (*arrived, *newest_ns) {
             *arrived = Some(there_ns.wrapping_sub(own_ns));
         }
-        let shift_ns = known.shift_ns(node, event_ns).or(*arrived);
+        let shift_ns = alignment.shift_ns(node, event_ns).or(*arrived);
         *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
@@ -262,8 +262,8 @@ impl Inner {
         for constraint in &ready {
             live.push(constraint);
         }
-        let known = two_sided(live);
-        self.alignment.paths.set(pair, known);
+        let is_bounded = two_sided(live);
+        self.alignment.paths.set(pair, is_bounded);
     }
 
     /// Handles a break of a clock of a pair: earlier bounds of their difference are invalid.
@@ -283,8 +283,8 @@ impl Inner {
     }
 }
 
-fn settled_ns(known: &Alignment<Live>, ended: &[bool], node: u16) -> Option<(u64, u64)> {
-    let clock = known.clock(node)?;
+fn settled_ns(alignment: &Alignment<Live>, ended: &[bool], node: u16) -> Option<(u64, u64)> {
+    let clock = alignment.clock(node)?;
     let (from, to) = clock.settled_ns()?;
     let ended = ended.get(usize::from(node)).copied().unwrap_or_default();
     Some((from, if ended { clock.newest()?.event_ns() } else { to }))

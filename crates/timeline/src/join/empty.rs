@@ -253,11 +253,11 @@ impl EmptySegments {
         if let Some(side) = self.sides.get(&name) {
             return side.map(|side| side as usize);
         }
-        let known = correlator.flow(flow).filter(|_| correlator.is_end_of(flow))?;
+        let own_flow = correlator.flow(flow).filter(|_| correlator.is_end_of(flow))?;
         if self.all.len() >= MAX_SIDES {
             *self = EmptySegments { recordings: take(&mut self.recordings), ..Self::default() };
         }
-        let key = Key::of(node, end, known);
+        let key = Key::of(node, end, own_flow);
         let side = (!key.is_private()).then_some(self.all.len());
         if side.is_some() {
             let connection = self.connection(key);

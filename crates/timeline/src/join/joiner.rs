@@ -121,8 +121,8 @@ impl<'t> Joiner<'t> {
         let rough_ns = self.timeline.rough_ns(node, wire_ns);
         let aligned = self.timeline.shift_ns(node, wire_ns).is_some();
         let half = Half { node, end, journey, wire_ns, rough_ns, aligned, joined: false };
-        if let Some(known) = self.connections.get_mut(connection) {
-            known.note(&half);
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.note(&half);
         }
         for half in across_the_turn(half) {
             self.half(connection, half, done);
@@ -212,9 +212,9 @@ impl<'t> Joiner<'t> {
     }
 
     fn half(&mut self, connection: usize, half: Half, done: &mut Vec<Joined>) {
-        let Some(known) = self.connections.get(connection) else { return };
+        let Some(direction) = self.connections.get(connection) else { return };
         let mut candidates = std::mem::take(&mut self.scratch);
-        known.candidates(&half, &mut candidates);
+        direction.candidates(&half, &mut candidates);
         candidates
             .retain(|number| self.waiting.get(number).is_some_and(|(_, other)| self.may_join(&half, other)));
         // The nearest in time first: a sequence number repeats every 4 GiB, an identification every 65,536
@@ -294,8 +294,8 @@ impl<'t> Joiner<'t> {
     fn join(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
         let (tx, rx) = if half.end == End::Tx { (half, other) } else { (other, half) };
         self.counters.joined += 1;
-        if let Some(known) = self.connections.get_mut(connection) {
-            known.joined += 1;
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.joined += 1;
         }
         self.give(merge(tx, rx, self.timeline), Half::crossing(tx, rx), done);
     }
@@ -303,16 +303,16 @@ impl<'t> Joiner<'t> {
     fn wait(&mut self, connection: usize, half: Half) {
         let number = self.next;
         self.next += 1;
-        if let Some(known) = self.connections.get_mut(connection) {
-            known.insert(number, &half);
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.insert(number, &half);
             self.waiting.insert(number, (connection, half));
         }
     }
 
     fn take(&mut self, number: u64) -> Option<Half> {
         let (connection, half) = self.waiting.remove(&number)?;
-        if let Some(known) = self.connections.get_mut(connection) {
-            known.remove(number, &half);
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.remove(number, &half);
         }
         Some(half)
     }
@@ -339,9 +339,9 @@ impl<'t> Joiner<'t> {
         self.counters.alone += 1;
         self.counters.evicted += u64::from(evicted);
         let Half { node, end, mut journey, .. } = half;
-        if let Some(known) = self.connections.get_mut(connection) {
-            known.alone[end as usize] += 1;
-            if evicted && known.has_both_ends() && journey.verdict == Verdict::HalfComplete {
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.alone[end as usize] += 1;
+            if evicted && direction.has_both_ends() && journey.verdict == Verdict::HalfComplete {
                 journey.verdict = Verdict::Evicted;
             }
         }
@@ -349,8 +349,8 @@ impl<'t> Joiner<'t> {
     }
 
     fn seek_translation(&mut self, connection: usize, half: &Half, done: &mut Vec<Joined>) {
-        let Some(known) = self.connections.get(connection) else { return };
-        if known.has_both_ends() || known.key.is_private() {
+        let Some(direction) = self.connections.get(connection) else { return };
+        if direction.has_both_ends() || direction.key.is_private() {
             return;
         }
         if let Some((tx, rx)) = self.translations.offer(connection, half) {
@@ -384,12 +384,12 @@ impl<'t> Joiner<'t> {
 
     /// Joins datagrams without an identification by their order and length, oldest first.
     fn join_by_order(&mut self, connection: usize, done: &mut Vec<Joined>) {
-        let Some(known) = self.connections.get(connection).filter(|c| !c.is_stream() && c.has_both_ends())
+        let Some(direction) = self.connections.get(connection).filter(|c| !c.is_stream() && c.has_both_ends())
         else {
             return;
         };
         let in_order = |end| {
-            let halves = known.unnumbered(end).into_iter();
+            let halves = direction.unnumbered(end).into_iter();
             let mut halves: Vec<_> = halves
                 .filter_map(|n| self.waiting.get(&n).map(|(_, h)| (h.rough_ns, n, h.journey.bytes())))
                 .collect();
@@ -397,7 +397,7 @@ impl<'t> Joiner<'t> {
             halves
         };
         let (sent, received) = (in_order(End::Tx), in_order(End::Rx));
-        let many = known.key.has_many_receivers();
+        let many = direction.key.has_many_receivers();
         // The next candidate among the sent datagrams of each length.
         let mut by_len: Map<u64, std::collections::VecDeque<u64>> = Map::default();
         for (_, number, len) in sent {

@@ -19,12 +19,12 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
     let there = sent_ns.and_then(|sent| timeline.difference_ns(tx.node, rx.node, sent));
     let back = received_ns.and_then(|received| timeline.difference_ns(rx.node, tx.node, received));
-    let known = there.zip(back).map(|(there, back)| difference_over(there, back));
-    let across = match known {
+    let difference = there.zip(back).map(|(there, back)| difference_over(there, back));
+    let across = match difference {
         _ if tx.node == rx.node => Across::OneClock,
-        Some(known) if known.half_width_ns() == 0 => Across::OneClock,
+        Some(difference) if difference.half_width_ns() == 0 => Across::OneClock,
         // The greater the difference of the clocks, the shorter the time from one to the other.
-        Some(known) => Across::Bounded { below_ns: known.above_ns, above_ns: known.below_ns },
+        Some(difference) => Across::Bounded { below_ns: difference.above_ns, above_ns: difference.below_ns },
         None => Across::Apart,
     };
     let mut journey = tx.journey.clone();
@@ -33,7 +33,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     journey.shift(shift_ns);
     let mut theirs = rx.journey.clone();
     // The receiver's shift depends on these two clocks alone: other pairs may have wider bounds.
-    let theirs_ns = known.map(|known| shift_ns.saturating_sub(known.ns));
+    let theirs_ns = difference.map(|difference| shift_ns.saturating_sub(difference.ns));
     theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
     journey.take_receiver(&theirs);

@@ -46,7 +46,7 @@ impl Translations {
             return None;
         }
         let votes = self.votes.entry(rx).or_default();
-        if let Some((_, count)) = votes.iter_mut().find(|(known, _)| *known == tx) {
+        if let Some((_, count)) = votes.iter_mut().find(|(voted, _)| *voted == tx) {
             *count += 1;
         } else if votes.len() < MAX_RIVALS {
             votes.push((tx, 1));

@@ -16,7 +16,7 @@ use std::mem::take;
 const MOST_WAITING: usize = 1 << 20;
 /// Maximum number of constraints per kind: 24 MiB. Over an hour that is one per 3.4 ms, which widens the bounds
 /// by 0.35 µs.
-const MOST_KEPT: usize = 1 << 20;
+const MOST_STORED: usize = 1 << 20;
 /// Maximum number of epochs; with more, a clock steps continuously and the oldest are discarded.
 const MOST_EPOCHS: usize = 1024;
 
@@ -49,7 +49,7 @@ pub struct Builder {
     counts: Counts,
     steps: u64,
     most_waiting: usize,
-    most_kept: usize,
+    most_stored: usize,
 }
 
 impl Default for Builder {
@@ -73,14 +73,14 @@ impl Builder {
             counts: Counts::default(),
             steps: 0,
             most_waiting: MOST_WAITING,
-            most_kept: MOST_KEPT,
+            most_stored: MOST_STORED,
         }
     }
 
     /// Sets the limits of memory: constraints waiting for sorting, and constraints kept per kind.
     #[must_use]
-    pub fn with_memory(self, most_waiting: usize, most_kept: usize) -> Self {
-        Builder { most_waiting, most_kept, ..self }
+    pub fn with_memory(self, most_waiting: usize, most_stored: usize) -> Self {
+        Builder { most_waiting, most_stored, ..self }
     }
 
     /// Adds a constraint.
@@ -247,7 +247,7 @@ impl Builder {
         self.newest.push_back(*constraint);
         let epochs = self.epochs.len().max(1);
         if let Some(epoch) = self.epochs.last_mut() {
-            self.counts.thinned += epoch.add(constraint, self.judge.drift(), self.most_kept / epochs);
+            self.counts.thinned += epoch.add(constraint, self.judge.drift(), self.most_stored / epochs);
             epoch.windows.keep(MOST_WINDOWS / epochs);
         }
     }
@@ -260,7 +260,7 @@ impl Builder {
         let mut next = Epoch::new(first.at_ns, drift, self.model);
         // A constraint in agreement with both does not distinguish them.
         for (constraint, _) in self.pending.iter().filter(|(_, agrees)| !agrees) {
-            next.add(constraint, drift, self.most_kept);
+            next.add(constraint, drift, self.most_stored);
         }
         let end_ns = certain_end_ns(self.epochs.last()?, &next, drift);
         Some(Epoch { from_ns: end_ns.map_or(first.at_ns, |end_ns| end_ns.saturating_add(1)), ..next })
@@ -276,7 +276,7 @@ impl Builder {
         let mut next = Epoch::new(first.at_ns, drift, self.model);
         // A constraint in agreement with both may lie on either side of the step, so it bounds neither.
         for (constraint, _) in pending.iter().filter(|(_, agrees)| !agrees) {
-            next.add(constraint, drift, self.most_kept);
+            next.add(constraint, drift, self.most_stored);
         }
         let against = epoch.against(&next, drift);
         let witnesses = self.newest.iter().filter(|c| next.excludes(c, drift)).count();

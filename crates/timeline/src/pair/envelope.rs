@@ -41,11 +41,11 @@ impl Envelope {
             let without = others.map(|p| p.bound_at(own.at_ns, drift)).min();
             without.map_or(Micro::MAX, |without| without - drift.grown(own.value_ns, 0))
         };
-        let kept = (0..was).step_by(2).map(|i| {
+        let remaining = (0..was).step_by(2).map(|i| {
             let dearer = if i + 1 < was && cost(i + 1) > cost(i) { i + 1 } else { i };
             self.points[dearer]
         });
-        self.points = kept.collect();
+        self.points = remaining.collect();
         (was - self.points.len()) as u64
     }
 

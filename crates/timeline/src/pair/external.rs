@@ -64,14 +64,14 @@ mod tests {
         let external = UtcReading::difference(&a, &b);
         assert_eq!(external, Bounds { lower: Some(1_050), upper: Some(1_150) });
         let packets = SourcedBounds::from_packets(Bounds { lower: Some(1_100), upper: None }, State::OneSided);
-        let known = packets.with_external(&external);
-        assert_eq!(known.bounds, Bounds { lower: Some(1_100), upper: Some(1_150) });
-        assert_eq!((known.state, known.external_refuted), (State::External, false));
+        let sourced = packets.with_external(&external);
+        assert_eq!(sourced.bounds, Bounds { lower: Some(1_100), upper: Some(1_150) });
+        assert_eq!((sourced.state, sourced.external_refuted), (State::External, false));
         let packets =
             SourcedBounds::from_packets(Bounds { lower: Some(1_151), upper: Some(9_000) }, State::Certified);
-        let known = packets.with_external(&external);
+        let sourced = packets.with_external(&external);
         assert_eq!(
-            (known.bounds, known.state, known.external_refuted),
+            (sourced.bounds, sourced.state, sourced.external_refuted),
             (packets.bounds, State::Certified, true)
         );
         assert_eq!(packets.with_external(&Bounds::NONE), packets);

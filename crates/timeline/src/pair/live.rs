@@ -82,8 +82,8 @@ impl Live {
 
     /// Its basis.
     pub fn state_at(&self, at_ns: u64) -> State {
-        let known = self.bounds_at(at_ns) != Bounds::NONE;
-        if known { self.level0.state_at(at_ns) } else { State::Unsynchronised }
+        let is_bounded = self.bounds_at(at_ns) != Bounds::NONE;
+        if is_bounded { self.level0.state_at(at_ns) } else { State::Unsynchronised }
     }
 
     /// Level 0 after the newest packet: bounds, state, counts, the packets that limit.
