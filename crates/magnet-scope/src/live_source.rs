@@ -91,7 +91,7 @@ impl Source for Live {
 impl Feed for Live {
     fn hits(&self) -> Option<u64> {
         // records, and hits in the kernel's sums
-        self.capture.counters().ok().map(|counters| counters.cpus.iter().map(|cpu| cpu.kept).sum())
+        self.capture.counters().ok().map(|counters| counters.cpus.iter().map(|cpu| cpu.accepted).sum())
     }
 
     fn hit_ns(&self) -> Option<f64> {

@@ -281,16 +281,16 @@ pub const CANDIDATES: &[&[Candidate]] = &[
 
 /// The candidates of a hop, cheapest first.
 pub fn candidates_of(hop: Hop) -> Vec<Candidate> {
-    let mut ways: Vec<Candidate> =
-        CANDIDATES.iter().copied().flatten().filter(|way| way.hop == hop).copied().collect();
-    ways.sort_by_key(Candidate::cost_rank);
-    ways
+    let mut candidates: Vec<Candidate> =
+        CANDIDATES.iter().copied().flatten().filter(|candidate| candidate.hop == hop).copied().collect();
+    candidates.sort_by_key(Candidate::cost_rank);
+    candidates
 }
 
 /// Attach points: raw tracepoints if `wanted` accepts [`Backend::TpBtf`], otherwise functions.
 fn points(wanted: impl Fn(Backend) -> bool) -> impl Iterator<Item = &'static str> {
     let parts = CANDIDATES.iter().copied().flatten().flat_map(Candidate::parts);
-    parts.filter(move |way| wanted(way.backend)).map(|way| way.point)
+    parts.filter(move |candidate| wanted(candidate.backend)).map(|candidate| candidate.point)
 }
 
 /// Raw tracepoints that a plan could use.

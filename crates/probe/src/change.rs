@@ -101,9 +101,9 @@ impl Capture {
 
     /// True if the program of a switched-off hop is still attached.
     pub fn lingers(&self, hop: Hop) -> bool {
-        let mut ways = self.loaded.probes.iter().filter(|way| way.hop == hop);
+        let mut candidates = self.loaded.probes.iter().filter(|candidate| candidate.hop == hop);
         !self.hops().contains(hop)
-            && ways.any(|way| self.links.iter().any(|(program, _)| *program == way.program))
+            && candidates.any(|candidate| self.links.iter().any(|(program, _)| *program == candidate.program))
     }
 
     /// Level of detail of accepted hits.
@@ -147,7 +147,7 @@ impl Capture {
     /// without privileges.
     fn switch_probe(&mut self, name: &str, on: bool) -> Result<(), ProbeError> {
         let names = || self.info.probes.iter().map(|probe| probe.name.as_str());
-        let Some(number) = names().position(|known| known == name) else {
+        let Some(number) = names().position(|existing| existing == name) else {
             let there = names().collect::<Vec<_>>().join(", ");
             let cause = if there.is_empty() {
                 "the capture has no custom probe; start it with `--probe`".to_owned()
@@ -219,7 +219,7 @@ impl Capture {
         let wanted = HopSet(hops.0 | if taught { teachers().0 } else { 0 });
         let wanted = HopSet(wanted.0 & self.loaded.served().0);
         let programs = plan_by(&self.facts, wanted, self.options.backend);
-        if taught && !programs.probes.iter().any(|way| teachers().contains(way.hop)) {
+        if taught && !programs.probes.iter().any(|candidate| teachers().contains(candidate.hop)) {
             return Err(ProbeError::Switch {
                 hop: Hop::AppSend,
                 because:

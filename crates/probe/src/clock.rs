@@ -170,7 +170,7 @@ impl ClockSampler {
     /// A sample now.
     pub fn sample(&mut self) -> ClockSample {
         let utc = self.utc.get_or_insert_with(|| UtcWatch::start(self.sources.clone()));
-        let said = utc.error_at(monotonic_ns());
+        let error_ns = utc.error_at(monotonic_ns());
         let sample = narrowest(self.events);
         // Checked last: a clock step before the reading invalidates the UTC offset.
         let was_set = self.was_set();
@@ -188,7 +188,7 @@ impl ClockSampler {
             clocksource: clocksource(),
             frequency,
             status,
-            utc_error_ns: said.filter(|_| !was_set),
+            utc_error_ns: error_ns.filter(|_| !was_set),
             ..sample
         }
     }

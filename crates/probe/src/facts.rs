@@ -207,8 +207,8 @@ impl HostFacts {
         self.tracepoints = names.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
         let helpers = btf.type_by_name::<types::Enum<'_>>("bpf_func_id");
         let has = |helper: &str, since: (u32, u32)| {
-            helpers.as_ref().map_or(self.version >= since, |known| {
-                known.iter().any(|value| value.name.is_some_and(|name| name == helper))
+            helpers.as_ref().map_or(self.version >= since, |values| {
+                values.iter().any(|value| value.name.is_some_and(|name| name == helper))
             })
         };
         (self.loops, self.ring_buffers) =
@@ -235,11 +235,11 @@ impl HostFacts {
     }
 
     /// The kernel's symbol for a candidate's function.
-    pub fn symbol<'a>(&'a self, way: &Candidate) -> &'a str {
-        let breakpoint = matches!(way.backend, Backend::Kprobe | Backend::KprobeMulti);
-        match self.symbols.get(way.point) {
+    pub fn symbol<'a>(&'a self, candidate: &Candidate) -> &'a str {
+        let breakpoint = matches!(candidate.backend, Backend::Kprobe | Backend::KprobeMulti);
+        match self.symbols.get(candidate.point) {
             Some(symbol) if breakpoint => symbol,
-            _ => way.point,
+            _ => candidate.point,
         }
     }
 

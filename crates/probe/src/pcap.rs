@@ -36,12 +36,12 @@ pub enum PcapError {
     #[error("libpcap cannot be opened ({0}); install it (Debian: libpcap0.8, Fedora and Arch: libpcap)")]
     NoLibrary(String),
     /// libpcap rejected the expression.
-    #[error("`{text}`: libpcap says: {said}")]
+    #[error("`{text}`: libpcap says: {message}")]
     Refused {
         /// The expression.
         text: String,
         /// libpcap's message.
-        said: String,
+        message: String,
     },
     /// More instructions than the kernel side supports.
     #[error("the expression comes to {0} instructions, the kernel side walks at most {MAG_PCAP_INSNS}")]
@@ -54,7 +54,7 @@ pub enum PcapError {
 /// [`PcapError`]: no library, libpcap's own message, too long.
 pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
     let shown: String = text.chars().take(200).collect();
-    let refused = |said: &str| PcapError::Refused { text: shown.clone(), said: said.to_owned() };
+    let refused = |message: &str| PcapError::Refused { text: shown.clone(), message: message.to_owned() };
     let expression = CString::new(text).map_err(|_| refused("it has a zero byte"))?;
     if text.len() > LONGEST {
         return Err(refused("it is too long"));
@@ -108,10 +108,10 @@ mod tests {
                     "{} instructions",
                     insns.len()
                 );
-                let said = compile("tcp prot 443").expect_err("a mistake").to_string();
+                let message = compile("tcp prot 443").expect_err("a mistake").to_string();
                 assert!(
-                    said.contains("`tcp prot 443`: libpcap says: ") && said.contains("syntax error"),
-                    "{said}"
+                    message.contains("`tcp prot 443`: libpcap says: ") && message.contains("syntax error"),
+                    "{message}"
                 );
                 assert!(compile("ether host 1:2:3:4:5:6").is_err(), "there is no link layer");
                 let long = (1..300).map(|port| format!("port {}", port * 7)).collect::<Vec<_>>().join(" or ");

@@ -40,9 +40,9 @@ impl Plan {
         let mut programs: Vec<Candidate> =
             self.probes.iter().chain(&self.along).flat_map(Candidate::parts).collect();
         let mut seen = Vec::new();
-        programs.retain(|way| {
-            let fresh = !seen.contains(&way.program);
-            seen.push(way.program);
+        programs.retain(|candidate| {
+            let fresh = !seen.contains(&candidate.program);
+            seen.push(candidate.program);
             fresh
         });
         programs
@@ -58,18 +58,18 @@ pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
 pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan {
     let mut plan = Plan::default();
     for hop in Hop::ALL {
-        let chosen = choose(facts, *hop, only).and_then(|way| {
+        let chosen = choose(facts, *hop, only).and_then(|candidate| {
             let along: Result<Vec<_>, _> =
                 hop.spec().needs.iter().map(|hop| choose(facts, *hop, only)).collect();
-            along.map(|along| (way, along))
+            along.map(|along| (candidate, along))
         });
         let service = match chosen {
             Err(because) => Service::Missing { because },
             Ok(_) if !wanted.contains(*hop) => Service::Off,
-            Ok((way, along)) => {
-                plan.probes.push(way);
+            Ok((candidate, along)) => {
+                plan.probes.push(candidate);
                 plan.along.extend(along);
-                served(facts, &way)
+                served(facts, &candidate)
             }
         };
         plan.coverage.hops.push(HopService { hop: *hop, service });
@@ -80,26 +80,26 @@ pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan
     plan
 }
 
-fn served(facts: &HostFacts, way: &Candidate) -> Service {
+fn served(facts: &HostFacts, candidate: &Candidate) -> Service {
     let mut points: Vec<&str> = Vec::new();
-    for part in way.parts() {
-        let point = if is_at_function(way.backend) { facts.symbol(&part) } else { part.point };
+    for part in candidate.parts() {
+        let point = if is_at_function(candidate.backend) { facts.symbol(&part) } else { part.point };
         if !points.contains(&point) {
             points.push(point);
         }
     }
-    Service::Served { backend: way.backend, point: points.join(", "), note: way.note.to_owned() }
+    Service::Served { backend: candidate.backend, point: points.join(", "), note: candidate.note.to_owned() }
 }
 
 /// The cheapest candidate without an obstacle, or the obstacle of the best one.
 fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, String> {
     let mut because = None;
-    for way in candidates_of(hop) {
-        if only.is_some_and(|only| !is_kind(way.backend, only)) {
+    for candidate in candidates_of(hop) {
+        if only.is_some_and(|only| !is_kind(candidate.backend, only)) {
             continue;
         }
-        match way.parts().find_map(|part| obstacle(facts, &part)) {
-            None => return Ok(way),
+        match candidate.parts().find_map(|part| obstacle(facts, &part)) {
+            None => return Ok(candidate),
             Some(reason) => because = because.or(Some(reason)),
         }
     }
@@ -115,7 +115,7 @@ fn is_kind(backend: Backend, asked: Backend) -> bool {
 }
 
 /// The obstacle to a candidate on this host; `None` if there is none.
-fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
+fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
     }
@@ -129,18 +129,18 @@ fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     if facts.lockdown.as_deref() == Some("confidentiality") {
         return Some("kernel lockdown is `confidentiality`, which forbids reading kernel memory".to_owned());
     }
-    if let Some(cause) = facts.refused.get(&(way.backend, way.point.to_owned())) {
-        return Some(format!("{} at {} was refused: {cause}", way.backend, way.point));
+    if let Some(cause) = facts.refused.get(&(candidate.backend, candidate.point.to_owned())) {
+        return Some(format!("{} at {} was refused: {cause}", candidate.backend, candidate.point));
     }
-    if let Some(cause) = facts.unloadable.get(way.program) {
-        return Some(format!("{} at {} does not load: {cause}", way.backend, way.point));
+    if let Some(cause) = facts.unloadable.get(candidate.program) {
+        return Some(format!("{} at {} does not load: {cause}", candidate.backend, candidate.point));
     }
     if !facts.ring_buffers {
         return Some(format!("kernel {} has no ring buffers for programs (Linux 5.8)", facts.kernel));
     }
-    match way.backend {
-        Backend::TpBtf if !facts.tracepoints.contains(way.point) => {
-            Some(format!("kernel {} has no tracepoint {}", facts.kernel, way.point))
+    match candidate.backend {
+        Backend::TpBtf if !facts.tracepoints.contains(candidate.point) => {
+            Some(format!("kernel {} has no tracepoint {}", facts.kernel, candidate.point))
         }
         Backend::Netfilter if !facts.netfilter_link => {
             Some(format!("kernel {} cannot attach to netfilter by link (Linux 6.4)", facts.kernel))
@@ -152,36 +152,39 @@ fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
         Backend::CgroupSkb if !facts.typed_casts => {
             Some(format!("kernel {} has no bpf_cast_to_kern_ctx (Linux 6.2)", facts.kernel))
         }
-        Backend::Fentry | Backend::Fexit => no_mechanism(facts, "fentry", &facts.fentry, way).or_else(|| {
-            (!facts.functions.contains(way.point))
-                .then(|| format!("the kernel's BTF has no function {}", way.point))
-        }),
-        Backend::KprobeMulti => {
-            no_mechanism(facts, "kprobe.multi", &facts.kprobe_multi, way).or_else(|| no_symbol(facts, way))
+        Backend::Fentry | Backend::Fexit => {
+            no_mechanism(facts, "fentry", &facts.fentry, candidate).or_else(|| {
+                (!facts.functions.contains(candidate.point))
+                    .then(|| format!("the kernel's BTF has no function {}", candidate.point))
+            })
         }
-        Backend::Kprobe => no_mechanism(facts, "kprobes", &facts.kprobe, way).or_else(|| no_symbol(facts, way)),
+        Backend::KprobeMulti => no_mechanism(facts, "kprobe.multi", &facts.kprobe_multi, candidate)
+            .or_else(|| no_symbol(facts, candidate)),
+        Backend::Kprobe => {
+            no_mechanism(facts, "kprobes", &facts.kprobe, candidate).or_else(|| no_symbol(facts, candidate))
+        }
         _ => None,
     }
 }
 
-fn no_mechanism(facts: &HostFacts, name: &str, mechanism: &Mechanism, way: &Candidate) -> Option<String> {
+fn no_mechanism(facts: &HostFacts, name: &str, mechanism: &Mechanism, candidate: &Candidate) -> Option<String> {
     match mechanism {
         Mechanism::Works => None,
         Mechanism::Absent => {
-            Some(format!("kernel {} has no {name}, which a probe at {} needs", facts.kernel, way.point))
+            Some(format!("kernel {} has no {name}, which a probe at {} needs", facts.kernel, candidate.point))
         }
         Mechanism::Refused(cause) => {
-            Some(format!("this kernel refuses {name}, which a probe at {} needs: {cause}", way.point))
+            Some(format!("this kernel refuses {name}, which a probe at {} needs: {cause}", candidate.point))
         }
     }
 }
 
-fn no_symbol(facts: &HostFacts, way: &Candidate) -> Option<String> {
-    match facts.symbols.get(way.point) {
-        None => Some(format!("the kernel has no function {} (/proc/kallsyms)", way.point)),
-        Some(symbol) if symbol != way.point && !way.copies_do => Some(format!(
+fn no_symbol(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
+    match facts.symbols.get(candidate.point) {
+        None => Some(format!("the kernel has no function {} (/proc/kallsyms)", candidate.point)),
+        Some(symbol) if symbol != candidate.point && !candidate.copies_do => Some(format!(
             "of the function {} the kernel has only {symbol}, whose arguments may differ",
-            way.point
+            candidate.point
         )),
         Some(_) => None,
     }
@@ -234,7 +237,7 @@ mod tests {
     }
 
     fn backend_of(plan: &Plan, hop: Hop) -> Option<Backend> {
-        plan.probes.iter().find(|way| way.hop == hop).map(|way| way.backend)
+        plan.probes.iter().find(|candidate| candidate.hop == hop).map(|candidate| candidate.backend)
     }
 
     #[test]
@@ -248,7 +251,7 @@ mod tests {
         for hop in [Hop::DevXmit, Hop::TcpRecv, Hop::SockReady, Hop::AppRecv, Hop::TaskRun] {
             assert_eq!(backend_of(&plan, hop), Some(Backend::TpBtf), "{hop}");
         }
-        let programs: Vec<_> = plan.programs().iter().map(|way| way.program).collect();
+        let programs: Vec<_> = plan.programs().iter().map(|candidate| candidate.program).collect();
         assert!(programs.contains(&"fentry_ip_out") && programs.contains(&"fentry_ip_out6"), "both families");
         let Some(Service::Served { point, .. }) = plan.coverage.of(Hop::IpOut) else { panic!("served") };
         assert_eq!(point, "__ip_local_out, ip6_output");
@@ -278,9 +281,10 @@ mod tests {
         assert!(because.contains("fentry does not serve it"), "{because}");
         for backend in [Backend::Kprobe, Backend::KprobeMulti] {
             let plan = only(backend);
-            assert!(plan.probes.iter().all(|way| way.backend == backend));
-            let receives: Vec<_> = plan.programs().into_iter().filter(|way| way.hop == Hop::AppRecv).collect();
-            assert_eq!(receives.iter().filter(|way| way.at_return).count(), 2, "a return a family");
+            assert!(plan.probes.iter().all(|candidate| candidate.backend == backend));
+            let receives: Vec<_> =
+                plan.programs().into_iter().filter(|candidate| candidate.hop == Hop::AppRecv).collect();
+            assert_eq!(receives.iter().filter(|candidate| candidate.at_return).count(), 2, "a return a family");
             assert_eq!(receives.len(), 4, "and the call that goes with each");
             let Some(Service::Served { point, .. }) = plan.coverage.of(Hop::DevRecv) else { panic!("a copy") };
             assert_eq!(point, "__netif_receive_skb_core.constprop.0");
@@ -310,8 +314,12 @@ mod tests {
             let parts = plan.probes.iter().chain(&plan.along).flat_map(Candidate::parts);
             let mut places = std::collections::BTreeMap::new();
             for part in parts {
-                let known = places.insert(part.program, (part.backend, part.point));
-                assert!(known.is_none_or(|known| known == (part.backend, part.point)), "{}", part.program);
+                let previous = places.insert(part.program, (part.backend, part.point));
+                assert!(
+                    previous.is_none_or(|previous| previous == (part.backend, part.point)),
+                    "{}",
+                    part.program
+                );
             }
         }
     }

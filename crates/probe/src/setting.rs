@@ -199,13 +199,13 @@ fn time(text: &str) -> Option<Duration> {
 }
 
 fn sample(rest: &str) -> Result<Setting, BadSetting> {
-    let (how, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    if how == "flows" {
+    let (spec, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if spec == "flows" {
         let one_in = if hops.trim() == "off" { Some(1) } else { one_in(hops.trim()) };
         return one_in.map(Setting::SampleFlows).ok_or_else(|| expected(SAMPLE, rest));
     }
     let mut sampler = Sampler::default();
-    for part in how.split(',').filter(|_| how != "off") {
+    for part in spec.split(',').filter(|_| spec != "off") {
         match (one_in(part), time(part)) {
             // one in one rejects nothing, the same as no sampler
             (Some(n), _) => sampler.one_in = if n > 1 { n } else { 0 },

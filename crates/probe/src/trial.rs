@@ -16,6 +16,6 @@ pub fn fentry() -> Result<(), String> {
     messages::keep();
     let open = ObjectBuilder::default().open_memory(&TRIAL.0).map_err(|e| format!("{e:#}"))?;
     let tried = open.load().map(drop).map_err(|e| format!("{e:#}"));
-    let _said = messages::last();
+    let _message = messages::last();
     tried
 }

@@ -422,11 +422,11 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
         recording.change(&Setting::Disable(others)).expect("they go off");
         pair.send(70, 300);
         let hits = recording.capture().counters().expect("counters").cpus;
-        let passed = hits.iter().map(|cpu| cpu.kept).sum::<u64>();
+        let passed = hits.iter().map(|cpu| cpu.accepted).sum::<u64>();
         assert_eq!(hits.iter().map(|cpu| cpu.outermost).sum::<u64>(), 90 + 90, "sent and received");
         pair.send(100, 300);
         let more =
-            recording.capture().counters().expect("counters").cpus.iter().map(|cpu| cpu.kept).sum::<u64>();
+            recording.capture().counters().expect("counters").cpus.iter().map(|cpu| cpu.accepted).sum::<u64>();
         assert_eq!(more - passed, 100 + 100, "at a hop each way and nowhere else");
         recording.change(&Setting::Enable(others)).expect("they come on");
         pair.send(30, 300);

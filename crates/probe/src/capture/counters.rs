@@ -83,7 +83,7 @@ impl CpuCounters<'_> {
         let all = |offset| (0..mag_slot_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
             outermost: at.iter().map(|hop| self.hop(hop, 0).seen()).sum(),
-            kept: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
+            accepted: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
             sampled: all(offset_of!(mag_cpu, sampled)),
             filtered: all(offset_of!(mag_cpu, filtered)) + all(offset_of!(mag_cpu, undecided)),
         }
@@ -147,13 +147,13 @@ impl Counters {
             if count.seen() == 0 {
                 continue;
             }
-            match self.hops.iter_mut().find(|known| known.hop == *hop) {
-                Some(known) => {
-                    known.kept += count.kept;
-                    known.filtered += count.filtered;
-                    known.undecided += count.undecided;
-                    known.sampled += count.sampled;
-                    known.synthesised += count.synthesised;
+            match self.hops.iter_mut().find(|total| total.hop == *hop) {
+                Some(total) => {
+                    total.kept += count.kept;
+                    total.filtered += count.filtered;
+                    total.undecided += count.undecided;
+                    total.sampled += count.sampled;
+                    total.synthesised += count.synthesised;
                 }
                 None => self.hops.push(count),
             }

@@ -49,8 +49,10 @@ pub(super) fn leave_out(
         };
     }
     let programs = plan.programs();
-    let Some(way) = programs.iter().find(|way| way.program == program) else { return Err(refusal) };
-    let alone = Plan { probes: vec![Candidate { twins: &[], ..*way }], ..Plan::default() };
+    let Some(candidate) = programs.iter().find(|candidate| candidate.program == program) else {
+        return Err(refusal);
+    };
+    let alone = Plan { probes: vec![Candidate { twins: &[], ..*candidate }], ..Plan::default() };
 
     let mut tried = facts.clone();
     for ability in OPTIONAL.into_iter().chain([Ability::EpollWakeUps]) {

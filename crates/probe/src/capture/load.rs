@@ -89,17 +89,17 @@ pub(super) fn load(
     let programs = plan.programs();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let way = programs.iter().find(|way| way.program == name);
+        let candidate = programs.iter().find(|candidate| candidate.program == name);
         let finds = AT_THE_START
             .iter()
             .any(|(ability, finder)| *finder == name && !facts.left_out.contains_key(ability));
-        program.set_autoload(way.is_some() || finds);
-        match way {
-            Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
-                program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;
+        program.set_autoload(candidate.is_some() || finds);
+        match candidate {
+            Some(candidate) if matches!(candidate.backend, Backend::Fentry | Backend::Fexit) => {
+                program.set_attach_target(0, Some(candidate.point.to_owned())).map_err(refused)?;
             }
             // the same program as for single breakpoints
-            Some(way) if way.backend == Backend::KprobeMulti => {
+            Some(candidate) if candidate.backend == Backend::KprobeMulti => {
                 program.set_attach_type(ProgramAttachType::KprobeMulti);
             }
             _ => {}
@@ -192,9 +192,12 @@ fn set_tsc_origins(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
 
 /// Attach points whose programs cannot read a perf event.
 pub(super) fn without_tsc() -> impl Iterator<Item = ((Backend, String), String)> {
-    let ways = CANDIDATES.iter().flat_map(|ways| ways.iter());
-    let blind = ways.filter(|way| matches!(way.backend, Backend::Netfilter | Backend::CgroupSkb));
-    blind.map(|way| ((way.backend, way.point.to_owned()), "programs there cannot read the TSC".to_owned()))
+    let candidates = CANDIDATES.iter().flat_map(|candidates| candidates.iter());
+    let blind =
+        candidates.filter(|candidate| matches!(candidate.backend, Backend::Netfilter | Backend::CgroupSkb));
+    blind.map(|candidate| {
+        ((candidate.backend, candidate.point.to_owned()), "programs there cannot read the TSC".to_owned())
+    })
 }
 
 fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Result<(), ProbeError> {

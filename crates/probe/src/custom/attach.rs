@@ -42,8 +42,8 @@ const fn program_of(attach: Attach) -> &'static str {
 pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result<Attached, String> {
     messages::keep();
     let failed = |error: libbpf_rs::Error| {
-        let said = messages::last();
-        if said.is_empty() { error.to_string() } else { format!("{error}; the kernel said: {said}") }
+        let message = messages::last();
+        if message.is_empty() { error.to_string() } else { format!("{error}; the kernel said: {message}") }
     };
     let wanted = program_of(resolved.probe.attach);
     let mut open: OpenObject = ObjectBuilder::default().open_memory(&CUSTOM.0).map_err(failed)?;

@@ -25,13 +25,13 @@ pub(crate) fn attach_all(
     config: &mag_config,
     probes: &[CustomProbe],
 ) -> Result<(Vec<CustomProbe>, Vec<Attached>), ProbeError> {
-    let (mut known, mut attached) = (Vec::new(), Vec::new());
+    let (mut resolved_probes, mut attached) = (Vec::new(), Vec::new());
     for resolved in resolve_all(facts, probes)? {
         let failed = |cause| ProbeError::Custom { probe: resolved.probe.place(), cause };
         attached.push(attach::attach(main, config, &resolved).map_err(failed)?);
-        known.push(resolved.probe);
+        resolved_probes.push(resolved.probe);
     }
-    Ok((known, attached))
+    Ok((resolved_probes, attached))
 }
 
 fn resolve_all(facts: &HostFacts, probes: &[CustomProbe]) -> Result<Vec<Resolved>, ProbeError> {

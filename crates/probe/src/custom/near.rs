@@ -10,7 +10,7 @@ pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut found: Vec<(f64, &str)> = Vec::new();
     for name in names {
         let likeness = strsim::jaro_winkler(typed, name);
-        if likeness < LEAST || found.iter().any(|(_, known)| *known == name) {
+        if likeness < LEAST || found.iter().any(|(_, other)| *other == name) {
             continue;
         }
         found.push((likeness, name));
@@ -28,9 +28,9 @@ mod tests {
     #[test]
     fn the_nearest_come_first_and_far_ones_not_at_all() {
         let names = ["tcp_rcv_established", "tcp_rcv_state_process", "udp_rcv", "schedule"];
-        let said = near("tcp_rcv_establised", names.into_iter());
-        assert!(said.starts_with("; near it are `tcp_rcv_established`, `tcp_rcv_state_process`"), "{said}");
-        assert!(!said.contains("schedule"));
+        let text = near("tcp_rcv_establised", names.into_iter());
+        assert!(text.starts_with("; near it are `tcp_rcv_established`, `tcp_rcv_state_process`"), "{text}");
+        assert!(!text.contains("schedule"));
         assert_eq!(near("zzzz", names.into_iter()), "");
     }
 }

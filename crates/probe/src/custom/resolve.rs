@@ -200,15 +200,18 @@ impl<'a> Resolver<'a> {
         let prefix = "btf_trace_";
         let names =
             || self.types.typedefs().filter_map(|(typedef, id)| Some((typedef.strip_prefix(prefix)?, id)));
-        let (_, id) = names().find(|(known, _)| *known == name).ok_or_else(|| {
-            format!("the kernel has no tracepoint `{name}`{}", near(name, names().map(|(known, _)| known)))
+        let (_, id) = names().find(|(existing, _)| *existing == name).ok_or_else(|| {
+            format!(
+                "the kernel has no tracepoint `{name}`{}",
+                near(name, names().map(|(existing, _)| existing))
+            )
         })?;
         let Shape::Pointer(proto) = self.types.shape(id) else {
             return Err(format!("the kernel does not tell the arguments of the tracepoint `{name}`"));
         };
         // the prototype lacks argument names, but the function that calls the probes has them
         let iterator = format!("__traceiter_{name}");
-        let named = self.types.functions().find(|(known, _)| *known == iterator).map(|(_, proto)| proto);
+        let named = self.types.functions().find(|(existing, _)| *existing == iterator).map(|(_, proto)| proto);
         let kinds: Vec<u32> = self.types.arguments(proto).skip(1).map(|(_, kind)| kind).collect();
         let names: Vec<&str> =
             named.into_iter().flat_map(|id| self.types.arguments(id).skip(1)).map(|a| a.0).collect();
@@ -224,7 +227,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn kernel_function(&self, attach: Attach, name: &str) -> Result<Offer, String> {
-        let find = |types: &Types| types.functions().find(|(known, _)| *known == name).map(|(_, proto)| proto);
+        let find =
+            |types: &Types| types.functions().find(|(existing, _)| *existing == name).map(|(_, proto)| proto);
         let mut found = find(&self.types).map(|proto| (Rc::clone(&self.types), proto));
         for module in modules() {
             if found.is_some() {
@@ -235,7 +239,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let (types, proto) = found.ok_or_else(|| {
-            let near = near(name, self.types.functions().map(|(known, _)| known));
+            let near = near(name, self.types.functions().map(|(existing, _)| existing));
             format!("neither the kernel nor a module that is loaded has a function `{name}`{near}")
         })?;
         let mut arguments: Vec<Argument> = Vec::new();

@@ -43,7 +43,7 @@ pub fn fields(target: &str) -> Result<Vec<RecordField>, String> {
         return Ok(parse(&text));
     }
     let categories = names(events.clone());
-    if !categories.iter().any(|known| known == category) {
+    if !categories.iter().any(|existing| existing == category) {
         let near = near(category, categories.iter().map(String::as_str));
         return Err(format!("the kernel has no tracepoints of the category `{category}`{near}"));
     }

@@ -166,7 +166,7 @@ impl Names for HostNames {
     }
 
     fn netns(&self, name: &str) -> Result<u32, NotFound> {
-        if let Some((_, inode)) = self.netns.iter().find(|(known, _)| known == name) {
+        if let Some((_, inode)) = self.netns.iter().find(|(existing, _)| existing == name) {
             return Ok(*inode);
         }
         let path = if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) };
@@ -174,7 +174,7 @@ impl Names for HostNames {
     }
 
     fn iface(&self, name: &str) -> Result<Vec<(u32, u32)>, NotFound> {
-        let of = |(known, netns, index): &(String, u32, u32)| (known == name).then_some((*netns, *index));
+        let of = |(existing, netns, index): &(String, u32, u32)| (existing == name).then_some((*netns, *index));
         let found: Vec<_> = self.ifaces.iter().filter_map(of).collect();
         if found.is_empty() { Err(NotFound::Iface) } else { Ok(found) }
     }

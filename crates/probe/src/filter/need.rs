@@ -233,8 +233,8 @@ mod tests {
         #[test]
         fn nothing_that_the_filter_keeps_is_left_out_at_a_glance(text in any_filter(), ends in any_ends()) {
             let program = Program::compile(&CaptureFilter::parse(&text).expect("well formed"), &FixedNames).expect("short");
-            let kept = program.walk(|test| holds(test, &ends));
-            prop_assert!(!kept || !needless(program.need(), &ends), "{text} {ends:?} {:?}", program.need());
+            let accepted = program.walk(|test| holds(test, &ends));
+            prop_assert!(!accepted || !needless(program.need(), &ends), "{text} {ends:?} {:?}", program.need());
         }
     }
 }

@@ -326,20 +326,20 @@ mod tests {
 
     /// Kleene's logic: unknown is neither true nor false, nor is its opposite.
     #[expect(clippy::manual_try_fold, reason = "unknown is no reason to stop: what follows may decide")]
-    fn truth(expr: &Expr, known: &[Option<bool>]) -> Option<bool> {
+    fn truth(expr: &Expr, truths: &[Option<bool>]) -> Option<bool> {
         match expr {
-            Expr::All(list) => list.iter().map(|e| truth(e, known)).fold(Some(true), |a, b| match (a, b) {
+            Expr::All(list) => list.iter().map(|e| truth(e, truths)).fold(Some(true), |a, b| match (a, b) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
                 (Some(true), Some(true)) => Some(true),
                 _ => None,
             }),
-            Expr::Any(list) => list.iter().map(|e| truth(e, known)).fold(Some(false), |a, b| match (a, b) {
+            Expr::Any(list) => list.iter().map(|e| truth(e, truths)).fold(Some(false), |a, b| match (a, b) {
                 (Some(true), _) | (_, Some(true)) => Some(true),
                 (Some(false), Some(false)) => Some(false),
                 _ => None,
             }),
-            Expr::Not(inner) => truth(inner, known).map(|t| !t),
-            Expr::Test(Test { value: Value::Range(n, _), .. }) => known.get(*n as usize).copied().flatten(),
+            Expr::Not(inner) => truth(inner, truths).map(|t| !t),
+            Expr::Test(Test { value: Value::Range(n, _), .. }) => truths.get(*n as usize).copied().flatten(),
             Expr::Test(_) => None,
         }
     }
@@ -348,12 +348,12 @@ mod tests {
         #[test]
         fn the_program_keeps_exactly_what_is_certainly_true(
             text in any_filter(),
-            known in proptest::collection::vec(proptest::option::of(any::<bool>()), 10),
+            truths in proptest::collection::vec(proptest::option::of(any::<bool>()), 10),
         ) {
             let filter = CaptureFilter::parse(&text).expect("made from parts");
             if let Ok(program) = Program::compile(&filter, &FixedNames) {
-                let kept = program.walk(|test| known[test.value[0] as usize]);
-                prop_assert_eq!(kept, truth(filter.expr(), &known) == Some(true));
+                let accepted = program.walk(|test| truths[test.value[0] as usize]);
+                prop_assert_eq!(accepted, truth(filter.expr(), &truths) == Some(true));
             }
         }
     }

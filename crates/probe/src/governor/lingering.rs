@@ -58,8 +58,8 @@ pub(super) fn words(hops: HopSet, a_second: f64) -> String {
 mod tests {
     use super::*;
 
-    fn count(hop: Hop, kept: u64) -> HopCount {
-        HopCount { time_ns: 0, hop, kept, filtered: 0, undecided: 0, sampled: 0, synthesised: 0 }
+    fn count(hop: Hop, hits: u64) -> HopCount {
+        HopCount { time_ns: 0, hop, kept: hits, filtered: 0, undecided: 0, sampled: 0, synthesised: 0 }
     }
 
     #[test]

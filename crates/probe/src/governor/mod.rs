@@ -287,8 +287,8 @@ mod tests {
                     level.passed_share() > 0.0 && detail != Detail::Histograms,
                     "{asked:?} {level}"
                 );
-                let kept = f64::from(one_in) / f64::from(then.one_in);
-                assert!(!records || (kept - level.passed_share()).abs() < 1e-9, "{asked:?} {level}: {then:?}");
+                let share = f64::from(one_in) / f64::from(then.one_in);
+                assert!(!records || (share - level.passed_share()).abs() < 1e-9, "{asked:?} {level}: {then:?}");
             }
             assert_eq!(asked.at(Level::Full), asked);
         }

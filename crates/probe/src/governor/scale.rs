@@ -41,10 +41,10 @@ pub struct Weighed {
 
 /// One measurement: nanoseconds per hit, `None` if noise hides it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weighing([Option<f64>; WAYS.len()]);
+struct Weighing([Option<f64>; MODES.len()]);
 
 /// Outcomes of a hit, as settings.
-const WAYS: [CaptureMode; 4] =
+const MODES: [CaptureMode; 4] =
     [CaptureMode::Full, CaptureMode::Compact, CaptureMode::Histograms, CaptureMode::LeftOut];
 
 #[derive(Clone, Copy, Debug)]
@@ -131,11 +131,11 @@ impl Scale {
         while let Ok(weighing) = self.answers.try_recv() {
             self.remember(weighing);
         }
-        let medians = [0, 1, 2, 3].map(|way| {
-            let known = self.weighings.iter().filter_map(|weighing| weighing.0[way]);
-            let mut known: Vec<f64> = known.filter(|ns| BELIEVABLE_NS.contains(ns)).collect();
-            known.sort_by(f64::total_cmp);
-            known.get(known.len() / 2).copied()
+        let medians = [0, 1, 2, 3].map(|mode| {
+            let measured = self.weighings.iter().filter_map(|weighing| weighing.0[mode]);
+            let mut measured: Vec<f64> = measured.filter(|ns| BELIEVABLE_NS.contains(ns)).collect();
+            measured.sort_by(f64::total_cmp);
+            measured.get(measured.len() / 2).copied()
         });
         let dearest = medians.into_iter().flatten().max_by(f64::total_cmp)?;
         let [full, compact, histograms, left_out] = medians.map(|ns| ns.unwrap_or(dearest));
@@ -186,14 +186,14 @@ impl Pan {
 
     /// Measures each outcome in turn.
     fn weigh(&mut self) -> Weighing {
-        Weighing(WAYS.map(|way| self.weigh_so(way).ok().flatten()))
+        Weighing(MODES.map(|mode| self.weigh_so(mode).ok().flatten()))
     }
 
-    fn weigh_so(&mut self, way: CaptureMode) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
+    fn weigh_so(&mut self, mode: CaptureMode) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
         self.capture.change(&Setting::Disable(self.hops))?;
         self.drain()?;
         let bare = self.traffic.round(MESSAGES)?;
-        for setting in way.settings() {
+        for setting in mode.settings() {
             self.capture.change(&setting)?;
         }
         self.capture.change(&Setting::Enable(self.hops))?;

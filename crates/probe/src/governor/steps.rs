@@ -35,7 +35,7 @@ impl HitCosts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuHits {
     /// Accepted: became records or were added to sums.
-    pub kept: u64,
+    pub accepted: u64,
     /// Rejected by a sampler.
     pub sampled: u64,
     /// Rejected by a filter.
@@ -49,7 +49,7 @@ impl CpuHits {
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         CpuHits {
-            kept: self.kept.saturating_sub(before.kept),
+            accepted: self.accepted.saturating_sub(before.accepted),
             sampled: self.sampled.saturating_sub(before.sampled),
             filtered: self.filtered.saturating_sub(before.filtered),
             outermost: self.outermost.saturating_sub(before.outermost),
@@ -89,7 +89,7 @@ impl Share {
     fn of(reading: &Reading, level: Level, prices: &HitCosts) -> Self {
         let ns = reading.elapsed.as_nanos().max(1) as f64;
         let cost = |cpu: &CpuHits| {
-            cpu.kept as f64 * prices.of_level(level) + (cpu.sampled + cpu.filtered) as f64 * prices.left_out
+            cpu.accepted as f64 * prices.of_level(level) + (cpu.sampled + cpu.filtered) as f64 * prices.left_out
         };
         let costs = || reading.cpus.iter().map(cost);
         let cpus = reading.cpus.len().max(1) as f64;
@@ -254,11 +254,11 @@ impl Steps {
         if seconds <= 0.0 {
             return;
         }
-        let mix = |known: f64, new: f64| known * 0.7 + new * 0.3;
-        let all = reading.cpus.iter().map(|cpu| cpu.kept + cpu.sampled + cpu.filtered).sum::<u64>();
+        let mix = |old: f64, new: f64| old * 0.7 + new * 0.3;
+        let all = reading.cpus.iter().map(|cpu| cpu.accepted + cpu.sampled + cpu.filtered).sum::<u64>();
         if self.level != Level::Packets && all > 0 {
             let part = reading.cpus.iter().map(|cpu| cpu.outermost).sum::<u64>() as f64 / all as f64;
-            self.outermost = Some(self.outermost.map_or(part, |known| mix(known, part)));
+            self.outermost = Some(self.outermost.map_or(part, |old| mix(old, part)));
         }
         let records = reading.records as f64 / seconds;
         let taken = reading.reader.as_secs_f64() / seconds;
@@ -296,7 +296,7 @@ impl Steps {
         }
         let cpus: Vec<_> = reading.cpus.iter().map(|cpu| self.at(level, cpu)).collect();
         let has_records = level.passed_share() > 0.0;
-        let then: u64 = if has_records { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0 };
+        let then: u64 = if has_records { cpus.iter().map(|cpu| cpu.accepted).sum() } else { 0 };
         // Scaled by the number of records; without records now, by the earlier cost per record.
         let busy_ns = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
         let record_ns = if reading.records > 0 { busy_ns / reading.records as f64 } else { self.record_ns() };
@@ -312,17 +312,17 @@ impl Steps {
             return *now;
         }
         if level == Level::Packets {
-            return CpuHits { kept: now.outermost, outermost: now.outermost, ..CpuHits::default() };
+            return CpuHits { accepted: now.outermost, outermost: now.outermost, ..CpuHits::default() };
         }
         let more = match self.level {
             Level::Packets => 1.0 / self.outermost.unwrap_or(1.0).clamp(LEAST_OUTERMOST, 1.0),
             _ => 1.0,
         };
         let so_many = |n: u64, part: f64| (n as f64 * part).round() as u64;
-        let passed = so_many(now.kept + now.sampled, more);
-        let kept = if level == Level::Histograms { passed } else { so_many(passed, level.passed_share()) };
+        let passed = so_many(now.accepted + now.sampled, more);
+        let accepted = if level == Level::Histograms { passed } else { so_many(passed, level.passed_share()) };
         let filtered = so_many(now.filtered, more);
-        CpuHits { kept, sampled: passed - kept.min(passed), filtered, outermost: now.outermost }
+        CpuHits { accepted, sampled: passed - accepted.min(passed), filtered, outermost: now.outermost }
     }
 }
 
@@ -359,9 +359,9 @@ mod tests {
             };
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
             let records = (passed as f64 * level.passed_share()) as u64;
-            let kept = if level.passed_share() > 0.0 { records } else { passed };
+            let accepted = if level.passed_share() > 0.0 { records } else { passed };
             let outermost = if level == Level::Packets { passed } else { passed / 6 };
-            let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0, outermost };
+            let cpu = CpuHits { accepted, sampled: passed - accepted, filtered: 0, outermost };
             let reader = Duration::from_nanos(records * 100 + 1_000_000);
             Reading { elapsed, reader, records, cpus: vec![cpu, CpuHits::default()] }
         }
@@ -444,10 +444,10 @@ mod tests {
         // All traffic is one flow that every sampling rate accepts.
         let mut steps = Steps::new(0.02);
         for _ in 0..20 {
-            let kept = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
+            let accepted = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
             let elapsed = if steps.level() == Level::Rest { SECOND / 4 } else { SECOND };
-            let cpus = vec![CpuHits { kept, outermost: kept, ..CpuHits::default() }];
-            let records = if steps.level().passed_share() > 0.0 { kept } else { 0 };
+            let cpus = vec![CpuHits { accepted, outermost: accepted, ..CpuHits::default() }];
+            let records = if steps.level().passed_share() > 0.0 { accepted } else { 0 };
             steps.take(&Reading { elapsed, reader: Duration::from_millis(100), records, cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Rest);
@@ -459,11 +459,11 @@ mod tests {
         let mut steps = Steps::new(0.02);
         for _ in 0..30 {
             let level = steps.level();
-            let kept = if level.passed_share() > 0.0 { 1_600 } else { 0 };
-            let cpus = vec![CpuHits { kept, ..CpuHits::default() }, CpuHits::default()];
+            let accepted = if level.passed_share() > 0.0 { 1_600 } else { 0 };
+            let cpus = vec![CpuHits { accepted, ..CpuHits::default() }, CpuHits::default()];
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
             let reader = elapsed * 42 / 1_000;
-            steps.take(&Reading { elapsed, reader, records: kept, cpus }, &PRICES);
+            steps.take(&Reading { elapsed, reader, records: accepted, cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Full);
     }
@@ -472,7 +472,7 @@ mod tests {
     fn a_stroke_of_the_reader_is_no_load() {
         let mut steps = Steps::new(0.03);
         for second in 0..60 {
-            let cpus = vec![CpuHits { kept: 28_000, ..CpuHits::default() }, CpuHits::default()];
+            let cpus = vec![CpuHits { accepted: 28_000, ..CpuHits::default() }, CpuHits::default()];
             let reader = Duration::from_millis(if second % 20 == 19 { 80 } else { 30 });
             let step = steps.take(&Reading { elapsed: SECOND, reader, records: 28_000, cpus }, &PRICES);
             assert_eq!(step, None, "{second}");
@@ -488,7 +488,7 @@ mod tests {
         // A level with few records, while the reader is still busy with those of the burst.
         for _ in 0..3 {
             let cpus =
-                vec![CpuHits { kept: 1_100, sampled: 900_000, ..CpuHits::default() }, CpuHits::default()];
+                vec![CpuHits { accepted: 1_100, sampled: 900_000, ..CpuHits::default() }, CpuHits::default()];
             let reader = Duration::from_millis(900);
             steps.take(&Reading { elapsed: SECOND, reader, records: 300_000, cpus }, &PRICES);
         }
