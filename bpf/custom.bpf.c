@@ -287,15 +287,15 @@ INLINE int on_hit(enum call call, void *ctx)
 	h->probe = number;
 	h->proto = a.packet.t.proto;
 	h->pad[0] = h->pad[1] = h->pad[2] = 0;
-	__u8 known = 0;
+	__u8 readable = 0;
 #pragma unroll
 	for (int i = 0; i < MAG_VALUES; i++) {
 		__u64 value = 0;
 		if (i < plan.values && follow(call, ctx, &plan.value[i], &value))
-			known |= 1 << i;
+			readable |= 1 << i;
 		h->value[i] = value;
 	}
-	h->known = known;
+	h->readable = readable;
 	submit(state, h, sizeof(*h));
 	return 0;
 }

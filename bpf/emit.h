@@ -120,7 +120,7 @@ INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 number = FETCH_ADD(&state->number, 1);
-	__sync_fetch_and_add(&state->kept[hop & (MAG_HOPS - 1)], 1);
+	__sync_fetch_and_add(&state->recorded[hop & (MAG_HOPS - 1)], 1);
 	if (state->lost)
 		report_loss(state, now);
 	void *ring = this_ring(cpu);

@@ -58,7 +58,7 @@ struct {
 	__uint(max_entries, 16384);
 	__type(key, __u64); /* cookie, or flow with the top bit set */
 	__type(value, struct socket_info);
-} known_sockets SEC(".maps");
+} socket_infos SEC(".maps");
 
 #define FLOW_KEY(flow) ((flow) | 1ULL << 63)
 /* The name or cgroup of a process can change, so an entry is refreshed after this time. */
@@ -111,7 +111,7 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 		key = s->flow ? FLOW_KEY(s->flow) : 0;
 	if (!key)
 		return 0;
-	struct socket_info *old = bpf_map_lookup_elem(&known_sockets, &key);
+	struct socket_info *old = bpf_map_lookup_elem(&socket_infos, &key);
 	if (old && now - old->learnt_ns < FRESH_NS && old->flow == s->flow &&
 	    (!uses || (old->has_who && old->who.tgid == READ(task, tgid))))
 		return 0;
@@ -132,10 +132,10 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 	fresh.proto = s->proto;
 	fresh.ipv6 = s->ipv6;
 	fresh.ends = s->ends;
-	bpf_map_update_elem(&known_sockets, &key, &fresh, BPF_ANY);
+	bpf_map_update_elem(&socket_infos, &key, &fresh, BPF_ANY);
 	if (s->cookie && s->flow) {
 		key = FLOW_KEY(s->flow);
-		bpf_map_update_elem(&known_sockets, &key, &fresh, BPF_ANY);
+		bpf_map_update_elem(&socket_infos, &key, &fresh, BPF_ANY);
 	}
 	return 0;
 }
@@ -145,16 +145,17 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 INLINE struct socket_info *recall(const struct subject *s)
 {
 	__u64 key = s->cookie;
-	struct socket_info *known = key ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
-	if (known && !s->flow)
-		return known;
+	struct socket_info *by_cookie = key ? bpf_map_lookup_elem(&socket_infos, &key) : NULL;
+	if (by_cookie && !s->flow)
+		return by_cookie;
 	key = FLOW_KEY(s->flow);
-	struct socket_info *by_flow = s->flow ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
+	struct socket_info *by_flow = s->flow ? bpf_map_lookup_elem(&socket_infos, &key) : NULL;
 	/* Here alone a datagram and its receiver's socket without a peer are known at once. The
 	 * flow is stored for later hops. */
-	if (known && s->hop == MAG_UDP_RECV && (!by_flow || by_flow->who.tgid != known->who.tgid))
-		bpf_map_update_elem(&known_sockets, &key, known, BPF_ANY);
-	return known ? known : by_flow;
+	if (by_cookie && s->hop == MAG_UDP_RECV &&
+	    (!by_flow || by_flow->who.tgid != by_cookie->who.tgid))
+		bpf_map_update_elem(&socket_infos, &key, by_cookie, BPF_ANY);
+	return by_cookie ? by_cookie : by_flow;
 }
 
 enum { NO = 0, YES = 1, UNKNOWN = 2 };

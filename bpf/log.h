@@ -127,7 +127,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 		return 0;
 	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
 	__u64 number = FETCH_ADD(&state->number, 1);
-	__sync_fetch_and_add(&state->kept[MAG_HEADS], 1);
+	__sync_fetch_and_add(&state->recorded[MAG_HEADS], 1);
 	if (state->lost)
 		report_loss(state, now);
 	if (want > p->len)
@@ -241,7 +241,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			return 0;
 		}
 		int as = admit(state, &s, NULL, now);
-		if (as == KEPT_OUT)
+		if (as == REJECTED)
 			return 0;
 		if ((hop == MAG_UDP_RECV || hop == MAG_SKB_DROP) && as == ORDER) {
 			/* Without event records, order-only records are useless. */

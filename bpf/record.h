@@ -265,7 +265,7 @@ struct mag_hit {
 	unsigned int tid;
 	unsigned short ip_id;
 	unsigned char probe; /* number of the probe */
-	unsigned char known; /* a bit per value that could be read */
+	unsigned char readable; /* a bit per value that could be read */
 	unsigned char proto;
 	unsigned char pad[3];
 	unsigned long long value[MAG_VALUES];
@@ -546,7 +546,7 @@ struct mag_cpu {
 	/* Every hit of an active hop increments exactly one of these five. They count: records
 	 * (lost ones included); rejected by the filter; rejected because an input was unknown;
 	 * skipped by a sampler; added to sums without a record. */
-	unsigned long long kept[MAG_HOPS];
+	unsigned long long recorded[MAG_HOPS];
 	unsigned long long filtered[MAG_HOPS];
 	unsigned long long undecided[MAG_HOPS];
 	unsigned long long sampled[MAG_HOPS];

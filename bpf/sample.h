@@ -67,29 +67,29 @@ INLINE __u64 clock_unless_gated(void)
 /* A socket without a peer receives datagrams of sampled flows and of other flows, and its reads do
  * not name the flow. So all datagrams that it receives, or has no room for, are reported. Those of
  * other flows become order-only records (ORDER). */
-enum admitted { KEPT_OUT, KEPT, ORDER };
+enum admitted { REJECTED, ACCEPTED, ORDER };
 
 /* Decides whether an event becomes a record, and counts it if not. */
 SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
 {
 	if (!s || !state)
-		return KEPT_OUT;
+		return REJECTED;
 	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
-	struct socket_info *known = NULL;
+	struct socket_info *info = NULL;
 	if (LEARNS) {
-		known = recall(s);
+		info = recall(s);
 		/* A hop of a task knows its socket by cookie alone. */
-		if (known && !s->proto) {
-			__builtin_memcpy(s->addr, known->addr, sizeof(s->addr));
-			s->netns = known->netns;
-			s->local_port = known->local_port;
-			s->remote_port = known->remote_port;
-			s->proto = known->proto;
-			s->ipv6 = known->ipv6;
-			s->ends |= known->ends;
+		if (info && !s->proto) {
+			__builtin_memcpy(s->addr, info->addr, sizeof(s->addr));
+			s->netns = info->netns;
+			s->local_port = info->local_port;
+			s->remote_port = info->remote_port;
+			s->proto = info->proto;
+			s->ipv6 = info->ipv6;
+			s->ends |= info->ends;
 		}
-		if (!who && known && known->has_who)
-			who = &known->who;
+		if (!who && info && info->has_who)
+			who = &info->who;
 	}
 	int answer = YES;
 	struct mag_filter *filter = filter_now();
@@ -104,14 +104,14 @@ SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 	if (answer != YES) {
 		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop],
 				     1);
-		return KEPT_OUT;
+		return REJECTED;
 	}
 	__u32 left_out = flow_sampled_out(s);
 	if (left_out > s->order || hop_sampled_out(state, hop, now)) {
 		__sync_fetch_and_add(&state->sampled[hop], 1);
-		return KEPT_OUT;
+		return REJECTED;
 	}
-	return KEPT + left_out;
+	return ACCEPTED + left_out;
 }
 
 #endif

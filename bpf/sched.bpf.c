@@ -181,9 +181,9 @@ INLINE int switch_ends(void)
 		return 0;
 	__u64 now = clock_now(), took_ns = now - state->switch_ns;
 	__u32 runs = bpf_get_current_pid_tgid();
-	bool known = state->switch_ns && state->switch_to == runs + 1;
+	bool has_start = state->switch_ns && state->switch_to == runs + 1;
 	state->switch_ns = 0;
-	if (!known) {
+	if (!has_start) {
 		__sync_fetch_and_add(&state->undecided[MAG_SCHED_SWITCHED], 1);
 		return 0;
 	}

@@ -326,7 +326,7 @@ fn hit(h: &mag_hit) -> ProbeHit {
         ip_id: h.ip_id,
         probe: h.probe,
         proto: Proto(h.proto),
-        known: h.known,
+        known: h.readable,
         values: h.value.map(|value| value as i64),
     }
 }

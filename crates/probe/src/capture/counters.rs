@@ -70,7 +70,7 @@ impl CpuCounters<'_> {
         HopCount {
             time_ns,
             hop,
-            kept: of(offset_of!(mag_cpu, kept)),
+            kept: of(offset_of!(mag_cpu, recorded)),
             filtered: of(offset_of!(mag_cpu, filtered)),
             undecided: of(offset_of!(mag_cpu, undecided)),
             sampled: of(offset_of!(mag_cpu, sampled)),
@@ -83,7 +83,7 @@ impl CpuCounters<'_> {
         let all = |offset| (0..mag_slot_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
             outermost: at.iter().map(|hop| self.hop(hop, 0).seen()).sum(),
-            accepted: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
+            accepted: all(offset_of!(mag_cpu, recorded)) + all(offset_of!(mag_cpu, synthesised)),
             sampled: all(offset_of!(mag_cpu, sampled)),
             filtered: all(offset_of!(mag_cpu, filtered)) + all(offset_of!(mag_cpu, undecided)),
         }
@@ -92,7 +92,7 @@ impl CpuCounters<'_> {
     fn probe(&self, number: usize) -> ProbeCount {
         let of = |offset| self.word(offset, mag_slot_MAG_CUSTOM as usize + number);
         ProbeCount {
-            kept: of(offset_of!(mag_cpu, kept)),
+            kept: of(offset_of!(mag_cpu, recorded)),
             filtered: of(offset_of!(mag_cpu, filtered)),
             undecided: of(offset_of!(mag_cpu, undecided)),
             sampled: of(offset_of!(mag_cpu, sampled)),
@@ -128,7 +128,7 @@ impl Counters {
     fn add(&mut self, cpu: &CpuCounters<'_>, time_ns: u64) {
         self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
-        self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_slot_MAG_HEADS as usize);
+        self.heads.0 += cpu.word(offset_of!(mag_cpu, recorded), mag_slot_MAG_HEADS as usize);
         self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_slot_MAG_HEADS as usize);
         for (number, probe) in self.probes.iter_mut().enumerate() {
             let of = cpu.probe(number);
