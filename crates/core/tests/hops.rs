@@ -102,7 +102,7 @@ fn tables() -> [(&'static str, Vec<String>); 2] {
     let name = |hop: &Hop| format!("`{hop}`");
     let on_path = |hop: &Hop| {
         let (spec, layer) = (hop.spec(), format!("{:?}", hop.layer()).to_lowercase());
-        row(&[&name(hop), &layer, spec.place, spec.content, spec.known])
+        row(&[&name(hop), &layer, spec.place, spec.content, spec.user])
     };
     let off_path = |hop: &Hop| row(&[&name(hop), hop.spec().place, hop.spec().content]);
     let (path, others) = Hop::ALL.split_at(Hop::path().len());

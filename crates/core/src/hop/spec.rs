@@ -65,7 +65,7 @@ pub struct HopSpec {
     /// For the documents: the byte range, off the path the content.
     pub content: &'static str,
     /// For the documents: the known user of the event.
-    pub known: &'static str,
+    pub user: &'static str,
 }
 
 /// The protocols with events at a hop.

@@ -15,7 +15,7 @@ hops! {
         without: "which process sent what, and how many bytes its calls took",
         place: "`sock_send_length`, when `send` returns",
         content: "bytes taken: `[write_seq − ret, write_seq)`",
-        known: "process",
+        user: "process",
     }
 
     /// TCP added bytes to its send queue (`tcp_sendmsg_locked`).
@@ -27,7 +27,7 @@ hops! {
         without: "how long bytes wait in TCP's send queue",
         place: "`tcp_sendmsg_locked`, first pass of a call",
         content: "bytes offered: `[write_seq, write_seq + left)`",
-        known: "process",
+        user: "process",
     }
 
     /// UDP built a datagram (`udp_sendmsg`).
@@ -39,7 +39,7 @@ hops! {
         without: "time inside UDP before the packet is made",
         place: "`sys_enter_sendto`, `sys_enter_sendmsg`; only if asked for by name",
         content: "bytes offered (`sendto`)",
-        known: "process",
+        user: "process",
     }
 
     /// TCP passed a segment down (`__tcp_transmit_skb`).
@@ -51,7 +51,7 @@ hops! {
         without: "whether TCP held a segment back or IP did; ip.out stands one call below it",
         place: "`__tcp_transmit_skb` (no tracepoint)",
         content: "payload as TCP segmented it",
-        known: "",
+        user: "",
     }
 
     /// IP made a packet (`ip_local_out`, netfilter `LOCAL_OUT`).
@@ -63,7 +63,7 @@ hops! {
         without: "time between TCP or UDP and the device; the start of a UDP journey",
         place: "netfilter `LOCAL_OUT`, before all rules",
         content: "payload of the packet",
-        known: "UDP: process",
+        user: "UDP: process",
     }
 
     /// IP has routed the packet and passes it to the device (netfilter `POST_ROUTING`).
@@ -75,7 +75,7 @@ hops! {
         without: "time in routing and packet filters on the way out",
         place: "netfilter `POST_ROUTING`, after all rules",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// The packet reached the device's queue (`dev_queue_xmit`).
@@ -87,7 +87,7 @@ hops! {
         without: "time in the queueing discipline",
         place: "`net_dev_queue`",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// The packet is given to the driver (`net_dev_start_xmit`).
@@ -99,7 +99,7 @@ hops! {
         without: "when a packet left; nothing can be said about the wire",
         place: "`net_dev_start_xmit`",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// The driver returned (`net_dev_xmit`).
@@ -111,7 +111,7 @@ hops! {
         without: "time inside the driver's transmit call",
         place: "`net_dev_xmit`, when the driver returns",
         content: "as at `dev.xmit`",
-        known: "",
+        user: "",
     }
 
     /// The driver delivered the packet (`netif_receive_skb`).
@@ -123,7 +123,7 @@ hops! {
         without: "when a packet arrived; nothing can be said about the wire",
         place: "`netif_receive_skb`, after GRO",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// Entry into IP (netfilter `PRE_ROUTING`).
@@ -135,7 +135,7 @@ hops! {
         without: "time from the driver to IP",
         place: "netfilter `PRE_ROUTING`, before all rules",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// IP found this node to be the destination (netfilter `LOCAL_IN`).
@@ -147,7 +147,7 @@ hops! {
         without: "time in packet filters and routing on the way in",
         place: "netfilter `LOCAL_IN`, after all rules",
         content: "payload",
-        known: "",
+        user: "",
     }
 
     /// TCP found the socket (`tcp_rcv_established`).
@@ -159,7 +159,7 @@ hops! {
         without: "time from IP to TCP, and the ranges as TCP saw them",
         place: "`tcp_probe`, established connections",
         content: "payload as TCP sees it",
-        known: "",
+        user: "",
     }
 
     /// UDP found the socket (`udp_queue_rcv_skb`).
@@ -171,7 +171,7 @@ hops! {
         without: "which socket got a datagram; the end of UDP journeys is then matched by order alone",
         place: "cgroup ingress, when the socket is known",
         content: "payload",
-        known: "socket",
+        user: "socket",
     }
 
     /// The socket notified its readers of data (`sk_data_ready`).
@@ -183,7 +183,7 @@ hops! {
         without: "when data was there to be read: the time of the stack and that of the reader cannot be separated",
         place: "`sk_data_ready`",
         content: "all below `rcv_nxt`",
-        known: "socket",
+        user: "socket",
     }
 
     /// The reader was made runnable (`sched_wakeup`).
@@ -195,7 +195,7 @@ hops! {
         without: "whether a late reader waited for a CPU or was busy elsewhere",
         place: "`sched_waking` of a reader",
         content: "",
-        known: "thread",
+        user: "thread",
     }
 
     /// The reader got a CPU (`sched_switch`).
@@ -207,7 +207,7 @@ hops! {
         without: "whether a late reader waited for a CPU or was busy elsewhere",
         place: "`sched_switch`, first after the wake-up",
         content: "",
-        known: "thread",
+        user: "thread",
     }
 
     /// Bytes were copied to the reader's memory (`skb_copy_datagram_iter`).
@@ -219,7 +219,7 @@ hops! {
         without: "time between the copy and the return of recv",
         place: "`skb_copy_datagram_iovec`",
         content: "bytes copied",
-        known: "process",
+        user: "process",
     }
 
     /// `recv` returned to the process (`inet_recvmsg`).
@@ -231,7 +231,7 @@ hops! {
         without: "when the application had its bytes: journeys end at the socket",
         place: "`sock_recv_length`, when `recv` returns",
         content: "`[copied_seq − ret, copied_seq)`",
-        known: "process",
+        user: "process",
     }
 
     /// TCP sent a byte range again (`tcp_retransmit_skb`).
@@ -243,7 +243,7 @@ hops! {
         without: "retransmissions as TCP names them; they still show as repeated ranges",
         place: "`tcp_retransmit_skb`, where it succeeded",
         content: "the retransmitted range; fires after the device hops of that packet, and has the reason: fast, timeout or tail loss probe",
-        known: "",
+        user: "",
     }
 
     /// A sample of a TCP connection's state (`tcp_probe`).
@@ -255,7 +255,7 @@ hops! {
         without: "congestion window, round-trip time and queues",
         place: "`tcp_probe`",
         content: "cwnd, ssthresh, srtt, rto, in flight, retransmitted, both windows, both ends of both queues, flags of the received segment; at most one sample in 4 ms a socket",
-        known: "",
+        user: "",
     }
 
     /// The kernel dropped a packet for a reason (`kfree_skb`).
@@ -267,7 +267,7 @@ hops! {
         without: "why packets were dropped; losses show only as ranges that never arrive",
         place: "`kfree_skb`",
         content: "a packet ends here, with the kernel's reason",
-        known: "",
+        user: "",
     }
 
     /// A UDP socket's receive buffer was full (`udp_fail_queue_rcv_skb`).
@@ -279,7 +279,7 @@ hops! {
         without: "whether drops came from a full receive buffer",
         place: "`udp_fail_queue_rcv_skb`",
         content: "a UDP socket's receive buffer was full",
-        known: "",
+        user: "",
     }
 
     /// A CPU switches from one task to another (`sched_switch`).
@@ -291,7 +291,7 @@ hops! {
         without: "what other tasks did meanwhile",
         place: "`sched_switch`",
         content: "all tasks; off by default",
-        known: "",
+        user: "",
     }
 
     /// A task was made runnable (`sched_wakeup`).
@@ -303,7 +303,7 @@ hops! {
         without: "what other tasks did meanwhile",
         place: "`sched_wakeup`",
         content: "all tasks; off by default",
-        known: "",
+        user: "",
     }
 
     /// A task was created (`sched_process_fork`).
@@ -315,7 +315,7 @@ hops! {
         without: "what other tasks did meanwhile",
         place: "`sched_process_fork`",
         content: "all tasks; off by default",
-        known: "",
+        user: "",
     }
 
     /// A task ended (`sched_process_exit`).
@@ -327,7 +327,7 @@ hops! {
         without: "what other tasks did meanwhile",
         place: "`sched_process_exit`",
         content: "all tasks; off by default",
-        known: "",
+        user: "",
     }
 
     /// A CPU has switched to another task, which runs from here on (`finish_task_switch`); with the duration of
@@ -340,7 +340,7 @@ hops! {
         without: "how long a switch from one task to another takes",
         place: "`sched_exit_tp`, or `finish_task_switch`",
         content: "the next task runs, and the duration of the switch ([scheduler.md](scheduler.md)); off by default",
-        known: "",
+        user: "",
     }
 
     /// TCP sends a reset (`tcp_send_reset`).
@@ -352,7 +352,7 @@ hops! {
         without: "which host refused or ended a connection",
         place: "`tcp_send_reset`",
         content: "a reset; since Linux 6.10 with the kernel's reason, and also one without a socket, such as for a closed port",
-        known: "",
+        user: "",
     }
 
     /// TCP received a reset (`tcp_receive_reset`).
@@ -364,7 +364,7 @@ hops! {
         without: "that the peer ended a connection",
         place: "`tcp_receive_reset`",
         content: "a reset that TCP accepted",
-        known: "",
+        user: "",
     }
 
     /// A TCP socket is destroyed (`tcp_v4_destroy_sock`): no read follows.
@@ -376,7 +376,7 @@ hops! {
         without: "whether bytes without a read were discarded, read by `splice`, or still wait",
         place: "`tcp_destroy_sock`, once per connection",
         content: "received bytes that nobody has read: `[copied_seq, rcv_nxt)`",
-        known: "socket",
+        user: "socket",
     }
 
     /// An attempt to connect ended (`inet_sock_set_state`).
@@ -388,7 +388,7 @@ hops! {
         without: "when a connection was established, and why an attempt failed",
         place: "`inet_sock_set_state`, from SYN_SENT or SYN_RECV",
         content: "the new state: established or closed, with the socket's error number",
-        known: "",
+        user: "",
     }
 
     /// TCP sent a SYN-ACK again (`tcp_retransmit_synack`).
@@ -400,6 +400,6 @@ hops! {
         without: "connections that stay half open",
         place: "`tcp_retransmit_synack`",
         content: "a SYN-ACK that was sent again, and how many times; the connection is half open",
-        known: "",
+        user: "",
     }
 }
