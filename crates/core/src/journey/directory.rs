@@ -83,8 +83,8 @@ impl Directory {
         if flow.id.is_none() {
             return;
         }
-        if let Some(known) = self.flows.get(&flow.id) {
-            counters.flow_collisions += u64::from(known.flow != *flow);
+        if let Some(announced) = self.flows.get(&flow.id) {
+            counters.flow_collisions += u64::from(announced.flow != *flow);
         } else {
             self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None, batch: self.batches });
         }
@@ -174,11 +174,11 @@ impl Directory {
     pub fn retain(&mut self, fresh: bool, mut keep: impl FnMut(usize) -> bool) -> u64 {
         let (before, batches) = (self.flows.len(), self.batches);
         self.last = None;
-        let mut kept: Set<u32> = Set::default();
+        let mut retained: Set<u32> = Set::default();
         let mut stays = |slot: u32| {
             let stays = keep(slot as usize);
             if stays {
-                kept.insert(slot);
+                retained.insert(slot);
             } else {
                 self.free.push(slot);
             }
@@ -197,7 +197,7 @@ impl Directory {
         });
         self.flows.retain(|_, entry| {
             let stays = |slot: &mut Option<u32>| {
-                *slot = slot.filter(|s| kept.contains(s));
+                *slot = slot.filter(|s| retained.contains(s));
                 slot.is_some()
             };
             let (tx, rx) = (stays(&mut entry.tx), stays(&mut entry.rx));

@@ -238,20 +238,20 @@ impl Journey {
 
     /// The events up to the end of the journey: the sender's socket, the copies in order, the receiver's
     /// socket.
-    fn whole_way(&self) -> impl Iterator<Item = Rung> + '_ {
+    fn rungs_to_end(&self) -> impl Iterator<Item = Rung> + '_ {
         self.own(SOCKET_TX).chain(self.others(true)).chain(self.own(!SOCKET_TX))
     }
 
     /// Every event: those up to the end of the journey in path order, copy by copy, then those of later copies.
     /// Events taken at return are included.
     pub fn all_rungs(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.whole_way().chain(self.others(false))
+        self.rungs_to_end().chain(self.others(false))
     }
 
     /// The events in path order and copy by copy, which is also the order of time. Events taken at return, and
     /// those of copies after the one that ended the journey, are excluded.
     pub fn ladder(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.whole_way().filter(|rung| !rung.at_return)
+        self.rungs_to_end().filter(|rung| !rung.at_return)
     }
 
     /// The ladder without `dev.done`, which is off the path: on one host the receiver often has the packet
@@ -439,7 +439,7 @@ impl Journey {
     fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
         let first = self.ends().map(|((first, _), _)| first);
         let same = move |hop: &Hop| first.is_some_and(|first| self.can_subtract(first, *hop));
-        let hops = self.rungs.hops().filter(|hop| self.way_hops() & bit(*hop) != 0).filter(same);
+        let hops = self.rungs.hops().filter(|hop| self.path_hops() & bit(*hop) != 0).filter(same);
         hops.filter_map(|hop| self.rungs.time_ns(hop))
     }
 
@@ -450,13 +450,13 @@ impl Journey {
     }
 
     /// The hops of the path, one bit each in path order.
-    const fn way_hops(&self) -> u32 {
+    const fn path_hops(&self) -> u32 {
         self.rungs.in_order() & !bit(Hop::DevDone)
     }
 
     /// The first and the last hop of the path, with their times.
     fn ends(&self) -> Option<((Hop, u64), (Hop, u64))> {
-        let hops = self.way_hops();
+        let hops = self.path_hops();
         let at = |index: u32| {
             let hop = Hop::path().get(index as usize).copied()?;
             Some((hop, self.rungs.time_ns(hop)?))

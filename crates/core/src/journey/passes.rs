@@ -17,14 +17,14 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    const fn is_known(self) -> bool {
+    const fn is_present(self) -> bool {
         self.first != 0
     }
 
     /// True if a packet with these may result from one with those of `other`, by segmentation or merging.
     const fn meets(self, other: Self) -> bool {
         let (ahead, behind) = (self.first.wrapping_sub(other.first), other.first.wrapping_sub(self.first));
-        self.is_known() && other.is_known() && (ahead < other.count || behind < self.count || ahead == 0)
+        self.is_present() && other.is_present() && (ahead < other.count || behind < self.count || ahead == 0)
     }
 }
 
@@ -65,7 +65,7 @@ impl Passes {
     /// The stored copies. `number` is the copy of a journey with the hops `seen`: possibly no hop has shown
     /// which of several it was.
     pub fn copies(&self, number: u32, seen: u32) -> Vec<SentCopy> {
-        let (_, others) = self.on_their_way();
+        let (_, others) = self.in_flight();
         let unshown =
             |copy: &SentCopy| copy.number == number && copy.rungs.present() & RX == 0 && seen & RX != 0;
         let copy = |pass: &Pass| SentCopy {
@@ -170,7 +170,7 @@ impl Passes {
         let newest = self.list.len().saturating_sub(1);
         if let Some(pass) = self.list.get_mut(of.unwrap_or(newest)) {
             pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
-            if mark.ids.is_known() && of.is_none() {
+            if mark.ids.is_present() && of.is_none() {
                 pass.ids = mark.ids;
             }
         }
@@ -229,7 +229,7 @@ impl Passes {
             // Another packet. One that does not start at the lowest hop began before the second copy: a
             // duplicate.
             let is_new = seen & RX & (bit(mark.hop) - 1) == 0;
-            let (newest, others) = self.on_their_way();
+            let (newest, others) = self.in_flight();
             self.arriving = newest.filter(|_| is_new);
             // After the first arrival, it may be a duplicate of an earlier one.
             let came = self.list.iter().any(|pass| pass.seen() & RX != 0);
@@ -250,7 +250,7 @@ impl Passes {
 
     /// The newest copy that left, was not dropped and has not arrived, and whether there are others. Only
     /// copies on the wire count, if any certainly is.
-    fn on_their_way(&self) -> (Option<usize>, bool) {
+    fn in_flight(&self) -> (Option<usize>, bool) {
         let device = bits(Hop::DevXmit, Hop::DevDone);
         let wired = self.list.iter().any(|pass| pass.seen() & device != 0);
         let went = if wired { device } else { TX_PACKET };

@@ -172,10 +172,10 @@ impl Pieces {
     }
 
     fn merge_gone(&mut self) {
-        let mut kept: VecDeque<Piece> = VecDeque::with_capacity(self.open() * 2 + MAX_GONE);
+        let mut merged: VecDeque<Piece> = VecDeque::with_capacity(self.open() * 2 + MAX_GONE);
         self.gone = 0;
         for piece in self.list.drain(..) {
-            if let Some(last) = kept.back_mut()
+            if let Some(last) = merged.back_mut()
                 && last.is_gone()
                 && piece.is_gone()
             {
@@ -184,9 +184,9 @@ impl Pieces {
                 continue;
             }
             self.gone += usize::from(piece.is_gone());
-            kept.push_back(piece);
+            merged.push_back(piece);
         }
-        self.list = kept;
+        self.list = merged;
     }
 
     /// Removes the pieces from `index` on that `remove` selects; returns their number and bytes.

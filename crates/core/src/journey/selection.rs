@@ -168,9 +168,10 @@ mod tests {
             }
             selection.order_since_ns(true)
         };
-        for kept in ["filter tgid = 1 and port = 53", "sample flows 1/16", "disable ip.in", "snap 64 app.recv"]
+        for setting in
+            ["filter tgid = 1 and port = 53", "sample flows 1/16", "disable ip.in", "snap 64 app.recv"]
         {
-            assert!(after(&[kept]).is_some(), "{kept}");
+            assert!(after(&[setting]).is_some(), "{setting}");
         }
         assert_eq!(after(&[]), Some(0));
         assert_eq!(after(&["watermark 1 events 0 bytes 20ms", "sample flows 1/4"]), Some(0));

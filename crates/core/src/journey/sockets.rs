@@ -222,8 +222,8 @@ impl Sockets {
             queue.retain(&is_open);
             !queue.is_empty() || queue.is_parted()
         });
-        let known = |queue: &Queue| queue.iter().filter(|d| !d.first.is_other()).count();
-        self.queued = self.queues.values().map(known).sum();
+        let queued = |queue: &Queue| queue.iter().filter(|d| !d.first.is_other()).count();
+        self.queued = self.queues.values().map(queued).sum();
     }
 
     /// A datagram left by this thread and socket; either may be 0, unknown.

@@ -121,8 +121,8 @@ impl CorrelatorState {
         time_ns: u64,
         done: &mut Vec<Journey>,
     ) -> u64 {
-        let way = self.rules.of(ends.proto);
-        let finished = way.rx_top.is_some_and(|top| piece.has(top));
+        let protocol = self.rules.of(ends.proto);
+        let finished = protocol.rx_top.is_some_and(|top| piece.has(top));
         if finished {
             let waits = self.rules.has_dev_done && piece.has(Hop::DevXmit) && !piece.has(Hop::DevDone)
                 || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
@@ -138,7 +138,7 @@ impl CorrelatorState {
                 self.close(ends, piece, CloseReason::Finished, done);
                 return u64::MAX;
             }
-            if way.rx_top == Some(hop) || piece.state == State::Open {
+            if protocol.rx_top == Some(hop) || piece.state == State::Open {
                 let until_ns =
                     time_ns.saturating_add(if gapped || unobserved || doubtful { GAP_NS } else { TRAIL_NS });
                 piece.state = State::Lingering { until_ns };
@@ -147,7 +147,7 @@ impl CorrelatorState {
         } else if !ends.rx.sure
             && !piece.shared
             && piece.rx_flow.is_none()
-            && way.tx_last.is_some_and(|last| piece.has(last))
+            && protocol.tx_last.is_some_and(|last| piece.has(last))
         {
             let until_ns = time_ns.saturating_add(half_wait_ns(ends.proto, piece));
             piece.state = State::Lingering { until_ns };
@@ -158,8 +158,8 @@ impl CorrelatorState {
 
     /// Decides the fate of a piece at the end of its lingering time.
     pub fn expire(&mut self, ends: &Ends, piece: &mut Piece, floor: u64, done: &mut Vec<Journey>) {
-        let way = self.rules.of(ends.proto);
-        if piece.shared || way.rx_top.is_some_and(|top| piece.has(top)) {
+        let protocol = self.rules.of(ends.proto);
+        if piece.shared || protocol.rx_top.is_some_and(|top| piece.has(top)) {
             self.close(ends, piece, CloseReason::Finished, done);
         } else if piece.discarded {
             self.close(ends, piece, CloseReason::Discarded, done);
@@ -167,7 +167,7 @@ impl CorrelatorState {
             self.close(ends, piece, CloseReason::Delivered, done);
         } else if ends.proto == Proto::TCP && piece.end <= floor {
             self.close(ends, piece, CloseReason::Passed, done);
-        } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
+        } else if !ends.rx.sure && protocol.tx_last.is_some_and(|last| piece.has(last)) {
             let why = if piece.drop.is_some() { CloseReason::Aged } else { CloseReason::Finished };
             self.close(ends, piece, why, done);
         } else {
@@ -236,13 +236,13 @@ impl CorrelatorState {
     /// `last` is the last hop of the journey.
     fn verdict(&self, ends: &Ends, piece: &Piece, last: Option<Hop>, why: CloseReason) -> Verdict {
         let Some(last) = last else { return Verdict::Evicted };
-        let way = self.rules.of(ends.proto);
+        let protocol = self.rules.of(ends.proto);
         let broken =
             |from_ns, to_ns| self.losses.within(from_ns, to_ns).map(|gap| Verdict::BrokenByEventLoss { gap });
         let until_now_ns = self.now_ns.max(piece.last_ns);
         match why {
             CloseReason::Finished => {
-                let reached = way.rx_top.is_some_and(|top| piece.has(top));
+                let reached = protocol.rx_top.is_some_and(|top| piece.has(top));
                 // Independent of the time of the visit: a loss after the end of its waiting time does not
                 // affect it.
                 let waited_ns = piece.last_ns.saturating_add(half_wait_ns(ends.proto, piece).max(GAP_NS));
@@ -258,7 +258,7 @@ impl CorrelatorState {
                 let order =
                     || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));
                 gap.or_else(half).or_else(order).unwrap_or_else(|| {
-                    if reached && !way.shows_end || way.rx_top.is_none() {
+                    if reached && !protocol.shows_end || protocol.rx_top.is_none() {
                         Verdict::NotProbed { beyond: last }
                     } else if lonely {
                         Verdict::HalfComplete
@@ -292,7 +292,7 @@ impl CorrelatorState {
                     _ if left_out => Verdict::Filtered { beyond: last },
                     _ if piece.passed_ns != 0 || piece.consumer.is_some() => taken(piece),
                     _ if waits => Verdict::InFlight,
-                    _ if way.blind_after == Some(last) => Verdict::NotProbed { beyond: last },
+                    _ if protocol.blind_after == Some(last) => Verdict::NotProbed { beyond: last },
                     _ => Verdict::LostAfter { hop: last },
                 })
             }

@@ -57,7 +57,7 @@ pub(super) struct Datagrams {
     /// Start of the newest datagram in a super-packet.
     pub newest_run: u64,
     /// Datagrams that arrived in the buffer of their sending, minus those that arrived in another.
-    pub kept_buffers: i64,
+    pub same_buffers: i64,
     /// Number of the last datagram.
     pub next: u64,
     /// Starts and flows of the receivers' journeys of one datagram to a group, keyed by the start of the

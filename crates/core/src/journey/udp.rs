@@ -129,7 +129,7 @@ impl Stream {
         // Over a wire the receiver has a buffer of its own.
         let moved = event.skb != 0 && event.skb != piece.skb;
         if Self::is_arrival(piece, event) && event.skb != 0 && piece.skb != 0 {
-            self.udp.kept_buffers += if moved { -1 } else { 1 };
+            self.udp.same_buffers += if moved { -1 } else { 1 };
         }
         // The fragments of IPv6 have an identification, and the datagram has none before fragmentation.
         let named = event.ip_id != 0 && piece.ip_id == 0;
@@ -155,7 +155,7 @@ impl Stream {
     /// of the receiver's own, it used one that the sender had freed.
     fn is_by_chance(&self, index: usize, event: &Event) -> bool {
         let alone = |p: &Piece| Self::is_arrival(p, event) && (event.ip_id == 0 || p.ip_id == 0);
-        self.udp.kept_buffers < 0 && self.pieces.get(index).is_some_and(alone)
+        self.udp.same_buffers < 0 && self.pieces.get(index).is_some_and(alone)
     }
 
     /// True if an event can belong to this datagram: it is open and has not passed the hop in this direction.
