@@ -74,9 +74,9 @@ fn a_reader_that_was_not_woken_was_away() {
 
 #[test]
 fn what_no_hop_tells_is_unknown() {
-    let kept = [Hop::TcpSend, Hop::IpOut, Hop::DevRecv, Hop::AppRecv];
-    let rungs: Vec<_> = WHOLE.into_iter().filter(|(hop, _)| kept.contains(hop)).collect();
-    let here = blame(kept.into_iter().collect(), &rungs);
+    let hops = [Hop::TcpSend, Hop::IpOut, Hop::DevRecv, Hop::AppRecv];
+    let rungs: Vec<_> = WHOLE.into_iter().filter(|(hop, _)| hops.contains(hop)).collect();
+    let here = blame(hops.into_iter().collect(), &rungs);
     assert_eq!(here.parts().collect::<Vec<_>>(), [(Part::SendQueue, 101), (Part::Unknown, 1349)]);
 }
 

@@ -123,8 +123,8 @@ fn journeys_that_are_meant() {
     ];
     for (text, meant) in table {
         let filter = Filter::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let known = NodeContext { correlator: &correlator, node: &node };
-        assert_eq!(filter.matches(&journey, &known), meant, "{text}");
+        let context = NodeContext { correlator: &correlator, node: &node };
+        assert_eq!(filter.matches(&journey, &context), meant, "{text}");
     }
     // Unannounced flows and processes are unknown, so no comparison with them holds.
     let nobody = Correlator::new(HopSet::all(), magscope_core::Limits::default());
@@ -138,8 +138,8 @@ fn journeys_that_are_meant() {
         "cgroup != x",
         "flow != :1",
     ] {
-        let known = NodeContext { correlator: &nobody, node: &node };
-        assert!(!Filter::parse(text).unwrap().matches(&journey, &known), "{text}");
+        let context = NodeContext { correlator: &nobody, node: &node };
+        assert!(!Filter::parse(text).unwrap().matches(&journey, &context), "{text}");
     }
 }
 

@@ -291,14 +291,14 @@ fn a_forwarder_is_not_an_end() {
     let mut all = flows(Proto::TCP);
     all.push(flow(ROUTER_OUT, 9, Proto::TCP, "10.0.0.1:4000", "10.0.0.2:80"));
     all.push(flow(ROUTER_IN, 9, Proto::TCP, "10.0.0.2:80", "10.0.0.1:4000"));
-    let way = |time_ns, seq| {
+    let forwarded = |time_ns, seq| {
         let mut events = whole(time_ns, seq, 50);
         events.extend(run(&[Hop::DevRecv, Hop::IpPre], time_ns + 20, ROUTER_IN, seq, 50));
         events.extend(run(&[Hop::IpPost, Hop::DevQueue, Hop::DevXmit], time_ns + 30, ROUTER_OUT, seq, 50));
         events.sort_by_key(|e| e.time_ns);
         events
     };
-    let events = [way(0, 100), way(1000, 150)].concat();
+    let events = [forwarded(0, 100), forwarded(1000, 150)].concat();
     let done = correlate(coverage(), all, events).0;
     assert_eq!(ranges(&done), [(100, 50), (150, 50)]);
     assert!(done.iter().all(|j| j.retransmits() == 0 && j.verdict == Verdict::Complete));

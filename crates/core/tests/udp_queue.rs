@@ -236,8 +236,8 @@ fn correlate(setting: &Setting, model: &Model, random: &mut Random) -> (Vec<Jour
     for event in arrivals.filter(|event| event.hop == Hop::AppRecv) {
         first_returns.entry(event.tid).or_insert(event.time_ns);
     }
-    let are_known = first_returns.len() == setting.readers as usize;
-    let all_are_known_ns = first_returns.into_values().max().filter(|_| are_known).unwrap_or(u64::MAX);
+    let all_returned = first_returns.len() == setting.readers as usize;
+    let all_returned_ns = first_returns.into_values().max().filter(|_| all_returned).unwrap_or(u64::MAX);
     let hidden = if setting.shows_drops { None } else { Some(Hop::SkbDrop) };
     let coverage: HopSet = common::coverage().iter().filter(|hop| Some(*hop) != hidden).collect();
     let mut correlator = Correlator::new(coverage, Limits::default());
@@ -255,13 +255,13 @@ fn correlate(setting: &Setting, model: &Model, random: &mut Random) -> (Vec<Jour
         correlator.push(&batch, &mut done);
     }
     correlator.finish(&mut done);
-    (done, all_are_known_ns)
+    (done, all_returned_ns)
 }
 
 fn outcome(setting: &Setting, seed: u64) -> Outcome {
     let mut random = Random(seed);
     let model = Model::run(setting, &mut random);
-    let (done, all_are_known_ns) = correlate(setting, &model, &mut random);
+    let (done, all_returned_ns) = correlate(setting, &model, &mut random);
     let mut outcome = Outcome { reads: model.truth.len(), ..Outcome::default() };
     for journey in &done {
         let Some(at_ns) = journey.rungs.time_ns(Hop::AppRecv) else { continue };
@@ -269,7 +269,7 @@ fn outcome(setting: &Setting, seed: u64) -> Outcome {
             outcome.marked += 1;
         } else if model.truth.get(&at_ns).is_some_and(|n| Model::ip_id(*n) == journey.ip_id) {
             outcome.right += 1;
-        } else if setting.readers == 1 || at_ns > all_are_known_ns {
+        } else if setting.readers == 1 || at_ns > all_returned_ns {
             outcome.wrong += 1;
         }
     }

@@ -310,10 +310,10 @@ pub fn piece_is_honest(
                 // An end without any event so far may be outside the capture: the other's half can be complete.
                 let end_ns = journey.end_ns().unwrap_or(0);
                 let side = hop.direction();
-                let is_known = events.iter().any(|(e, _, _)| {
+                let has_event = events.iter().any(|(e, _, _)| {
                     e.hop.direction() == side && e.time_ns <= end_ns && !capture.lost.contains(&e.time_ns)
                 });
-                if was_lost && is_known && !journey.rungs.has(hop) {
+                if was_lost && has_event && !journey.rungs.has(hop) {
                     return say(&format!("{hop} was lost"));
                 }
             }
