@@ -187,5 +187,5 @@ def sends_tls(address, peer, place):
 
 
 if __name__ == "__main__":
-    role, address, peer, directory, *ways = sys.argv[1:]
-    globals()[role](address, peer, Place(directory), *ways)
+    role, address, peer, directory, *arguments = sys.argv[1:]
+    globals()[role](address, peer, Place(directory), *arguments)

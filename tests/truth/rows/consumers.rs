@@ -47,7 +47,7 @@ const OWN: &[CoverageRow] = &[
     },
 ];
 
-pub const WAYS: &[&[CoverageRow]] = &[multipath::WAYS, OWN];
+pub const ROWS: &[&[CoverageRow]] = &[multipath::ROWS, OWN];
 
 fn words(journey: &Value) -> &str {
     journey["verdict_text"].as_str().unwrap_or_default()

@@ -69,19 +69,19 @@ const HEAD: &str =
 
 fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
     [
-        streams::WAYS,
-        ends::WAYS,
+        streams::ROWS,
+        ends::ROWS,
         ends::TWO_READERS,
-        rings::WAYS,
-        packets::WAYS,
-        networks::WAYS,
-        pinned::WAYS,
-        queues::WAYS,
-        deciders::WAYS,
+        rings::ROWS,
+        packets::ROWS,
+        networks::ROWS,
+        pinned::ROWS,
+        queues::ROWS,
+        deciders::ROWS,
         OTHERS,
     ]
     .into_iter()
-    .chain(consumers::WAYS.iter().copied())
+    .chain(consumers::ROWS.iter().copied())
     .flatten()
 }
 
@@ -93,7 +93,7 @@ fn table() -> String {
         Seen::Noted(words) | Seen::Ends(words) => words.to_owned(),
     };
     let mut rows: Vec<_> =
-        coverage_rows().map(|way| format!("| {} | {} | {KERNELS} |", way.words, seen(way.seen))).collect();
+        coverage_rows().map(|row| format!("| {} | {} | {KERNELS} |", row.words, seen(row.seen))).collect();
     rows.extend(WITHOUT_ROW.iter().map(|(words, limit)| format!("| {words} | {limit} | {NO_KERNEL} |")));
     rows.join("\n")
 }
@@ -141,7 +141,7 @@ fn the_document_names_the_kernel_that_ran_the_rows() {
 /// A row in another file than those of `rows!` has its way in `OTHERS`.
 #[test]
 fn each_row_declares_its_way_once() {
-    let declared: Vec<_> = coverage_rows().map(|way| way.test).collect();
+    let declared: Vec<_> = coverage_rows().map(|row| row.test).collect();
     let distinct: BTreeSet<_> = declared.iter().copied().collect();
     assert_eq!(declared.len(), distinct.len(), "two ways of one name");
     let files = fs::read_dir(root().join("tests/truth")).expect("the folder").flatten().map(|file| file.path());
@@ -154,7 +154,7 @@ fn each_row_declares_its_way_once() {
             "{test} has no row in `OTHERS` of tests/truth/rows/coverage.rs"
         );
     }
-    for way in OTHERS {
-        assert!(written.contains(way.test), "{}: no such test", way.test);
+    for row in OTHERS {
+        assert!(written.contains(row.test), "{}: no such test", row.test);
     }
 }

@@ -143,5 +143,5 @@ if __name__ == "__main__":
     if role == "attach":
         attach(*others)
     else:
-        address, peer, directory, *ways = others
-        globals()[role](address, peer, Place(directory), *ways)
+        address, peer, directory, *arguments = others
+        globals()[role](address, peer, Place(directory), *arguments)

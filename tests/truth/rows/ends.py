@@ -1,6 +1,6 @@
 """Ways that bytes of a TCP connection end without a plain read.
 
-    ends.py ROLE ADDRESS PEER DIRECTORY [WAY]
+    ends.py ROLE ADDRESS PEER DIRECTORY [METHOD]
 
 A note of such bytes has their verdict in place of the call.
 """
@@ -13,18 +13,18 @@ SIOCOUTQNSD = 0x894B
 BYTES = 30_000
 
 
-def sends(address, peer, place, way="plainly"):
+def sends(address, peer, place, method="plainly"):
     sock = connected(address, peer)
     announce("ready")
-    globals()[way](sock, sends_of(sock), place)
+    globals()[method](sock, sends_of(sock), place)
 
 
-def reads(address, _, place, way):
-    options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)] if way == "and_resets" else ()
+def reads(address, _, place, method):
+    options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)] if method == "and_resets" else ()
     server = listener(address, options=options)
     announce("ready")
     sock, _ = server.accept()
-    globals()[way](sock, reads_of(sock), place)
+    globals()[method](sock, reads_of(sock), place)
 
 
 def number_of(sock, request):
@@ -167,13 +167,13 @@ def and_urgent_bytes(sock, notes, place):
             verify(notes, notes.call(lambda: sock.recv(min(400, end - notes.at))))
 
     for turn in range(ROUNDS):
-        mark, way = notes.at + BEFORE, turn % 3
-        if way == 0 and turn < ROUNDS - 1:
+        mark, kind = notes.at + BEFORE, turn % 3
+        if kind == 0 and turn < ROUNDS - 1:
             take(mark)
         read(mark)
-        if way == 1:
+        if kind == 1:
             take(mark)
-        elif way == 2 or turn == ROUNDS - 1:
+        elif kind == 2 or turn == ROUNDS - 1:
             until(lambda: poll.poll(1_000))
             notes.note(time.monotonic_ns(), time.monotonic_ns(), mark, 1, "discarded")
         notes.at += 1
@@ -186,5 +186,5 @@ def and_urgent_bytes(sock, notes, place):
 
 
 if __name__ == "__main__":
-    role, address, peer, directory, *ways = sys.argv[1:]
-    globals()[role](address, peer, Place(directory), *ways)
+    role, address, peer, directory, *arguments = sys.argv[1:]
+    globals()[role](address, peer, Place(directory), *arguments)

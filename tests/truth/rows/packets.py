@@ -1,6 +1,6 @@
 """Ways that datagrams are sent and read. Each has its number and its length in its first bytes.
 
-    packets.py ROLE ADDRESS PEER DIRECTORY [WAY]
+    packets.py ROLE ADDRESS PEER DIRECTORY [METHOD]
 """
 
 from notes import *
@@ -237,19 +237,19 @@ def with_epoll(reads, _):
 # Roles.
 
 
-def reads(address, peer, place, way):
+def reads(address, peer, place, method):
     sock = bound(address, SERVER_PORT)
     sock.connect((peer, CLIENT_PORT))
     announce("ready")
-    globals()[way](Reads(sock), place)
+    globals()[method](Reads(sock), place)
 
 
-def sends(address, peer, place, way):
+def sends(address, peer, place, method):
     sock = bound(address, CLIENT_PORT)
     sock.connect((peer, SERVER_PORT))
     announce("ready")
     notes = sends_of(sock, proto="udp")
-    globals()[way](sock, notes, place)
+    globals()[method](sock, notes, place)
     sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
     # The reader ends at a datagram with nothing behind its head.
     send_one(sock, notes, HEAD.size)
@@ -321,5 +321,5 @@ def gives_away(address, peer, place):
 
 
 if __name__ == "__main__":
-    role, address, peer, directory, *ways = sys.argv[1:]
-    globals()[role](address, peer, Place(directory), *ways)
+    role, address, peer, directory, *arguments = sys.argv[1:]
+    globals()[role](address, peer, Place(directory), *arguments)

@@ -6,7 +6,7 @@ use super::scene::{CoverageRow, Scene, Seen, run};
 const SEEN: Seen =
     Seen::Marked("packets of two CPUs may enter the queue in another order than they pass the hop");
 
-pub const WAYS: &[CoverageRow] =
+pub const ROWS: &[CoverageRow] =
     &[CoverageRow { test: "pinned_senders", words: "UDP: senders on two CPUs, one socket", seen: SEEN }];
 
 /// Two packets pass `udp.recv` in one order and may enter the queue in the other. No read may be wrong without a

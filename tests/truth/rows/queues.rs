@@ -5,7 +5,7 @@ use super::scene::{CoverageRow, Scene, Seen, run};
 
 const SEVERAL: Seen = Seen::Marked("two threads may return in another order than that of their reads");
 
-pub const WAYS: &[CoverageRow] = &[
+pub const ROWS: &[CoverageRow] = &[
     CoverageRow {
         test: "datagrams_that_waited_before_the_capture",
         words: "UDP: datagrams that waited in the queue when the capture began",

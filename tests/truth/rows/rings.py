@@ -1,6 +1,6 @@
 """Ways that io_uring sends and reads, by its system calls alone.
 
-    rings.py ROLE ADDRESS PEER DIRECTORY WAY
+    rings.py ROLE ADDRESS PEER DIRECTORY METHOD
 
 The kernel completes each operation inside a call of `io_uring_enter`, because the ring defers its task work.
 """
@@ -265,19 +265,19 @@ def sends_datagrams(address, peer, _):
         notes.note(begin, end, number, batch)
 
 
-def reads(address, _, __, way):
+def reads(address, _, __, method):
     server = listener(address)
     announce("ready")
     sock, _ = server.accept()
-    globals()[way](sock, reads_of(sock))
+    globals()[method](sock, reads_of(sock))
 
 
-def sends(address, peer, _, way):
+def sends(address, peer, _, method):
     sock = connected(address, peer)
     announce("ready")
-    globals()[way](sock, sends_of(sock))
+    globals()[method](sock, sends_of(sock))
 
 
 if __name__ == "__main__":
-    role, address, peer, directory, *ways = sys.argv[1:]
-    globals()[role](address, peer, Place(directory), *ways)
+    role, address, peer, directory, *arguments = sys.argv[1:]
+    globals()[role](address, peer, Place(directory), *arguments)

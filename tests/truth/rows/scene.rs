@@ -89,7 +89,7 @@ pub struct Outcome {
 /// Tests of rows and their list.
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $test:ident: $words:literal, $seen:expr, $scene:expr;)*) => {
-        pub const WAYS: &[$crate::truth::rows::scene::CoverageRow] =
+        pub const ROWS: &[$crate::truth::rows::scene::CoverageRow] =
             &[$($crate::truth::rows::scene::CoverageRow { test: stringify!($test), words: $words, seen: $seen }),*];
         $(
             $(#[doc = $doc])*

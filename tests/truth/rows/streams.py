@@ -1,8 +1,8 @@
 """Ways that bytes of a TCP connection are sent and read.
 
-    streams.py ROLE ADDRESS PEER DIRECTORY [WAY]
+    streams.py ROLE ADDRESS PEER DIRECTORY [METHOD]
 
-`reads WAY` listens and reads in this way, `sends WAY` connects and sends in this way. Other roles are whole programs.
+`reads METHOD` listens and reads by this method, `sends METHOD` connects and sends by it. Other roles are whole programs.
 """
 
 import array
@@ -205,17 +205,17 @@ def after_failures(sock, notes, place):
 SMALL = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)]
 
 
-def reads(address, _, place, way):
-    server = listener(address, options=SMALL if way in ("after_no_window", "after_failures") else ())
+def reads(address, _, place, method):
+    server = listener(address, options=SMALL if method in ("after_no_window", "after_failures") else ())
     announce("ready")
     sock, _ = server.accept()
-    globals()[way](sock, reads_of(sock), place)
+    globals()[method](sock, reads_of(sock), place)
 
 
-def sends(address, peer, place, way):
+def sends(address, peer, place, method):
     sock = connected(address, peer)
     announce("ready")
-    globals()[way](sock, sends_of(sock), place)
+    globals()[method](sock, sends_of(sock), place)
 
 
 def reads_mapped(address, peer, place):
@@ -365,5 +365,5 @@ def sends_from_several(address, peer, place):
 
 
 if __name__ == "__main__":
-    role, address, peer, directory, *ways = sys.argv[1:]
-    globals()[role](address, peer, Place(directory), *ways)
+    role, address, peer, directory, *arguments = sys.argv[1:]
+    globals()[role](address, peer, Place(directory), *arguments)

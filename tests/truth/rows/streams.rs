@@ -4,13 +4,13 @@ use super::network::{Between, Network};
 use super::scene::{Outcome, Scene, Seen, rows};
 
 /// Sent plainly and read in this way.
-const fn reads(way: &'static [&'static str]) -> Scene {
-    Scene::of("streams.py", way, &["sends", "plainly"])
+const fn reads(method: &'static [&'static str]) -> Scene {
+    Scene::of("streams.py", method, &["sends", "plainly"])
 }
 
 /// Sent in this way and read plainly.
-const fn sends(way: &'static [&'static str]) -> Scene {
-    Scene::of("streams.py", &["reads", "simply"], way)
+const fn sends(method: &'static [&'static str]) -> Scene {
+    Scene::of("streams.py", &["reads", "simply"], method)
 }
 
 const fn with_loss(v6: bool) -> Scene {
