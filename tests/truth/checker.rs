@@ -78,7 +78,8 @@ fn hops(journey: &Value) -> Vec<(&str, u64, u32, u32)> {
     rungs.map(|rung| (of(rung).0, of(rung).1, of(rung).2, number(rung, "tid") as u32)).collect()
 }
 
-fn hop<'a>(journey: &'a Value, name: &str) -> Option<(&'a str, u64, u32, u32)> {
+/// Name, time, process and thread of one of a journey's hops.
+pub fn hop<'a>(journey: &'a Value, name: &str) -> Option<(&'a str, u64, u32, u32)> {
     hops(journey).into_iter().find(|(hop, ..)| *hop == name)
 }
 

@@ -1,7 +1,10 @@
 //! Ways over other networks than a plain wire.
 
+use super::super::checker::hop;
 use super::network::{Between, Network};
 use super::scene::{Outcome, Scene, Seen, rows};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 const TCP: Scene = Scene::of("streams.py", &["reads", "large"], &["sends", "plainly"]);
@@ -25,6 +28,38 @@ const fn big(v6: bool) -> Scene {
     Scene { v6, prepare, also, ..Scene::of("streams.py", &["reads", "large"], &["sends", "much"]) }
 }
 
+/// The server's interface merges packets: it holds each for a millisecond, in which the next ones come.
+const fn merging(v6: bool, scene: &'static Scene) -> Scene {
+    let prepare = |network: &Network| {
+        let [client, server] = [network.host(0), network.host(1)];
+        let runs = |host: &str, words: &[&str]| {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", host]).args(words);
+            command.status().is_ok_and(|status| status.success())
+        };
+        if !runs(client, &["ethtool", "-K", "v0", "tso", "off", "gso", "off"])
+            || !runs(server, &["ethtool", "-K", "v0", "gro", "on"])
+        {
+            return Err("ethtool is not there, or this kernel's veth does not merge packets");
+        }
+        let holds = "echo 1000000 >/sys/class/net/v0/gro_flush_timeout";
+        runs(server, &["sh", "-c", holds]).then_some(()).ok_or("this kernel holds no packets to merge them")
+    };
+    let also = |outcome: &Outcome| {
+        let time = |journey: &Value, name: &str| hop(journey, name).map(|(_, ns, ..)| ns);
+        let mut sent_at = BTreeMap::new();
+        let has_merged = outcome.journeys.iter().any(|journey| {
+            let ends = (time(journey, "dev.recv"), time(journey, "dev.xmit"));
+            let (Some(received), Some(sent)) = ends else { return false };
+            *sent_at.entry(received).or_insert(sent) != sent
+        });
+        has_merged.then_some(()).ok_or("the interface merged no packets")
+    };
+    Scene { v6, prepare, also, ..*scene }
+}
+
+const EQUAL_DATAGRAMS: Scene = Scene::of("packets.py", &["reads", "with_gro"], &["sends", "of_one_length"]);
+
 rows! {
     large_super_packets_over_ipv4:
         "BIG TCP over IPv4", Seen::Complete, big(false);
@@ -40,4 +75,15 @@ rows! {
     a_tunnel_between_datagrams:
         "UDP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
         Scene { between: Between::Vxlan, ..UDP };
+    merged_segments_over_ipv4:
+        "TCP over IPv4: segments that the receiving interface merges (GRO)", Seen::Complete, merging(false, &TCP);
+    merged_segments_over_ipv6:
+        "TCP over IPv6: segments that the receiving interface merges (GRO)", Seen::Complete, merging(true, &TCP);
+    merged_datagrams_over_ipv4:
+        "UDP over IPv4: datagrams that the receiving interface merges, read with `UDP_GRO`", Seen::Complete,
+        merging(false, &EQUAL_DATAGRAMS);
+    merged_datagrams_over_ipv6:
+        "UDP over IPv6: datagrams that the receiving interface merges, read with `UDP_GRO`",
+        Seen::Marked("merged datagrams share a buffer, and those of IPv6 have no identification"),
+        merging(true, &EQUAL_DATAGRAMS);
 }

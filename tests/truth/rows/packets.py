@@ -133,6 +133,17 @@ def by_sendmmsg(sock, notes, _):
         notes.at += count
 
 
+def of_one_length(sock, notes, _):
+    """Several in one call, which a receiver may merge."""
+    while notes.at < COUNT:
+        texts = [datagram(notes.at + n) for n in range(min(7, COUNT - notes.at))]
+        heads, _keep = messages([(ctypes.c_char * len(text)).from_buffer_copy(text) for text in texts])
+        begin = time.monotonic_ns()
+        count = checked(libc.sendmmsg(sock.fileno(), heads, len(heads), 0), "sendmmsg")
+        notes.note(begin, time.monotonic_ns(), notes.at, count)
+        notes.at += count
+
+
 def with_more(sock, notes, _):
     """Two calls make one datagram, and the second one sends it."""
     while notes.at < COUNT:
