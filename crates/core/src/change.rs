@@ -15,6 +15,21 @@ pub struct Change {
     pub what: String,
 }
 
+/// Text of a change of rules, before the number of the network namespace.
+const RULES: &str = "rules changed in network namespace ";
+
+impl Change {
+    /// Rules of netfilter or classifiers of a network namespace changed, not by the capture.
+    pub fn of_rules(from_ns: u64, to_ns: u64, netns: u32) -> Self {
+        Change { from_ns, to_ns, what: format!("{RULES}{netns}") }
+    }
+
+    /// True if rules that drop packets may have changed.
+    pub fn is_of_rules(&self) -> bool {
+        self.what.starts_with(RULES)
+    }
+}
+
 /// The kernel's counts of one hop since the capture began. Every hit of an enabled hop is in one of the five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopCount {

@@ -77,15 +77,21 @@ impl dyn Context + '_ {
     /// began; `None` where the stack itself dropped it.
     pub fn dropped_by(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
-        self.decided_by(journey, hop, reason, journey.drop_ifindex)
+        self.decided_by(journey, hop, reason, (journey.drop_ifindex, journey.drop_rules_changed))
     }
 
     /// The same of a copy.
     pub fn copy_dropped_by(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
-        self.decided_by(journey, copy.rungs.last()?, drop.reason, drop.ifindex)
+        self.decided_by(journey, copy.rungs.last()?, drop.reason, (drop.ifindex, drop.rules_changed))
     }
 
-    fn decided_by(&self, journey: &Journey, behind: Hop, reason: u32, ifindex: u32) -> Option<String> {
+    fn decided_by(
+        &self,
+        journey: &Journey,
+        behind: Hop,
+        reason: u32,
+        (ifindex, rules_changed): (u32, bool),
+    ) -> Option<String> {
         let is_received = behind.direction() == Direction::Rx;
         let node = if is_received { journey.rx_node } else { journey.tx_node };
         let info = self.info(node)?;
@@ -108,6 +114,7 @@ impl dyn Context + '_ {
             ifindex,
             cgroup: who.map(|task| task.cgroup).filter(|id| *id != 0),
             is_ipv6: own.or(tx).or(rx).map(|flow| flow.local.ip().to_canonical().is_ipv6()),
+            rules_changed,
         };
         place.dropped_by(info)
     }

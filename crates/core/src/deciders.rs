@@ -255,6 +255,8 @@ pub struct DropPlace<'a> {
     pub cgroup: Option<u64>,
     /// True for IPv6; `None` if unknown.
     pub is_ipv6: Option<bool>,
+    /// Rules may have changed since the capture listed them.
+    pub rules_changed: bool,
 }
 
 /// A program or chain that may have dropped a packet.
@@ -320,14 +322,15 @@ impl DropPlace<'_> {
     /// for this reason, and without lists.
     pub fn dropped_by(&self, info: &NodeInfo) -> Option<String> {
         let deciders = self.deciders(info);
-        let perhaps = if self.reason == UNSPECIFIED { "perhaps " } else { "" };
+        let perhaps = if self.reason == UNSPECIFIED || self.rules_changed { "perhaps " } else { "" };
+        let since = if self.rules_changed { "; rules have changed since the capture began" } else { "" };
         match deciders.as_slice() {
             [] => self.unlisted(info).map(str::to_owned),
-            [one] => Some(format!("{perhaps}{}", one.words(info))),
+            [one] => Some(format!("{perhaps}{}{since}", one.words(info))),
             several => {
                 let shown: Vec<_> = several.iter().take(SHOWN).map(|one| one.words(info)).collect();
                 let more = if several.len() > SHOWN { "; …" } else { "" };
-                Some(format!("{perhaps}one of {}: {}{more}", several.len(), shown.join("; ")))
+                Some(format!("{perhaps}one of {}: {}{more}{since}", several.len(), shown.join("; ")))
             }
         }
     }
@@ -441,7 +444,22 @@ mod tests {
     }
 
     fn at(reason: &str, ifindex: u32) -> DropPlace<'_> {
-        DropPlace { reason, behind: Hop::DevRecv, netns: &[NS], ifindex, cgroup: None, is_ipv6: Some(false) }
+        DropPlace {
+            reason,
+            behind: Hop::DevRecv,
+            netns: &[NS],
+            ifindex,
+            cgroup: None,
+            is_ipv6: Some(false),
+            rules_changed: false,
+        }
+    }
+
+    #[test]
+    fn after_a_change_of_rules_no_name_is_certain() {
+        let by = |rules_changed| DropPlace { rules_changed, ..at("tc_ingress", 2) }.dropped_by(&info());
+        let (before, after) = (by(false).expect("a name"), by(true).expect("a name"));
+        assert_eq!(after, format!("perhaps {before}; rules have changed since the capture began"));
     }
 
     #[test]

@@ -355,17 +355,20 @@ pub struct NodeInfo {
     pub coverage: Coverage,
 }
 
+fn name_of(reasons: &[DropReason], number: u32) -> String {
+    let named = reasons.iter().find(|reason| reason.number == number);
+    named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
+}
+
 impl NodeInfo {
     /// The kernel's name of a drop reason; `reason 5` without names.
     pub fn drop_reason(&self, number: u32) -> String {
-        let named = self.drop_reasons.iter().find(|reason| reason.number == number);
-        named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
+        name_of(&self.drop_reasons, number)
     }
 
     /// The kernel's name of its reason for a reset; `reason 5` without names.
     pub fn reset_reason(&self, number: u32) -> String {
-        let named = self.reset_reasons.iter().find(|reason| reason.number == number);
-        named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
+        name_of(&self.reset_reasons, number)
     }
 
     /// Display name of a network namespace: with the host before it if this is one of several recordings.

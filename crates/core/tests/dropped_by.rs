@@ -5,7 +5,7 @@ use common::*;
 use magscope_core::context::{Context, NodeContext};
 use magscope_core::deciders::{AttachedProgram, ProgramKind, Traffic};
 use magscope_core::node::{DropReason, NodeInfo};
-use magscope_core::{DetailKind, Event, FlowId, Hop, Proto};
+use magscope_core::{Batch, Change, Correlator, DetailKind, Event, FlowId, Hop, Limits, Proto};
 
 const UNSPECIFIED: u32 = 2;
 const INGRESS: u32 = 71;
@@ -68,4 +68,28 @@ fn a_drop_names_the_program_at_its_end() {
         verdict(&sent[..2], CLIENT, INGRESS),
         format!("dropped after ip.post, tc_ingress at interface 2 ({later})")
     );
+}
+
+#[test]
+fn a_change_of_rules_puts_later_names_in_doubt() {
+    let sent = |time_ns| down(time_ns, 9, 2, 100);
+    let drop_at = |time_ns| {
+        let packet = udp(Hop::SkbDrop, time_ns, CLIENT, 9, 2, 100);
+        Event { detail: DetailKind::DropReason.of(EGRESS), ifindex: 2, ..packet }
+    };
+    let changes = vec![Change::of_rules(500, 600, 1)];
+    let verdict = |drop_ns: u64| {
+        let events = [&sent(drop_ns - 10)[..2], &[drop_at(drop_ns)]].concat();
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        let batch = Batch { flows: flows(Proto::UDP), changes: changes.clone(), events, ..Batch::default() };
+        correlator.push(&batch, &mut done);
+        correlator.finish(&mut done);
+        let node = node();
+        let context: &dyn Context = &NodeContext { correlator: &correlator, node: &node };
+        context.dropped_by(&done[0]).expect("a program")
+    };
+    assert_eq!(verdict(499), "tc program `limit`, id 7 on interface 2");
+    let doubt = "perhaps tc program `limit`, id 7 on interface 2; rules have changed since the capture began";
+    assert_eq!(verdict(500), doubt);
 }

@@ -4,6 +4,8 @@
     deciders.py ROLE ADDRESS PEER DIRECTORY     as packets.py
 """
 
+import subprocess
+
 from packets import *
 
 NR_BPF = 280 if os.uname().machine == "aarch64" else 321
@@ -128,6 +130,33 @@ def reads_through_filter(address, peer, place):
     sock.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 5, ctypes.addressof(code)))
     announce("ready")
     by_recvfrom(Reads(sock), place)
+
+
+def reads_and_adds_a_rule(address, peer, place):
+    """Adds a rule, which drops none of these, once the first half has come."""
+    sock = bound(address, SERVER_PORT)
+    sock.connect((peer, CLIENT_PORT))
+    announce("ready")
+    reads = Reads(sock)
+    place.wait("half")
+    while select.select([sock], [], [], 0)[0]:
+        reads.each(lambda: sock.recvfrom(2_000))
+    subprocess.run("nft add rule inet row arrivals udp dport 7200 drop".split(), check=True)
+    place.reach("added")
+    by_recvfrom(reads, place)
+
+
+def sends_in_halves(address, peer, place):
+    sock = bound(address, CLIENT_PORT)
+    sock.connect((peer, SERVER_PORT))
+    announce("ready")
+    notes = sends_of(sock, proto="udp")
+    for number in range(COUNT):
+        if number == COUNT // 2:
+            place.reach("half")
+            place.wait("added")
+        send_one(sock, notes, SEGMENT)
+    send_one(sock, notes, HEAD.size)
 
 
 def reads_later(address, peer, place):

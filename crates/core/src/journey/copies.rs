@@ -84,6 +84,8 @@ pub struct CopyDrop {
     pub reason: u32,
     /// Interface that the packet was at, within the network namespace of that end; 0 where it was at none.
     pub ifindex: u32,
+    /// Rules that drop packets may have changed since the capture listed them.
+    pub rules_changed: bool,
 }
 
 impl SentCopy {

@@ -1,6 +1,5 @@
 //! The correlator: accepts batches, returns journeys.
 
-use super::copies::CopyDrop;
 use super::directory::Directory;
 use super::fragments::Fragments;
 use super::hosts::Hosts;
@@ -116,6 +115,10 @@ impl Correlator {
         }
         for change in &batch.changes {
             self.state.selection.change(change.from_ns, change.to_ns, &change.what);
+            if change.is_of_rules() {
+                let since_ns = self.state.rules_changed_ns.unwrap_or(u64::MAX);
+                self.state.rules_changed_ns = Some(since_ns.min(change.from_ns));
+            }
         }
         for loss in &batch.losses {
             self.state.losses.push(loss);
@@ -447,7 +450,7 @@ impl Correlator {
         };
         if let Some(stream) = self.streams.get_mut(slot) {
             self.state.counters.drops += 1;
-            let drop = CopyDrop { time_ns: event.time_ns, reason: event.drop_reason(), ifindex: event.ifindex };
+            let drop = self.state.copy_drop(event);
             let ids = Ids { first: event.ip_id, count: event.segs };
             stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.state);
         }

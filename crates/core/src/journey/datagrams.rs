@@ -1,6 +1,5 @@
 //! The correlator's part for datagrams: assigns events to datagrams.
 
-use super::copies::CopyDrop;
 use super::correlator::Correlator;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
@@ -402,7 +401,7 @@ impl Correlator {
             self.state.counters.unmatched_drops += 1;
             return;
         };
-        let drop = CopyDrop { time_ns: event.time_ns, reason: event.drop_reason(), ifindex: event.ifindex };
+        let drop = self.state.copy_drop(event);
         piece.drop = Some((drop, piece.rungs.present()));
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.state);

@@ -53,6 +53,8 @@ pub struct Journey {
     pub verdict: Verdict,
     /// Of a dropped one the interface that its packet was at, within the network namespace of that end; 0 where it was at none.
     pub drop_ifindex: u32,
+    /// Of a dropped one: rules that drop packets may have changed since the capture listed them.
+    pub drop_rules_changed: bool,
     /// A hop was matched by order or length against some of the evidence, so its times may be a neighbour's. TCP: two
     /// threads have read the socket at once, so the read may be that of the other one.
     pub ambiguous: bool,

@@ -10,6 +10,7 @@ use super::rules::Rules;
 use super::rungs::{ThreadRef, bit, bits};
 use super::selection::Selection;
 use super::verdict::Verdict;
+use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use std::cmp::Reverse;
@@ -90,6 +91,8 @@ pub(super) struct CorrelatorState {
     pub losses: Losses,
     pub counters: Counters,
     pub selection: Selection,
+    /// Since this instant rules that drop packets may differ from the capture's lists.
+    pub rules_changed_ns: Option<u64>,
     /// All events before this instant have been processed.
     pub now_ns: u64,
     /// Number of open pieces.
@@ -105,9 +108,20 @@ impl CorrelatorState {
             losses: Losses::default(),
             counters: Counters::default(),
             selection: Selection::default(),
+            rules_changed_ns: None,
             now_ns: 0,
             open: 0,
             visits: BinaryHeap::new(),
+        }
+    }
+
+    /// The drop that an event reports.
+    pub fn copy_drop(&self, event: &Event) -> CopyDrop {
+        CopyDrop {
+            time_ns: event.time_ns,
+            reason: event.drop_reason(),
+            ifindex: event.ifindex,
+            rules_changed: self.rules_changed_ns.is_some_and(|since_ns| event.time_ns >= since_ns),
         }
     }
 
@@ -228,6 +242,7 @@ impl CorrelatorState {
             ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
             presence: piece.presence,
             drop_ifindex: piece.drop.filter(|_| dropped).map_or(0, |(drop, _)| drop.ifindex),
+            drop_rules_changed: piece.drop.is_some_and(|(drop, _)| dropped && drop.rules_changed),
             verdict,
             ambiguous: piece.ambiguous,
         });

@@ -1,10 +1,14 @@
 //! Programs and rules that may drop packets: what is attached to interfaces, cgroups and netfilter.
 //!
-//! They are read once, when a capture begins and its privileges are still there.
+//! They are read once, when a capture begins and its privileges are still there. Later changes of rules are noticed,
+//! and not read.
 
 mod interfaces;
 mod netlink;
 mod rules;
+mod watch;
+
+pub use watch::Watch;
 
 use crate::candidates::{CANDIDATES, Candidate};
 use crate::netns::NetnsTarget;
