@@ -121,9 +121,11 @@ union mag_call_detail {
 	unsigned int empty_read_ns; /* app.recv: time since this thread's last read without data; 0
 				       none */
 	unsigned int consumer; /* MAG_F_IN_KERNEL: enum mag_consumer */
+	unsigned int write_seq; /* sock.destroy: behind the last byte that the socket accepted for
+				   sending, and behind its FIN */
 };
 
-/* A call on a socket. */
+/* A call on a socket, and its end. */
 struct mag_of_call {
 	unsigned int tgid;
 	unsigned int tid;

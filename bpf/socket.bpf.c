@@ -329,8 +329,13 @@ int BPF_PROG(sock_destroy, struct sock *sk)
 	__u64 now = clock_now();
 	__u32 seq = read_up_to(sk), end = READ(CAST(tcp_sock, sk), rcv_nxt);
 	__s32 unread = end - (READ(sk, __sk_common.skc_flags) >> SOCK_DONE & 1) - seq;
-	log_socket(MAG_SOCK_DESTROY, sk, cookie_of(TYPED, sk), seq, unread > 0 ? unread : 0,
-		   passed_urgent(sk, seq), 0, now);
+	struct mag_cpu *state = this_cpu();
+	union mag_payload written = {
+		.call = { .detail = { .write_seq = READ(CAST(tcp_sock, sk), write_seq) } }
+	};
+	if (state)
+		log_range(state, MAG_SOCK_DESTROY, sk, cookie_of(TYPED, sk), seq,
+			  unread > 0 ? unread : 0, passed_urgent(sk, seq), 0, written, 0, now);
 	return 0;
 }
 

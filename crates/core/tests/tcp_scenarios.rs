@@ -192,6 +192,30 @@ fn unsent_bytes_of_a_destroyed_socket_were_discarded() {
     assert_eq!(verdicts(&done), [Verdict::Complete, Verdict::Discarded { hop: Hop::TcpSend }]);
 }
 
+/// A `send` that is seen at its beginning alone declares bytes. The socket's end shows which were accepted.
+#[test]
+fn declared_bytes_of_a_destroyed_socket_were_discarded_if_it_had_accepted_them() {
+    let ends = |write_seq: u32| {
+        let mut events = vec![tcp(Hop::AppSend, 0, CLIENT, 100, 60), tcp(Hop::TcpSend, 1, CLIENT, 100, 60)];
+        events.extend(packet(10, 100, 60));
+        events.extend(arrival(20, 100, 60));
+        events.push(read(30, 100, 60));
+        events.push(tcp(Hop::TcpSend, 40, CLIENT, 160, 40));
+        events.push(tcp(Hop::TcpSend, 50, CLIENT, 200, 40));
+        let end = tcp(Hop::SockDestroy, 1000, CLIENT, 1, 0);
+        events.push(Event { detail: DetailKind::WriteSeq.of(write_seq), ..end });
+        let done = journeys(events);
+        assert_eq!(verdicts(&done)[0], Verdict::Complete);
+        assert!(verdicts(&done)[1..].iter().all(|end| *end == Verdict::Discarded { hop: Hop::TcpSend }));
+        ranges(&done)
+    };
+    assert_eq!(ends(240), [(100, 60), (160, 40), (200, 40)]);
+    assert_eq!(ends(230), [(100, 60), (160, 40), (200, 30)], "a part of the last call");
+    assert_eq!(ends(200), [(100, 60), (160, 40)], "the last call failed");
+    assert_eq!(ends(201), [(100, 60), (160, 40)], "the last call failed, and a FIN followed");
+    assert_eq!(ends(160), [(100, 60)], "both failed");
+}
+
 #[test]
 fn another_socket_with_the_same_addresses_ends_no_journey() {
     let mut events: Vec<_> = whole(0, 100, 50).into_iter().map(|e| by(e, 0, 7)).collect();

@@ -228,6 +228,9 @@ mod members {
                 kind @ (DetailKind::ResetReason | DetailKind::ConnectionState | DetailKind::Synacks) => {
                     ByKind { detail: kind.of(e.payload.point.number), ..ByKind::default() }
                 }
+                kind @ DetailKind::WriteSeq => {
+                    ByKind { detail: kind.of(e.payload.call.detail.write_seq), ..ByKind::default() }
+                }
                 kind @ DetailKind::OtherThread => {
                     let t = e.payload.task;
                     ByKind { tgid: t.tgid, tid: t.tid, detail: kind.of(t.other_tid), ..ByKind::default() }

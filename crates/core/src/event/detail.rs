@@ -36,6 +36,9 @@ numbers! {
     Synacks synacks = 10,
     /// Socket hops with [`EventFlags::IN_KERNEL`]: what uses the socket, a number of [`Consumer`].
     Consumer consumer = 11,
+    /// `sock.destroy`: number behind the last byte that the socket accepted for sending, and behind its FIN if it has
+    /// one.
+    WriteSeq write_seq = 12,
 }
 
 /// The state of a connection after the attempt to connect, by the kernel's number.

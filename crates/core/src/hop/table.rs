@@ -369,13 +369,13 @@ hops! {
 
     /// A TCP socket is destroyed (`tcp_v4_destroy_sock`): no read follows.
     SockDestroy {
-        id: 43, name: "sock.destroy", direction: Off, side: Off, layer: Socket, protocols: Tcp, role: End, detail: DetailKind::None,
+        id: 43, name: "sock.destroy", direction: Off, side: Off, layer: Socket, protocols: Tcp, role: End, detail: DetailKind::WriteSeq,
         default: true, full: true, agent: true, needs: &[], frequency: Rare,
         has_process: false, has_packet: false, has_interface: false, has_length: true, has_socket: true,
         part: Unknown, step: "", border: "", screen_priority: 18,
         without: "whether bytes without a read were discarded, read by `splice`, or still wait",
         place: "`tcp_destroy_sock`, once per connection",
-        content: "received bytes that nobody has read: `[copied_seq, rcv_nxt)`",
+        content: "received bytes that nobody has read: `[copied_seq, rcv_nxt)`; the end of those accepted for sending, `write_seq`",
         user: "socket",
     }
 

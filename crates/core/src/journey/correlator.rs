@@ -17,7 +17,7 @@ use super::state::{CloseReason, CorrelatorState, Half, StreamRef};
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::drop_reason::CleanUp;
-use crate::event::{Event, EventFlags};
+use crate::event::{Detail, Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task, TcpSample};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet, Role};
@@ -398,7 +398,11 @@ impl Correlator {
             && !state.selection.may_hide(event.time_ns)
             && let Some(stream) = tx.and_then(|slot| self.streams.get_mut(slot))
         {
-            stream.end_sender(event.time_ns, state);
+            let write_end = match event.detail {
+                Detail::WriteSeq(number) => stream.position_of(number.get()),
+                _ => None,
+            };
+            stream.end_sender(write_end, event.time_ns, state);
         }
     }
 

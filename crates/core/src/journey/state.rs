@@ -210,7 +210,8 @@ impl CorrelatorState {
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         // Whether an abandoned call would have accepted them is unknown.
-        if piece.is_only_promised() && !promise_is_all && why != CloseReason::Evicted {
+        let unproven = piece.is_only_promised() && !piece.discarded;
+        if unproven && !promise_is_all && why != CloseReason::Evicted {
             self.counters.never_sent_bytes += piece.end - piece.start;
             return;
         }

@@ -226,9 +226,18 @@ impl Stream {
         self.discard(from, to, u64::MAX, received, time_ns, state);
     }
 
-    /// The sender's socket is destroyed: bytes that never left it were discarded.
-    pub fn end_sender(&mut self, time_ns: u64, state: &mut CorrelatorState) {
-        let unsent = |piece: &Piece| !piece.any(TX_PACKET | RX) && !piece.is_only_promised();
+    /// The sender's socket is destroyed: bytes that never left it were discarded. It had accepted those below
+    /// `write_end`, where that is known.
+    ///
+    /// A single declared byte at that end is the number of the FIN.
+    pub fn end_sender(&mut self, write_end: Option<u64>, time_ns: u64, state: &mut CorrelatorState) {
+        let end = write_end.unwrap_or(0);
+        let at_end = self.pieces.first_ending_after(end);
+        self.cut(at_end, end, state);
+        let accepted = |piece: &Piece| {
+            piece.end < end || piece.end == end && piece.end - piece.start > 1 || !piece.is_only_promised()
+        };
+        let unsent = |piece: &Piece| !piece.any(TX_PACKET | RX) && accepted(piece);
         let mut all = self.pieces.iter().filter(|piece| !piece.is_gone() && unsent(piece));
         let Some((from, first_ns)) = all.next().map(|piece| (piece.start, piece.first_ns)) else { return };
         let since_ns = all.map(|piece| piece.first_ns).fold(first_ns, u64::min);

@@ -21,6 +21,7 @@ impl Frame<'_> {
             Detail::ConnectionState(state) => ConnectionState::from_number(state.get()).name(),
             Detail::Synacks(count) => format!("sent {count:?} times again"),
             Detail::Consumer(_) => event.consumer().map_or_else(String::new, |by| format!("used by {by}")),
+            Detail::WriteSeq(number) => format!("accepted up to {number:?}"),
         };
         let extent = match event.extent {
             Extent::None | Extent::Stream(_) | Extent::CopiedBuffer(_) | Extent::NextBuffer(_) => String::new(),

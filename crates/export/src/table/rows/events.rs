@@ -77,6 +77,7 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.connection_state.extend(details().map(Detail::connection_state));
     rows.synacks.extend(details().map(Detail::synacks));
     rows.consumer.extend(details().map(Detail::consumer));
+    rows.write_seq.extend(details().map(Detail::write_seq));
 }
 
 #[cfg(test)]
