@@ -29,6 +29,7 @@ step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
 step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_stack::
 step same-runs "${e2e[@]}" --nocapture same_runs::
 step kernels scripts/test-kernels.sh --full "${kernels[@]}"
+step truth scripts/truth-kernels.sh "${kernels[@]}"
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step new-hop scripts/check-new-hop
 step new-view scripts/check-new-view

@@ -45,6 +45,11 @@ const OWN: &[CoverageRow] = &[
         words: "TCP: a sockmap's program that redirects to a receive queue (`sk_msg`)",
         seen: Seen::Ends("no journey, because TCP has none of the bytes; the calls name the sockmap"),
     },
+    CoverageRow {
+        test: "tls_in_the_kernel_has_no_range_of_its_calls",
+        words: "TCP: TLS in the kernel",
+        seen: Seen::Ends("*delivered* from `tcp.send` on, because calls have other bytes than the stream"),
+    },
 ];
 
 pub const ROWS: &[&[CoverageRow]] = &[multipath::ROWS, OWN];

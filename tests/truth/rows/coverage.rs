@@ -2,7 +2,7 @@
 
 use super::scene::{CoverageRow, Seen};
 use super::{consumers, deciders, ends, networks, packets, pinned, queues, rings, streams};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -51,21 +51,38 @@ const OTHERS: &[CoverageRow] = &[
 ];
 
 /// Ways that no row holds, with the documented limit.
-const WITHOUT_ROW: &[(&str, &str)] = &[
-    (
-        "TCP: TLS in the kernel",
-        "*delivered* from `tcp.send` on, because calls have other bytes than the stream",
-    ),
-    ("ICMP and other protocols without ports", "the packet hops only, `ip.out` to `ip.in`"),
-];
+const WITHOUT_ROW: &[(&str, &str)] =
+    &[("ICMP and other protocols without ports", "the packet hops only, `ip.out` to `ip.in`")];
 
-/// The series of the kernel on which the rows run for this document. The emulated machines have no Python.
+/// The series of the kernel on which the rows run for this document.
 const NATIVE: &str = "6.18";
-const KERNELS: &str = "held | not tried";
-const NO_KERNEL: &str = "not tried | not tried";
+/// The series of emulated machines, whose results `scripts/truth-kernels.sh` writes.
+const EMULATED: [&str; 2] = ["6.12", "6.1"];
 
-const HEAD: &str =
-    "| how bytes move | what is seen | 6.18, native | 6.12 and 6.1, emulated |\n|---|---|---|---|\n";
+const HEAD: &str = "| how bytes move | what is seen | 6.18, native | 6.12, emulated | 6.1, emulated |\n|---|---|---|---|---|\n";
+
+/// Results by series and test, of kernels other than the native one, and of rows that the native one skips.
+struct Results(BTreeMap<(String, String), String>);
+
+impl Results {
+    /// Reads `tests/truth/kernels.txt`: a line has the series, the test, and `held` or the reason of a skip.
+    fn read() -> Self {
+        let text = fs::read_to_string(root().join("tests/truth/kernels.txt")).expect("tests/truth/kernels.txt");
+        let parts = |line: &str| {
+            let [series, test, result] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            ((series.to_owned(), test.to_owned()), result.to_owned())
+        };
+        Results(text.lines().map(parts).collect())
+    }
+
+    fn of(&self, series: &str, test: &str) -> String {
+        let result = self.0.get(&(series.to_owned(), test.to_owned())).map(String::as_str);
+        match result.unwrap_or(if series == NATIVE { "held" } else { "not tried" }) {
+            word @ ("held" | "not tried") => word.to_owned(),
+            reason => format!("skipped: {reason}"),
+        }
+    }
+}
 
 fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
     [
@@ -86,15 +103,26 @@ fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
 }
 
 fn table() -> String {
+    let results = Results::read();
     let seen = |seen: Seen| match seen {
         Seen::Complete => "complete".to_owned(),
         Seen::Marked(because) => format!("complete; some *ambiguous*, because {because}"),
         Seen::Dropped(because) => format!("complete; *dropped*, where {because}"),
         Seen::Noted(words) | Seen::Ends(words) => words.to_owned(),
     };
-    let mut rows: Vec<_> =
-        coverage_rows().map(|row| format!("| {} | {} | {KERNELS} |", row.words, seen(row.seen))).collect();
-    rows.extend(WITHOUT_ROW.iter().map(|(words, limit)| format!("| {words} | {limit} | {NO_KERNEL} |")));
+    let of = |series: &str, test: &str| format!(" {} |", results.of(series, test));
+    let cells = |test: &str| {
+        let emulated: String = EMULATED.iter().map(|series| of(series, test)).collect();
+        of(NATIVE, test) + &emulated
+    };
+    let mut rows: Vec<_> = coverage_rows()
+        .map(|row| format!("| {} | {} |{}", row.words, seen(row.seen), cells(row.test)))
+        .collect();
+    rows.extend(
+        WITHOUT_ROW
+            .iter()
+            .map(|(words, limit)| format!("| {words} | {limit} | not tried | not tried | not tried |")),
+    );
     rows.join("\n")
 }
 
@@ -156,5 +184,16 @@ fn each_row_declares_its_way_once() {
     }
     for row in OTHERS {
         assert!(written.contains(row.test), "{}: no such test", row.test);
+    }
+}
+
+/// A result is of a row that is there, on a series that the document has, and no row has failed.
+#[test]
+fn each_result_is_of_a_row() {
+    let tests: BTreeSet<_> = coverage_rows().map(|row| row.test).collect();
+    for ((series, test), result) in &Results::read().0 {
+        assert!(tests.contains(test.as_str()), "tests/truth/kernels.txt: no row {test}");
+        assert!(series == NATIVE || EMULATED.contains(&series.as_str()), "tests/truth/kernels.txt: {series}");
+        assert_ne!(result, "failed", "tests/truth/kernels.txt: {series} {test}");
     }
 }
