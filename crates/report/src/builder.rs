@@ -1,6 +1,7 @@
 //! Adds up batches and journeys to a report.
 
 use super::blame::BlameSum;
+use super::connections::PointSums;
 use super::custom::Customs;
 use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
@@ -131,6 +132,7 @@ pub struct ReportBuilder {
     blame: BTreeMap<Proto, BlameSum>,
     causes: BTreeMap<u8, u64>,
     drops: DropSums,
+    points: PointSums,
     losses: Losses,
     measured: u64,
     disordered: u64,
@@ -169,6 +171,7 @@ impl ReportBuilder {
             blame: BTreeMap::new(),
             causes: BTreeMap::new(),
             drops: DropSums::default(),
+            points: PointSums::default(),
             losses: Losses::default(),
             measured: 0,
             disordered: 0,
@@ -242,6 +245,7 @@ impl ReportBuilder {
         }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
+            self.points.event(node, event);
             self.event(node, event);
         }
         for sample in &batch.tcp {
@@ -420,6 +424,7 @@ impl ReportBuilder {
             }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             drops: self.drops.finish(&self.infos),
+            connections: self.points.finish(&self.infos),
             losses,
             governed: self.governed.all(),
             estimates: estimates.rows,

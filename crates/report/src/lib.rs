@@ -11,6 +11,7 @@
 mod blame;
 mod builder;
 pub mod compare;
+mod connections;
 mod custom;
 mod drops;
 mod estimates;
@@ -27,6 +28,7 @@ mod unobserved;
 
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
+pub use connections::{Connections, PointReason};
 pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use drops::{DeciderRow, Drops, ReasonRow};
 pub use estimates::Estimate;
@@ -93,6 +95,9 @@ pub struct Report {
     pub probes: Vec<ProbeRow>,
     /// Packets that the kernel dropped.
     pub drops: Drops,
+    /// Points of TCP connections.
+    #[serde(skip_serializing_if = "Connections::is_empty")]
+    pub connections: Connections,
     /// Records that were lost.
     pub losses: Losses,
     /// Reduced capture levels by budgets, with their times.

@@ -63,6 +63,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     }
     super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
     super::drops::write(out, &report.drops, width)?;
+    super::connections::write(out, &report.connections, width)?;
     write_losses(out, report)?;
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;

@@ -1,0 +1,189 @@
+//! Attempts to connect and their ends, resets, and SYN-ACKs that were sent again.
+
+use super::figures::{count, plural, wrap};
+use magscope_core::hop::{Hop, Role};
+use magscope_core::node::NodeInfo;
+use magscope_core::{ConnectionState, Detail, Event, Extent};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+/// Maximum number of distinct reasons of one kind over all recordings; a kernel has some dozens.
+const MOST_REASONS: usize = 1_024;
+/// Reasons in the text.
+const SHOWN: usize = 5;
+
+/// A reason, and how often it occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PointReason {
+    /// The system's words for the error, or the kernel's name of the reason.
+    pub reason: String,
+    /// Number of times.
+    pub times: u64,
+}
+
+/// Points of TCP connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Ends of connections that were established. Where both hosts were captured, a connection has two.
+    pub established_ends: u64,
+    /// Attempts that failed, the most frequent error first.
+    pub failed: Vec<PointReason>,
+    /// Resets that were sent, the most frequent reason first.
+    pub resets_sent: Vec<PointReason>,
+    /// Resets that were received and accepted.
+    pub resets_received: u64,
+    /// SYN-ACKs that were sent again.
+    pub synacks_resent: u64,
+}
+
+impl Connections {
+    /// True without any point.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Counts points.
+#[derive(Default)]
+pub struct PointSums {
+    established_ends: u64,
+    failed: BTreeMap<u32, u64>,
+    /// By recording and number of the kernel.
+    resets_sent: BTreeMap<(u16, u32), u64>,
+    resets_received: u64,
+    synacks_resent: u64,
+}
+
+impl PointSums {
+    /// Counts an event, if it is a point.
+    pub fn event(&mut self, node: u16, event: &Event) {
+        if event.hop.role() != Role::Point {
+            return;
+        }
+        match event.detail {
+            Detail::ConnectionState(state) => {
+                self.opened(ConnectionState::from_number(state.get()), event.extent);
+            }
+            Detail::Synacks(_) => self.synacks_resent += 1,
+            detail if event.hop == Hop::TcpSendReset => {
+                increase(&mut self.resets_sent, (node, detail.reset_reason()));
+            }
+            _ if event.hop == Hop::TcpRecvReset => self.resets_received += 1,
+            _ => {}
+        }
+    }
+
+    /// The end of an attempt. Closed without an error, it was closed by its program before.
+    fn opened(&mut self, state: ConnectionState, extent: Extent) {
+        match (state, extent) {
+            (ConnectionState::Closed, Extent::OpenError(error)) => increase(&mut self.failed, error.get()),
+            (ConnectionState::Closed, _) => {}
+            _ => self.established_ends += 1,
+        }
+    }
+
+    pub fn finish(self, infos: &[NodeInfo]) -> Connections {
+        let mut by_name = BTreeMap::<String, u64>::new();
+        for ((node, reason), times) in self.resets_sent {
+            let info = infos.get(usize::from(node)).filter(|_| reason != 0);
+            let name = info.map_or_else(|| "reason unknown".to_owned(), |info| info.reset_reason(reason));
+            *by_name.entry(name).or_default() += times;
+        }
+        Connections {
+            established_ends: self.established_ends,
+            failed: rows(self.failed.into_iter().map(|(error, times)| (error_words(error), times))),
+            resets_sent: rows(by_name.into_iter()),
+            resets_received: self.resets_received,
+            synacks_resent: self.synacks_resent,
+        }
+    }
+}
+
+/// Counts a reason; further ones beyond the maximum are not counted.
+fn increase<K: Ord>(counts: &mut BTreeMap<K, u64>, reason: K) {
+    if counts.len() < MOST_REASONS || counts.contains_key(&reason) {
+        *counts.entry(reason).or_default() += 1;
+    }
+}
+
+fn rows(times: impl Iterator<Item = (String, u64)>) -> Vec<PointReason> {
+    let mut rows: Vec<_> = times.map(|(reason, times)| PointReason { reason, times }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.times));
+    rows
+}
+
+/// The system's words for an error number: `Connection refused`.
+fn error_words(number: u32) -> String {
+    let error = i32::try_from(number).map(io::Error::from_raw_os_error);
+    let words = error.map_or_else(|_| format!("error {number}"), |error| error.to_string());
+    words.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::Result {
+    let listed = |rows: &[PointReason]| {
+        let shown = rows.iter().take(SHOWN).map(|row| format!("{} {}", count(row.times).trim(), row.reason));
+        let others = if rows.len() > SHOWN { ", …" } else { "" };
+        shown.collect::<Vec<_>>().join(", ") + others
+    };
+    let all = |rows: &[PointReason]| rows.iter().map(|row| row.times).sum::<u64>();
+    if !connections.failed.is_empty() {
+        let attempts = plural(all(&connections.failed), "attempt", "attempts");
+        wrap(out, &format!("{attempts} to connect failed: {}.", listed(&connections.failed)), width, "  ")?;
+    }
+    if !connections.resets_sent.is_empty() {
+        let resets = plural(all(&connections.resets_sent), "reset", "resets");
+        wrap(out, &format!("TCP sent {resets}: {}.", listed(&connections.resets_sent)), width, "  ")?;
+    }
+    if connections.resets_received > 0 {
+        let resets = plural(connections.resets_received, "reset", "resets");
+        wrap(out, &format!("TCP received {resets}."), width, "  ")?;
+    }
+    if connections.synacks_resent > 0 {
+        let synacks = plural(connections.synacks_resent, "SYN-ACK", "SYN-ACKs");
+        wrap(out, &format!("TCP sent {synacks} again: their connections were half open."), width, "  ")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::node::DropReason;
+    use magscope_core::{DetailKind, ExtentKind};
+
+    #[test]
+    fn failures_and_resets_are_named_and_counted() {
+        let point = |hop, detail: Detail, extent| Event { detail, extent, ..Event::at(hop, 1) };
+        let open = |state, error| {
+            point(Hop::TcpOpen, DetailKind::ConnectionState.of(state), ExtentKind::OpenError.of(error))
+        };
+        let reset = point(Hop::TcpSendReset, DetailKind::ResetReason.of(2), Extent::None);
+        let mut sums = PointSums::default();
+        for event in [
+            open(1, 0),
+            open(7, 111),
+            open(7, 111),
+            open(7, 110),
+            open(7, 0),
+            reset,
+            point(Hop::TcpRecvReset, Detail::None, Extent::None),
+        ] {
+            sums.event(0, &event);
+        }
+        let reset_reasons = vec![DropReason { number: 2, name: "no_socket".to_owned() }];
+        let found = sums.finish(&[NodeInfo { reset_reasons, ..NodeInfo::default() }]);
+        let row = |reason: &str, times| PointReason { reason: reason.to_owned(), times };
+        assert_eq!(found.failed, [row("Connection refused", 2), row("Connection timed out", 1)]);
+        assert_eq!(found.resets_sent, [row("no_socket", 1)]);
+        assert_eq!((found.established_ends, found.resets_received, found.synacks_resent), (1, 1, 0));
+        let mut text = String::new();
+        write(&mut text, &found, 80).expect("a string");
+        assert!(
+            text.contains("3 attempts to connect failed: 2 Connection refused, 1 Connection timed out."),
+            "{text}"
+        );
+        assert!(!Connections::is_empty(&found));
+    }
+}
