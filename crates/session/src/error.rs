@@ -39,6 +39,16 @@ pub enum SessionError {
         /// The tool that made it, as far as recorded.
         tool: String,
     },
+    /// Made on a machine that stores numbers in the other order.
+    #[error(
+        "{} was made on a machine with the other byte order, whose numbers this one does not read: open it there, and \
+         export it there (`magnet-scope export --format csv`)",
+        path.display()
+    )]
+    OtherByteOrder {
+        /// The session.
+        path: PathBuf,
+    },
     /// The directory to record into is already used for something.
     #[error("cannot record into {}: {because}; name a directory that does not exist yet or is empty", path.display())]
     Occupied {

@@ -2,6 +2,9 @@
 
 use crate::common;
 
+use arrow::datatypes::Schema;
+use arrow::ipc::convert::IpcSchemaEncoder;
+use arrow::ipc::{Endianness, MessageBuilder, MessageHeader, MetadataVersion, SchemaBuilder};
 use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, synthesis, tcp_sample};
 use magscope_core::{Batch, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session, Table};
@@ -224,6 +227,42 @@ fn a_flipped_bit_in_meta_is_an_error_or_said_or_harmless() {
             assert_eq!(missing_batches(&replayed, &small.recorded), Some(0), "byte {at}");
         }
     }
+}
+
+/// A schema message that states the byte order of other machines.
+fn foreign_schema() -> Vec<u8> {
+    let mut builder = IpcSchemaEncoder::new().schema_to_fb(&Schema::empty());
+    builder.reset();
+    let mut schema = SchemaBuilder::new(&mut builder);
+    schema.add_endianness(Endianness::Big);
+    let schema = schema.finish();
+    let mut message = MessageBuilder::new(&mut builder);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::Schema);
+    message.add_header(schema.as_union_value());
+    let message = message.finish();
+    builder.finish(message, None);
+    let mut metadata = builder.finished_data().to_vec();
+    metadata.resize(metadata.len().next_multiple_of(8), 0);
+    [&[0xff; 4][..], &(metadata.len() as u32).to_le_bytes(), &metadata].concat()
+}
+
+#[test]
+fn the_byte_order_of_other_machines_is_refused_and_one_such_file_is_damage() {
+    let small = Small::closed();
+    let files: Vec<PathBuf> = fs::read_dir(small.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "arrows"))
+        .collect();
+    assert!(files.len() > 2, "{files:?}");
+    fs::write(&files[0], foreign_schema()).unwrap();
+    Session::open(small.dir.path()).expect("one damaged file");
+    for file in &files {
+        fs::write(file, foreign_schema()).unwrap();
+    }
+    let error = Session::open(small.dir.path()).err().expect("refused").to_string();
+    assert!(error.contains("the other byte order") && error.contains("magnet-scope export"), "{error}");
 }
 
 #[test]

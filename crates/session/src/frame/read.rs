@@ -117,6 +117,12 @@ impl Reader {
         Ok(Head { kind, length })
     }
 
+    /// True if the numbers of the file have this machine's byte order, as its schema says; `None` without a schema.
+    pub(crate) fn has_own_byte_order(&self) -> Option<bool> {
+        let Kind::Schema(metadata) = self.head(0).ok()?.kind else { return None };
+        Some(parse(&metadata).ok()?.header_as_schema()?.endianness().equals_to_target_endianness())
+    }
+
     /// Decodes the batch of `length` bytes at `at`, after a check of its checksum if available.
     pub(crate) fn batch(
         &self,

@@ -125,6 +125,13 @@ pub(crate) fn rows<R: Row>(reader: &Reader, entry: &Entry, out: &mut Vec<R>) -> 
     R::decode(&batch, out).ok_or(FrameError::Refused("it has other columns than its table"))
 }
 
+/// True if every file of a segment has the byte order of other machines. One alone is damage.
+pub(crate) fn has_other_byte_order(dir: &Path, number: u32) -> bool {
+    let own = |table: &Table| open(&dir.join(table.file_name(number)), *table).ok()?.has_own_byte_order();
+    let mut orders = Table::ALL.iter().filter_map(own).peekable();
+    orders.peek().is_some() && orders.all(|own| !own)
+}
+
 fn open(path: &Path, table: Table) -> io::Result<Reader> {
     Reader::new(File::open(path)?, table)
 }

@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::damage::Damage;
 use super::replay::Replay;
 use super::scan::Piece;
-use super::segment::{SegmentMap, rows};
+use super::segment::{SegmentMap, has_other_byte_order, rows};
 use crate::error::SessionError;
 use crate::layout::{self, META, Table};
 use crate::meta::{LossTotals, Meta, MetaRead};
@@ -35,8 +35,8 @@ pub(super) struct Inner {
 impl Session {
     /// Opens the session in a directory: reads `meta.toml` and the indexes, and scans the rest.
     ///
-    /// Damage is no error: see [`Session::damage`]. Errors are a missing directory, no session, and a newer
-    /// format.
+    /// Damage is no error: see [`Session::damage`]. Errors are a missing directory, no session, a newer format,
+    /// and the byte order of other machines.
     pub fn open(dir: &Path) -> Result<Session, SessionError> {
         let not =
             |because: &str| SessionError::NotASession { path: dir.to_path_buf(), because: because.to_owned() };
@@ -45,6 +45,9 @@ impl Session {
         }
         let read = Meta::read(dir)?;
         let numbers = layout::segments(dir)?;
+        if numbers.first().is_some_and(|number| has_other_byte_order(dir, *number)) {
+            return Err(SessionError::OtherByteOrder { path: dir.to_path_buf() });
+        }
         let mut damage = Vec::new();
         let meta = match read {
             MetaRead::Good(meta) => Some(*meta),
