@@ -2,6 +2,11 @@
 /*
  * Settings that user space changes while the programs run, in memory that both sides map. With no
  * setting active, a hit costs one load of `gate` and one of `hops`.
+ *
+ * A processor with weak memory order (arm64) may load two settings in either order, so no program
+ * relies on the order of two loads from here. What a slot's number leads to is loaded through an
+ * address computed from that number, which keeps the order. User space reuses a slot or a map only
+ * after every program that began earlier has ended, which orders all of its loads.
  */
 #ifndef MAGNET_CONTROL_H
 #define MAGNET_CONTROL_H

@@ -24,6 +24,7 @@ mod hostile_limits;
 mod hosts;
 mod journeys_cli;
 mod killed;
+mod lacking;
 mod machines;
 mod metrics;
 mod nonsense;

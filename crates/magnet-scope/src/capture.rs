@@ -230,6 +230,18 @@ pub fn explain(error: ProbeError) -> anyhow::Error {
         ProbeError::NoBtf { .. } => {
             ("", "`magnet-scope replay` and `report` work on recordings made elsewhere")
         }
+        ProbeError::BadBtf { .. } => (
+            "another file is mounted there, or the kernel's image is damaged",
+            "`findmnt -R /sys/kernel/btf` shows mounts; a reboot, or another kernel; recordings can be read",
+        ),
+        ProbeError::Lockdown { .. } => (
+            "it was booted with `lockdown=confidentiality`, or Secure Boot asks for that",
+            "boot with `lockdown=integrity` or `lockdown=none`; recordings made elsewhere can be read",
+        ),
+        ProbeError::NothingToServe { .. } => (
+            "the kernel was built without it, or a security policy forbids it",
+            "`magnet-scope doctor` says what this host has; ask for other hops with `--hops`",
+        ),
         ProbeError::Map { operation: "create", .. } => (
             "the rings do not fit into memory, or into this cgroup's limit",
             "make them smaller: `--ring-size 1M`",

@@ -6,6 +6,7 @@
 
 use crate::failure::Hint;
 use anyhow::{Context, Result};
+use magscope_probe::facts::in_first_user_namespace;
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use std::fs;
 
@@ -23,6 +24,9 @@ pub const NAMESPACES: &[(CapabilitySet, &str, &str)] =
 /// Fails with the missing capabilities and remedies. `what` is the command as typed.
 pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<()> {
     let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
+    // The kernel does not accept those of a user namespace for programs.
+    let is_inside = !in_first_user_namespace();
+    let held = if is_inside { CapabilitySet::empty() } else { held };
     // CAP_SYS_ADMIN is older than the two that were split from it, and includes both.
     let implied = CapabilitySet::BPF | CapabilitySet::PERFMON;
     let held = if held.contains(CapabilitySet::SYS_ADMIN) { held | implied } else { held };
@@ -35,16 +39,30 @@ pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<
     let setcap: Vec<_> = needed.iter().copied().flatten().map(|(_, name, _)| name.to_lowercase()).collect();
     let exe = std::env::current_exe().map_or_else(|_| "magnet-scope".into(), |exe| exe.display().to_string());
     let command = if what == "live" { String::new() } else { format!(" {what}") };
+    let without = "`replay`, `report`, `info` and `hops` need no privilege";
+    let (likely, next) = if is_inside {
+        (
+            "it runs in a user namespace, as in a rootless container, whose capabilities do not count for probes",
+            format!("start it on the host itself: sudo {}\n{without}", as_typed()),
+        )
+    } else if rustix::process::geteuid().is_root() {
+        (
+            "it runs as root in a container or a service that withholds them",
+            format!(
+                "grant them: `--cap-add` of the container, `CapabilityBoundingSet=` of the service\n{without}"
+            ),
+        )
+    } else {
+        let (once, setcap) = (as_typed(), setcap.join(","));
+        (
+            "it was started by an ordinary user; probes in the kernel are not for everyone",
+            format!("once:    sudo {once}\nfor good: sudo setcap {setcap}+ep {exe}\n{without}"),
+        )
+    };
     Err(Hint::error(
         format!("`magnet-scope{command}` lacks the capabilities {}", names.join(", ")),
-        "it was started by an ordinary user; probes in the kernel are not for everyone",
-        format!(
-            "once:    sudo {}\n\
-             for good: sudo setcap {}+ep {exe}\n\
-             `replay`, `report`, `info` and `hops` need no privilege",
-            as_typed(),
-            setcap.join(",")
-        ),
+        likely,
+        next,
     ))
 }
 

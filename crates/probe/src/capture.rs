@@ -20,7 +20,6 @@ pub(crate) use load::bytes_of_config;
 pub(crate) use options::need;
 pub use options::{CaptureOptions, SUMS};
 
-use crate::candidates::is_at_function;
 use crate::change::{put_in_force, teachers};
 use crate::children::SharedFiles;
 use crate::clock::{ClockSampler, EventClock};
@@ -39,7 +38,7 @@ use crate::plan::{Plan, plan_by};
 use crate::symbols;
 use crate::tsc::Tsc;
 use crate::unfollowed;
-use attach::attach_all;
+use attach::{attach_all, may_be_refused};
 pub(crate) use cause::words;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
 use load::{config, load, opened, without_tsc};
@@ -113,13 +112,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::start`].
     pub fn start_on(facts: &HostFacts, mut options: CaptureOptions) -> Result<Self, ProbeError> {
-        if !facts.btf {
-            return Err(ProbeError::NoBtf { kernel: facts.kernel.clone() });
-        }
-        let missing = facts.missing_capabilities();
-        if !missing.is_empty() {
-            return Err(ProbeError::Privileges { missing });
-        }
+        facts.check()?;
         complete(&mut options)?;
         let files = SharedFiles::new();
         let names = HostNames::read(&options.netns, facts.cgroup2.clone());
@@ -155,9 +148,9 @@ impl Capture {
             let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
             match attach_all(&facts, &object, &plan, &options.netns) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
-                // A function may exist and still refuse probes; the next candidate may work. Each round removes
-                // one attach point, so the loop ends.
-                Err(ProbeError::Attach { backend, point, cause, .. }) if is_at_function(backend) => {
+                // An attach point may exist and still refuse probes; the next candidate may work, and else the
+                // hop is missing for that reason. Each round removes one attach point, so the loop ends.
+                Err(ProbeError::Attach { backend, point, cause, .. }) if may_be_refused(backend) => {
                     facts.refused.insert((backend, point), cause);
                 }
                 Err(error) => return Err(error),

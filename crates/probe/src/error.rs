@@ -17,6 +17,23 @@ pub enum ProbeError {
         /// Kernel release.
         kernel: String,
     },
+    /// Type information that cannot be read.
+    #[error("the BTF in {} cannot be read, so probes cannot find their fields: {because}", path.display())]
+    BadBtf {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        because: String,
+    },
+    /// The kernel was booted with the strictest lockdown.
+    #[error(
+        "the kernel {kernel} is locked down (/sys/kernel/security/lockdown is `confidentiality`), which forbids \
+         probes to read kernel memory"
+    )]
+    Lockdown {
+        /// Kernel release.
+        kernel: String,
+    },
     /// Missing privileges to load or attach.
     #[error("capturing needs {}, which this process does not have", missing.join(", "))]
     Privileges {
@@ -131,5 +148,5 @@ pub enum ProbeError {
 }
 
 fn hint(log: &str) -> String {
-    if log.is_empty() { String::new() } else { format!("; the verifier said: {log}") }
+    if log.is_empty() { String::new() } else { format!("; its messages: {log}") }
 }

@@ -2,7 +2,7 @@
 
 use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
-use crate::{symbols, trial};
+use crate::{messages, symbols, trial};
 use libbpf_rs::btf::{Btf, types};
 use magscope_core::node::{Ability, Backend, DropReason};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,8 @@ pub struct HostFacts {
     pub cpus: u32,
     /// True if the kernel provides BTF.
     pub btf: bool,
+    /// Why the kernel's BTF cannot be read; `None` if it can.
+    pub btf_damage: Option<String>,
     /// Raw tracepoints of the stack that the kernel has, by name.
     pub tracepoints: BTreeSet<String>,
     /// Netfilter programs can be attached by link (Linux 6.4).
@@ -66,11 +68,15 @@ pub struct HostFacts {
     pub kprobe_multi: Mechanism,
     /// Attach points that the kernel refused, with its error.
     pub refused: BTreeMap<(Backend, String), String>,
-    /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown.
+    /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown or
+    /// securityfs is not mounted.
     pub lockdown: Option<String>,
+    /// The kernel was built with cgroup v2.
+    pub cgroups: bool,
     /// Root of the cgroup v2 hierarchy.
     pub cgroup2: Option<PathBuf>,
-    /// Effective capabilities, a bit each.
+    /// Effective capabilities, a bit each. Those of a user namespace other than the first are not counted: the
+    /// kernel does not accept them for programs.
     pub capabilities: u64,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf: String,
@@ -124,6 +130,47 @@ const FEATURE_FUNCTIONS: [&str; 5] = [
     "register_fprobe_ips",
 ];
 
+/// The type information of the running kernel.
+const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+
+/// The mode of lockdown in which programs may not read kernel memory.
+pub(crate) const FORBIDDING_LOCKDOWN: &str = "confidentiality";
+
+/// True in the user namespace that exists from boot; its inode is fixed (`PROC_USER_INIT_INO`). True as well where the
+/// kernel has no user namespaces.
+pub fn in_first_user_namespace() -> bool {
+    fs::read_link("/proc/self/ns/user").map_or(true, |name| name == Path::new("user:[4026531837]"))
+}
+
+/// Why a file with type information cannot be read.
+fn damage(path: &Path, error: &libbpf_rs::Error) -> String {
+    let _same = messages::last();
+    fs::read(path)
+        .map_or_else(|error| error.to_string(), |file| damage_of(&file).unwrap_or_else(|| error.to_string()))
+}
+
+/// The damage that the header of type information shows (`struct btf_header`).
+fn damage_of(file: &[u8]) -> Option<String> {
+    const MAGIC: u16 = 0xeb9f;
+    let word = |at: usize| Some(u64::from(u32::from_ne_bytes(*file.get(at..)?.first_chunk()?)));
+    let Some(magic) = file.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes)) else {
+        return Some(format!("the file has {} bytes", file.len()));
+    };
+    if magic == MAGIC.swap_bytes() {
+        return Some("it is of a machine with the other byte order".to_owned());
+    }
+    if magic != MAGIC {
+        return Some("the file does not begin as type information does".to_owned());
+    }
+    let end = |at: usize| Some(word(4)? + word(at)? + word(at + 4)?);
+    let (Some(types), Some(strings)) = (end(8), end(16)) else {
+        return Some(format!("its header is cut short: the file has {} bytes", file.len()));
+    };
+    let needed = types.max(strings);
+    (needed > file.len() as u64)
+        .then(|| format!("it is cut short: the file has {} of {needed} bytes", file.len()))
+}
+
 fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
@@ -146,35 +193,63 @@ impl HostFacts {
             kernel,
             boot_id: text("/proc/sys/kernel/random/boot_id"),
             cpus: libbpf_rs::num_possible_cpus().ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
-            btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            btf: Path::new(VMLINUX).exists(),
             syscall_tracepoints: ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
                 .iter()
                 .any(|tracefs| Path::new(tracefs).join("events/syscalls/sys_enter_sendto/id").exists()),
             kprobe: Mechanism::if_there(Path::new("/sys/bus/event_source/devices/kprobe").exists()),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown").ok().map(|t| parse_lockdown(&t)),
+            cgroups: text("/proc/filesystems").lines().any(|line| line.ends_with("cgroup2")),
             cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),
-            capabilities: parse_capabilities(&status_text),
+            capabilities: if in_first_user_namespace() { parse_capabilities(&status_text) } else { 0 },
             unprivileged_bpf: text("/proc/sys/kernel/unprivileged_bpf_disabled"),
             tsc_obstacle: crate::tsc::obstacle(),
             clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             ..HostFacts::default()
         };
-        if facts.btf
-            && let Ok(btf) = Btf::from_vmlinux()
-        {
-            facts.read_btf(&btf);
+        if facts.btf {
+            messages::keep();
+            match Btf::from_vmlinux() {
+                Ok(btf) => facts.read_btf(&btf),
+                Err(error) => facts.btf_damage = Some(damage(Path::new(VMLINUX), &error)),
+            }
         }
         Ok(facts)
+    }
+
+    /// What prevents every capture on this host.
+    ///
+    /// # Errors
+    /// Missing or damaged BTF, missing capabilities, a lockdown that forbids it.
+    pub fn check(&self) -> Result<(), ProbeError> {
+        if !self.btf {
+            return Err(ProbeError::NoBtf { kernel: self.kernel.clone() });
+        }
+        if let Some(because) = &self.btf_damage {
+            return Err(ProbeError::BadBtf { path: VMLINUX.into(), because: because.clone() });
+        }
+        let missing = self.missing_capabilities();
+        if !missing.is_empty() {
+            return Err(ProbeError::Privileges { missing });
+        }
+        if self.lockdown.as_deref() == Some(FORBIDDING_LOCKDOWN) {
+            return Err(ProbeError::Lockdown { kernel: self.kernel.clone() });
+        }
+        Ok(())
     }
 
     /// Uses BTF from a file: relocations then use that file.
     ///
     /// # Errors
-    /// [`ProbeError::Read`] if the file holds none.
+    /// [`ProbeError::BadBtf`] if the file holds none.
     pub fn with_btf(mut self, path: &Path) -> Result<Self, ProbeError> {
-        let failed =
-            |e: libbpf_rs::Error| ProbeError::Read { path: path.to_owned(), cause: std::io::Error::other(e) };
+        messages::keep();
+        let failed = |error: libbpf_rs::Error| ProbeError::BadBtf {
+            path: path.to_owned(),
+            because: damage(path, &error),
+        };
         let btf = Btf::from_path(path).map_err(failed)?;
+        (self.btf, self.btf_damage) = (true, None);
         self.left_out.clear();
         self.read_btf(&btf);
         self.custom_btf = Some(path.to_owned());
@@ -317,6 +392,23 @@ mod tests {
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(parse_cgroup2(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+    }
+
+    #[test]
+    fn damage_of_type_information_is_described() {
+        let header = |types: u32, strings: u32| {
+            let words = [24, 0, types, types, strings].map(u32::to_ne_bytes).concat();
+            [&0xeb9f_u16.to_ne_bytes()[..], &[1, 0], &words[..]].concat()
+        };
+        let mut whole = header(100, 50);
+        assert_eq!(damage_of(&whole).expect("no types"), "it is cut short: the file has 24 of 174 bytes");
+        whole.resize(174, 0);
+        assert_eq!(damage_of(&whole), None);
+        assert_eq!(damage_of(&whole[..10]).expect("half"), "its header is cut short: the file has 10 bytes");
+        assert_eq!(damage_of(&[]).expect("empty"), "the file has 0 bytes");
+        whole.swap(0, 1);
+        assert_eq!(damage_of(&whole).expect("swapped"), "it is of a machine with the other byte order");
+        assert_eq!(damage_of(b"\x7fELF").expect("no"), "the file does not begin as type information does");
     }
 
     #[test]

@@ -41,10 +41,11 @@ pub fn last() -> String {
     tail(&all())
 }
 
-/// The last lines of messages.
+/// The last lines of messages, without the library's name in front.
 pub fn tail(messages: &str) -> String {
     let tail: Vec<&str> = messages.lines().rev().filter(|l| !l.trim().is_empty()).take(SHOWN).collect();
-    tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    let lines = tail.into_iter().rev().map(|line| line.trim_start_matches("libbpf: "));
+    lines.collect::<Vec<_>>().join(" | ")
 }
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ mod tests {
             all()
         });
         assert_eq!(there.join().expect("no panic"), "libbpf: prog 'there': failed to load: -22\n");
-        assert_eq!(last(), "libbpf: prog 'here': failed to load: -22");
+        assert_eq!(last(), "prog 'here': failed to load: -22");
         assert_eq!(all(), "", "taken");
     }
 }

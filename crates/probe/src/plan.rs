@@ -1,7 +1,9 @@
 //! Chooses the probe of each hop on this host: a pure function over the table of candidates.
 
 use crate::candidates::{Candidate, candidates_of, is_at_function};
-use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
+use crate::facts::{
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, FORBIDDING_LOCKDOWN, HostFacts, Mechanism,
+};
 use magscope_core::Hop;
 use magscope_core::hop::{Frequency, HopSet};
 use magscope_core::node::{Backend, Coverage, HopService, LeftOut, Service};
@@ -119,6 +121,9 @@ fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
     }
+    if let Some(because) = &facts.btf_damage {
+        return Some(format!("the kernel's BTF cannot be read: {because}"));
+    }
     let root = facts.has(CAP_SYS_ADMIN);
     for (number, name) in [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")]
     {
@@ -126,7 +131,7 @@ fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
             return Some(format!("{name} is missing"));
         }
     }
-    if facts.lockdown.as_deref() == Some("confidentiality") {
+    if facts.lockdown.as_deref() == Some(FORBIDDING_LOCKDOWN) {
         return Some("kernel lockdown is `confidentiality`, which forbids reading kernel memory".to_owned());
     }
     if let Some(cause) = facts.refused.get(&(candidate.backend, candidate.point.to_owned())) {
@@ -142,13 +147,19 @@ fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
         Backend::TpBtf if !facts.tracepoints.contains(candidate.point) => {
             Some(format!("kernel {} has no tracepoint {}", facts.kernel, candidate.point))
         }
-        Backend::Netfilter if !facts.netfilter_link => {
-            Some(format!("kernel {} cannot attach to netfilter by link (Linux 6.4)", facts.kernel))
-        }
+        Backend::Netfilter if !facts.netfilter_link => Some(format!(
+            "kernel {} cannot attach to netfilter by link (Linux 6.4 with CONFIG_NETFILTER_BPF_LINK)",
+            facts.kernel
+        )),
         Backend::Tracepoint if !facts.syscall_tracepoints => {
             Some("no tracefs with system call tracepoints can be read (/sys/kernel/tracing)".to_owned())
         }
-        Backend::CgroupSkb if facts.cgroup2.is_none() => Some("no cgroup v2 hierarchy is mounted".to_owned()),
+        Backend::CgroupSkb if facts.cgroup2.is_none() && facts.cgroups => {
+            Some("no cgroup v2 hierarchy is mounted: `mount -t cgroup2 none /sys/fs/cgroup`".to_owned())
+        }
+        Backend::CgroupSkb if facts.cgroup2.is_none() => {
+            Some(format!("kernel {} was built without cgroup v2 (CONFIG_CGROUPS)", facts.kernel))
+        }
         Backend::CgroupSkb if !facts.typed_casts => {
             Some(format!("kernel {} has no bpf_cast_to_kern_ctx (Linux 6.2)", facts.kernel))
         }

@@ -166,6 +166,16 @@ fn open(kind: u32, event: u64, cpu: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Why this process gets no perf events at all, from an attempt to open one that counts nothing; `None` if it does.
+pub(crate) fn no_perf_events() -> Option<String> {
+    const SOFTWARE: u32 = 1;
+    const DUMMY: u64 = 9;
+    let refusal = open(SOFTWARE, DUMMY, 0).err()?;
+    Some(format!(
+        "perf events, which it needs, are refused: {refusal} (a kernel without CONFIG_PERF_EVENTS, or a security policy)"
+    ))
+}
+
 /// The factor from cycles to nanoseconds, measured against `CLOCK_MONOTONIC_RAW`. An error of some parts per
 /// million is harmless, because batches carry samples of both clocks.
 fn measured_factor() -> Option<(u32, u32)> {

@@ -12,6 +12,7 @@ mod exact;
 mod filters;
 mod groups;
 mod journeys;
+mod kernels;
 mod left_out;
 mod payload;
 mod pcap;

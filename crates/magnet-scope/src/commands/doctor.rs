@@ -6,7 +6,7 @@ use crate::{output, reporting};
 use anyhow::Result;
 use magscope_core::hop::Layer;
 use magscope_core::node::{Ability, Service};
-use magscope_probe::facts::Mechanism;
+use magscope_probe::facts::{self, Mechanism};
 use magscope_probe::plan::is_per_packet;
 use magscope_probe::{CaptureOptions, HostFacts};
 use serde::Serialize;
@@ -55,7 +55,7 @@ fn abilities(facts: &HostFacts) -> Vec<AbilityRow> {
         let because = facts.left_out.get(ability).cloned();
         let status = match because {
             Some(_) => "missing",
-            None if hops::is_untried(facts) => "not-tried",
+            None if facts.check().is_err() => "not-tried",
             None => "loads",
         };
         AbilityRow { ability: *ability, status, because: because.unwrap_or_default() }
@@ -157,6 +157,9 @@ fn programs(facts: &HostFacts, rows: &[Row]) -> Check {
     if hops::is_untried(facts) {
         return check("capture", true, "not tried: the programs were not loaded, for want of capabilities", "");
     }
+    if let Err(error) = facts.check() {
+        return check("capture", false, format!("cannot start: {error}"), "");
+    }
     let refused: Vec<String> =
         facts.unloadable.iter().map(|(program, because)| format!("{program} ({because})")).collect();
     let refused = if refused.is_empty() {
@@ -188,29 +191,41 @@ fn kernel(facts: &HostFacts, rows: &[Row]) -> Check {
 }
 
 fn btf(facts: &HostFacts) -> Check {
-    let found = if facts.btf { "present" } else { "missing" };
-    check(
-        "BTF",
-        facts.btf,
-        found,
-        "captures need it: a kernel with CONFIG_DEBUG_INFO_BTF=y; recordings can be read",
-    )
+    let (found, advice) = match (&facts.btf_damage, facts.btf) {
+        (Some(because), _) => (
+            format!("cannot be read: {because}"),
+            "captures need it: is another file mounted there (`findmnt -R /sys/kernel/btf`)? Recordings can be read",
+        ),
+        (None, true) => ("present".to_owned(), ""),
+        (None, false) => (
+            "missing".to_owned(),
+            "captures need it: a kernel with CONFIG_DEBUG_INFO_BTF=y; recordings can be read",
+        ),
+    };
+    check("BTF", facts.btf && facts.btf_damage.is_none(), found, advice)
 }
 
 fn capabilities(facts: &HostFacts) -> Check {
     let missing = facts.missing_capabilities();
+    let is_inside = !facts::in_first_user_namespace();
     let found = if missing.is_empty() {
         "enough to capture (all of them are given away after attaching)".to_owned()
     } else {
-        format!("missing: {}", missing.join(", "))
+        let whose = if is_inside { " (those of this user namespace do not count)" } else { "" };
+        format!("missing: {}{whose}", missing.join(", "))
     };
-    let advice =
-        "sudo magnet-scope …, or: sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep $(command -v magnet-scope)";
+    let advice = if is_inside {
+        "run it on the host itself, not in a rootless container"
+    } else {
+        "sudo magnet-scope …, or: sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep $(command -v magnet-scope)"
+    };
     check("capabilities", missing.is_empty(), found, advice)
 }
 
 fn lockdown(facts: &HostFacts) -> Check {
-    let mode = facts.lockdown.as_deref().unwrap_or("not in this kernel");
+    let has_securityfs = Path::new("/sys/kernel/security/lsm").exists();
+    let unread = if has_securityfs { "not in this kernel" } else { "unknown: securityfs is not mounted" };
+    let mode = facts.lockdown.as_deref().unwrap_or(unread);
     check(
         "lockdown",
         mode != "confidentiality",
@@ -237,14 +252,13 @@ fn functions(facts: &HostFacts) -> Check {
 }
 
 fn cgroup(facts: &HostFacts) -> Check {
-    let found =
-        facts.cgroup2.as_ref().map_or_else(|| "not mounted".to_owned(), |path| path.display().to_string());
-    check(
-        "cgroup v2",
-        facts.cgroup2.is_some(),
-        found,
-        "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup",
-    )
+    let (missing, advice) = if facts.cgroups {
+        ("not mounted", "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup")
+    } else {
+        ("not in this kernel", "udp.recv needs it: a kernel with CONFIG_CGROUPS=y")
+    };
+    let found = facts.cgroup2.as_ref().map_or_else(|| missing.to_owned(), |path| path.display().to_string());
+    check("cgroup v2", facts.cgroup2.is_some(), found, advice)
 }
 
 fn clock(facts: &HostFacts) -> Check {

@@ -83,7 +83,7 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
 /// The facts, with programs that fail to load if this process can test them.
 pub fn tried() -> Result<HostFacts> {
     let facts = HostFacts::read()?;
-    if is_untried(&facts) || !facts.btf {
+    if facts.check().is_err() {
         return Ok(facts);
     }
     magscope_probe::tried(&facts).map_err(crate::capture::explain)

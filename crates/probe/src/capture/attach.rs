@@ -1,6 +1,6 @@
 //! Attaching what is loaded.
 
-use crate::candidates::Candidate;
+use crate::candidates::{Candidate, is_at_function};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::netns::NetnsTarget;
@@ -12,6 +12,12 @@ use std::os::fd::AsRawFd;
 
 /// Links of programs, by their names.
 pub(crate) type Links = Vec<(&'static str, Vec<Link>)>;
+
+/// True for kinds of probes that a kernel may have and refuse: it was built without a part of them, or a policy forbids
+/// it. Tracepoints of BTF are not among these: without them there is no capture.
+pub(super) fn may_be_refused(backend: Backend) -> bool {
+    is_at_function(backend) || matches!(backend, Backend::Netfilter | Backend::CgroupSkb | Backend::Tracepoint)
+}
 
 pub(super) fn attach_all(
     facts: &HostFacts,
@@ -35,6 +41,8 @@ pub(crate) fn attach(
         point: probe.point.to_owned(),
         cause,
     };
+    let by_perf_event =
+        |error: libbpf_rs::Error| failed(crate::tsc::no_perf_events().unwrap_or_else(|| format!("{error:#}")));
     let program = object
         .progs_mut()
         .find(|p| p.name() == probe.program)
@@ -55,8 +63,9 @@ pub(crate) fn attach(
         }
         Backend::Kprobe => {
             let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
-            links.push(link.map_err(|e| failed(format!("{e:#}")))?);
+            links.push(link.map_err(by_perf_event)?);
         }
+        Backend::Tracepoint => links.push(program.attach().map_err(by_perf_event)?),
         Backend::KprobeMulti => {
             let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
             links.push(link.map_err(|e| failed(format!("{e:#}")))?);

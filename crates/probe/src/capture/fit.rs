@@ -95,6 +95,7 @@ pub(super) fn leave_out(
 /// # Errors
 /// Any cause that prevents every capture, as [`super::Capture::start`].
 pub fn tried(facts: &HostFacts) -> Result<HostFacts, ProbeError> {
+    facts.check()?;
     let mut facts = facts.clone();
     let mut options = CaptureOptions { hops: HopSet::all(), sums: SUMS, ..CaptureOptions::default() };
     complete(&mut options)?;

@@ -71,7 +71,12 @@ pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result
     let link = {
         let program = object.progs_mut().find(|program| program.name() == wanted);
         let program = program.ok_or_else(|| "its program is not in the object".to_owned())?;
-        link(&program, resolved).map_err(failed)?
+        link(&program, resolved).map_err(|error| {
+            let by_perf_event =
+                !matches!(resolved.probe.attach, Attach::Fentry | Attach::Fexit | Attach::TpBtf);
+            let refusal = if by_perf_event { crate::tsc::no_perf_events() } else { None };
+            refusal.unwrap_or_else(|| failed(error))
+        })?
     };
     Ok(Attached { _link: link, object })
 }
