@@ -1,6 +1,6 @@
 # `make run` and `make test` suffice; both first install missing packages (scripts/setup.sh).
 
-.PHONY: run build test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
+.PHONY: run build build-arm64 test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
 # SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
@@ -18,6 +18,10 @@ run: setup
 build: setup
 	$(CARGO) build --release --bin magnet-scope $(FEATURES)
 	scripts/split-symbols.sh target/release/magnet-scope
+
+# The same binary for arm64, on an x86-64 machine with Debian's packages.
+build-arm64: setup
+	scripts/build-arm64.sh
 
 setup:
 	@scripts/setup.sh

@@ -3,8 +3,10 @@
 # emulation.
 #
 # usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [--table FILE] [SERIES…]     (default: 6.12 6.1)
-# SERIES is a series in a suite of Debian (5.10, 6.1, 6.12), or `newest`. With --table, the backend of each
-# hop and ability goes into a file (docs/kernels.md); the suite `left_out` lists it.
+# SERIES is a series in a suite of Debian (5.10, 6.1, 6.12), or `newest`; `6.12:arm64` is one of that architecture,
+# `6.12:rt` and `6.12:generic` are other flavours than `cloud`. With --table, the backend of each hop and ability, the
+# passed suites and the times to attach go into a file (docs/kernels.md): those of this run and of earlier ones, whose
+# consoles are in target/kernels. Then one machine runs at a time, because it measures.
 # Each series runs these suites: kinds of probes compared, exact counts, points, custom probes, filters, samplers,
 # switches under load, sums of the kernel, and a driver's ring. The last series runs disturbed networks as
 # well. With --full each series runs everything, including journeys and other protocols.
@@ -30,6 +32,8 @@ while [ $# -gt 0 ]; do
 done
 series=("$@")
 [ ${#series[@]} -gt 0 ] || series=(6.12 6.1)
+consoles=target/kernels
+[ -z "$table" ] || mkdir -p "$consoles"
 all=$(mktemp -d)
 trap 'rm -rf "$all"' EXIT
 work=$all
@@ -39,9 +43,9 @@ tools=(bash ip tc nft tcpdump ethtool)
 guest_needs strip "${tools[@]}"
 
 # The suites in the guests. `backends` tests the kinds of probes, `disturbed` needs netem and `driver` needs
-# network cards, which a development machine may lack. `left_out` loads all programs once for each ability,
-# which takes the longest under emulation.
-short=(backends exact points switches custom filters control synthesis driver left_out)
+# network cards, which a development machine may lack. `kernels` measures, so it runs first. `left_out` loads all
+# programs once for each ability, which takes the longest under emulation.
+short=(kernels backends exact points switches custom filters control synthesis driver left_out)
 suites=("${short[@]}" disturbed)
 switches=100
 if [ $full = yes ]; then
@@ -52,26 +56,39 @@ if [ -n "$only" ]; then
     read -r -a suites <<<"$only"
     short=("${suites[@]}")
 fi
-# The program, as cargo names it. It has the features of all other tests, because other features would build
-# everything twice.
-program=$(cargo test --workspace --features magnet-scope/query --test all --no-run --message-format=json 2>/dev/null |
-    sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}')
-[ -x "$program" ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
+# Reads the path of the program from cargo's messages.
+executable() {
+    sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}'
+}
+declare -A programs
+if [[ " ${series[*]} " == *:arm64* ]]; then
+    guest_needs qemu-system-aarch64
+    arm64_needs
+    arm64_packages busybox-static bash iproute2 nftables tcpdump ethtool || skip "Debian's packages for arm64 cannot be had"
+    programs[arm64]=$(arm64_cargo test -p magscope-probe --test all --no-run --message-format=json 2>/dev/null | executable)
+fi
+# The program, as cargo names it. All tests are built as scripts/test.sh builds them, because other targets or features
+# would build everything twice.
+programs[amd64]=$(cargo test --workspace --features magnet-scope/query --no-run --message-format=json 2>/dev/null | executable)
+for program in "${programs[@]}"; do
+    [ -x "$program" ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
+done
 # A suite is a module of the program.
 for suite in "${suites[@]}"; do
-    "$program" "$suite::" --list 2>/dev/null | grep ': test$' >/dev/null || { echo "magscope-probe has no tests in $suite" >&2; exit 1; }
+    "${programs[amd64]}" "$suite::" --list 2>/dev/null | grep ': test$' >/dev/null || { echo "magscope-probe has no tests in $suite" >&2; exit 1; }
 done
 
-# Builds a guest and runs its suites: machine SERIES FOLDER SUITE…. The console goes to FOLDER/log.
+# Builds a guest and runs its suites: machine ARCHITECTURE KERNEL FOLDER SUITE…. The console goes to FOLDER/log.
 machine() {
-    local folder=$1
-    work=$2
-    shift 2
+    local folder=$2 strip=strip
+    guest_arch=$1 work=$3
+    shift 3
     guest_root
     guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_objref nft_numgen
-    for tool in "${tools[@]}"; do guest_add "$(command -v $tool)" $tool; done
+    for tool in "${tools[@]}"; do guest_add "$(guest_tool "$tool")" "$tool"; done
+    [ $guest_arch = amd64 ] || strip=aarch64-linux-gnu-strip
     # Its symbols stay, because a test probes one of its own functions.
-    strip --strip-debug -o "$work/test" "$program"
+    $strip --strip-debug -o "$work/test" "${programs[$guest_arch]}"
     guest_add "$work/test" suites-of-tests
     echo "$*" >"$work/root/suites"
     guest_init_head >"$work/root/init"
@@ -121,10 +138,12 @@ for wanted in "${series[@]}"; do
     run=("${suites[@]}")
     [ $full = yes ] || [ "$wanted" = "${series[-1]}" ] || run=("${short[@]}")
     mkdir "$all/$wanted"
-    machine "$folder" "$all/$wanted" "${run[@]}" &
+    architecture=amd64
+    [[ $wanted != *:arm64* ]] || architecture=arm64
+    machine $architecture "$folder" "$all/$wanted" "${run[@]}" &
     running[$wanted]=$!
     # Emulating a machine takes a CPU, so a single CPU runs one machine at a time.
-    [ "$(nproc)" -gt 1 ] || wait "${running[$wanted]}"
+    [ "$(nproc)" -gt 1 ] && [ -z "$table" ] || wait "${running[$wanted]}" || true
     echo "${run[*]}" >"$all/$wanted.suites"
     ls "$folder/lib/modules" >"$all/$wanted.release"
 done
@@ -132,28 +151,7 @@ for wanted in "${!running[@]}"; do
     wait "${running[$wanted]}" || true
     read -r -a run <"$all/$wanted.suites"
     report "$all/$wanted" "$(cat "$all/$wanted.release")" "${run[@]}" || failed=1
+    [ -z "$table" ] || tr -d '\r' <"$all/$wanted/log" >>"$consoles/$wanted.log"
 done
-# Rows of hops and abilities, a column per kernel.
-write_table() {
-    echo "# Kernels"
-    echo
-    echo "What serves each hop and ability on Debian's kernels, as the programs loaded in \`scripts/test-kernels.sh --table\`."
-    echo
-    cat "$all"/*/log | tr -d '\r' | grep -ao 'ROW|.*' | awk -F'|' '
-        !($2 in kernel) { kernel[$2]; kernels[++k] = $2 }
-        !($3 in row) { row[$3]; rows[++r] = $3 }
-        { cell[$3, $2] = $4 }
-        END {
-            printf "| |"; for (i = 1; i <= k; i++) printf " %s |", kernels[i]; print ""
-            printf "|---|"; for (i = 1; i <= k; i++) printf "---|"; print ""
-            for (j = 1; j <= r; j++) {
-                printf "| %s |", rows[j]
-                for (i = 1; i <= k; i++) printf " %s |", cell[rows[j], kernels[i]]
-                print ""
-            }
-        }'
-}
-if [ -n "$table" ]; then
-    if grep -aqs 'ROW|' "$all"/*/log; then write_table >"$table"; fi
-fi
+if [ -n "$table" ]; then scripts/lib/kernels-table.py "$consoles"/*.log >"$table.new" && mv "$table.new" "$table"; fi
 exit $failed

@@ -1,11 +1,14 @@
 # Shared functions of the scripts that boot Debian's stock kernels in emulated machines. To be sourced.
 #
 # Needs `work`, a build folder of the caller, which the caller removes. The root of a guest is made in
-# $work/root. Kernels are kept in the user's cache folder.
+# $work/root. Kernels are kept in the user's cache folder. `guest_arch` is the architecture of the next guest: amd64, or
+# arm64 with the programs of lib/arm64.sh.
 
 PATH=$PATH:/sbin:/usr/sbin
 guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
 . "$(dirname "${BASH_SOURCE[0]}")/kernels.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/arm64.sh"
+guest_arch=amd64
 
 skip() { echo "skipped, because $*"; exit 0; }
 
@@ -14,8 +17,8 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-# Ends with a message if the machines cannot be built. Missing packages are installed where Debian's packages
-# are available.
+# Ends with a message if the machines cannot be built: guest_needs TOOL…. Missing packages are installed where
+# Debian's packages are available. A machine for arm64 needs arm64_needs too.
 guest_needs() {
     [ "$(uname -m)" = x86_64 ] || skip "the virtual machines are x86_64"
     command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "there is no apt-get: the kernels are Debian's packages"
@@ -24,6 +27,7 @@ guest_needs() {
         command -v "$tool" >/dev/null && continue
         case $tool in
             qemu-system-x86_64) missing+=(qemu-system-x86) ;;
+            qemu-system-aarch64) missing+=(qemu-system-arm) ;;
             busybox) missing+=(busybox-static) ;;
             depmod | modprobe) missing+=(kmod) ;;
             xz) missing+=(xz-utils) ;;
@@ -44,29 +48,35 @@ guest_package() {
     apt-cache search --names-only "^linux-image-${1//./\\.}\\..*-cloud-amd64\$" 2>/dev/null | cut -d' ' -f1 | sort -V | tail -n 1
 }
 
-# Unpacks the newest kernel of a series in the cache and prints its folder. Without Debian's package lists, an
-# earlier kernel is used.
+# Unpacks the newest kernel of a series in the cache and prints its folder: guest_kernel SERIES[:arm64][:FLAVOUR]. Without
+# Debian's package lists, an earlier kernel is used. FLAVOUR is `cloud` (the default), `generic` or `rt`.
 guest_kernel() {
-    local package folder
-    package=$(guest_package "$1")
-    [ -n "$package" ] ||
-        package=$(cd "$guest_cache" 2>/dev/null && ls -d "linux-image-$1."*-cloud-amd64 2>/dev/null | sort -V | tail -n 1)
-    if [ -z "$package" ] && as_root apt-get update -qq >/dev/null 2>&1; then
-        package=$(guest_package "$1")
+    local package= folder series=${1%%:*} architecture=amd64 flavour=cloud ending
+    [[ :$1: != *:arm64:* ]] || architecture=arm64
+    [[ :$1: != *:generic:* ]] || flavour=generic
+    [[ :$1: != *:rt:* ]] || flavour=rt
+    ending=$(kernels_ending $flavour $architecture)
+    if [ "$ending" = cloud-amd64 ]; then
+        package=$(guest_package "$series")
+    fi
+    [ -n "$package" ] || package=$(cd "$guest_cache" 2>/dev/null &&
+        ls -d "linux-image-$series."*"-$ending" 2>/dev/null | grep -xE "linux-image-[0-9.]+(-[0-9]+|\+deb[0-9]+)-$ending" | sort -V | tail -n 1)
+    if [ -z "$package" ] && [ "$ending" = cloud-amd64 ] && as_root apt-get update -qq >/dev/null 2>&1; then
+        package=$(guest_package "$series")
     fi
     # A kernel of another suite than the machine's.
     if [ -z "$package" ] && kernels_lists; then
-        package=$(kernels_package "$1") || true
+        package=$(kernels_package "$series" $architecture $flavour) || true
     fi
     [ -n "$package" ] || return 1
     folder=$guest_cache/$package
     if [ ! -d "$folder" ]; then
         rm -rf "$folder.new"
         mkdir -p "$folder.new"
-        if (cd "$work" && apt-get download -qq "$package" 2>/dev/null); then
+        if [ $architecture = amd64 ] && (cd "$work" && apt-get download -qq "$package" 2>/dev/null); then
             dpkg -x "$work/$package"_*.deb "$folder.new"
         else
-            { kernels_lists && kernels_unpack "$package" "$folder.new"; } || return 1
+            { kernels_lists && kernels_unpack "$package" "$folder.new" $architecture; } || return 1
         fi
         guest_settle "$folder.new"
         mv "$folder.new" "$folder"
@@ -90,12 +100,24 @@ guest_root() {
     rm -rf "$work/root"
     mkdir -p "$work/root"/{bin,etc,proc,sys,dev,tmp,run,lib/modules}
     echo 'root:x:0:0:root:/:/bin/sh' >"$work/root/etc/passwd"
-    guest_add "$(command -v busybox)" busybox
+    guest_add "$(guest_tool busybox)" busybox
+}
+
+# Prints the path of a program for the guest: guest_tool NAME
+guest_tool() {
+    if [ $guest_arch = amd64 ]; then command -v "$1"; else arm64_tool "$1"; fi
 }
 
 # Adds a program and every library that it is linked with: guest_add PATH NAME
 guest_add() {
     cp "$1" "$work/root/bin/$2"
+    if [ $guest_arch = arm64 ]; then
+        arm64_libraries "$1" | while read -r library; do
+            mkdir -p "$work/root$(dirname "$library")"
+            cp -n "$arm64_root$library" "$work/root$library"
+        done
+        return
+    fi
     # A static program has none.
     { ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
         mkdir -p "$work/root$(dirname "$library")"
@@ -164,6 +186,14 @@ guest_pack() {
 guest_boot() {
     local folder=$1 image=$2 limit=$3
     shift 3
+    if [ $guest_arch = arm64 ]; then
+        # The emulated processor has single instructions for atomic operations, and no pointer authentication, which is
+        # slow to emulate.
+        timeout --foreground "$limit" qemu-system-aarch64 -accel tcg,thread=single -M virt,gic-version=3 -cpu neoverse-n1 -nographic -no-reboot \
+            -nodefaults -serial stdio -kernel "$folder/boot/vmlinuz-$(ls "$folder/lib/modules")" -initrd "$image" \
+            -append "console=ttyAMA0 panic=-1 oops=panic loglevel=3 nokaslr mitigations=off ${guest_append:-}" "$@" </dev/null 2>&1
+        return
+    fi
     timeout --foreground "$limit" qemu-system-x86_64 -accel tcg,thread=single -M q35 -cpu max -nographic -no-reboot -nodefaults -serial stdio \
         -kernel "$folder/boot/vmlinuz-$(ls "$folder/lib/modules")" -initrd "$image" \
         -append "console=ttyS0 panic=-1 oops=panic loglevel=3 nokaslr mitigations=off no_timer_check clearcpuid=rep_good,erms,fsrm,fsrs ${guest_append:-}" "$@" </dev/null 2>&1

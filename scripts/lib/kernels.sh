@@ -37,13 +37,21 @@ kernels_named() {
     kernels_apt apt-cache search --names-only "$1" 2>/dev/null | cut -d' ' -f1 | sort -Vu
 }
 
+# The end of a kernel package's name: kernels_ending FLAVOUR ARCHITECTURE
+kernels_ending() {
+    case $1 in
+        generic) echo "$2" ;;
+        *) echo "$1-$2" ;;
+    esac
+}
+
 # Prints the newest package with the kernel of a series, or of all with `newest`: kernels_package SERIES
-# [ARCHITECTURE]
+# [ARCHITECTURE [FLAVOUR]]. FLAVOUR is `cloud` (the default), `generic` or `rt`.
 # Some suites have the kernel in `linux-image-…`, some in `linux-binary-…`.
 kernels_package() {
     local series=${1//./\\.} architecture=${2:-amd64} found
     [ "$1" = newest ] && series='[0-9]+\.[0-9]+'
-    found=$(kernels_named "^linux-(binary|image)-$series[.+~-].*cloud-$architecture\$" | grep -v -- '-unsigned' |
+    found=$(kernels_named "^linux-(binary|image)-$series[.+~-][^a-z]*(\+?deb[0-9]+)?-$(kernels_ending "${3:-cloud}" "$architecture")\$" |
         sed -E 's/^linux-(binary|image)-(.*)/\2 \1/' | sort -V | tail -n 1)
     [ -n "$found" ] || return 1
     # Of one version, the package with the kernel is first in alphabetical order.
