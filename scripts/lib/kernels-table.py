@@ -111,10 +111,12 @@ def main():
     kernels = sorted(found.values(), key=Kernel.order)
     rows = names(kernels, lambda kernel: kernel.rows)
     hops = [name for name in rows if name.startswith("`")]
-    figures = [name for name in rows if re.search(r", ms|programs of", name)]
-    abilities = [name for name in rows if name not in hops and name not in figures]
+    figures = [name for name in rows if ", ms" in name]
+    programs = [name for name in rows if name.startswith("programs of")]
+    abilities = [name for name in rows if name not in hops + figures + programs]
     print(TEXT)
-    table("kernel", kernels, [("Debian's package", lambda kernel: f"`{kernel.release}`")])
+    about = [("Debian's package", lambda kernel: f"`{kernel.release}`")]
+    table("kernel", kernels, about + [(name, cell_of(name)) for name in programs])
     print("## Hops\n\nThe backend of each hop (see [hops.md](hops.md#backends)); – where none serves it.\n")
     table("hop", kernels, [(name, cell_of(name)) for name in hops])
     print("## Abilities\n")
@@ -122,8 +124,9 @@ def main():
     print(SUITES)
     suites = names(kernels, lambda kernel: kernel.suites)
     table("suite", kernels, [(f"`{name}`", lambda kernel, name=name: kernel.suites.get(name, "")) for name in suites])
-    print(ATTACH)
-    table("", kernels, [(name, cell_of(name)) for name in figures])
+    if figures:
+        print(ATTACH)
+        table("", kernels, [(name, cell_of(name)) for name in figures])
     print(MISSING)
     for kernel in kernels:
         missing = {}
