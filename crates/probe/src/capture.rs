@@ -36,6 +36,7 @@ use crate::pages;
 use crate::pcap;
 use crate::plan::{Plan, plan_by};
 use crate::symbols;
+use crate::time_namespace::TimeOffsets;
 use crate::tsc::Tsc;
 use crate::unfollowed;
 use attach::{attach_all, may_be_refused};
@@ -113,6 +114,7 @@ impl Capture {
     /// As [`Capture::start`].
     pub fn start_on(facts: &HostFacts, mut options: CaptureOptions) -> Result<Self, ProbeError> {
         facts.check()?;
+        TimeOffsets::of_this_process().map_err(|because| ProbeError::TimeNamespace { because })?;
         complete(&mut options)?;
         let files = SharedFiles::new();
         let names = HostNames::read(&options.netns, facts.cgroup2.clone());

@@ -1,5 +1,6 @@
 //! Reading this node's clocks together.
 
+use crate::time_namespace::TimeOffsets;
 use crate::tsc::Rate;
 use crate::utc::{UtcSources, UtcWatch};
 use magscope_core::clock::{ClockSample, Clocksource};
@@ -19,9 +20,17 @@ const READINGS: usize = 8;
 const INTERVAL: Duration = Duration::from_millis(100);
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The kernel's own clock, without the offset of a time namespace.
 fn read(clock: ClockId) -> i64 {
     let t = clock_gettime(clock);
-    t.tv_sec * 1_000_000_000 + t.tv_nsec
+    // A capture does not start without the offsets.
+    let offsets = TimeOffsets::of_this_process().unwrap_or_default();
+    let offset_ns = match clock {
+        ClockId::Monotonic | ClockId::MonotonicRaw => offsets.monotonic_ns,
+        ClockId::Boottime => offsets.boottime_ns,
+        _ => 0,
+    };
+    t.tv_sec * 1_000_000_000 + t.tv_nsec - offset_ns
 }
 
 /// `CLOCK_MONOTONIC` now, nanoseconds: the clock of `bpf_ktime_get_ns`.

@@ -40,6 +40,14 @@ pub enum ProbeError {
         /// Names of the capabilities that are missing.
         missing: Vec<&'static str>,
     },
+    /// The kernel's own clock cannot be derived from the readings of this process.
+    #[error(
+        "the offsets of this process's time namespace are unknown: {because}; start it in a namespace that it shares with its children (`unshare --time --fork`)"
+    )]
+    TimeNamespace {
+        /// The reason.
+        because: &'static str,
+    },
     /// No requested hop can be served.
     #[error(
         "none of the hops asked for can be served on this kernel ({asked}); {because}; `magnet-scope hops` says what serves them"

@@ -15,6 +15,7 @@
 //!   `mag_plan`).
 //! - `deciders`: programs and rules that may drop packets. `unfollowed`: sockets of other kinds than those followed.
 //!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
+//!   `time_namespace`: its offsets.
 
 pub mod candidates;
 pub mod capture;
@@ -42,6 +43,7 @@ pub mod plan;
 pub mod record;
 pub mod setting;
 mod symbols;
+pub mod time_namespace;
 mod trial;
 pub mod tsc;
 mod unfollowed;

@@ -24,6 +24,7 @@ mod shared_links;
 mod switches;
 mod synthesis;
 mod tcp_state;
+mod time_namespace;
 mod traffic;
 mod tsc;
 mod utc;

@@ -22,10 +22,10 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::Progress;
+use magscope_probe::clock::monotonic_ns;
 use magscope_sensor::averages::{AverageStore, Tap, tap};
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::Walker;
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -90,7 +90,7 @@ fn open_to_all(path: PathBuf) -> Result<Place> {
 impl Place {
     /// Starts to serve in separate threads. Called after privileges are dropped.
     pub fn serve(self, info: &NodeInfo) -> Result<WatchServer> {
-        let averages = Arc::new(AverageStore::new(info, now_ns));
+        let averages = Arc::new(AverageStore::new(info, monotonic_ns));
         let (tap, source) = tap(info.clone(), averages.watched().clone());
         let adds = averages.clone();
         let thread = std::thread::Builder::new().name("magnet-watches".to_owned()).spawn(move || {
@@ -138,10 +138,4 @@ impl WatchServer {
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
-}
-
-/// `CLOCK_MONOTONIC`.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
