@@ -28,10 +28,14 @@ pub struct ClockSample {
     pub realtime_steps: u32,
     /// The kernel's clock source.
     pub clocksource: Clocksource,
-    /// The kernel's frequency correction: `adjtimex`'s `freq`, parts per million times 2¹⁶.
+    /// The rate of `CLOCK_MONOTONIC` that the kernel is set to, less its nominal rate: `adjtimex`'s `freq` and
+    /// `tick`, and the slew of a pending `offset`; parts per million times 2¹⁶.
     pub frequency: i64,
     /// `adjtimex`'s `status`: `STA_PLL` 1 and the other bits of `linux/timex.h`.
     pub status: u32,
+    /// Number of times since the capture began that this machine was continued from a saved state, cloned or
+    /// migrated, as its hypervisor reports it.
+    pub generations: u32,
     /// Maximum error of UTC, if a source states one. Never the kernel's own `maxerror`, which some daemons set
     /// to 0.
     pub utc_error_ns: Option<u64>,
@@ -102,6 +106,8 @@ impl Clocksource {
 /// A break of a node's clocks between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
+    /// The machine was continued from a saved state, cloned or migrated: no clock of it counts the pause.
+    Generation,
     /// The host slept: R did not advance.
     Suspend,
     /// Another clocksource: R runs at another rate and may have jumped.
@@ -121,6 +127,9 @@ impl ClockSample {
 
     /// The worst break between this sample and the next one.
     pub fn break_before(&self, next: &ClockSample) -> Option<Break> {
+        if next.generations != self.generations {
+            return Some(Break::Generation);
+        }
         if next.suspended_ns.abs_diff(self.suspended_ns) > SLEEP_NS {
             return Some(Break::Suspend);
         }
@@ -134,6 +143,13 @@ impl ClockSample {
         let set = next.realtime_steps != self.realtime_steps || next.tai_offset_s != self.tai_offset_s;
         let noise = u128::from(self.width_ns) + u128::from(next.width_ns);
         (set || moved > noise).then_some(Break::Realtime)
+    }
+
+    /// The kernel's setting of the rate of `CLOCK_MONOTONIC`, less its nominal rate, parts of one; `None` if the kernel
+    /// gave none.
+    pub fn kernel_rate(&self) -> Option<f64> {
+        let is_given = self.frequency != 0 || self.status != 0;
+        is_given.then(|| self.frequency as f64 / 65_536.0 / 1e6)
     }
 
     /// The same for breaks of R itself, without those of UTC alone.
@@ -167,6 +183,10 @@ mod tests {
             Some(Break::Clocksource)
         );
         assert_eq!(tsc.break_before(&next), None);
+        let restored = ClockSample { generations: 1, suspended_ns: 2_000_000, ..next };
+        assert_eq!(one.break_of_raw_before(&restored), Some(Break::Generation));
+        assert_eq!((one.kernel_rate(), ClockSample { status: 64, ..one }.kernel_rate()), (None, Some(0.0)));
+        assert_eq!(ClockSample { frequency: -500 << 16, ..one }.kernel_rate(), Some(-0.0005));
         assert_eq!(Clocksource::from_id(Clocksource::Xen as u8), Clocksource::Xen);
         assert_eq!(Clocksource::from_id(99), Clocksource::Other);
         assert_eq!(Clocksource::from_kernel_name("hyperv_clocksource_tsc_page"), Clocksource::HyperV);

@@ -1,5 +1,6 @@
 //! Reading this node's clocks together.
 
+use crate::generation::GenerationWatch;
 use crate::time_namespace::TimeOffsets;
 use crate::tsc::Rate;
 use crate::utc::{UtcSources, UtcWatch};
@@ -19,6 +20,9 @@ const READINGS: usize = 8;
 /// About ten samples a second, more often at the start: the bound is widest before the second sample.
 const INTERVAL: Duration = Duration::from_millis(100);
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
+/// Time after a continuation of the machine until its sources of UTC have measured again: chronyd does so every 1024 s,
+/// if not more often.
+const UTC_MEASURED: Duration = Duration::from_secs(1100);
 
 /// The kernel's own clock, without the offset of a time namespace.
 fn read(clock: ClockId) -> i64 {
@@ -105,6 +109,9 @@ pub struct ClockSampler {
     /// A timer that is cancelled when `CLOCK_REALTIME` is set; `None` if the kernel provides none.
     set: Option<OwnedFd>,
     realtime_steps: u32,
+    generations: GenerationWatch,
+    /// Before this instant no source of UTC has measured since the machine was continued.
+    utc_from_ns: u64,
     due_ns: u64,
     interval: Duration,
     random: u64,
@@ -133,6 +140,8 @@ impl ClockSampler {
         let sampler = ClockSampler {
             set,
             realtime_steps: 0,
+            generations: GenerationWatch::open(),
+            utc_from_ns: 0,
             due_ns: 0,
             interval: FIRST_INTERVAL,
             random: monotonic_ns() | 1,
@@ -188,6 +197,12 @@ impl ClockSampler {
             self.arm();
             self.utc.iter().for_each(UtcWatch::clock_was_set);
         }
+        let before = self.generations.count();
+        let generations = self.generations.update();
+        if generations != before {
+            self.utc_from_ns = sample.monotonic_ns.saturating_add(UTC_MEASURED.as_nanos() as u64);
+        }
+        let is_measured = sample.monotonic_ns >= self.utc_from_ns;
         let asleep = read(ClockId::Boottime) - read(ClockId::Monotonic);
         let (frequency, status, tai_offset_s) = discipline();
         ClockSample {
@@ -197,7 +212,8 @@ impl ClockSampler {
             clocksource: clocksource(),
             frequency,
             status,
-            utc_error_ns: error_ns.filter(|_| !was_set),
+            generations,
+            utc_error_ns: error_ns.filter(|_| !was_set && is_measured),
             ..sample
         }
     }
@@ -215,7 +231,8 @@ fn clocksource() -> Clocksource {
         .map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
 }
 
-/// `adjtimex` without a change: the frequency correction (ppm times 2¹⁶), the status bits, the offset of TAI.
+/// `adjtimex` without a change: the rate that `CLOCK_MONOTONIC` is set to (ppm times 2¹⁶), the status bits, the offset
+/// of TAI.
 fn discipline() -> (i64, u32, i32) {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; the kernel writes no more than its size, and
     // `modes = 0` changes nothing.
@@ -224,7 +241,31 @@ fn discipline() -> (i64, u32, i32) {
         let mut timex: libc::timex = std::mem::zeroed();
         (libc::adjtimex(&raw mut timex), timex)
     };
-    if state < 0 { (0, 0, 0) } else { (timex.freq, timex.status as u32, timex.tai) }
+    if state < 0 { (0, 0, 0) } else { (rate_of(&timex), timex.status as u32, timex.tai) }
+}
+
+/// Nominal duration of a tick of user space, microseconds: 100 ticks a second.
+const TICK_US: i64 = 10_000;
+const STA_PPSTIME: i32 = 0x4;
+const STA_PPSSIGNAL: i32 = 0x100;
+const STA_NANO: i32 = 0x2000;
+/// The kernel slews a pending offset by this power of two less of it a second, plus the time constant (`SHIFT_PLL`).
+const SHIFT_PLL: i64 = 2;
+const MAX_TIME_CONSTANT: i64 = 10;
+
+/// The set rate less the nominal one, parts per million times 2¹⁶. A daemon sets it by `freq`, up to 500 ppm, and by
+/// `tick`, up to a tenth. A pending offset adds to it.
+fn rate_of(timex: &libc::timex) -> i64 {
+    let per_tick_ppm = 1_000_000 / TICK_US;
+    let tick_ppm = timex.tick.saturating_sub(TICK_US).saturating_mul(per_tick_ppm);
+    let nanoseconds = timex.status & STA_NANO != 0;
+    let offset_ns = if nanoseconds { timex.offset } else { timex.offset.saturating_mul(1_000) };
+    let is_by_pulse = timex.status & STA_PPSTIME != 0 && timex.status & STA_PPSSIGNAL != 0;
+    let shift = if is_by_pulse { 0 } else { SHIFT_PLL + timex.constant.clamp(0, MAX_TIME_CONSTANT) };
+    // Of the offset at the beginning of this second, all but this part is left.
+    let slew_ns_per_s = offset_ns / ((1_i64 << shift) - 1).max(1);
+    let slew_ppm = slew_ns_per_s as f64 / 1_000.0;
+    timex.freq.saturating_add(tick_ppm.saturating_mul(1 << 16)).saturating_add((slew_ppm * 65_536.0) as i64)
 }
 
 #[cfg(test)]
@@ -244,5 +285,28 @@ mod tests {
         let next = sampler.sample();
         assert!(next.suspended_ns.abs_diff(sample.suspended_ns) < 1_000_000);
         assert_eq!(next.tai_offset_s, sample.tai_offset_s);
+    }
+
+    #[test]
+    fn the_set_rate_counts_frequency_tick_and_offset() {
+        // SAFETY: as in `discipline`.
+        #[allow(unsafe_code)]
+        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+        timex.tick = 10_000;
+        assert_eq!(rate_of(&timex), 0);
+        timex.freq = -500 << 16;
+        timex.tick = 10_010;
+        assert_eq!(rate_of(&timex), 500 << 16);
+        // chrony's fastest slew
+        (timex.freq, timex.tick) = (33 << 16, 10_833);
+        assert_eq!(rate_of(&timex), 83_333 << 16);
+        // 96 of 100 ms are left of an offset after a second: 6400 ppm
+        (timex.freq, timex.tick, timex.constant) = (0, 10_000, 2);
+        (timex.offset, timex.status) = (96_000_000, STA_NANO);
+        assert_eq!(rate_of(&timex), 6_400 << 16);
+        (timex.offset, timex.status) = (-96_000, 0);
+        assert_eq!(rate_of(&timex), -6_400 << 16);
+        (timex.offset, timex.freq, timex.tick) = (i64::MIN, i64::MIN, i64::MAX);
+        let _no_panic = rate_of(&timex);
     }
 }

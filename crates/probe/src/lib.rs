@@ -15,7 +15,7 @@
 //!   `mag_plan`).
 //! - `deciders`: programs and rules that may drop packets. `unfollowed`: sockets of other kinds than those followed.
 //!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
-//!   `time_namespace`: its offsets.
+//!   `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
 
 pub mod candidates;
 pub mod capture;
@@ -33,6 +33,7 @@ pub mod error;
 pub mod facts;
 pub mod filter;
 pub mod gaps;
+pub mod generation;
 pub mod governor;
 mod messages;
 pub mod netns;

@@ -3,9 +3,12 @@
 use super::pair::UtcReading;
 use magscope_core::clock::{Break, ClockSample};
 
-/// Maximum rate difference of `CLOCK_MONOTONIC` against R without a sample: the kernel's own limit for a
-/// frequency correction (`MAXFREQ`), parts per million.
+/// Maximum rate difference of `CLOCK_MONOTONIC` against R without a sample, beyond the rate that the kernel is set to:
+/// the kernel's own limit for a frequency correction (`MAXFREQ`), parts per million.
 const SLEW_PPM: u64 = 500;
+/// Maximum time from the continuation of a machine to the sample that counts its generation: the hypervisor's message
+/// arrives while the machine runs.
+const REPORT_NS: u64 = 1_000_000_000;
 
 /// A value and its error bound, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +24,49 @@ pub struct Reading {
 /// Between two samples the map is a straight line. The true map may have a kink there, because NTP changes the
 /// rate at any time. Its rate lies among those before, in and after the interval. So the error of the line is
 /// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval. That error is part of
-/// the bound. Outside the samples the error grows with 500 ppm. The map is monotonic.
+/// the bound. In the first and the last interval, the rate that the kernel is set to at the samples stands for the rate
+/// beyond them, within 500 ppm. Outside the samples the error grows with 500 ppm. The map is monotonic.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClock {
     samples: Vec<ClockSample>,
 }
 
 /// One coordinate of a sample.
-type Axis = fn(&ClockSample) -> u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Events,
+    Monotonic,
+    Raw,
+}
 
-const EVENTS: Axis = |s| s.event_ns();
-const MONOTONIC: Axis = |s| s.monotonic_ns;
-const RAW: Axis = |s| s.raw_ns;
+use Axis::{Events, Monotonic, Raw};
+
+impl Axis {
+    const fn of(self, sample: &ClockSample) -> u64 {
+        match self {
+            Events => sample.event_ns(),
+            Monotonic => sample.monotonic_ns,
+            Raw => sample.raw_ns,
+        }
+    }
+
+    /// The rate that the kernel is set to, of this clock against R, less one.
+    fn kernel_rate(self, sample: &ClockSample) -> Option<f64> {
+        let is_slewed = match self {
+            Events => sample.stamp_ns == 0,
+            Monotonic => true,
+            Raw => false,
+        };
+        if is_slewed { sample.kernel_rate() } else { Some(0.0) }
+    }
+}
+
+/// The rate of one clock against another, less one, that the kernel is set to at a sample.
+fn kernel_gain(sample: &ClockSample, from: Axis, to: Axis) -> Option<f64> {
+    let (from, to) = (from.kernel_rate(sample)?, to.kernel_rate(sample)?);
+    // A clock that runs at less than half its rate is none.
+    (from > -0.5 && to > -0.5 && from < 1.0 && to < 1.0).then(|| (1.0 + to) / (1.0 + from) - 1.0)
+}
 
 impl NodeClock {
     /// An empty map.
@@ -43,8 +77,7 @@ impl NodeClock {
     /// Adds a sample. A sample that is not newer on both clocks is ignored: time does not run backwards.
     pub fn push(&mut self, sample: ClockSample) {
         let newer = |last: &ClockSample| {
-            let clocks: [Axis; 3] = [EVENTS, MONOTONIC, RAW];
-            clocks.iter().all(|clock| clock(&sample) > clock(last))
+            [Events, Monotonic, Raw].iter().all(|clock| clock.of(&sample) > clock.of(last))
         };
         if self.samples.last().is_none_or(newer) {
             self.samples.push(sample);
@@ -78,20 +111,40 @@ impl NodeClock {
     /// Breaks of R itself, on R: each between two instants. Earlier differences to another node's clock are
     /// invalid after one.
     pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
-        self.samples.windows(2).filter_map(|pair| {
-            let [before, next] = pair else { return None };
-            Some((before.raw_ns, next.raw_ns, before.break_of_raw_before(next)?))
-        })
+        (1..self.samples.len()).filter_map(|at| self.break_at(at))
+    }
+
+    /// The break between the last two samples.
+    pub fn newest_break(&self) -> Option<(u64, u64, Break)> {
+        self.break_at(self.samples.len().checked_sub(1)?)
+    }
+
+    /// The break between a sample and the one before.
+    fn break_at(&self, at: usize) -> Option<(u64, u64, Break)> {
+        let (before, next) = (self.samples.get(at.checked_sub(1)?)?, self.samples.get(at)?);
+        let what = before.break_of_raw_before(next)?;
+        let mut first = at - 1;
+        if what == Break::Generation {
+            // It may have happened before earlier samples, but not before another break.
+            while next.raw_ns.saturating_sub(self.samples.get(first)?.raw_ns) < REPORT_NS
+                && let Some(pair) = first.checked_sub(1).and_then(|before| self.samples.get(before..=first))
+                && let [one, two] = pair
+                && one.break_of_raw_before(two).is_none()
+            {
+                first -= 1;
+            }
+        }
+        Some((self.samples.get(first)?.raw_ns, next.raw_ns, what))
     }
 
     /// R (`CLOCK_MONOTONIC_RAW`) at an instant of the events' clock; `None` without a sample, or beyond `u64`.
     pub fn raw_ns(&self, event_ns: u64) -> Option<Reading> {
-        self.map(event_ns, EVENTS, RAW)
+        self.map(event_ns, Events, Raw)
     }
 
     /// The events' clock at an instant of R.
     pub fn event_ns(&self, raw_ns: u64) -> Option<Reading> {
-        self.map(raw_ns, RAW, EVENTS)
+        self.map(raw_ns, Raw, Events)
     }
 
     /// UTC at an instant of R, if external bounds exist before and after and the clock was not set between.
@@ -103,8 +156,16 @@ impl NodeClock {
         if raw_ns < before.raw_ns || raw_ns > next.raw_ns || before.break_before(next).is_some() {
             return None;
         }
+        // A continuation of the machine, reported later: its sources of UTC did not know of it.
+        let soon = self.samples.get(after..)?.iter();
+        if soon
+            .take_while(|sample| sample.raw_ns.saturating_sub(raw_ns) < REPORT_NS)
+            .any(|sample| sample.generations != before.generations)
+        {
+            return None;
+        }
         // REALTIME runs at the rate of MONOTONIC, so its deviation from a straight line is the same.
-        let monotonic = self.map(raw_ns, RAW, MONOTONIC)?;
+        let monotonic = self.map(raw_ns, Raw, Monotonic)?;
         let since = i128::from(monotonic.ns) - i128::from(before.monotonic_ns);
         let (run, rise) = (
             i128::from(next.monotonic_ns - before.monotonic_ns),
@@ -132,16 +193,16 @@ impl NodeClock {
     }
 
     fn map(&self, at: u64, from: Axis, to: Axis) -> Option<Reading> {
-        let after = self.samples.partition_point(|s| from(s) <= at);
+        let after = self.samples.partition_point(|s| from.of(s) <= at);
         let (Some(before), Some(next)) = (self.samples.get(after.wrapping_sub(1)), self.samples.get(after))
         else {
             let end = self.samples.get(after).or(self.samples.last())?;
             return beyond(at, end, from, to);
         };
-        let run = i128::from(from(next) - from(before));
-        let rise = i128::from(to(next) - to(before));
-        let since = i128::from(at - from(before));
-        let ns = i128::from(to(before)) + since * rise / run.max(1);
+        let run = i128::from(from.of(next) - from.of(before));
+        let rise = i128::from(to.of(next) - to.of(before));
+        let since = i128::from(at - from.of(before));
+        let ns = i128::from(to.of(before)) + since * rise / run.max(1);
         let kink_ns = self.kink_ns(after, from, to, since);
         let error_ns = half_ns(before.width_ns.max(next.width_ns)).saturating_add(kink_ns);
         Some(Reading { ns: u64::try_from(ns).ok()?, error_ns })
@@ -152,8 +213,8 @@ impl NodeClock {
     fn kink_ns(&self, after: usize, from: Axis, to: Axis, since: i128) -> u64 {
         let gain = |i: usize| {
             let (one, two) = (self.samples.get(i.checked_sub(1)?)?, self.samples.get(i)?);
-            let run = i128::from(from(two)) - i128::from(from(one));
-            let gain = i128::from(to(two)) - i128::from(to(one)) - run;
+            let run = i128::from(from.of(two)) - i128::from(from.of(one));
+            let gain = i128::from(to.of(two)) - i128::from(to.of(one)) - run;
             // Both samples have an error of up to half their widths, and so does an apparent change of rate.
             let doubt = f64::from(one.width_ns) / 2.0 + f64::from(two.width_ns) / 2.0;
             let run_ns = run.max(1) as f64;
@@ -170,7 +231,11 @@ impl NodeClock {
                 (low.min(rate - doubt), high.max(rate + doubt))
             });
         if !has_both_rates {
-            (low, high) = (low.min(own - slew), high.max(own + slew));
+            let ends = [after.checked_sub(1).and_then(|i| self.samples.get(i)), self.samples.get(after)];
+            let set = ends.into_iter().flatten().filter_map(|sample| kernel_gain(sample, from, to));
+            (low, high) = set
+                .chain([own])
+                .fold((low, high), |(low, high), rate| (low.min(rate - slew), high.max(rate + slew)));
         }
         // The truth lies in the parallelogram of the flattest and the steepest rate between the two ends.
         let (since, left) = (since as f64, (run - since) as f64);
@@ -186,10 +251,11 @@ fn half_ns(width_ns: u32) -> u64 {
     (u64::from(width_ns) * 9).div_ceil(16) + 3
 }
 
-/// Outside the samples: slope one, and an increasing error.
+/// Outside the samples: the rate that the kernel is set to, or one, and an increasing error.
 fn beyond(at: u64, end: &ClockSample, from: Axis, to: Axis) -> Option<Reading> {
-    let away = i128::from(at) - i128::from(from(end));
-    let ns = u64::try_from(i128::from(to(end)) + away).ok()?;
+    let away = i128::from(at) - i128::from(from.of(end));
+    let gained = (away as f64 * kernel_gain(end, from, to).unwrap_or(0.0)).round() as i128;
+    let ns = u64::try_from(i128::from(to.of(end)) + away + gained).ok()?;
     let grown = u64::try_from(away.unsigned_abs() * u128::from(SLEW_PPM) / 1_000_000).unwrap_or(u64::MAX);
     Some(Reading { ns, error_ns: half_ns(end.width_ns).saturating_add(grown) })
 }
@@ -233,6 +299,32 @@ mod tests {
             assert!(raw.ns.abs_diff(truth(m)) <= raw.error_ns, "{m}: {raw:?}, truly {}", truth(m));
             assert!(raw.error_ns < 700, "{m}: {raw:?}");
         }
+    }
+
+    #[test]
+    fn a_continuation_is_uncertain_for_the_second_before_its_report() {
+        use magscope_core::clock::Clocksource::{Hpet, Tsc};
+        let at = |i: u64| i * 100_000_000 + 7;
+        let of = |i: u64, changed_at: u64| ClockSample {
+            realtime_ns: at(i) as i64,
+            utc_error_ns: Some(1_000),
+            generations: u32::from(i >= 20),
+            clocksource: if i >= changed_at { Hpet } else { Tsc },
+            ..sample(at(i), at(i))
+        };
+        let clock_with = |changed_at| {
+            let mut clock = NodeClock::new();
+            (0..30).for_each(|i| clock.push(of(i, changed_at)));
+            clock
+        };
+        let clock = clock_with(100);
+        assert_eq!(clock.breaks().collect::<Vec<_>>(), [(at(10), at(20), Break::Generation)]);
+        assert_eq!(clock.newest_break(), None);
+        assert!(clock.utc(at(9)).is_some() && clock.utc(at(25)).is_some());
+        assert!((11..=20).all(|i| clock.utc(at(i) - 1).is_none()));
+        // An earlier break has an end of its own.
+        let breaks: Vec<_> = clock_with(15).breaks().collect();
+        assert_eq!(breaks, [(at(14), at(15), Break::Clocksource), (at(15), at(20), Break::Generation)]);
     }
 
     #[test]

@@ -304,6 +304,14 @@ impl Row for Loss {
     }
 }
 
+/// The kernel's status has 16 bits. The other half of the column has the number of generations.
+const STATUS_BITS: u32 = 0xffff;
+const GENERATION_SHIFT: u32 = 16;
+
+fn status_of(sample: &ClockSample) -> u32 {
+    sample.status & STATUS_BITS | sample.generations << GENERATION_SHIFT
+}
+
 impl Row for ClockSample {
     const TABLE: Table = Table::Clock;
 
@@ -336,7 +344,7 @@ impl Row for ClockSample {
             column::<UInt32Type>(rows.iter().map(|r| r.realtime_steps)),
             column::<UInt8Type>(rows.iter().map(|r| r.clocksource as u8)),
             column::<Int64Type>(rows.iter().map(|r| r.frequency)),
-            column::<UInt32Type>(rows.iter().map(|r| r.status)),
+            column::<UInt32Type>(rows.iter().map(status_of)),
             column::<Int64Type>(rows.iter().map(|r| r.utc_error_ns.map_or(-1, |ns| ns as i64))),
             column::<Int64Type>(rows.iter().map(|r| r.stamp_ns as i64)),
         ]
@@ -366,7 +374,8 @@ impl Row for ClockSample {
                 realtime_steps: realtime_steps[i],
                 clocksource: Clocksource::from_id(clocksource[i]),
                 frequency: frequency[i],
-                status: status[i],
+                status: status[i] & STATUS_BITS,
+                generations: status[i] >> GENERATION_SHIFT,
                 utc_error_ns: u64::try_from(utc_error_ns[i]).ok(),
                 stamp_ns: stamp_ns[i] as u64,
             });

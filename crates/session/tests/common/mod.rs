@@ -220,6 +220,7 @@ pub fn clock_sample(monotonic_ns: u64) -> ClockSample {
         clocksource: Clocksource::Tsc,
         frequency: -1_234_567,
         status: 0x2001,
+        generations: 3,
         utc_error_ns: monotonic_ns.is_multiple_of(2).then_some(1_500_000),
         stamp_ns: if monotonic_ns.is_multiple_of(3) { 0 } else { monotonic_ns },
     }

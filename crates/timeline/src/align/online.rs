@@ -168,14 +168,14 @@ impl Inner {
     fn clock(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);
         let Some(Node { clock, same }) = self.alignment.nodes.get_mut(at) else { return };
-        let (same, before) = (*same, clock.newest());
+        let (same, count) = (*same, clock.samples().len());
         clock.push(sample);
+        let broke = clock.newest_break().filter(|_| clock.samples().len() > count);
         clock.keep_newest(MAX_SAMPLES);
-        let broke = before.filter(|before| before.break_of_raw_before(&sample).is_some());
         // a packet sent before a break counts before it
         let concerned = self.settle_all(same);
-        if let (Some(before), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
-            && broken.add((before.raw_ns, sample.raw_ns))
+        if let (Some((from_ns, to_ns, _)), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
+            && broken.add((from_ns, to_ns))
         {
             for pair in concerned {
                 self.step(pair);
