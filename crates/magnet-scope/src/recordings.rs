@@ -4,17 +4,19 @@ use crate::cli::PartArgs;
 use crate::failure::Hint;
 use crate::joint::Joint;
 use crate::missing;
+use crate::output;
 use crate::sessions;
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::change::HopCount;
+use magscope_core::clock::ClockSample;
 use magscope_core::journey::Limits;
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::look::ClockPair;
 use magscope_session::{Replay, Session};
 use magscope_timeline::UtcMap;
-use magscope_timeline::align::{Aligner, Alignment};
+use magscope_timeline::align::{Aligner, Alignment, separate_clones};
 use magscope_timeline::join::{Timeline, Unaligned};
 use magscope_timeline::merged_reader::{self, Piece, ReadSummary, Walker};
 use std::path::PathBuf;
@@ -47,6 +49,13 @@ impl Recordings {
         let sessions = dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>()?;
         let mut infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
         make_names_unique(&mut infos);
+        let samples: Vec<Vec<ClockSample>> = sessions.iter().map(Session::clock_samples).collect();
+        for clone in separate_clones(&mut infos, &samples) {
+            let host = infos.get(clone).map_or("", |info| info.host.as_str());
+            output::note(&format!(
+                "the recording of {host} has the boot id of another one and a clock of its own: one is of a clone, or was continued from a saved state"
+            ));
+        }
         let maps: Vec<UtcMap> = sessions.iter().map(sessions::utc_map).collect();
         let parts = sessions::windows(&sessions, &maps, part)?;
         let mut all = Recordings {
@@ -65,7 +74,9 @@ impl Recordings {
             let rough = Unaligned { to_utc_ns: overlapping(&all.sessions, to_utc_ns.collect()) };
             // All data, independent of the shown part: more packets give a narrower bound.
             let replays = all.sessions.iter().map(|session| session.replay(None, None));
-            let mut replays: Vec<Watched<'_>> = replays.map(|replay| Watched { replay, watch }).collect();
+            let replays = all.infos.iter().zip(replays);
+            let mut replays: Vec<Watched<'_>> =
+                replays.map(|(info, replay)| Watched { info, replay, watch }).collect();
             let mut sources: Vec<&mut dyn Source> =
                 replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
             let aligned = merged_reader::align(&mut sources, &rough, limits, Duration::ZERO);
@@ -167,8 +178,13 @@ impl Recordings {
         visit: impl FnMut(Piece<'_>),
     ) -> Result<ReadSummary> {
         let parts = self.sessions.iter().zip(&self.parts);
-        let mut replays: Vec<Watched<'_>> =
-            parts.map(|(session, (from, to))| Watched { replay: session.replay(*from, *to), watch }).collect();
+        let mut replays: Vec<Watched<'_>> = parts
+            .map(|(session, (from, to))| Watched {
+                info: session.info(),
+                replay: session.replay(*from, *to),
+                watch,
+            })
+            .collect();
         let mut sources: Vec<&mut dyn Source> =
             replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
         merged_reader::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
@@ -275,13 +291,14 @@ fn borrowed(replays: &mut [Replay]) -> Vec<&mut dyn Source> {
 
 /// A replay with progress and cancellation.
 struct Watched<'w> {
+    info: &'w NodeInfo,
     replay: Replay,
     watch: &'w dyn Fn(&Batch) -> bool,
 }
 
 impl Source for Watched<'_> {
     fn info(&self) -> &NodeInfo {
-        self.replay.info()
+        self.info
     }
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {

@@ -9,7 +9,7 @@ use clock_world::ROUNDING_NS;
 use clock_world::random::Random;
 use magscope_core::clock::{Break, ClockSample, Clocksource};
 use magscope_core::node::NodeInfo;
-use magscope_timeline::align::{Aligner, Online};
+use magscope_timeline::align::{Aligner, Online, separate_clones};
 use magscope_timeline::join::{Crossing, Timeline};
 use magscope_timeline::pair::Estimate;
 use magscope_timeline::{NodeClock, UtcMap};
@@ -235,6 +235,41 @@ proptest! {
                 let shown = utc.utc_ns(truth.monotonic_ns).expect("amid samples");
                 prop_assert!(shown.abs_diff(truth.realtime_ns) <= 900, "{shown}, truly {truth:?}");
             }
+        }
+    }
+
+    /// Two recordings of one boot share its clock, whatever happens to it. A clone was continued at another time, so its
+    /// R is behind by at least a tenth of a second.
+    #[test]
+    fn recordings_of_one_boot_share_a_clock_and_clones_do_not(
+        seed in any::<u64>(),
+        happenings in prop::collection::vec(happening(), 0..6),
+        behind_ns in EVERY_NS..3_600 * SECOND,
+    ) {
+        let mut random = Random(seed);
+        let node = Node::new(&mut random, &happenings);
+        let series = |random: &mut Random| node.samples(random).into_iter().map(|(_, sample)| sample);
+        let (one, two): (Vec<_>, Vec<_>) = (series(&mut random).collect(), series(&mut random).collect());
+        let cut = random.below(two.len() as u64 - 1) as usize;
+        let mut boots = [(); 3].map(|()| NodeInfo { boot_id: "a".to_owned(), ..NodeInfo::default() });
+        // The third begins anywhere in the second, or after the first.
+        let later = if random.below(2) == 0 { two[cut..].to_vec() } else { Vec::new() };
+        prop_assert_eq!(separate_clones(&mut boots, &[one.clone(), two.clone(), later]), Vec::<usize>::new());
+        let behind = |sample: &ClockSample| ClockSample {
+            raw_ns: sample.raw_ns + 3_600 * SECOND - behind_ns,
+            monotonic_ns: sample.monotonic_ns + 3_600 * SECOND - behind_ns,
+            ..*sample
+        };
+        let ahead = |sample: &ClockSample| ClockSample {
+            raw_ns: sample.raw_ns + 3_600 * SECOND,
+            monotonic_ns: sample.monotonic_ns + 3_600 * SECOND,
+            ..*sample
+        };
+        let sets = happenings.iter().any(|what| matches!(what, Happening::Set(_) | Happening::Suspend(_)));
+        if !sets {
+            let series = [one.iter().map(ahead).collect(), two.iter().map(behind).collect()];
+            prop_assert_eq!(separate_clones(&mut boots[..2], &series), vec![1]);
+            prop_assert_eq!((boots[0].boot_id.as_str(), boots[1].boot_id.as_str()), ("a", ""));
         }
     }
 

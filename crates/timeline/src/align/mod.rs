@@ -6,10 +6,12 @@
 //! apart by less than 200 ppm. The time line is that of recording 0.
 
 mod clock_paths;
+mod clones;
 mod collect;
 mod many;
 mod online;
 
+pub use clones::separate_clones;
 pub use collect::Aligner;
 pub use online::Online;
 
