@@ -24,6 +24,7 @@ use magscope_core::hash::{Map, Set};
 use magscope_core::hop::Hop;
 use magscope_core::journey::Correlator;
 use magscope_core::node::NodeInfo;
+use std::collections::hash_map::Entry;
 use std::mem::take;
 
 /// A recording is without this flow for this long before its first datagram.
@@ -41,6 +42,8 @@ struct Side {
     connection: u32,
     /// Time of its first datagram.
     first_ns: u64,
+    /// The newest length whose first datagram was seen: a flow of one length has no further lookup.
+    newest_len: Option<u32>,
 }
 
 /// The first datagram of a length at one end.
@@ -74,7 +77,8 @@ pub(super) struct UnnumberedDatagrams {
     /// Flows with an event of a socket here: a forwarder has none.
     ends: Set<(FlowId, u16)>,
     connections: Map<Key, u32>,
-    lengths: Map<(u32, u32), Length>,
+    /// By connection and length, in one number: it is hashed for each datagram.
+    lengths: Map<u64, Length>,
     crossings: Vec<Crossing>,
 }
 
@@ -155,14 +159,18 @@ impl UnnumberedDatagrams {
             }
             return;
         }
-        let key = (side.connection, event.len);
-        if !self.lengths.contains_key(&key) && self.lengths.len() >= MAX_LENGTHS {
-            return;
+        if side.newest_len == Some(event.len) {
+            return; // no more than the first of a length is certain
         }
-        let length = self.lengths.entry(key).or_default();
+        let is_full = self.lengths.len() >= MAX_LENGTHS;
+        let length = match self.lengths.entry(u64::from(side.connection) << 32 | u64::from(event.len)) {
+            Entry::Occupied(length) => length.into_mut(),
+            Entry::Vacant(_) if is_full => return,
+            Entry::Vacant(length) => length.insert(Length::default()),
+        };
         let place = if end == End::Tx { &mut length.sent } else { &mut length.received };
         if place.is_some() {
-            return; // no more than the first is certain
+            return;
         }
         *place = Some(First { node, time_ns: event.time_ns, rough_ns: timeline.rough_ns(node, event.time_ns) });
         if let Length { sent: Some(sent), received: Some(received) } = *length
@@ -176,6 +184,7 @@ impl UnnumberedDatagrams {
                 received_ns: received.time_ns,
             });
         }
+        self.sides.insert(name, Some(Side { newest_len: Some(event.len), ..side }));
     }
 
     /// The side of a flow from its first datagram on.
@@ -196,7 +205,8 @@ impl UnnumberedDatagrams {
         let is_new = time_ns >= blind_to_ns.saturating_add(QUIET_NS);
         let side = key.filter(|_| is_new).map(|key| {
             let next = self.connections.len() as u32;
-            Side { connection: *self.connections.entry(key).or_insert(next), first_ns: time_ns }
+            let connection = *self.connections.entry(key).or_insert(next);
+            Side { connection, first_ns: time_ns, newest_len: None }
         });
         self.sides.insert(name, side);
         side

@@ -151,6 +151,19 @@ pub enum State {
     Unsynchronised,
 }
 
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Certified,
+        Self::Suspect,
+        Self::Model,
+        Self::External,
+        Self::Holdover,
+        Self::OneSided,
+        Self::Unsynchronised,
+    ];
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

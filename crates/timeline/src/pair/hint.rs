@@ -9,7 +9,7 @@
 //! * The difference left a straight line by more than a round trip within seconds, and no step explains that.
 //! * All of several detected steps have one sign: the clocks drift apart by more than ρ.
 //!
-//! A recording without a hint may still have such a step.
+//! A recording without a hint may still have such a step. Live bounds have the same hints ([`super::live_hints`]).
 
 use super::constraint::Kind;
 use super::drift::Drift;
@@ -18,7 +18,7 @@ use super::model::Model;
 use std::fmt;
 
 /// Number of windows in which the quickest round trips of an epoch are compared.
-const WINDOWS: usize = 64;
+pub(super) const WINDOWS: usize = 64;
 /// Minimum number of windows with packets for a comparison.
 const FEWEST_WINDOWS: usize = 16;
 /// Number of steps of one sign that hint at a drift beyond ρ.
@@ -60,6 +60,17 @@ pub enum Hint {
 }
 
 impl Hint {
+    /// Every name.
+    pub const NAMES: [&'static str; 4] = ["collapse", "contradictions", "bend", "same-sign"];
+
+    /// The instant of a collapse, on R of A.
+    pub(super) const fn at_ns(&self) -> Option<u64> {
+        match self {
+            Self::Collapse { at_ns, .. } => Some(*at_ns),
+            Self::Contradictions { .. } | Self::Bend { .. } | Self::SameSign { .. } => None,
+        }
+    }
+
     /// Name in JSON.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -121,6 +132,66 @@ impl Contradictions {
         }
         self.newest_ns = Some(at_ns);
     }
+
+    /// Forgets the instants before this one.
+    pub(super) fn forget_before(&mut self, at_ns: u64) {
+        self.clustered.retain(|at| *at >= at_ns);
+    }
+}
+
+/// The evidence for hints, of a recording or as packets arrive.
+pub(super) struct Evidence<'e> {
+    /// One of each epoch at most.
+    pub(super) collapses: Vec<Hint>,
+    /// From the last instant before each step to the first one after it.
+    pub(super) boundaries: &'e [(u64, u64)],
+    pub(super) contradictions: &'e Contradictions,
+    /// Instants at which no line was left.
+    pub(super) bends: Vec<u64>,
+    /// Numbers of detected steps forward and back.
+    pub(super) steps: [u64; 2],
+    pub(super) model: Model,
+}
+
+impl Evidence<'_> {
+    /// True if a step lies within this time of an instant.
+    fn is_explained(&self, at_ns: u64, around_ns: u64) -> bool {
+        let mut boundaries = self.boundaries.iter();
+        boundaries
+            .any(|(from, to)| (from.saturating_sub(around_ns)..=to.saturating_add(around_ns)).contains(&at_ns))
+    }
+
+    /// Removes the collapses near a step.
+    pub(super) fn without_explained_collapses(mut self) -> Self {
+        let collapses = std::mem::take(&mut self.collapses);
+        self.collapses = collapses
+            .into_iter()
+            .filter(|hint| hint.at_ns().is_none_or(|at_ns| !self.is_explained(at_ns, CLUSTER_NS)))
+            .collect();
+        self
+    }
+
+    /// The hints.
+    pub(super) fn hints(&self) -> Vec<Hint> {
+        let mut found = self.collapses.clone();
+        let clustered = self.contradictions.clustered.iter();
+        let packets = clustered.filter(|at| !self.is_explained(**at, CLUSTER_NS)).count() as u64;
+        if packets > 0 {
+            // The first of each cluster is not stored.
+            found.push(Hint::Contradictions { packets: packets + 1 });
+        }
+        let bends = self.bends.iter();
+        let times = bends.filter(|at| !self.is_explained(**at, self.model.window_ns)).count() as u64;
+        if times > 0 {
+            found.push(Hint::Bend { times });
+        }
+        let [ahead, back] = self.steps;
+        let steps = ahead.saturating_add(back);
+        if steps >= STEPS && steps == ahead.max(back) {
+            found.push(Hint::SameSign { steps, is_ahead: ahead > 0 });
+        }
+        found
+    }
 }
 
 /// The hints of a pair, from its complete epochs. `doubt` is a candidate for a further one.
@@ -130,36 +201,24 @@ pub(super) fn hints(
     contradictions: &Contradictions,
     (drift, model): (Drift, Model),
 ) -> Vec<Hint> {
-    let mut found: Vec<Hint> = epochs.iter().filter_map(|epoch| collapse(epoch, drift)).collect();
     let boundaries: Vec<(u64, u64)> = epochs
         .iter()
         .zip(epochs.iter().skip(1).map(|next| next.from_ns).chain(doubt.map(|doubt| doubt.from_ns)))
         .map(|(epoch, next_ns)| (epoch.to_ns.unwrap_or(next_ns).min(next_ns), next_ns))
         .collect();
-    let is_explained = |at_ns: u64, around_ns: u64| {
-        boundaries
-            .iter()
-            .any(|(from, to)| (from.saturating_sub(around_ns)..=to.saturating_add(around_ns)).contains(&at_ns))
+    let evidence = Evidence {
+        collapses: epochs.iter().filter_map(|epoch| collapse(epoch, drift)).collect(),
+        boundaries: &boundaries,
+        contradictions,
+        bends: epochs.iter().flat_map(|epoch| epoch.windows.bends()).collect(),
+        steps: signs(epochs),
+        model,
     };
-    let packets = contradictions.clustered.iter().filter(|at| !is_explained(**at, CLUSTER_NS)).count() as u64;
-    if packets > 0 {
-        // The first of each cluster is not stored.
-        found.push(Hint::Contradictions { packets: packets + 1 });
-    }
-    let bends = epochs.iter().flat_map(|epoch| epoch.windows.bends());
-    let times = bends.filter(|at| !is_explained(*at, model.window_ns)).count() as u64;
-    if times > 0 {
-        found.push(Hint::Bend { times });
-    }
-    found.extend(same_sign(epochs));
-    found
+    evidence.hints()
 }
 
-/// The smallest width of an epoch's bounds, if it lies far below the quickest round trips of the other times.
-///
-/// The widths at the packets that bound are compared by their minimum in each of 64 windows. The floor of a real
-/// path shows in many windows, more or less exactly. So the smallest one is suspect if its distance to the quickest
-/// quarter is more than four times the range of the middle half, and more than half of the value.
+/// The smallest width of an epoch's bounds, if it lies far below the quickest round trips of the other times. The
+/// widths are those at the packets that bound.
 fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
     let (from_ns, to_ns) = epoch.seen.both()?;
     let span_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)?;
@@ -173,7 +232,15 @@ fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
             *least = Some(least.map_or(here, |before| before.min(here)));
         }
     }
-    let mut widths: Vec<(u64, u64)> = least.into_iter().flatten().collect();
+    collapse_of(least.into_iter().flatten().collect())
+}
+
+/// A collapse among the smallest widths of windows of equal length, each with its instant.
+///
+/// The floor of a real path shows in many windows, more or less exactly. So the smallest one is suspect if its
+/// distance to the quickest quarter is more than four times the range of the middle half, and more than half of the
+/// value.
+pub(super) fn collapse_of(mut widths: Vec<(u64, u64)>) -> Option<Hint> {
     widths.sort_unstable();
     let number = widths.len();
     if number < FEWEST_WINDOWS {
@@ -186,18 +253,13 @@ fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
     is_far.then_some(Hint::Collapse { least_ns, typical_ns, at_ns })
 }
 
-/// All of several detected steps in one direction.
-fn same_sign(epochs: &[Epoch]) -> Option<Hint> {
-    let (mut ahead, mut back) = (0, 0);
+/// Numbers of detected steps forward and back.
+fn signs(epochs: &[Epoch]) -> [u64; 2] {
+    let mut steps = [0, 0];
     for epoch in epochs.iter().skip(1).filter(|epoch| !epoch.is_reported) {
         // Constraints that the epoch before does not explain: lower bounds above its upper ones, or the opposite.
         let lower = epoch.opening.iter().filter(|constraint| constraint.kind == Kind::Lower).count();
-        if lower * 2 > epoch.opening.len() {
-            ahead += 1;
-        } else {
-            back += 1;
-        }
+        steps[usize::from(lower * 2 <= epoch.opening.len())] += 1;
     }
-    let steps: u64 = ahead + back;
-    (steps >= STEPS && steps == ahead.max(back)).then_some(Hint::SameSign { steps, is_ahead: ahead > 0 })
+    steps
 }

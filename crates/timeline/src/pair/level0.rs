@@ -51,6 +51,8 @@ pub struct Level0 {
     counts: Counts,
     epochs: u64,
     least_width_ns: Option<u64>,
+    /// Width of the bounds at the newest constraint that is part of them.
+    newest_width_ns: Option<u64>,
     last_step: Option<ClockStep>,
 }
 
@@ -96,6 +98,7 @@ impl Level0 {
             self.seen.add(constraint);
             let width = self.judge.cones.bounds_at(constraint.at_ns, self.judge.drift()).width_ns();
             self.least_width_ns = [self.least_width_ns, width].into_iter().flatten().min();
+            self.newest_width_ns = width;
         }
         outcome
     }
@@ -143,6 +146,11 @@ impl Level0 {
     /// The smallest difference of upper and lower bound so far: the quickest round trip, up to drift and error.
     pub fn min_round_trip_ns(&self) -> Option<u64> {
         self.least_width_ns
+    }
+
+    /// Width of the bounds at the newest constraint that is part of them; `None` unless bounded from both sides.
+    pub(super) fn newest_width_ns(&self) -> Option<u64> {
+        self.newest_width_ns
     }
 
     /// The two packets behind the lower and the upper bound.

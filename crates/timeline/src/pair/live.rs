@@ -3,7 +3,9 @@
 use super::constraint::{Bounds, Constraint, Kind, State};
 use super::drift::Drift;
 use super::external::SourcedBounds;
+use super::hint::Hint;
 use super::level0::{Level0, Outcome};
+use super::live_hints::LiveHints;
 use super::model::{Model, Windows};
 use super::seen::clamped;
 
@@ -18,6 +20,7 @@ pub struct Live {
     newest_ns: Option<u64>,
     /// Instant of the last step on A: bounds before it are discarded. `None` until it is known.
     valid_from_ns: Option<u64>,
+    hints: LiveHints,
 }
 
 impl Default for Live {
@@ -36,6 +39,7 @@ impl Live {
             model,
             newest_ns: None,
             valid_from_ns: Some(0),
+            hints: LiveHints::new(model),
         }
     }
 
@@ -59,12 +63,14 @@ impl Live {
             }
             Outcome::Quarantined | Outcome::Rejected => {}
         }
+        self.hints.push(constraint, outcome, &self.level0, self.windows.take_bends());
         outcome
     }
 
     /// Discards the bounds after a reported step of the clocks.
     pub fn step(&mut self) {
         self.level0.step();
+        self.hints.step(self.newest_ns.unwrap_or(0));
         self.windows = Windows::new(self.drift, self.model);
         self.valid_from_ns = None;
     }
@@ -82,8 +88,17 @@ impl Live {
 
     /// Its basis.
     pub fn state_at(&self, at_ns: u64) -> State {
-        let is_bounded = self.bounds_at(at_ns) != Bounds::NONE;
-        if is_bounded { self.level0.state_at(at_ns) } else { State::Unsynchronised }
+        if self.bounds_at(at_ns) == Bounds::NONE {
+            return State::Unsynchronised;
+        }
+        let state = self.level0.state_at(at_ns);
+        if state == State::Certified && !self.hints().is_empty() { State::Suspect } else { state }
+    }
+
+    /// Hints of the last hour at steps that packets cannot prove, or at a drift beyond ρ. With one,
+    /// [`State::Suspect`] replaces [`State::Certified`].
+    pub fn hints(&self) -> &[Hint] {
+        self.hints.found()
     }
 
     /// Level 0 after the newest packet: bounds, state, counts, the packets that limit.

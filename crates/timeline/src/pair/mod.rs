@@ -20,6 +20,7 @@ mod external;
 mod hint;
 mod level0;
 mod live;
+mod live_hints;
 mod model;
 mod recorded;
 mod seen;

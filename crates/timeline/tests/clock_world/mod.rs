@@ -241,6 +241,16 @@ impl World {
         (a, b.wrapping_sub(a) as i64)
     }
 
+    /// A true instant at which R of A shows about this.
+    pub fn true_ns(&self, a_ns: u64) -> i64 {
+        let (mut from, mut to) = (-self.settings.span_ns, 2 * self.settings.span_ns);
+        while to - from > 1 {
+            let amid = from + (to - from) / 2;
+            if self.a.read(amid) <= a_ns { from = amid } else { to = amid }
+        }
+        from
+    }
+
     /// Instants spread over the world, and slightly beyond its ends.
     pub fn instants(&self, random: &mut Random, n: usize) -> Vec<i64> {
         let span = self.settings.span_ns as f64;

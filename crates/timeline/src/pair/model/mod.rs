@@ -96,6 +96,11 @@ impl Windows {
         self.bends.iter().copied()
     }
 
+    /// Takes the instants of [`Windows::bends`] since the last call.
+    pub(super) fn take_bends(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.bends)
+    }
+
     /// Adds a constraint accepted by Level 0, in any order.
     pub(super) fn push(&mut self, constraint: &Constraint) {
         for number in self.of(constraint.at_ns) {
