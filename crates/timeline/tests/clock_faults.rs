@@ -5,7 +5,7 @@ use crate::clock_world;
 use clock_world::delay::Jitter;
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
-use magscope_timeline::pair::{Constraint, Estimate, Kind, Level0, Outcome, Recorded, difference_over};
+use magscope_timeline::pair::{Constraint, Estimate, Kind, Level0, Live, Outcome, Recorded, difference_over};
 
 fn worlds() -> u64 {
     std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
@@ -322,4 +322,30 @@ fn packets_right_beside_a_step_have_true_latencies() {
     }
     println!("{found} steps, {asked} instants and {latencies} latencies asked");
     assert!(found * 10 >= worlds() / 5 * 8 && latencies > found, "{found} of {} steps", worlds() / 5);
+}
+
+/// Live sources hand over packets some tens of milliseconds out of order, one direction after the other.
+#[test]
+fn packets_from_before_a_step_that_come_late_prove_no_further_step() {
+    let mut left_out = 0;
+    for seed in 0..60 {
+        let mut random = Random(seed ^ 0x1a7e);
+        let by_ns = random.magnitude(1e7, 1e9) as i64 * if seed % 2 == 0 { 1 } else { -1 };
+        let mut settings = Settings::quiet(8_000, 10 * SECOND);
+        settings.jumps = vec![(5 * SECOND, false, by_ns)];
+        let world = World::new(&mut random, settings);
+        let late_kind = if seed % 4 < 2 { Kind::Upper } else { Kind::Lower };
+        let comes_ns = |c: &Constraint| c.at_ns + if c.kind == late_kind { 40_000_000 } else { 0 };
+        let mut all = world.constraints();
+        all.sort_unstable_by_key(|constraint| (comes_ns(constraint), *constraint));
+        let mut live = Live::default();
+        for constraint in &all {
+            live.push(constraint);
+        }
+        assert_eq!(live.certified().steps(), 1, "seed {seed}");
+        left_out += live.certified().counts().between_epochs;
+        let (a, d) = world.truth(10 * SECOND);
+        assert!(live.bounds_at(a).contains(d), "seed {seed}");
+    }
+    assert!(left_out > 0);
 }

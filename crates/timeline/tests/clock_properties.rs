@@ -205,7 +205,8 @@ proptest! {
         prop_assert_eq!(sum, all.len() as u64);
         let live = live(&all);
         let counts = live.counts();
-        prop_assert_eq!(counts.used + counts.rejected + counts.quarantined, all.len() as u64);
+        let sum = counts.used + counts.rejected + counts.quarantined + counts.between_epochs;
+        prop_assert_eq!(sum, all.len() as u64);
         for a in wild.iter().map(|w| w.1).chain([ask, 0, u64::MAX]) {
             let bounds = recorded.bounds_at(a);
             prop_assert!(!bounds.is_empty(), "{bounds:?} at {a}");

@@ -187,7 +187,30 @@ impl<P: Difference> Alignment<P> {
             SourcedBounds::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
         });
         let external = self.external_at(a, b, raw_ns);
-        (pair.is_some() || external.is_some()).then(|| packets.with_external(&external.unwrap_or(Bounds::NONE)))
+        if pair.is_none() && external.is_none() {
+            return None;
+        }
+        // A UTC that is wrong by more than the samples reach has no reading of the other clock at the same time.
+        let far = || self.external_by_far_samples(a, b, raw_ns);
+        if external.is_none() && far().is_some_and(|far| packets.bounds.and(&far).is_empty()) {
+            return Some(SourcedBounds { external_refuted: true, ..packets });
+        }
+        Some(packets.with_external(&external.unwrap_or(Bounds::NONE)))
+    }
+
+    /// The difference of two clocks by UTC alone, from the sample of `b` that is nearest in UTC. Only for a comparison
+    /// with packets: `b` may have slept between its samples and that time.
+    fn external_by_far_samples(&self, a: u16, b: u16, raw_ns: u64) -> Option<Bounds> {
+        let here = self.clock(a)?.utc(raw_ns)?;
+        let samples = self.clock(b)?.samples();
+        let apart_ns = |sample: &ClockSample| sample.realtime_ns.abs_diff(here.utc_ns);
+        let (first, last) = (samples.first()?, samples.last()?);
+        let nearest = if apart_ns(first) < apart_ns(last) { first } else { last };
+        let claimed_ns = nearest.utc_error_ns?.saturating_add(u64::from(nearest.width_ns));
+        let error_ns = here.error_ns.saturating_add(claimed_ns).saturating_add(apart_ns(nearest));
+        let error_ns = claimed_ns.saturating_add(Drift::default().over_ns(error_ns));
+        let there = UtcReading { raw_ns: nearest.raw_ns, utc_ns: nearest.realtime_ns, error_ns };
+        Some(UtcReading::difference(&here, &there))
     }
 
     /// The difference of two clocks by UTC alone, at an instant of R of `a`.

@@ -70,6 +70,11 @@ impl EpochDetector {
         self.drift
     }
 
+    /// Instant of the first constraint of the candidate.
+    pub(super) fn candidate_from_ns(&self) -> Option<u64> {
+        self.candidate.map(|candidate| candidate.from_ns)
+    }
+
     /// Number of constraints of the candidate.
     pub(super) fn aside(&self) -> u64 {
         self.candidate.map_or(0, |c| c.agree)

@@ -18,6 +18,8 @@ pub enum Outcome {
     Rejected,
     /// With it enough others agree: the clock has stepped, and the bounds start there.
     NewEpoch,
+    /// Of an instant before the newest step: it bounds nothing now.
+    BeforeStep,
 }
 
 /// A detected step of one of two clocks.
@@ -50,6 +52,8 @@ pub struct Level0 {
     seen: Seen,
     counts: Counts,
     epochs: u64,
+    /// The first instant of the newest epoch that packets proved.
+    epoch_from_ns: u64,
     least_width_ns: Option<u64>,
     /// Width of the bounds at the newest constraint that is part of them.
     newest_width_ns: Option<u64>,
@@ -63,9 +67,15 @@ impl Level0 {
     }
 
     /// Adds a constraint. The order should be that of `at_ns`; a late one is checked against the current bounds
-    /// and can only tighten them.
+    /// and can only tighten them. One from before the newest step is left out.
     pub fn push(&mut self, constraint: &Constraint) -> Outcome {
+        // Packets come in order but for the readers' delays. Those from before a step would prove a step back.
+        if constraint.at_ns < self.epoch_from_ns {
+            self.counts.between_epochs += 1;
+            return Outcome::BeforeStep;
+        }
         let aside = self.judge.aside();
+        let candidate_ns = self.judge.candidate_from_ns();
         let before = (aside > 0).then_some(self.judge.cones);
         let outcome = match self.judge.push(constraint) {
             Verdict::Agrees => Outcome::Used,
@@ -85,6 +95,7 @@ impl Level0 {
             Verdict::Epoch => {
                 self.counts.used += aside + 1;
                 self.epochs += 1;
+                self.epoch_from_ns = candidate_ns.unwrap_or(constraint.at_ns);
                 self.seen = Seen::default();
                 let (after, drift) = (&self.judge.cones, self.judge.drift());
                 let step =

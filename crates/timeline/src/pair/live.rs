@@ -61,7 +61,7 @@ impl Live {
                 self.windows = Windows::new(self.drift, self.model);
                 self.valid_from_ns = self.newest_ns;
             }
-            Outcome::Quarantined | Outcome::Rejected => {}
+            Outcome::Quarantined | Outcome::Rejected | Outcome::BeforeStep => {}
         }
         self.hints.push(constraint, outcome, &self.level0, self.windows.take_bends());
         outcome

@@ -167,6 +167,7 @@ impl LiveHints {
                 self.begin(Step { from_ns, to_ns: at_ns, is_ahead: Some(constraint.kind == Kind::Lower) });
                 changed = true;
             }
+            Outcome::BeforeStep => {}
         }
         if changed {
             self.judge();
