@@ -43,20 +43,29 @@ impl Hosts {
             }
         }
         let [client, router, server] = &hosts.names;
-        let wires = [(client, "c0", CLIENT, "r1", "10.77.1.1"), (server, "s0", SERVER, "r2", "10.77.2.1")];
-        for (host, device, address, port, gateway) in wires {
+        for (host, device, port) in [(client, "c0", "r1"), (server, "s0", "r2")] {
             assert!(ip(&[
                 "link", "add", device, "netns", host, "type", "veth", "peer", "name", port, "netns", router
             ]));
-            for (namespace, device, address) in [(host, device, address), (router, port, gateway)] {
-                assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
-                assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
-                assert!(ip(&["-n", namespace, "link", "set", "lo", "up"]));
-            }
-            assert!(ip(&["-n", host, "route", "add", "default", "via", gateway]));
         }
+        hosts.address_client();
+        hosts.address([server, "s0", SERVER, "r2", "10.77.2.1"]);
         in_namespace(router, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a router"));
         Some(hosts)
+    }
+
+    /// Addresses and a route between the client and the router.
+    pub fn address_client(&self) {
+        self.address([&self.names[0], "c0", CLIENT, "r1", "10.77.1.1"]);
+    }
+
+    fn address(&self, [host, device, address, port, gateway]: [&str; 5]) {
+        for (namespace, device, address) in [(host, device, address), (&*self.names[1], port, gateway)] {
+            assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
+            assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
+            assert!(ip(&["-n", namespace, "link", "set", "lo", "up"]));
+        }
+        assert!(ip(&["-n", host, "route", "add", "default", "via", gateway]));
     }
 
     /// Adds IPv6 addresses and routes; false where the kernel has no IPv6.
@@ -75,17 +84,6 @@ impl Hosts {
                 && add(router, &format!("{net}1/64"), port)
                 && ip(&["-n", host, "route", "add", "default", "via", &format!("{net}1")])
         })
-    }
-
-    /// Delay and loss on the router's port towards the server, and on the one towards the client. False without
-    /// netem.
-    pub fn impair(&self, to_server: &[&str], to_client: &[&str]) -> bool {
-        [("r2", to_server), ("r1", to_client)].into_iter().filter(|(_, netem)| !netem.is_empty()).all(
-            |(port, netem)| {
-                let tc = ["netns", "exec", &self.names[1], "tc", "qdisc", "add", "dev", port, "root", "netem"];
-                ip(&[&tc[..], netem].concat())
-            },
-        )
     }
 
     /// Enables source NAT of IPv4 on the router.

@@ -12,6 +12,7 @@ pub mod talk;
 pub mod terminal;
 pub mod two_clocks;
 pub mod web;
+pub mod wire;
 
 use std::fs;
 use std::io::Write;
