@@ -6,6 +6,7 @@ mod broken_clocks;
 mod bus;
 mod cli;
 mod client;
+mod clock_alarm;
 mod clock_truth;
 mod common;
 mod ctl;

@@ -7,6 +7,7 @@ pub mod exports;
 pub mod foreign;
 pub mod hosts;
 pub mod load;
+pub mod made_agent;
 pub mod service;
 pub mod talk;
 pub mod terminal;

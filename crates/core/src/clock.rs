@@ -116,6 +116,20 @@ pub enum Break {
     Realtime,
 }
 
+impl Break {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Suspend, Self::Clocksource, Self::Realtime];
+
+    /// Name in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Suspend => "suspend",
+            Self::Clocksource => "clocksource",
+            Self::Realtime => "realtime",
+        }
+    }
+}
+
 /// Shorter sleeps than this are the noise of reading two clocks.
 const SLEEP_NS: u64 = 1_000_000;
 

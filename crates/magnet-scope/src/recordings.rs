@@ -156,6 +156,7 @@ impl Recordings {
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,
                 last_step_ns: None,
+                hints: pair.hints().iter().map(ToString::to_string).collect(),
                 bound,
             })
         };

@@ -1,8 +1,10 @@
 //! All metrics in sequence: name, help text and values. Each format implements [`Figures`].
 
+use crate::clocks::{ClockRelation, state_name};
 use crate::histogram::Times;
 use crate::snapshot::{HopState, HostSnapshot, Snapshot};
 use magscope_core::Hop;
+use magscope_timeline::pair::{Hint, State};
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +45,13 @@ pub trait Figures {
 pub fn write_all(out: &mut impl Figures, snapshot: &Snapshot) {
     own(out, snapshot);
     of_hosts(out, snapshot);
+    of_pairs(out, snapshot);
 }
 
 /// Emits the metrics of hosts.
 pub fn of_hosts(out: &mut impl Figures, snapshot: &Snapshot) {
     about(out, snapshot);
+    own_clocks(out, snapshot);
     hops(out, snapshot);
     events(out, snapshot);
     journeys(out, snapshot);
@@ -94,6 +98,106 @@ fn about(out: &mut impl Figures, snapshot: &Snapshot) {
         if let Some(utc_ns) = host.to_utc_ns.and_then(|to_utc_ns| host.fed_ns.checked_add_signed(to_utc_ns)) {
             out.seconds(&labels.0, utc_ns);
         }
+    }
+}
+
+fn own_clocks(out: &mut impl Figures, snapshot: &Snapshot) {
+    out.family(
+        "magnet_scope_clock_breaks",
+        Kind::Counter,
+        "",
+        "Breaks of a host's clocks by its own samples: it slept (suspend), its clock source changed (clocksource), \
+         its wall clock was set (realtime).",
+    );
+    for (labels, host) in hosts(snapshot) {
+        for broken in &host.total.clock_breaks {
+            out.counter(&labels.with(&[("kind", &broken.kind)]), host, broken.n);
+        }
+    }
+    out.family(
+        "magnet_scope_utc_error_seconds",
+        Kind::Gauge,
+        "seconds",
+        "Maximum error of a host's UTC, as its source claims; absent if no source states one.",
+    );
+    for (labels, host) in hosts(snapshot) {
+        if let Some(ns) = host.utc_error_ns {
+            out.seconds(&labels.0, ns);
+        }
+    }
+}
+
+/// Emits the metrics of pairs of hosts.
+pub fn of_pairs(out: &mut impl Figures, snapshot: &Snapshot) {
+    out.family(
+        "magnet_scope_clock_state",
+        Kind::Gauge,
+        "",
+        "Basis of the bounds of the difference of two hosts' clocks: 1 for the current one, 0 for the others.",
+    );
+    each_pair(snapshot, |labels, relation| {
+        for state in State::ALL.map(state_name) {
+            out.number(&labels.with(&[("state", &state)]), u64::from(state == relation.state));
+        }
+    });
+    out.family(
+        "magnet_scope_clock_half_width_seconds",
+        Kind::Gauge,
+        "seconds",
+        "Maximum error of the difference of two hosts' clocks now; absent where it is not bounded from both sides.",
+    );
+    each_pair(snapshot, |labels, relation| {
+        if let Some(ns) = relation.half_width_ns {
+            out.seconds(&labels.0, ns);
+        }
+    });
+    out.family(
+        "magnet_scope_clock_steps",
+        Kind::Counter,
+        "",
+        "Steps of either of two hosts' clocks that packets prove, or that a break of its unslewed clock in its own \
+         samples shows.",
+    );
+    each_pair(snapshot, |labels, relation| out.number(&labels.0, relation.steps));
+    out.family(
+        "magnet_scope_clock_hint",
+        Kind::Gauge,
+        "",
+        "Hints at a step of either of two hosts' clocks that packets cannot prove, or at a drift beyond 200 ppm: 1 while \
+         the last hour has one. With a hint the state is suspect.",
+    );
+    each_pair(snapshot, |labels, relation| {
+        for name in Hint::NAMES {
+            let is_there = relation.hints.iter().any(|hint| hint.hint == name);
+            out.number(&labels.with(&[("hint", name)]), u64::from(is_there));
+        }
+    });
+    out.family(
+        "magnet_scope_clock_sources_refuted",
+        Kind::Counter,
+        "",
+        "Times that packets began to contradict the errors of UTC that two hosts' sources claim.",
+    );
+    each_pair(snapshot, |labels, relation| out.number(&labels.0, relation.sources_refuted));
+    out.family(
+        "magnet_scope_clock_packets",
+        Kind::Counter,
+        "",
+        "Packets between two hosts that bound the difference of their clocks (used), and those in contradiction to \
+         the others (rejected).",
+    );
+    each_pair(snapshot, |labels, relation| {
+        out.number(&labels.with(&[("outcome", "used")]), relation.packets_used);
+        out.number(&labels.with(&[("outcome", "rejected")]), relation.packets_rejected);
+    });
+    out.family(
+        "magnet_scope_clock_pairs_left_out",
+        Kind::Gauge,
+        "",
+        "Pairs of hosts that have packets in common and no figures here, because there are too many.",
+    );
+    if !snapshot.clocks.is_empty() {
+        out.number(&[], snapshot.clocks_left_out);
     }
 }
 
@@ -283,6 +387,12 @@ fn hosts(snapshot: &Snapshot) -> impl Iterator<Item = (Labels<'_>, &HostSnapshot
     snapshot.hosts.iter().map(|host| {
         (Labels(if snapshot.named { vec![("host", host.host.as_str())] } else { Vec::new() }), host)
     })
+}
+
+fn each_pair<'s>(snapshot: &'s Snapshot, mut visit: impl FnMut(&Labels<'s>, &'s ClockRelation)) {
+    for relation in &snapshot.clocks {
+        visit(&Labels(vec![("a", relation.a.as_str()), ("b", relation.b.as_str())]), relation);
+    }
 }
 
 fn each_hop(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HopState)) {

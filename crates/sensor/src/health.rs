@@ -3,6 +3,10 @@
 //! Each check has a value, a threshold and a state. A missing measurement gives *unknown* with a reason, never
 //! *ok*.
 
+mod clocks;
+
+pub use clocks::{ClockHealth, of_clocks};
+
 use crate::histogram::Times;
 use crate::snapshot::{DropCount, HostSnapshot, Tally};
 use magscope_core::Hop;
@@ -27,6 +31,10 @@ pub struct Thresholds {
     pub queue_p99_s: f64,
     /// Lost share of the capture's records.
     pub lost: f64,
+    /// Steps of clocks.
+    pub clock_steps: f64,
+    /// Error of a host's UTC, and of the difference of two hosts' clocks, seconds; infinite without a limit.
+    pub clock_error_s: f64,
 }
 
 impl Default for Thresholds {
@@ -40,6 +48,8 @@ impl Default for Thresholds {
             queue_p50_s: 0.001,
             queue_p99_s: 0.01,
             lost: 0.01,
+            clock_steps: 0.0,
+            clock_error_s: f64::INFINITY,
         }
     }
 }
@@ -61,11 +71,11 @@ pub enum State {
 pub struct Check {
     /// Its name.
     pub name: &'static str,
-    /// Its unit: `ratio`, `seconds`, `per_second`.
+    /// Its unit: `ratio`, `seconds`, `per_second`, `count`.
     pub unit: &'static str,
     /// The measured value.
     pub value: Option<f64>,
-    /// The largest healthy value.
+    /// The largest healthy value; infinite without a limit, `null` in JSON.
     pub threshold: f64,
     /// Result of the comparison.
     pub state: State,
@@ -75,6 +85,9 @@ pub struct Check {
     /// The reason for an unknown state, or a hint for the next question.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub because: String,
+    /// The next step, of a failed check of clocks.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub next: String,
 }
 
 /// Health of one host.
@@ -112,7 +125,7 @@ pub fn of(host: &HostSnapshot, thresholds: &Thresholds, softirq: &Result<Softirq
     let (wakeup, queue) = (&host.window.wakeup, queue_of(host));
     let woken = [Hop::SockReady, Hop::TaskWake, Hop::TaskRun];
     let queued = [Hop::DevQueue, Hop::DevXmit];
-    let checks = vec![
+    let mut checks = vec![
         retransmit(host, thresholds.retransmit),
         drops(host, thresholds.drops_per_s),
         softirq_check(softirq, thresholds.softirq),
@@ -121,7 +134,9 @@ pub fn of(host: &HostSnapshot, thresholds: &Thresholds, softirq: &Result<Softirq
         times("queue_delay_p50", host, &queued, queue, queue.p50_ns, thresholds.queue_p50_s),
         times("queue_delay_p99", host, &queued, queue, queue.p99_ns, thresholds.queue_p99_s),
         lost(host, thresholds.lost),
+        clocks::breaks(host, thresholds.clock_steps),
     ];
+    checks.extend(clocks::utc_error(host, thresholds.clock_error_s));
     Health {
         host: host.host.clone(),
         healthy: checks.iter().all(|check| check.state != State::NotOk),
@@ -142,11 +157,13 @@ fn queue_of(host: &HostSnapshot) -> &Times {
 fn measured(name: &'static str, unit: &'static str, value: f64, threshold: f64, of: Option<u64>) -> Check {
     // No value exceeds a threshold that is NaN.
     let state = if value <= threshold { State::Ok } else { State::NotOk };
-    Check { name, unit, value: Some(value), threshold, state, of, because: String::new() }
+    let (because, next) = (String::new(), String::new());
+    Check { name, unit, value: Some(value), threshold, state, of, because, next }
 }
 
 fn not_measured(name: &'static str, unit: &'static str, threshold: f64, because: impl Into<String>) -> Check {
-    Check { name, unit, value: None, threshold, state: State::Unknown, of: None, because: because.into() }
+    let (because, next) = (because.into(), String::new());
+    Check { name, unit, value: None, threshold, state: State::Unknown, of: None, because, next }
 }
 
 /// The reason why a host's capture cannot give an answer, if any.
@@ -261,6 +278,7 @@ mod tests {
         HostSnapshot {
             host: "node".to_owned(),
             window_ns: 50_000_000_000,
+            to_utc_ns: Some(0),
             hops: Hop::ALL.iter().map(state).collect(),
             ..HostSnapshot::default()
         }

@@ -38,9 +38,14 @@ impl<'b> Publisher<'b> {
         Publisher { board, own, put: None }
     }
 
+    /// True if a snapshot is due.
+    pub fn is_due(&self) -> bool {
+        self.put.is_none_or(|put| put.elapsed() >= PAUSE)
+    }
+
     /// Publishes a snapshot if due.
     pub fn offer(&mut self, sensor: &Sensor) {
-        if self.put.is_none_or(|put| put.elapsed() >= PAUSE) {
+        if self.is_due() {
             self.put(sensor);
         }
     }

@@ -10,13 +10,14 @@
 //! # Modules
 //!
 //! - `sensor`: fed like a report. `sums`: the sums, since the start and in `ring`, the last minute.
-//!   `histogram`: log-linear, exact at the exported bounds.
+//!   `histogram`: log-linear, exact at the exported bounds. `clocks`: relations of several hosts' clocks.
 //! - `snapshot`: plain data. `latest`: the newest one, for concurrent readers. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
 //!   functions of a snapshot.
 //! - `sexp`: reads s-expressions from peers, without recursion.
 //! - `averages/`: sliding windows of the traffic that clients watch, shared between a capture and its clients.
 
 pub mod averages;
+mod clocks;
 pub mod exposition;
 mod figures;
 pub mod health;
@@ -32,11 +33,12 @@ mod snapshot;
 mod sums;
 pub mod supermon;
 
+pub use clocks::{ClockHint, ClockRelation};
 pub use histogram::{LE_NS, Times};
 pub use latest::{LatestSnapshot, Publisher};
 pub use sensor::Sensor;
 pub use sexp::{BadSexp, Sexp};
 pub use snapshot::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop, KernelTally,
-    LeftOut, PairTimes, SelfUsage, Snapshot, Tally, cause_name,
+    Began, BreakCount, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop,
+    KernelTally, LeftOut, PairTimes, SelfUsage, Snapshot, Tally, cause_name,
 };

@@ -1,10 +1,10 @@
 //! A snapshot as an OTLP metrics request, for OpenTelemetry collectors.
 //!
 //! The metrics and their names are those of [`openmetrics`](crate::openmetrics). Every host is a resource with
-//! its `host.name`, and so is the program. Sums and histograms are cumulative since the host's start, so a lost
+//! its `host.name`, and so is the program, which has the relations of the hosts' clocks. Sums and histograms are cumulative since the host's start, so a lost
 //! request loses no data.
 
-use crate::figures::{Figures, Kind, Pairs, began_utc_ns, of_hosts, own};
+use crate::figures::{Figures, Kind, Pairs, began_utc_ns, of_hosts, of_pairs, own};
 use crate::histogram::{LE_NS, Times};
 use crate::snapshot::{HostSnapshot, Snapshot};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -22,9 +22,11 @@ pub fn request(snapshot: &Snapshot, at_utc_ns: u64) -> ExportMetricsServiceReque
     let service = [("service.name", "magnet-scope"), ("service.version", snapshot.own.version.as_str())];
     let mut out = Metrics { at_utc_ns, metrics: Vec::new() };
     own(&mut out, snapshot);
+    of_pairs(&mut out, snapshot);
     let mut resources = vec![resource(&service, out.metrics)];
     for host in &snapshot.hosts {
-        let alone = Snapshot { named: false, own: snapshot.own.clone(), hosts: vec![host.clone()] };
+        let (own, hosts) = (snapshot.own.clone(), vec![host.clone()]);
+        let alone = Snapshot { own, hosts, ..Snapshot::default() };
         let mut out = Metrics { at_utc_ns, metrics: Vec::new() };
         of_hosts(&mut out, &alone);
         let about =

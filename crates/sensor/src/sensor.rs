@@ -1,11 +1,14 @@
 //! The sensor: receives a walk over live sources and produces snapshots.
 
+use crate::clocks::ClockWatch;
 use crate::ring::Ring;
 use crate::snapshot::{Began, HopState, HostSnapshot, LeftOut, SelfUsage, Snapshot};
 use crate::sums::{Sums, clean};
+use magscope_core::clock::ClockSample;
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
 use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
+use magscope_timeline::align::Online;
 use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
 
@@ -21,6 +24,7 @@ struct Host {
     fed_ns: u64,
     /// UTC minus the event clock, from the first and the last clock sample.
     to_utc_ns: Option<(i64, i64)>,
+    clock: Option<ClockSample>,
     total: Sums,
     ring: Ring,
 }
@@ -30,12 +34,13 @@ struct Host {
 pub struct Sensor {
     named: bool,
     hosts: Vec<Host>,
+    clocks: ClockWatch,
 }
 
 impl Sensor {
     /// A sensor for these hosts; `named` adds the host to each metric.
     pub fn new(infos: &[NodeInfo], named: bool) -> Self {
-        let mut sensor = Sensor { named, hosts: Vec::new() };
+        let mut sensor = Sensor { named, hosts: Vec::new(), clocks: ClockWatch::default() };
         for info in infos {
             sensor.join(info);
         }
@@ -57,6 +62,7 @@ impl Sensor {
             began_ns: None,
             fed_ns: 0,
             to_utc_ns: None,
+            clock: None,
             total: Sums::default(),
             ring: Ring::new(),
         });
@@ -114,6 +120,16 @@ impl Sensor {
             host.fed(batch.watermark_ns);
             host.ring.reach(host.fed_ns);
         }
+        for sample in &batch.clock {
+            let kind = host.clock.and_then(|before| before.break_before(sample));
+            host.clock = Some(*sample);
+            let Some(kind) = kind else { continue };
+            host.total.clock_break(kind);
+            // Samples are not moved to the time line of events.
+            if let Some(part) = host.ring.at(host.fed_ns) {
+                part.clock_break(kind);
+            }
+        }
         host.total.late(batch);
         if batch.late > 0
             && let Some(part) = host.ring.at(host.fed_ns)
@@ -154,12 +170,21 @@ impl Sensor {
         }
     }
 
+    /// Reads the current relations of the hosts' clocks. `online` has the hosts of this sensor in the same order.
+    ///
+    /// A UTC source that packets refute is seen at these readings only.
+    pub fn read_clocks(&mut self, online: &Online) {
+        let names: Vec<&str> = self.hosts.iter().map(|host| &*host.info.host).collect();
+        online.look(|all| self.clocks.read(all, &names));
+    }
+
     /// A snapshot.
     pub fn snapshot(&self, own: SelfUsage) -> Snapshot {
         // All times use the time line of the first host.
         let to_utc_ns = self.hosts.first().and_then(|host| host.to_utc_ns);
         let hosts = self.hosts.iter().map(|host| host.snapshot(to_utc_ns)).collect();
-        Snapshot { named: self.named, own, hosts }
+        let (clocks, clocks_left_out) = self.clocks.relations();
+        Snapshot { named: self.named, own, hosts, clocks, clocks_left_out }
     }
 }
 
@@ -195,6 +220,7 @@ impl Host {
             began,
             fed_ns: self.fed_ns,
             to_utc_ns: to_utc_ns.map(|(_, last)| last),
+            utc_error_ns: self.clock.and_then(|sample| sample.utc_error_ns),
             hops: Hop::ALL.iter().map(state).collect(),
             total: self.total.tally(&self.info),
             window: self.ring.sums().tally(&self.info),

@@ -1,5 +1,6 @@
 //! A snapshot of a sensor: plain data, of which every format is a pure function.
 
+use crate::clocks::ClockRelation;
 use crate::histogram::Times;
 use magscope_core::{Hop, LossCause};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,12 @@ pub struct Snapshot {
     pub own: SelfUsage,
     /// A host each.
     pub hosts: Vec<HostSnapshot>,
+    /// Relations of their clocks.
+    #[serde(default)]
+    pub clocks: Vec<ClockRelation>,
+    /// Number of further pairs of clocks, which are left out.
+    #[serde(default)]
+    pub clocks_left_out: u64,
 }
 
 /// The instrument's own cost.
@@ -41,6 +48,9 @@ pub struct HostSnapshot {
     pub fed_ns: u64,
     /// UTC minus the event clock, nanoseconds, from the last clock sample.
     pub to_utc_ns: Option<i64>,
+    /// Maximum error of its UTC by the newest clock sample, nanoseconds; `None` if no source states one.
+    #[serde(default)]
+    pub utc_error_ns: Option<u64>,
     /// Every hop, with its service and rejected events.
     pub hops: Vec<HopState>,
     /// Sums since the start.
@@ -100,6 +110,9 @@ pub struct Tally {
     pub losses: Vec<CauseCount>,
     /// Events that arrived too late for the time order.
     pub late: u64,
+    /// Breaks of the host's clocks by kind, from its clock samples.
+    #[serde(default)]
+    pub clock_breaks: Vec<BreakCount>,
     /// Journeys by verdict.
     pub journeys: Vec<JourneyCount>,
     /// Times between neighbouring hops of complete journeys.
@@ -165,6 +178,15 @@ pub struct CauseCount {
     pub cause: String,
     /// Number of records.
     pub records: u64,
+}
+
+/// Breaks of a host's clocks of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakCount {
+    /// `suspend`, `clocksource` or `realtime`.
+    pub kind: String,
+    /// Number of breaks.
+    pub n: u64,
 }
 
 /// Journeys with one verdict.

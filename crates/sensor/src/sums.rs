@@ -2,8 +2,10 @@
 
 use crate::histogram::Histogram;
 use crate::snapshot::{
-    CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally, cause_name,
+    BreakCount, CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally,
+    cause_name,
 };
+use magscope_core::clock::Break;
 use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::Sum;
@@ -25,6 +27,8 @@ pub struct Sums {
     other_drops: u64,
     losses: [u64; LossCause::ALL.len()],
     late: u64,
+    /// By position in [`Break::ALL`].
+    clock_breaks: [u64; Break::ALL.len()],
     journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     /// By protocol, because the hop below another depends on it.
     latencies: BTreeMap<(Hop, Hop, Proto), Histogram>,
@@ -122,6 +126,7 @@ impl Default for Sums {
             other_drops: 0,
             losses: [0; LossCause::ALL.len()],
             late: 0,
+            clock_breaks: [0; Break::ALL.len()],
             journeys: BTreeMap::new(),
             latencies: BTreeMap::new(),
             wakeup: Histogram::default(),
@@ -161,6 +166,13 @@ impl Sums {
         self.late = self.late.saturating_add(batch.late);
     }
 
+    /// Counts a break of the host's clocks.
+    pub fn clock_break(&mut self, kind: Break) {
+        for (sum, _) in self.clock_breaks.iter_mut().zip(Break::ALL).filter(|(_, of)| *of == kind) {
+            *sum += 1;
+        }
+    }
+
     /// Counts a journey by its verdict.
     pub fn ended(&mut self, journey: &Journey) {
         self.journeys.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
@@ -196,6 +208,7 @@ impl Sums {
             *sum = sum.saturating_add(n);
         }
         self.late = self.late.saturating_add(other.late);
+        self.clock_breaks.iter_mut().zip(other.clock_breaks).for_each(|(sum, n)| *sum += n);
         for (proto, kinds) in &other.journeys {
             let sums = self.journeys.entry(*proto).or_default();
             sums.iter_mut().zip(kinds).for_each(|(sum, n)| *sum += n);
@@ -228,6 +241,11 @@ impl Sums {
             cleaned_up: named(&self.drops, 0, info, true),
             losses: LossCause::ALL.into_iter().map(lost).collect(),
             late: self.late,
+            clock_breaks: Break::ALL
+                .into_iter()
+                .zip(self.clock_breaks)
+                .map(|(kind, n)| BreakCount { kind: kind.name().to_owned(), n })
+                .collect(),
             journeys: journeys.collect(),
             latencies: pairs(
                 self.latencies.iter().map(|((from, to, proto), times)| (*from, *to, proto.to_string(), times)),

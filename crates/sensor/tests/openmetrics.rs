@@ -10,8 +10,8 @@ use magscope_core::{
 use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop, KernelTally,
-    LeftOut, PairTimes, SelfUsage, Sensor, Snapshot, Tally, Times,
+    Began, BreakCount, CauseCount, ClockHint, ClockRelation, DropCount, HopState, HopTally, HostSnapshot,
+    JourneyCount, KernelHop, KernelTally, LeftOut, PairTimes, SelfUsage, Sensor, Snapshot, Tally, Times,
 };
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::walk;
@@ -87,7 +87,21 @@ fn snapshot() -> Snapshot {
     let mut source = Troubled(generator, info, false);
     walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
         .expect("a walk");
-    sensor.snapshot(SelfUsage { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
+    let mut snapshot = sensor.snapshot(SelfUsage { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 });
+    snapshot.hosts[0].utc_error_ns = Some(40_000);
+    snapshot.clocks = vec![ClockRelation {
+        a: "web-1".to_owned(),
+        b: "web-2".to_owned(),
+        state: "suspect".to_owned(),
+        half_width_ns: Some(27_500),
+        steps: 1,
+        last_step_ns: Some(5_000_000),
+        sources_refuted: 2,
+        hints: vec![ClockHint { hint: "collapse".to_owned(), text: "the bounds narrow".to_owned() }],
+        packets_used: 333,
+        packets_rejected: 4,
+    }];
+    snapshot
 }
 
 #[test]
@@ -181,6 +195,7 @@ fn tally() -> impl Strategy<Value = Tally> {
                 .map(|((from, to), times)| PairTimes { from, to, proto: "tcp".to_owned(), times })
                 .collect(),
             late,
+            clock_breaks: vec![BreakCount { kind: "realtime".to_owned(), n: late }],
             wakeup: queue.clone(),
             kernel: KernelTally {
                 latencies: vec![PairTimes {
@@ -204,8 +219,14 @@ fn any_sensed() -> impl Strategy<Value = Snapshot> {
     let began = proptest::option::of((any::<u64>(), proptest::option::of(any::<i64>())));
     let host = (tally(), name(), began, proptest::collection::btree_map(hop(), state, 0..8), any::<u64>());
     let hosts = proptest::collection::btree_map(name(), host, 0..4);
-    (hosts, name(), any::<u64>()).prop_map(|(hosts, version, cpu_ns)| Snapshot {
+    let clocks = proptest::collection::btree_map((name(), name()), proptest::option::of(any::<u64>()), 0..4);
+    (hosts, name(), any::<u64>(), clocks).prop_map(|(hosts, version, cpu_ns, clocks)| Snapshot {
         named: true,
+        clocks: clocks
+            .into_iter()
+            .map(|((a, b), half_width_ns)| ClockRelation { a, b, half_width_ns, ..ClockRelation::default() })
+            .collect(),
+        clocks_left_out: cpu_ns,
         own: SelfUsage { version, cpu_ns },
         hosts: hosts
             .into_iter()

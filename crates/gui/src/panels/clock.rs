@@ -73,14 +73,17 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
         let sign = if ns < 0 { '−' } else { '+' };
         format!("{sign}{}", short_duration(ns.unsigned_abs()))
     });
-    vec![
+    let hints = pair.hints.iter().map(|hint| ("suspect", hint.clone()));
+    let mut rows = vec![
         ("second less first", or_unknown(offset)),
         ("sure to", or_unknown(pair.half_width_ns.map(|ns| format!("±{}", short_duration(ns))))),
         ("rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state: State| state.to_string())),
         ("drift", or_unknown(pair.drift_ppm.map(format::drift))),
         ("shortest round trip", or_unknown(pair.min_round_trip_ns.map(short_duration))),
         ("packets that bound it", count(pair.packets_used)),
-    ]
+    ];
+    rows.extend(hints);
+    rows
 }
 
 /// The bound over time.

@@ -1,4 +1,6 @@
-//! `magnet-scope health`: the network health of this host, for batch systems, in one script line.
+//! `magnet-scope health`: the network health of this host or of others, for batch systems, in one script line.
+//!
+//! Several hosts are read together, and their clocks are compared by the packets between them.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
@@ -10,13 +12,14 @@ use crate::{capture, control, namespaces, output};
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_fleet::{Address, ReadOptions, Remote, StartAt as Begin, Terms, dial};
 use magscope_sensor::Sensor;
-use magscope_sensor::health::{self, Health, Thresholds};
+use magscope_sensor::health::{self, ClockHealth, Health, State, Thresholds};
+use magscope_timeline::align::Online;
 use magscope_timeline::join::OneClock;
-use magscope_timeline::merged_reader::walk;
+use magscope_timeline::merged_reader::{Piece, Walker, walk};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -29,18 +32,21 @@ const BACK: Duration = Duration::from_secs(65);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// CPU ticks are a hundredth of a second, so a shorter measurement is inaccurate.
 const SOFTIRQS: Duration = Duration::from_secs(1);
+/// Interval between two readings of the clocks' relations, by the events' time.
+const CLOCKS_NS: u64 = 500_000_000;
 
 /// Arguments of `health`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "magnet-scope health && srun job          asks this host's agent about the last minute\n\
     sudo magnet-scope health --duration 5s   captures itself\n\
+    magnet-scope health --connect web-1,web-2 --max-clock-error 1ms   two hosts and their clocks\n\
     Leaves with 0 if nothing is above its threshold, 1 if something is, 2 if it could not find out. docs/sensor.md says more."
 )]
 pub struct Args {
-    /// Agent to ask about its last minute [default: `unix:/run/magnet-scope/agent.sock` if present]
-    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "duration")]
-    connect: Option<Address>,
+    /// Agents to ask about their last minute; of several, the clocks are compared [default: `unix:/run/magnet-scope/agent.sock` if present]
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address, conflicts_with = "duration")]
+    connect: Vec<Address>,
     /// Folder with `ca.pem` and your certificate
     #[arg(long, value_name = "DIR", requires = "connect")]
     tls: Option<PathBuf>,
@@ -87,6 +93,12 @@ struct ThresholdArgs {
     /// Maximum share of lost records of the capture itself
     #[arg(long = "max-lost", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
     lost: f64,
+    /// Maximum number of steps of a host's clocks, and of two hosts' clocks against each other
+    #[arg(long = "max-clock-steps", value_name = "N", value_parser = number, default_value = "0")]
+    clock_steps: f64,
+    /// Maximum error of a host's UTC, and of the difference of two hosts' clocks [default: none]
+    #[arg(long = "max-clock-error", value_name = "TIME", value_parser = crate::values::duration::parse)]
+    clock_error: Option<Duration>,
 }
 
 impl From<ThresholdArgs> for Thresholds {
@@ -100,6 +112,8 @@ impl From<ThresholdArgs> for Thresholds {
             queue_p50_s: args.queue_median.as_secs_f64(),
             queue_p99_s: args.queue.as_secs_f64(),
             lost: args.lost,
+            clock_steps: args.clock_steps,
+            clock_error_s: args.clock_error.map_or(f64::INFINITY, |limit| limit.as_secs_f64()),
         }
     }
 }
@@ -121,14 +135,20 @@ fn number(text: &str) -> Result<f64, String> {
 struct Answer {
     healthy: bool,
     hosts: Vec<Health>,
+    /// Each pair of hosts with clocks of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clocks: Vec<ClockHealth>,
 }
 
 /// Checks, prints, and sets the exit code.
 pub fn run(args: &Args) -> Result<()> {
-    let answer = look(args).and_then(|hosts| {
-        let well = |host: &Health| host.healthy && !(args.strict && host.unknown > 0);
-        let answer = Answer { healthy: hosts.iter().all(well), hosts };
+    let answer = look(args).and_then(|(hosts, clocks)| {
+        let well = |healthy: bool, unknown: usize| healthy && !(args.strict && unknown > 0);
+        let healthy = hosts.iter().all(|host| well(host.healthy, host.unknown))
+            && clocks.iter().all(|pair| well(pair.healthy, pair.unknown));
+        let answer = Answer { healthy, hosts, clocks };
         output::json(&answer)?;
+        explain_clocks(&answer);
         Ok(answer.healthy)
     });
     match answer {
@@ -142,17 +162,30 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn look(args: &Args) -> Result<Vec<Health>> {
+/// Prints failed checks of clocks with their likely cause and the next step.
+fn explain_clocks(answer: &Answer) {
+    let of_hosts = answer.hosts.iter().map(|host| (host.host.clone(), &host.checks));
+    let of_pairs = answer.clocks.iter().map(|pair| (format!("{} and {}", pair.a, pair.b), &pair.checks));
+    for (on, checks) in of_hosts.chain(of_pairs) {
+        for check in checks.iter().filter(|check| check.state == State::NotOk && !check.next.is_empty()) {
+            let value = check.value.map_or_else(|| "unbounded".to_owned(), |value| value.to_string());
+            let what = format!("{on}: {} is {value} ({}), above {}", check.name, check.unit, check.threshold);
+            failure::report(&Hint::error(what, check.because.clone(), check.next.clone()));
+        }
+    }
+}
+
+fn look(args: &Args) -> Result<(Vec<Health>, Vec<ClockHealth>)> {
     let thresholds = Thresholds::from(args.thresholds);
     let own_socket =
         control::folders().into_iter().map(|folder| folder.join("agent.sock")).find(|path| path.exists());
     let limits = args.limits.limits();
-    match (&args.connect, own_socket) {
-        (Some(address), _) => ask(args, address, &thresholds, limits),
-        (None, Some(path)) if args.capture.duration.is_none() => {
-            ask(args, &Address::Unix(path), &thresholds, limits)
+    match (&*args.connect, own_socket) {
+        ([], Some(path)) if args.capture.duration.is_none() => {
+            ask(args, &[Address::Unix(path)], &thresholds, limits)
         }
-        _ => capture_here(args, &thresholds, limits).map(|health| vec![health]),
+        ([], _) => capture_here(args, &thresholds, limits).map(|health| (vec![health], Vec::new())),
+        (addresses, _) => ask(args, addresses, &thresholds, limits),
     }
 }
 
@@ -170,11 +203,16 @@ fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<
     let mut sensor = Sensor::new(std::slice::from_ref(live.info()), false);
     walk(&mut [&mut live], &OneClock, limits, Duration::from_millis(100), |piece| sensor.add(&piece))
         .map_err(anyhow::Error::from_boxed)?;
-    judged(&sensor, thresholds, &softirqs.busiest(SOFTIRQS))
+    judged(&sensor, 0, thresholds, &softirqs.busiest(SOFTIRQS))
 }
 
-/// Queries an agent or a relay for the last minute.
-fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) -> Result<Vec<Health>> {
+/// Queries agents and relays for the last minute.
+fn ask(
+    args: &Args,
+    addresses: &[Address],
+    thresholds: &Thresholds,
+    limits: Limits,
+) -> Result<(Vec<Health>, Vec<ClockHealth>)> {
     let given = &args.capture;
     if given.filter.is_some()
         || given.pcap.is_some()
@@ -184,63 +222,104 @@ fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) 
             && given.snap.is_empty()
             && args.netns.netns.is_empty())
     {
+        let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let why = "what is captured is the agent's business; with `--duration 10s` this captures itself";
-        return Err(Usage(format!("{address} is asked, and {why}")).into());
+        return Err(Usage(format!("{} is asked, and {why}", asked.join(","))).into());
     }
     let softirqs = Softirqs::new();
     capture::drop_privileges()?;
-    let credentials = match address {
-        Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
-        _ => None,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let about = runtime.block_on(dial(address, credentials.as_ref())).map_err(explain)?.about;
-    let options =
-        ReadOptions { address: address.clone(), credentials, from: Begin::Back(BACK), terms: Terms::default() };
-    let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let mut all = Vec::new();
-    for remote in Remote::connect(&options).map_err(explain)? {
-        let info = remote.info().clone();
-        let stored_range =
-            about.hosts.iter().find(|host| host.node.host == info.host).and_then(|host| host.holds.range_ns);
-        let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
-        if let Some((_, to_ns)) = stored_range {
-            let mut until = Until { source: remote, to_ns, ended: false, came: Instant::now() };
-            walk(&mut [&mut until], &OneClock, limits, Duration::from_millis(100), |piece| sensor.add(&piece))
-                .map_err(anyhow::Error::from_boxed)
-                .with_context(|| {
-                    Hint::new(format!("cannot ask {address}"), "", "look at what the agent says")
-                })?;
-        }
-        let softirq = if info.boot_id == here.trim() {
-            softirqs.busiest(SOFTIRQS)
-        } else {
-            Err(format!("{} is another host than this, and its agent does not say", info.host))
+    let mut remotes = Vec::new();
+    for address in addresses {
+        let credentials = match address {
+            Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
+            _ => None,
         };
-        all.push(judged(&sensor, thresholds, &softirq)?);
+        let about = runtime.block_on(dial(address, credentials.as_ref())).map_err(explain)?.about;
+        let (address, from, terms) = (address.clone(), Begin::Back(BACK), Terms::default());
+        let options = ReadOptions { address, credentials, from, terms };
+        for remote in Remote::connect(&options).map_err(explain)? {
+            let host = &remote.info().host;
+            let stored = about.hosts.iter().find(|about| about.node.host == *host);
+            let to_ns = stored.and_then(|about| about.holds.range_ns).map(|(_, to_ns)| to_ns);
+            remotes.push(Until { source: remote, to_ns, ended: false, came: Instant::now() });
+        }
     }
-    Ok(all)
+    let mut infos: Vec<NodeInfo> = remotes.iter().map(|remote| remote.info().clone()).collect();
+    make_names_unique(&mut infos);
+    let mut sensor = Sensor::new(&infos, true);
+    read(remotes, &infos, &mut sensor, limits).with_context(|| {
+        let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        Hint::new(format!("cannot ask {}", asked.join(", ")), "", "look at what the agent says")
+    })?;
+    let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let is_here = |info: &NodeInfo| info.boot_id == here.trim();
+    let own_softirq = infos.iter().any(is_here).then(|| softirqs.busiest(SOFTIRQS));
+    let hosts = infos.iter().enumerate().map(|(at, info)| {
+        let own = own_softirq.clone().filter(|_| is_here(info));
+        let softirq = own.unwrap_or_else(|| {
+            Err(format!("{} is another host than this, and its agent does not say", info.host))
+        });
+        judged(&sensor, at, thresholds, &softirq)
+    });
+    let hosts = hosts.collect::<Result<Vec<_>>>()?;
+    let relations = sensor.snapshot(own()).clocks;
+    Ok((hosts, relations.iter().map(|relation| health::of_clocks(relation, thresholds)).collect()))
+}
+
+/// Reads hosts to the time of the request. Several are read together, for the relations of their clocks.
+fn read(mut remotes: Vec<Until>, infos: &[NodeInfo], sensor: &mut Sensor, limits: Limits) -> Result<()> {
+    const WAIT: Duration = Duration::from_millis(100);
+    if let [remote] = &mut *remotes {
+        let walked = walk(&mut [remote], &OneClock, limits, WAIT, |piece| sensor.add(&piece));
+        return walked.map(drop).map_err(anyhow::Error::from_boxed);
+    }
+    let online = Online::new(infos);
+    let sources = remotes.into_iter().map(|remote| Box::new(remote) as Box<dyn Source>).collect();
+    let mut walker = Walker::live(sources, &online, limits, WAIT);
+    let (mut newest_ns, mut read_ns) = (0_u64, 0_u64);
+    loop {
+        let progress = walker.step(&mut |piece| {
+            if let Piece::Batch(_, batch) = &piece {
+                newest_ns = batch.events.last().map_or(newest_ns, |event| event.time_ns.max(newest_ns));
+            }
+            sensor.add(&piece);
+        });
+        let has_ended = progress.map_err(anyhow::Error::from_boxed)? == Progress::End;
+        if has_ended || newest_ns >= read_ns.saturating_add(CLOCKS_NS) {
+            sensor.read_clocks(&online);
+            read_ns = newest_ns;
+        }
+        if has_ended {
+            return Ok(());
+        }
+    }
 }
 
 fn judged(
     sensor: &Sensor,
+    at: usize,
     thresholds: &Thresholds,
     softirq: &Result<health::Softirq, String>,
 ) -> Result<Health> {
-    match sensor.snapshot(own()).hosts.first() {
+    match sensor.snapshot(own()).hosts.get(at) {
         Some(host) if host.window_ns > 0 => Ok(health::of(host, thresholds, softirq)),
-        _ => Err(Hint::error(
-            "nothing is known of this host's network",
-            "the capture has just begun",
-            "ask again in some seconds",
-        )),
+        host => {
+            let on = host.map_or("this host", |host| &host.host);
+            Err(Hint::error(
+                format!("nothing is known of the network of {on}"),
+                "the capture has just begun",
+                "ask again in some seconds",
+            ))
+        }
     }
 }
 
 /// A source that ends at the time of the request.
 struct Until {
     source: Remote,
-    to_ns: u64,
+    /// `None` if it had nothing to read.
+    to_ns: Option<u64>,
     ended: bool,
     came: Instant,
 }
@@ -251,10 +330,10 @@ impl Source for Until {
     }
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
-        if self.ended {
+        let Some(to_ns) = self.to_ns.filter(|_| !self.ended) else {
             batch.clear();
             return Ok(Progress::End);
-        }
+        };
         let progress = self.source.next(batch, timeout)?;
         if batch.is_empty() {
             if self.came.elapsed() > PATIENCE {
@@ -267,7 +346,7 @@ impl Source for Until {
         let sampled = batch.clock.last().map(magscope_core::clock::ClockSample::event_ns);
         let watermark = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX);
         // The last batch may contain only a clock sample.
-        self.ended = [newest, sampled, watermark].into_iter().flatten().any(|ns| ns >= self.to_ns);
+        self.ended = [newest, sampled, watermark].into_iter().flatten().any(|ns| ns >= to_ns);
         Ok(progress)
     }
 }

@@ -63,7 +63,10 @@ pub fn agents(
             break;
         }
         follower.ticker().inspect(|ticker| until.look(ticker));
-        publisher.offer(&sensor);
+        if publisher.is_due() {
+            sensor.read_clocks(follower.online());
+            publisher.put(&sensor);
+        }
         if !serves() {
             bail!("what answers has ended");
         }

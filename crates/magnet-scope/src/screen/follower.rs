@@ -136,6 +136,11 @@ impl Follower<'_> {
         self.discovery.map(HostDiscovery::ticker)
     }
 
+    /// The current relations of the clocks.
+    pub fn online(&self) -> &Online {
+        self.online
+    }
+
     /// Results so far.
     pub fn walked(&self) -> ReadSummary {
         self.walker.walked()
@@ -228,6 +233,7 @@ fn clock_pair(
             let shift_ns = if a == 0 { 0 } else { all.shift_ns(a, event_ns)? };
             Some((event_ns.saturating_add_signed(shift_ns), step.change_ns))
         }),
+        hints: live.map_or(&[][..], Live::hints).iter().map(ToString::to_string).collect(),
         bound: bound.clone(),
     }
 }

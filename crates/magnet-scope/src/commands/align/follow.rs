@@ -1,6 +1,7 @@
 //! `align --follow`: clocks of running recordings, from the packets so far.
 
 use super::Args;
+use super::row::HintRow;
 use super::text::{seconds_apart, who_is_ahead};
 use crate::growing::Growing;
 use crate::output;
@@ -43,6 +44,8 @@ struct Now {
     undecided: u64,
     /// Number of detected steps of either clock.
     steps: u64,
+    /// Hints at steps that packets cannot prove, or at a drift beyond the assumption; with one the pair is SUSPECT.
+    hints: Vec<HintRow>,
 }
 
 pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
@@ -109,6 +112,7 @@ impl Now {
             rejected: counts.rejected,
             undecided: counts.quarantined + counts.between_epochs,
             steps: pair.map_or(0, |pair| pair.certified().steps()),
+            hints: HintRow::of(pair.map_or(&[][..], Live::hints)),
         }
     }
 
@@ -122,9 +126,12 @@ impl Now {
         });
         let Now { used, rejected, undecided, steps, .. } = self;
         let steps = if *steps > 0 { format!(", {steps} steps") } else { String::new() };
+        let hints: Vec<String> =
+            self.hints.iter().map(|hint| format!("{clock}  {a}–{b}  suspect: {}\n", hint.text)).collect();
         format!(
-            "{clock}  {a}–{b}  {}{bound}{who}; packets: {used} used, {rejected} rejected, {undecided} undecided{steps}\n",
-            self.state
+            "{clock}  {a}–{b}  {}{bound}{who}; packets: {used} used, {rejected} rejected, {undecided} undecided{steps}\n{}",
+            self.state,
+            hints.concat()
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Results for each pair of clocks.
 
 use magscope_timeline::align::Alignment;
-use magscope_timeline::pair::{Bounds, Constraint, Kind, Recorded, State};
+use magscope_timeline::pair::{Bounds, Constraint, Hint, Kind, Recorded, State};
 use serde::Serialize;
 
 /// Results for all pairs, and their combination.
@@ -75,6 +75,13 @@ pub struct HintRow {
     pub hint: &'static str,
     /// The same as a sentence.
     pub text: String,
+}
+
+impl HintRow {
+    /// The rows of these hints.
+    pub fn of(hints: &[Hint]) -> Vec<Self> {
+        hints.iter().map(|hint| HintRow { hint: hint.name(), text: hint.to_string() }).collect()
+    }
 }
 
 /// The difference at one instant.
@@ -169,11 +176,7 @@ impl Row {
             steps: pair.map_or(0, Recorded::steps),
             splits: pair.map_or(0, Recorded::splits),
             smallest_visible_step_ns: pair.and_then(Recorded::smallest_visible_step_ns),
-            hints: pair
-                .map_or(&[][..], Recorded::hints)
-                .iter()
-                .map(|hint| HintRow { hint: hint.name(), text: hint.to_string() })
-                .collect(),
+            hints: HintRow::of(pair.map_or(&[][..], Recorded::hints)),
         }
     }
 }
@@ -341,12 +344,14 @@ mod tests {
         // Packets in both directions give a better bound than 10 µs on each host.
         let row = vouched.table(&both_directions(0, 1, 0)).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.external_refuted), ("CERTIFIED", false));
-        // A host with a wrong UTC bound, a millisecond off, is detected.
-        let wrong = Hosts { wrong: 1_000_000, ..vouched };
-        let table = wrong.table(&both_directions(0, 1, 0));
-        let row = &table.pairs[0];
-        assert!(row.external_refuted && row.state == "CERTIFIED", "{row:?}");
-        assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= DELAY_NS + 1_000), "{row:?}");
-        assert!(text::render(&table).contains("not as near to UTC as it claims"));
+        // A host with a wrong UTC bound, a millisecond off or an hour, is detected.
+        for wrong in [1_000_000, 3_600_000_000_000, -3_600_000_000_000] {
+            let wrong = Hosts { wrong, vouched: vouched.vouched, ..Hosts::of(&[0, 7_000_000]) };
+            let table = wrong.table(&both_directions(0, 1, 0));
+            let row = &table.pairs[0];
+            assert!(row.external_refuted && row.state == "CERTIFIED", "{row:?}");
+            assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= DELAY_NS + 1_000), "{row:?}");
+            assert!(text::render(&table).contains("not as near to UTC as it claims"));
+        }
     }
 }

@@ -76,13 +76,16 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
         let bound = pair.half_width_ns.map_or_else(String::new, |ns| format!(" ±{}", short_duration(ns)));
         format!("{sign}{}{bound}", short_duration(ns.unsigned_abs()))
     });
-    vec![
+    let hints = pair.hints.iter().map(|hint| ("  suspect", hint.clone()));
+    let mut rows = vec![
         ("  the second less the first", or_unknown(offset)),
         ("  it rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state| state.to_string())),
         ("  drifting apart by", or_unknown(pair.drift_ppm.map(format::drift))),
         ("  shortest way there and back", or_unknown(pair.min_round_trip_ns.map(short_duration))),
         ("  packets that bound it", count(pair.packets_used)),
-    ]
+    ];
+    rows.extend(hints);
+    rows
 }
 
 /// The bound over time: logarithmic half width upwards.
