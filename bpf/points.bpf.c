@@ -10,28 +10,40 @@ struct reset {
 	__u64 reason;
 };
 
+/* The packet that a reset answers. With those of its callees the stack has no room for it before
+ * Linux 6.3. No CPU runs the program again while it runs it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct packet);
+} answered SEC(".maps");
+
 /* A reset answers the received packet `skb`, or without one it ends the connection of `sk`. The
  * socket is a full one only without a packet. */
 SUBPROGRAM int log_reset_sent(struct reset *reset)
 {
-	if (!reset)
+	__u32 zero = 0;
+	struct packet *p = bpf_map_lookup_elem(&answered, &zero);
+	if (!reset || !p)
 		return 0;
 	const struct sock *sk = CAST(sock, reset->sk);
+	__u64 cookie = 0;
 	if (reset->skb) {
 		const struct sk_buff *skb = CAST(sk_buff, reset->skb);
 		const struct net_device *dev = READ(skb, dev);
 		__u32 netns = reset->sk ? READ(sk, __sk_common.skc_net.net, ns.inum)
 			      : dev     ? READ(dev, nd_net.net, ns.inum)
 					: 0;
-		struct packet p;
-		if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
-			  netns, RX, &p))
-			log_point(MAG_TCP_SEND_RESET, &p.t, 0, reset->reason, 0);
-	} else if (reset->sk && socket_wanted(sk)) {
-		struct tuple t;
-		if (socket_tuple(sk, &t))
-			log_point(MAG_TCP_SEND_RESET, &t, cookie_of(UNTYPED, sk), reset->reason, 0);
+		if (!parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
+			   netns, RX, p))
+			return 0;
+	} else {
+		if (!reset->sk || !socket_wanted(sk) || !socket_tuple(sk, &p->t))
+			return 0;
+		cookie = cookie_of(UNTYPED, sk);
 	}
+	log_point(MAG_TCP_SEND_RESET, &p->t, cookie, reset->reason, 0);
 	return 0;
 }
 
