@@ -1,8 +1,6 @@
 //! A machine that changes its clock source during a recording and suspends. Packets before, between and after
 //! stay on one time line with another clock, and the bound holds at every instant.
 
-mod saved;
-
 use crate::common::{self, two_clocks};
 
 use common::{skipped, stderr, uninterrupted};

@@ -118,11 +118,12 @@ pub enum Break {
 
 impl Break {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Suspend, Self::Clocksource, Self::Realtime];
+    pub const ALL: [Self; 4] = [Self::Generation, Self::Suspend, Self::Clocksource, Self::Realtime];
 
     /// Name in metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Generation => "generation",
             Self::Suspend => "suspend",
             Self::Clocksource => "clocksource",
             Self::Realtime => "realtime",

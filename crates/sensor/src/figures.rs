@@ -106,7 +106,7 @@ fn own_clocks(out: &mut impl Figures, snapshot: &Snapshot) {
         "magnet_scope_clock_breaks",
         Kind::Counter,
         "",
-        "Breaks of a host's clocks by its own samples: it slept (suspend), its clock source changed (clocksource), \
+        "Breaks of a host's clocks by its own samples: it was continued from a saved state (generation), it slept (suspend), its clock source changed (clocksource), \
          its wall clock was set (realtime).",
     );
     for (labels, host) in hosts(snapshot) {

@@ -65,7 +65,7 @@ const HEAD: &str = "| how bytes move | what is seen | 6.18, native | 6.12, emula
 struct Results(BTreeMap<(String, String), String>);
 
 impl Results {
-    /// Reads `tests/truth/kernels.txt`: a line has the series, the test, and `held` or the reason of a skip.
+    /// Reads `tests/truth/kernels.txt`: a line has the series, the test, and `held`, `failed` or the reason of a skip.
     fn read() -> Self {
         let text = fs::read_to_string(root().join("tests/truth/kernels.txt")).expect("tests/truth/kernels.txt");
         let parts = |line: &str| {
@@ -79,6 +79,7 @@ impl Results {
         let result = self.0.get(&(series.to_owned(), test.to_owned())).map(String::as_str);
         match result.unwrap_or(if series == NATIVE { "held" } else { "not tried" }) {
             word @ ("held" | "not tried") => word.to_owned(),
+            "failed" => "**not held**".to_owned(),
             reason => format!("skipped: {reason}"),
         }
     }
@@ -187,13 +188,13 @@ fn each_row_declares_its_way_once() {
     }
 }
 
-/// A result is of a row that is there, on a series that the document has, and no row has failed.
+/// A result is of a row that is there, on a series that the document has. On the native kernel every row holds.
 #[test]
 fn each_result_is_of_a_row() {
     let tests: BTreeSet<_> = coverage_rows().map(|row| row.test).collect();
     for ((series, test), result) in &Results::read().0 {
         assert!(tests.contains(test.as_str()), "tests/truth/kernels.txt: no row {test}");
         assert!(series == NATIVE || EMULATED.contains(&series.as_str()), "tests/truth/kernels.txt: {series}");
-        assert_ne!(result, "failed", "tests/truth/kernels.txt: {series} {test}");
+        assert!(series != NATIVE || result != "failed", "tests/truth/kernels.txt: {test}");
     }
 }

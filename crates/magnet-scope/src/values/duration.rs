@@ -95,11 +95,12 @@ mod tests {
     use super::*;
 
     /// Options with durations that are no intervals: possibly zero, or thresholds.
-    const NO_INTERVALS: [&str; 8] = [
+    const NO_INTERVALS: [&str; 9] = [
         "duration",
         "back",
         "trigger-window",
         "clock-bound",
+        "max-clock-error",
         "max-wakeup",
         "max-wakeup-median",
         "max-queue",
