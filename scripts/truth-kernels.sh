@@ -83,6 +83,7 @@ machine() {
 mkdir -p /var/tmp /run/netns /dev/shm
 mount -t bpf none /sys/fs/bpf
 export PYTHONHOME=$python_home
+export MAGSCOPE_PATIENCE_S=600 # an emulated CPU is slow
 cd $PWD/crates/magnet-scope
 python3 --version
 /bin/tests-of-rows $only --skip coverage:: --skip checker --test-threads=1 --nocapture
