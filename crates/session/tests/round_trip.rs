@@ -4,6 +4,7 @@ use crate::common;
 
 use common::{Traffic, clock_sample, drain, head, hit, loss, node, synthesis, tcp_sample};
 use magscope_core::clock::ClockSample;
+use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::Sum;
 use magscope_core::{
     Batch, Change, DetailKind, Event, EventFlags, ExtentKind, Hop, HopCount, LossCause, Synthesis,
@@ -11,6 +12,7 @@ use magscope_core::{
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::Duration;
 
 fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> Batch {
     let mut traffic = Traffic::new(4, 32);
@@ -86,6 +88,31 @@ fn everything_comes_back() {
     assert_eq!(changes, recorded.changes);
     assert_eq!(counts, recorded.counts[recorded.counts.len() - 1..], "the last of each hop");
     assert_eq!(replayed.late, 0);
+}
+
+/// Events may be recorded between the beginning of a change and its end.
+#[test]
+fn a_change_is_replayed_before_the_events_that_it_may_concern() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let (mut traffic, mut batch, mut recorded) = (Traffic::new(4, 32), Batch::default(), Vec::new());
+    for netns in 0..20 {
+        traffic.fill(&mut batch, 10_000);
+        let from_ns = batch.events[5_000].time_ns;
+        batch.changes.push(Change::of_rules(from_ns, batch.watermark_ns + 1_000_000_000, netns));
+        recorded.extend_from_slice(&batch.changes);
+        recorder.append(&batch).unwrap();
+    }
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    let mut replay = session.replay(None, None);
+    let mut changes_seen = 0;
+    while replay.next(&mut batch, Duration::ZERO).unwrap() == Progress::More {
+        changes_seen += batch.changes.len();
+        let newest_ns = batch.events.iter().map(|event| event.time_ns).max().unwrap_or(0);
+        assert!(recorded[changes_seen..].iter().all(|change| change.from_ns > newest_ns));
+    }
+    assert_eq!(changes_seen, recorded.len());
 }
 
 #[test]

@@ -35,8 +35,9 @@ impl Row for Change {
         Some(0)
     }
 
+    /// Its beginning: a reader needs the change before the events that it may concern.
     fn time_ns(&self) -> u64 {
-        self.to_ns
+        self.from_ns
     }
 }
 
