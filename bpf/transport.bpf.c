@@ -58,8 +58,10 @@ INLINE int on_udp_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 }
 
 /* Samples the connection's state, at most once in 4 ms per socket, as long as sockets do not share
- * a slot. */
-INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64 now)
+ * a slot. With `has_peer`, `t` is the socket's flow already. Its caller's stack has no room for
+ * another before Linux 6.3. */
+INLINE void log_state(const struct sock *sk, struct tuple *t, bool has_peer, __u64 cookie,
+		      __u8 tcp_flags, __u64 now)
 {
 	__u64 *cell, mark, id = cookie * 0xd6e8feb86659fd93ULL | 1;
 	__u32 index = (id >> 20) & (CELLS - 1);
@@ -70,18 +72,17 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 	struct mag_cpu *state = this_cpu();
 	if (!state)
 		return;
-	struct tuple t;
-	bool peer = socket_tuple(sk, &t);
+	bool peer = has_peer || socket_tuple(sk, t);
 	if (control.gate & MAG_GATE_CHOOSE) {
 		struct subject subject;
-		subject_of(&subject, MAG_TCP_STATE, &t, cookie, true);
-		subject.flow = peer ? flow_id(&t) : 0;
+		subject_of(&subject, MAG_TCP_STATE, t, cookie, true);
+		subject.flow = peer ? flow_id(t) : 0;
 		if (!admit(state, &subject, NULL, now)) {
 			*cell = mark;
 			return;
 		}
 	}
-	__u64 flow = peer ? flow_of(state, &t, now) : 0;
+	__u64 flow = peer ? flow_of(state, t, now) : 0;
 	struct mag_tcp *s = reserve(state, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
 	if (!s)
 		return;
@@ -154,9 +155,11 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 		return 0;
 	__u64 now = clock_now();
 	__u64 cookie = cookie_of(pointers, sk);
+	struct packet p = {};
+	bool has_peer = false;
 	if (wanted(MAG_TCP_RECV)) {
-		struct packet p = {};
-		if (tcp_segment(sk, skb, &p)) {
+		has_peer = tcp_segment(sk, skb, &p);
+		if (has_peer) {
 			p.segs = segments_of(skb);
 			if ((can(MAG_CAN_PCAP) && control.pcap) ||
 			    (can(MAG_CAN_PAYLOAD) && control.snap[MAG_TCP_RECV])) {
@@ -174,7 +177,8 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 	}
 	/* Samples are records, which only the modes with full records write. */
 	if (wanted(MAG_TCP_STATE) && !(control.gate & MAG_GATE_DETAIL && scant()))
-		log_state(sk, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags), now);
+		log_state(sk, &p.t, has_peer, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags),
+			  now);
 	return 0;
 }
 
