@@ -5,7 +5,7 @@ mod extent;
 mod number;
 
 pub use detail::{ConnectionState, Detail, DetailKind};
-pub use extent::{Extent, ExtentKind};
+pub use extent::{Extent, ExtentKind, error_name};
 pub use number::Number;
 
 use crate::flow::{FlowId, Proto};

@@ -1,18 +1,16 @@
 //! Attempts to connect and their ends, resets, and SYN-ACKs that were sent again.
 
-use super::figures::{count, plural, wrap};
+use super::figures::{listed, plural, wrap};
+use magscope_core::event::error_name;
 use magscope_core::hop::{Hop, Role};
 use magscope_core::node::NodeInfo;
 use magscope_core::{ConnectionState, Detail, Event, Extent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 
 /// Maximum number of distinct reasons of one kind over all recordings; a kernel has some dozens.
 const MOST_REASONS: usize = 1_024;
-/// Reasons in the text.
-const SHOWN: usize = 5;
 
 /// A reason, and how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -93,7 +91,7 @@ impl PointSums {
         }
         Connections {
             established_ends: self.established_ends,
-            failed: rows(self.failed.into_iter().map(|(error, times)| (error_words(error), times))),
+            failed: rows(self.failed.into_iter().map(|(error, times)| (error_name(error), times))),
             resets_sent: rows(by_name.into_iter()),
             resets_received: self.resets_received,
             synacks_resent: self.synacks_resent,
@@ -114,19 +112,8 @@ fn rows(times: impl Iterator<Item = (String, u64)>) -> Vec<PointReason> {
     rows
 }
 
-/// The system's words for an error number: `Connection refused`.
-fn error_words(number: u32) -> String {
-    let error = i32::try_from(number).map(io::Error::from_raw_os_error);
-    let words = error.map_or_else(|_| format!("error {number}"), |error| error.to_string());
-    words.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::Result {
-    let listed = |rows: &[PointReason]| {
-        let shown = rows.iter().take(SHOWN).map(|row| format!("{} {}", count(row.times).trim(), row.reason));
-        let others = if rows.len() > SHOWN { ", …" } else { "" };
-        shown.collect::<Vec<_>>().join(", ") + others
-    };
+    let listed = |rows: &[PointReason]| listed(rows.iter().map(|row| (row.times, row.reason.as_str())));
     let all = |rows: &[PointReason]| rows.iter().map(|row| row.times).sum::<u64>();
     if !connections.failed.is_empty() {
         let attempts = plural(all(&connections.failed), "attempt", "attempts");

@@ -1,6 +1,6 @@
 //! Packets that the kernel freed undelivered, by its reasons: drops, and clean-up separately.
 
-use super::figures::{count, plural, wrap};
+use super::figures::{SHOWN, listed, plural, wrap};
 use magscope_core::batch::Batch;
 use magscope_core::drop_reason::CleanUp;
 use magscope_core::hop::Hop;
@@ -12,8 +12,6 @@ use std::fmt;
 
 /// Maximum number of distinct reasons over all recordings; a kernel has about a hundred.
 const MOST_REASONS: usize = 4_096;
-/// Reasons in the text.
-const SHOWN: usize = 5;
 
 /// Packets freed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -139,11 +137,7 @@ fn decider_rows(journeys: BTreeMap<String, u64>) -> Vec<DeciderRow> {
 }
 
 pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
-    let listed = |rows: &[ReasonRow]| {
-        let shown = rows.iter().take(SHOWN).map(|row| format!("{} {}", count(row.packets).trim(), row.reason));
-        let others = if rows.len() > SHOWN { ", …" } else { "" };
-        shown.collect::<Vec<_>>().join(", ") + others
-    };
+    let listed = |rows: &[ReasonRow]| listed(rows.iter().map(|row| (row.packets, row.reason.as_str())));
     if drops.dropped > 0 {
         let packets = plural(drops.dropped, "packet", "packets");
         wrap(out, &format!("The kernel dropped {packets}: {}.", listed(&drops.reasons)), width, "  ")?;

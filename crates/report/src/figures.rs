@@ -55,6 +55,16 @@ pub(super) fn count(n: u64) -> String {
     out
 }
 
+/// Reasons in a text.
+pub(super) const SHOWN: usize = 5;
+
+/// The first few reasons, each with its count: `3 no_socket, 1 tcp_state, …`.
+pub(super) fn listed<'r>(mut rows: impl Iterator<Item = (u64, &'r str)>) -> String {
+    let shown = rows.by_ref().take(SHOWN).map(|(n, reason)| format!("{} {reason}", count(n)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    if rows.next().is_some() { shown + ", …" } else { shown }
+}
+
 /// A count in this number of columns; in millions and more if it does not fit.
 pub(super) fn count_in(n: u64, columns: usize) -> String {
     let text = count(n);

@@ -4,6 +4,7 @@ use super::number::{Number, numbers};
 use super::{Event, EventFlags};
 use crate::flow::Proto;
 use crate::hop::{Hop, Role};
+use std::io;
 
 numbers! {
     /// The position of an event's bytes within their stream or datagram, or the duration of the event. The length is
@@ -33,6 +34,13 @@ numbers! {
     NextBuffer next_buffer = 8,
     /// `tcp.open`: the socket's error number (errno) where an attempt to connect failed.
     OpenError open_error = 9,
+}
+
+/// The system's words for an error number, as of [`Extent::OpenError`]: `Connection refused`.
+pub fn error_name(number: u32) -> String {
+    let error = i32::try_from(number).map(io::Error::from_raw_os_error);
+    let words = error.map_or_else(|_| format!("error {number}"), |error| error.to_string());
+    words.split_once(" (os error").map_or(words.as_str(), |(name, _)| name).to_owned()
 }
 
 impl ExtentKind {

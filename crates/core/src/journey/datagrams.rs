@@ -1,10 +1,11 @@
 //! The correlator's part for datagrams: assigns events to datagrams.
 
 use super::correlator::Correlator;
+use super::entry::Arrival;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
 use super::piece::{Mark, Piece, RX};
-use super::queue::{Arrival, Conditions, Front};
+use super::queue::{Conditions, Front};
 use super::readers::Asked;
 use super::rungs::{ThreadRef, bit};
 use super::sockets::{DatagramRef, Queued, Read};

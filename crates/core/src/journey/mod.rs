@@ -29,6 +29,7 @@ mod copies;
 mod correlator;
 mod datagrams;
 mod directory;
+mod entry;
 mod fragments;
 mod hosts;
 mod state;

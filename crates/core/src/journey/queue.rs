@@ -14,6 +14,7 @@
 //! - A thread is unknown until its first read returns. Until then a read that overlaps it can be assigned wrongly.
 //! - A thread that has read nothing for [`SEVERAL_NS`] counts as one without a read under way.
 
+use super::entry::{Arrival, Entry, Place};
 use super::losses::Losses;
 use super::sockets::{DatagramRef, Match, Queued, Read};
 use std::collections::VecDeque;
@@ -40,65 +41,6 @@ pub(super) enum Front {
     Empty,
     /// This buffer is first.
     Buffer(u32),
-}
-
-/// An arrival at a socket.
-#[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    pub run: Queued,
-    /// Its buffer; 0 if unknown.
-    pub skb: u32,
-    pub cpu: u16,
-    pub time_ns: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    run: Queued,
-    skb: u32,
-    cpu: u16,
-    /// Time at its hop, before it entered the queue.
-    hop_ns: u64,
-    place: Place,
-    /// True if an earlier read may have taken it.
-    is_doubted: bool,
-    /// True if an earlier read was assigned to it in doubt. It stays until it has certainly left the queue.
-    is_assigned: bool,
-}
-
-/// The place of an arrival in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// On its way to the queue, or in it.
-    Unknown,
-    /// In the queue at this time, or already read.
-    Queued(u64),
-    /// Out of the queue at this time, for a read that has not returned yet.
-    Left(u64),
-}
-
-impl Entry {
-    /// True if it certainly entered the queue before a later arrival. One CPU handles its packets in order.
-    fn is_before(&self, other: &Self) -> bool {
-        match self.place {
-            Place::Left(_) => true,
-            Place::Queued(at_ns) if at_ns <= other.hop_ns => true,
-            Place::Queued(_) | Place::Unknown => self.cpu == other.cpu && self.hop_ns <= other.hop_ns,
-        }
-    }
-
-    fn has_left(&self) -> bool {
-        matches!(self.place, Place::Left(_))
-    }
-
-    fn has_left_after(&self, time_ns: u64) -> bool {
-        matches!(self.place, Place::Left(at_ns) if at_ns > time_ns)
-    }
-
-    /// True if no earlier read can have taken it.
-    fn is_firm(&self) -> bool {
-        !self.is_doubted && !self.is_assigned
-    }
 }
 
 /// Entries that can be the one that a read took.

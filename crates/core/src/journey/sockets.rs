@@ -2,8 +2,9 @@
 //!
 //! A read of a datagram has the socket and the length, not the packet. A [`Queue`] per socket finds the datagram.
 
+use super::entry::Arrival;
 use super::piece::Mark;
-use super::queue::{Arrival, Conditions, Front, Queue};
+use super::queue::{Conditions, Front, Queue};
 use super::state::StreamRef;
 use crate::event::Event;
 use crate::flow::FlowId;

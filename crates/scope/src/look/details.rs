@@ -2,8 +2,8 @@
 
 use crate::format::duration;
 use crate::frame::Frame;
+use magscope_core::event::error_name;
 use magscope_core::{ConnectionState, Detail, Event, Extent};
-use std::io;
 
 impl Frame<'_> {
     /// What an event has beside its length and sequence number: `reason 2`, `echo 7, ...`; empty for most.
@@ -35,11 +35,4 @@ impl Frame<'_> {
         let parts = [extent, detail];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// The words of the system for an error number: `Connection refused`.
-fn error_name(number: u32) -> String {
-    let error = i32::try_from(number).map(io::Error::from_raw_os_error);
-    let words = error.map_or_else(|_| String::new(), |error| error.to_string());
-    words.split(" (os error").next().map_or_else(String::new, str::to_owned)
 }
