@@ -78,7 +78,8 @@ pub struct Capture {
     pub(crate) loaded: Plan,
     pub(crate) names: HostNames,
     pub(crate) changes: Vec<Change>,
-    rules: deciders::Watch,
+    /// Notices changes of rules that drop packets.
+    rules: Option<deciders::RuleWatch>,
     collector: Rc<RefCell<Collector>>,
     pub(crate) info: NodeInfo,
     pub(crate) options: CaptureOptions,
@@ -168,9 +169,11 @@ impl Capture {
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes);
         info.interfaces = names.interfaces().collect();
-        // Before the lists are read, so that no change is between.
-        let rules = deciders::Watch::new(&options.netns, event_clock.now_ns());
-        deciders::read(&options.netns, facts.cgroup2.as_deref(), &mut info);
+        // Before the lists are read, so that no change is between. A list whose changes go unnoticed names nobody.
+        let rules = deciders::RuleWatch::new(&options.netns, event_clock.now_ns());
+        if rules.is_some() {
+            deciders::read(&options.netns, facts.cgroup2.as_deref(), &mut info);
+        }
         set_kernel_addresses(&object, &control, &mut facts);
         info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
@@ -347,7 +350,9 @@ impl Source for Capture {
         batch.changes.append(&mut self.changes);
         self.drain(batch);
         // After the drain, so that no event of a later instant is in this batch.
-        batch.changes.append(&mut self.rules.changes(self.event_clock.now_ns()));
+        if let Some(rules) = &mut self.rules {
+            batch.changes.append(&mut rules.changes(self.event_clock.now_ns()));
+        }
         self.finished = self.stopped_at_ns.is_some();
         if self.finished {
             // A final sample narrows the clock bound of the last events.

@@ -7,11 +7,12 @@
 //! * `vmclock` (Linux 6.13): a page with a marker that changes with every disruption of the counter, live migrations
 //!   included, and with a number of generations.
 
+use crate::netlink::notified;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recvfrom, socket_with};
+use rustix::net::{RecvFlags, recvfrom};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -77,12 +78,9 @@ impl GenerationWatch {
 
 /// A socket for the kernel's events of devices.
 fn listen() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let kind = Some(netlink::KOBJECT_UEVENT);
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind)?;
+    let socket = notified(Some(netlink::KOBJECT_UEVENT), KERNEL_GROUP)?;
     // With the default size, more events may be lost, which count as continuations.
     let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
-    bind(&socket, &SocketAddrNetlink::new(0, KERNEL_GROUP))?;
     Ok(socket)
 }
 

@@ -1,8 +1,9 @@
-//! Requests to the kernel over netlink, and the parts of its answers.
+//! Requests to the kernel over netlink, the parts of its answers, and its notifications.
 
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -70,6 +71,17 @@ impl Netlink {
             }
         }
     }
+}
+
+/// A socket that receives the notifications of these groups, a bit each, and does not block.
+///
+/// # Errors
+/// The kernel has no such subsystem, or refuses the groups.
+pub fn notified(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
+    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
 }
 
 /// Takes the messages of one datagram; true after the last one.

@@ -1,6 +1,6 @@
 //! Programs and filters of interfaces: XDP, classifiers, and tcx.
 
-use super::netlink::{Message, Netlink, NoAnswer, attribute, attributes, text, u32_at};
+use crate::netlink::{Message, Netlink, NoAnswer, attribute, attributes, text, u32_at};
 use libbpf_rs::libbpf_sys;
 use magscope_core::deciders::{AttachedProgram, ProgramKind, Traffic};
 
@@ -107,8 +107,8 @@ fn classifier(netns: u32, filter: &Message, direction: Traffic) -> Option<Attach
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::written;
     use super::*;
+    use crate::netlink::written;
 
     #[test]
     fn a_program_in_two_places_of_an_interface_is_one() {

@@ -4,11 +4,10 @@
 //! and not read.
 
 mod interfaces;
-mod netlink;
 mod rules;
 mod watch;
 
-pub use watch::Watch;
+pub use watch::RuleWatch;
 
 use crate::candidates::{CANDIDATES, Candidate};
 use crate::netns::NetnsTarget;

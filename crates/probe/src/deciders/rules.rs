@@ -1,6 +1,6 @@
 //! Chains of netfilter that can drop packets, and the rule that does it if there is only one.
 
-use super::netlink::{Message, Netlink, NoAnswer, attribute, attributes, be32, be64, text};
+use crate::netlink::{Message, Netlink, NoAnswer, attribute, attributes, be32, be64, text};
 use magscope_core::deciders::{DropRule, FilterChain, FilterFamily, FilterHook};
 use magscope_core::foreign::clean;
 use rustix::net::netlink::NETFILTER;
@@ -257,8 +257,8 @@ fn reached<'r>(base: &Chain, rules: &'r [Rule]) -> (Vec<&'r Rule>, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::written;
     use super::*;
+    use crate::netlink::written;
 
     fn base(name: &str, hook: u32, drops: bool) -> Chain {
         Chain { family: 1, table: "t".to_owned(), name: name.to_owned(), hook: Some(hook), drops }

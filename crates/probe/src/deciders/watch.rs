@@ -9,13 +9,15 @@
 //! **Limits.** The kernel does not notify of programs of XDP, tcx, cgroups and netkit, nor of changes by the old
 //! `iptables`.
 
+use crate::netlink::notified;
 use crate::netns::NetnsTarget;
 use crate::order::HOLD_NS;
 use magscope_core::Change;
 use rustix::event::epoll;
 use rustix::fs::Timespec;
-use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use rustix::io::Errno;
+use rustix::net::netlink::NETFILTER;
+use rustix::net::{Protocol, RecvFlags, recv};
 use std::os::fd::OwnedFd;
 
 /// Groups of notifications, as bits: rules of nftables (`NFNLGRP_NFTABLES`), classifiers (`RTNLGRP_TC`).
@@ -28,42 +30,46 @@ const MOST: usize = 4_096;
 const AT_ONCE: usize = 64;
 
 /// The sockets with notifications of some namespaces.
-pub struct Watch {
-    epoll: Option<OwnedFd>,
+pub struct RuleWatch {
+    epoll: OwnedFd,
     /// With the inode of their namespace.
     sockets: Vec<(u32, OwnedFd)>,
     last_ns: u64,
 }
 
-impl Watch {
-    /// Receives notifications of these namespaces from now on, where the kernel gives them.
-    pub fn new(targets: &[NetnsTarget], now_ns: u64) -> Self {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok();
-        let mut watch = Watch { epoll, sockets: Vec::new(), last_ns: now_ns };
+impl RuleWatch {
+    /// Receives notifications of these namespaces from now on; `None` if the kernel does not give all of them. Then a
+    /// change would go unnoticed.
+    pub fn new(targets: &[NetnsTarget], now_ns: u64) -> Option<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+        let mut watch = RuleWatch { epoll, sockets: Vec::new(), last_ns: now_ns };
         for target in targets {
-            let sockets = target.within(|| GROUPS.map(|(protocol, groups)| notified(protocol, groups)));
-            for socket in sockets.into_iter().flatten().flatten() {
-                watch.add(target.inode, socket);
+            let opened = target.within(|| GROUPS.map(|(protocol, groups)| notified(protocol, groups))).ok()?;
+            for socket in opened {
+                match socket {
+                    Ok(socket) => watch.add(target.inode, socket)?,
+                    // Without the subsystem there are no such rules.
+                    Err(Errno::PROTONOSUPPORT) => {}
+                    Err(_) => return None,
+                }
             }
         }
-        watch
+        Some(watch)
     }
 
-    fn add(&mut self, netns: u32, socket: OwnedFd) {
+    fn add(&mut self, netns: u32, socket: OwnedFd) -> Option<()> {
         let data = epoll::EventData::new_u64(self.sockets.len() as u64);
-        let Some(epoll) = &self.epoll else { return };
-        if epoll::add(epoll, &socket, data, epoll::EventFlags::IN).is_ok() {
-            self.sockets.push((netns, socket));
-        }
+        epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN).ok()?;
+        self.sockets.push((netns, socket));
+        Some(())
     }
 
     /// Changes since the last look, at most one for each namespace.
     pub fn changes(&mut self, now_ns: u64) -> Vec<Change> {
         let from_ns = std::mem::replace(&mut self.last_ns, now_ns).saturating_sub(DELAY_NS);
-        let Some(epoll) = self.epoll.as_ref().filter(|_| !self.sockets.is_empty()) else { return Vec::new() };
         let mut ready = Vec::with_capacity(AT_ONCE);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if epoll::wait(epoll, rustix::buffer::spare_capacity(&mut ready), Some(&at_once)).is_err() {
+        if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&at_once)).is_err() {
             return Vec::new();
         }
         let sockets = ready.iter().filter_map(|event| self.sockets.get(event.data.u64() as usize));
@@ -75,21 +81,13 @@ impl Watch {
     }
 }
 
-/// A socket that receives these notifications.
-fn notified(protocol: Option<Protocol>, groups: u32) -> Option<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol).ok()?;
-    bind(&socket, &SocketAddrNetlink::new(0, groups)).ok()?;
-    Some(socket)
-}
-
 /// Takes all notifications. True if there was one, or if there were more than the socket holds.
 fn drain(socket: &OwnedFd) -> bool {
     let (mut any, mut buffer) = (false, [0_u8; 64]);
     for _ in 0..MOST {
         // A notification is cut to the buffer: that it came suffices.
         match recv(socket, &mut buffer, RecvFlags::empty()) {
-            Ok(_) | Err(rustix::io::Errno::NOBUFS) => any = true,
+            Ok(_) | Err(Errno::NOBUFS) => any = true,
             Err(_) => break,
         }
     }
