@@ -3,8 +3,8 @@
 # kernels, each booted in a virtual machine under software emulation.
 #
 # usage: scripts/truth-kernels.sh [--write] [--only NAME] [SERIES…]     (default: 6.12 6.1)
-# NAME is a part of a test's name. With --write, the results go into tests/truth/kernels.txt, from which
-# docs/coverage.md has its columns. Results of other series stay there.
+# NAME is a part of a test's name. With --write, the results go into tests/truth/kernels.txt, and results of other
+# series stay there. `UPDATE_DOCS=1 make test-truth` then writes the columns of docs/coverage.md.
 # The machines run in parallel if there are CPUs for it. No test depends on its duration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,10 +38,10 @@ modules=(
     inet_diag tcp_diag udp_diag unix_diag af_packet_diag raw_diag
 )
 
-# Both programs have the features of all other tests, because other features would build everything twice.
-cargo test --workspace --features magnet-scope/query --test e2e --no-run
-program=$(cargo test --workspace --features magnet-scope/query --test e2e --no-run --message-format=json 2>/dev/null |
-    sed -n '/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p')
+# The program, as cargo names it; the binary is built with it. All tests are built as scripts/test.sh builds them, because
+# other targets or features would build everything twice.
+program=$(cargo test --workspace --features magnet-scope/query --no-run --message-format=json 2>/dev/null |
+    sed -n '/"kind":\["test"\],.*"name":"e2e"/s/.*"executable":"\([^"]*\)".*/\1/p')
 [ -x "$program" ] || { echo "the end-to-end tests do not build" >&2; exit 1; }
 binary=$PWD/target/debug/magnet-scope
 

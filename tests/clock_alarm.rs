@@ -3,7 +3,7 @@
 
 use crate::common::{self, agents, hosts as wired, made_agent, talk, web};
 
-use agents::{AgentChild, on, run_on, scene};
+use agents::{AgentChild, LAX, on, run_on, scene};
 use common::{eventually, is_root, stderr};
 use made_agent::MadeAgent;
 use serde_json::Value;
@@ -13,24 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use talk::Talk;
 use wired::in_namespace;
-
-/// Thresholds of what depends on the machine's other load.
-const LAX: [&str; 14] = [
-    "--max-retransmit",
-    "100%",
-    "--max-drops",
-    "1000000",
-    "--max-softirq",
-    "100%",
-    "--max-lost",
-    "100%",
-    "--max-wakeup",
-    "1h",
-    "--max-wakeup-median",
-    "1h",
-    "--max-queue",
-    "1h",
-];
 
 fn answer(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {output:?}"))
@@ -68,8 +50,8 @@ impl Viewer<'_> {
     }
 
     fn health(&self, more: &[&str]) -> Output {
-        let arguments = ["health", "--connect", &self.both, "--max-queue-median", "1h"];
-        run_on(self.namespace, &[&arguments, &LAX[..], more].concat())
+        let arguments = ["health", "--connect", &self.both];
+        run_on(self.namespace, &[&arguments, &LAX[..], &["--max-retransmit", "100%"], more].concat())
     }
 
     /// Two clocks that are well, and a limit that no bound keeps.

@@ -2,7 +2,7 @@
 
 use crate::common::{self, agents, hosts as wired};
 
-use agents::{AgentChild, run_on, scene};
+use agents::{AgentChild, LAX, run_on, scene};
 use common::{eventually, is_root, run, skipped, stderr};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -66,26 +66,8 @@ fn an_agent_s_host_is_well_until_packets_are_lost_on_its_way() {
     assert!(ip(&["-n", &hosts.names[0], "link", "set", "c0", "gso_max_segs", "1"]));
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let socket = format!("unix:{}", dir.path().join("client.sock").display());
-    // Delays and softirqs depend on the machine's other load.
-    let lax = [
-        "--max-lost",
-        "100%",
-        "--max-wakeup",
-        "1h",
-        "--max-wakeup-median",
-        "1h",
-        "--max-queue",
-        "1h",
-        "--max-queue-median",
-        "1h",
-    ];
     let ask = |more: &[&str]| {
-        let all = [
-            &["health", "--connect", &socket, "--max-softirq", "100%", "--max-drops", "1000000"],
-            &lax[..],
-            more,
-        ]
-        .concat();
+        let all = [&["health", "--connect", &socket], &LAX[..], more].concat();
         run_on(&hosts.names[0], &all)
     };
 
