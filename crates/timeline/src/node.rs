@@ -24,8 +24,8 @@ pub struct Reading {
 /// Between two samples the map is a straight line. The true map may have a kink there, because NTP changes the
 /// rate at any time. Its rate lies among those before, in and after the interval. So the error of the line is
 /// at most `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval. That error is part of
-/// the bound. In the first and the last interval, the rate that the kernel is set to at the samples stands for the rate
-/// beyond them, within 500 ppm. Outside the samples the error grows with 500 ppm. The map is monotonic.
+/// the bound. The rate before the first interval and behind the last one is taken to be the one that the kernel is set
+/// to at the samples, within 500 ppm. Outside the samples the error grows with 500 ppm. The map is monotonic.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClock {
     samples: Vec<ClockSample>,
