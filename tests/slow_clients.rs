@@ -3,7 +3,7 @@
 
 use crate::common::agents::Running;
 use crate::common::hosts::in_namespace;
-use crate::common::{eventually, field, is_root, magnet_scope, run, stderr, uninterrupted, within};
+use crate::common::{eventually, field, is_root, magnet_scope, run, stderr, uninterrupted};
 use crate::unattended::scene::Place;
 use rustix::process::Signal;
 use std::fs;
@@ -21,7 +21,9 @@ const MOST_SENT: usize = 1 << 20;
 /// What all of them may cost: an agent's is its `--reader-memory`.
 const BUDGET: u64 = 64 << 20;
 
-/// Where the program listens, by source file. A file that is added has to have its servers below.
+/// Where the program listens, by source file. A file that is added has to have its servers below. An agent's Unix
+/// socket and its loopback port have one identity each, which the slow clients fill; those that answer no ping of
+/// HTTP/2 end.
 const LISTENERS: [(&str, &[&str]); 6] = [
     ("crates/magnet-scope/src/control/server.rs", &["record"]),
     ("crates/magnet-scope/src/agent/socket.rs", &["agent, its own socket", "agent, socket for programs"]),
@@ -31,10 +33,6 @@ const LISTENERS: [(&str, &[&str]); 6] = [
     ("crates/magnet-scope/src/hosts/traffic/server.rs", &[]),
     ("crates/probe/src/cost/traffic.rs", &[]),
 ];
-
-/// An agent's Unix socket and its loopback port have one identity each, which the slow clients fill. Those that answer no ping of
-/// HTTP/2 end.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// HTTP/2: the preface and empty settings.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -302,11 +300,7 @@ fn a_slow_client_takes_bounded_memory_and_keeps_nobody_out() {
             assert!(is_stuck, "{}: {sent} bytes were taken", server.name);
             for _ in 0..3 {
                 clients.iter_mut().for_each(Client::turn);
-                assert!(
-                    within(PATIENCE, || server.is_answered()),
-                    "{}: another client is answered",
-                    server.name
-                );
+                assert!(eventually(|| server.is_answered()), "{}: another client is answered", server.name);
             }
             let grown = peak(pid).saturating_sub(before);
             println!("{}: {} kB more, {sent} bytes taken", server.name, grown >> 10);

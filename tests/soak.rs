@@ -94,7 +94,10 @@ fn memory_stays_what_it_is_and_every_event_is_there_or_counted() {
     assert!(eventually(|| std::path::Path::new(&socket).exists()), "it listens");
     let sensor = on(namespace, &["metrics", "--connect", &format!("unix:{socket}")]);
     let served = "magnet_scope_hop_served";
-    assert!(eventually(|| figure(namespace, served).is_some_and(|n| n > 0)), "it answers");
+    if !eventually(|| figure(namespace, served).is_some_and(|n| n > 0)) {
+        let outputs = [sensor, agent].map(|process| stderr(&process.end()));
+        panic!("it does not answer: {outputs:?}");
+    }
 
     let load = Load::start(namespace, DATAGRAMS_A_SECOND);
     let (began, long) = (Instant::now(), asked_for());

@@ -109,9 +109,13 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io
     }
 }
 
-/// Waits until `holds` returns true, at most two minutes; returns its result. A busy machine needs some seconds.
+/// Limit of a wait for a condition that has to come. It only ends a test that hangs: a busy machine with as many
+/// programs as CPUs has needed more than two minutes until an agent had loaded its programs.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Waits until `holds` returns true, at most [`PATIENCE`]; returns its result.
 pub fn eventually(holds: impl FnMut() -> bool) -> bool {
-    within(Duration::from_mins(2), holds)
+    within(PATIENCE, holds)
 }
 
 /// Waits until `holds` returns true, at most this long; returns its result.

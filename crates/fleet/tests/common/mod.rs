@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 /// Waits up to two minutes until `holds` returns true; returns its result. A busy machine needs some seconds.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_mins(2);
+    let end = Instant::now() + Duration::from_mins(10);
     while Instant::now() < end {
         if holds() {
             return true;
