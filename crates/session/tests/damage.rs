@@ -146,7 +146,11 @@ fn a_recording_that_was_not_closed_is_read_and_named() {
 fn a_tail_cut_at_any_byte_costs_one_batch() {
     let small = Small::unfinished();
     let whole = fs::read(small.file(Table::Events)).unwrap();
-    let last = whole.windows(4).rposition(|w| w == [0xff; 4]).unwrap();
+    // Messages begin at a multiple of 8 bytes with four 0xff bytes and the length of their metadata, which random data
+    // may have in parts.
+    let is_start =
+        |w: &[u8]| w[..4] == [0xff; 4] && (1..4_096).contains(&u32::from_le_bytes([w[4], w[5], w[6], w[7]]));
+    let last = whole.chunks_exact(8).rposition(is_start).unwrap() * 8;
     for with_index in [true, false] {
         if !with_index {
             fs::remove_file(small.file(Table::Index)).unwrap();
