@@ -411,12 +411,12 @@ fn trace_comes_back(dirs: &[String], dir: &Path) -> BTreeMap<&'static str, u64> 
         let row: Value = serde_json::from_str(row).expect("an object");
         let hop: Hop = text(&row, "hop").parse().expect("a hop");
         let number = |key: &str| row[key].as_u64().unwrap_or(0);
-        put(0xffff_8880_0000_0001, number("ts_ns"), hop as u32 + 1, number("len") as u32);
+        put(0xffff_8880_0000_0001, number("ts_ns"), u32::from(hop.id()) + 1, number("len") as u32);
     }
     let (trace, back) = (dir.join("trace"), dir.join("back"));
     fs::write(&trace, &bytes).expect("room");
     let [trace, back] = [&trace, &back].map(|path| path.to_string_lossy().into_owned());
-    let maps: Vec<String> = Hop::ALL.iter().map(|hop| format!("{}={hop}", *hop as u32 + 1)).collect();
+    let maps: Vec<String> = Hop::ALL.iter().map(|hop| format!("{}={hop}", u32::from(hop.id()) + 1)).collect();
     let mut arguments = vec!["import", &trace, "-o", &back];
     arguments.extend(maps.iter().flat_map(|map| ["--map", map]));
     let (_, messages) = ran(&arguments);

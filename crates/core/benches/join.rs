@@ -55,7 +55,7 @@ fn dump(batches: &[Batch], path: &str) -> io::Result<usize> {
         file.write_all(&event.seq().to_le_bytes())?;
         file.write_all(&event.len.to_le_bytes())?;
         file.write_all(&event.ip_id.to_le_bytes())?;
-        file.write_all(&[event.hop as u8, event.proto.0, 0, 0, 0, 0])?;
+        file.write_all(&[event.hop.id(), event.proto.0, 0, 0, 0, 0])?;
     }
     file.flush()?;
     Ok(0)

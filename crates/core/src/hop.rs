@@ -1,8 +1,10 @@
 //! Hops: the named places in the stack with events.
 //!
 //! `table.rs` has one row per hop with all of its properties ([`HopSpec`]). The kernel's numbers, the rows of the
-//! documents and every list of hops come from it. The numbers are part of the record contract (`bpf/record.h`) and
-//! of the session format, and never change meaning. The position of a hop is its row.
+//! documents and every list of hops come from it. The numbers ([`Hop::id`]) are part of the record contract
+//! (`bpf/record.h`) and of the session format, and never change meaning. The position of a hop is its row: a [`Hop`]
+//! in memory is its row's index, so comparisons and positions cost no look-up. Only [`Hop::id`] and [`Hop::from_id`]
+//! translate, where records and files are written and read.
 
 mod spec;
 
@@ -13,7 +15,6 @@ use crate::event::DetailKind;
 use crate::flow::Proto;
 use crate::words;
 use serde::{Deserialize, Serialize};
-use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,10 +48,11 @@ pub enum Layer {
 
 macro_rules! hops {
     ($( $(#[$doc:meta])* $variant:ident { id: $id:literal, $($column:ident: $value:expr),* $(,)? } )*) => {
-        /// A named place in the stack.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        /// A named place in the stack. Its order is that of the table: the path in stack order, then the hops off
+        /// the path. A cast gives the position in the table, not the number of records: that is [`Hop::id`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Hop { $( $(#[$doc])* $variant = $id, )* }
+        pub enum Hop { $( $(#[$doc])* $variant, )* }
 
         impl Hop {
             /// All hops: the sender's path, the receiver's path, then those off the path.
@@ -103,61 +105,50 @@ const TX_HOPS: usize = {
     count
 };
 
-/// A hop's row in the table, by its number.
-const ROW: [u8; HOP_IDS] = {
-    let mut rows = [u8::MAX; HOP_IDS];
+/// The first hop of the receiver's path.
+pub(crate) const FIRST_RX: Hop = Hop::ALL[TX_HOPS];
+
+/// Columns that every event needs, each by the position of the hop.
+const ID: [u8; Hop::ALL.len()] = {
+    let mut ids = [0; Hop::ALL.len()];
     let mut row = 0;
     while row < TABLE.len() {
-        rows[TABLE[row].id as usize] = row as u8;
+        ids[row] = TABLE[row].id;
         row += 1;
     }
-    rows
+    ids
 };
 
-/// A hop's role, by its number.
-const ROLE: [Role; HOP_IDS] = {
-    let mut roles = [Role::Task; HOP_IDS];
+const ROLE: [Role; Hop::ALL.len()] = {
+    let mut roles = [Role::Task; Hop::ALL.len()];
     let mut row = 0;
     while row < TABLE.len() {
-        roles[TABLE[row].id as usize] = TABLE[row].role;
+        roles[row] = TABLE[row].role;
         row += 1;
     }
     roles
 };
 
-/// The kind of a hop's detail, by its number.
-const DETAIL: [DetailKind; HOP_IDS] = {
-    let mut details = [DetailKind::None; HOP_IDS];
+const DETAIL: [DetailKind; Hop::ALL.len()] = {
+    let mut details = [DetailKind::None; Hop::ALL.len()];
     let mut row = 0;
     while row < TABLE.len() {
-        details[TABLE[row].id as usize] = TABLE[row].detail;
+        details[row] = TABLE[row].detail;
         row += 1;
     }
     details
-};
-
-/// True while the numbers of the path count from 1 and all numbers ascend. Then positions need no table, which makes
-/// the correlator 5 to 10 % faster. A hop between two others makes it false.
-const IS_COUNTED: bool = {
-    let (mut is_counted, mut row) = (true, 0);
-    while row < TABLE.len() {
-        let is_next =
-            if row < PATH_HOPS { TABLE[row].id as usize == row + 1 } else { TABLE[row].id > TABLE[row - 1].id };
-        is_counted = is_counted && is_next;
-        row += 1;
-    }
-    is_counted
 };
 
 impl Hop {
     /// All properties of this hop.
     pub const fn spec(self) -> &'static HopSpec {
         const ROWS: &[HopSpec] = &TABLE;
-        &ROWS[self.row()]
+        &ROWS[self as usize]
     }
 
-    const fn row(self) -> usize {
-        ROW[self as usize] as usize
+    /// The number of the hop in records and recordings. It never changes its meaning and says nothing of order.
+    pub const fn id(self) -> u8 {
+        ID[self as usize]
     }
 
     /// The name used on screens, on the command line and in files.
@@ -186,7 +177,7 @@ impl Hop {
 
     /// This hop's position on the path (0 is `app.send`), or `None` for hops off the path.
     pub const fn rank(self) -> Option<usize> {
-        let row = if IS_COUNTED { self as usize - 1 } else { self.row() };
+        let row = self as usize;
         if row < PATH_HOPS { Some(row) } else { None }
     }
 
@@ -213,26 +204,13 @@ impl Hop {
     /// A number for formats that sort by one: from 1 on along the path, from 32 on off the path. Not the number of
     /// the record contract.
     pub const fn order(self) -> u8 {
-        let row = self.row();
+        let row = self as usize;
         if row < PATH_HOPS { row as u8 + 1 } else { (32 + row - PATH_HOPS) as u8 }
     }
 
     /// True if the process of the event (tgid, tid) is the one that uses the socket.
     pub const fn knows_process(self) -> bool {
         self.spec().has_process
-    }
-}
-
-/// The order of the table: the path in stack order, then the hops off the path. Not the order of the numbers.
-impl Ord for Hop {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if IS_COUNTED { (*self as u8).cmp(&(*other as u8)) } else { self.row().cmp(&other.row()) }
-    }
-}
-
-impl PartialOrd for Hop {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 
@@ -298,17 +276,17 @@ impl HopSet {
 
     /// True if `hop` is in the set.
     pub const fn contains(self, hop: Hop) -> bool {
-        self.0 & (1 << hop as u8) != 0
+        self.0 & (1 << hop.id()) != 0
     }
 
     /// Puts `hop` in.
     pub const fn insert(&mut self, hop: Hop) {
-        self.0 |= 1 << hop as u8;
+        self.0 |= 1 << hop.id();
     }
 
     /// Removes `hop`.
     pub const fn remove(&mut self, hop: Hop) {
-        self.0 &= !(1 << hop as u8);
+        self.0 &= !(1 << hop.id());
     }
 
     /// True for the empty set.
@@ -339,7 +317,7 @@ mod tests {
     #[test]
     fn numbers_names_and_path_agree() {
         for hop in Hop::ALL {
-            assert_eq!(Hop::from_id(*hop as u8), Some(*hop));
+            assert_eq!(Hop::from_id(hop.id()), Some(*hop));
             assert_eq!(hop.name().parse::<Hop>(), Ok(*hop));
             assert_eq!(hop.rank().is_none(), hop.direction() == Direction::Off);
         }

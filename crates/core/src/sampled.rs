@@ -90,11 +90,11 @@ impl Sampled {
             self.flows_changed |= before != self.flow_one_in;
         }
         for event in &batch.events {
-            self.hops[event.hop as usize % HOP_IDS].came += 1;
+            self.hops[usize::from(event.hop.id()) % HOP_IDS].came += 1;
         }
-        self.hops[Hop::TcpState as usize % HOP_IDS].came += batch.tcp.len() as u64;
+        self.hops[usize::from(Hop::TcpState.id()) % HOP_IDS].came += batch.tcp.len() as u64;
         for count in &batch.counts {
-            let state = &mut self.hops[count.hop as usize % HOP_IDS];
+            let state = &mut self.hops[usize::from(count.hop.id()) % HOP_IDS];
             if state.first.is_none() {
                 // Some events arrive later than the counters that include them, so the test does not require
                 // all.
@@ -105,7 +105,7 @@ impl Sampled {
             state.last = Some(*count);
         }
         for sum in batch.synthesis.iter().filter(|sum| matches!(sum.of, Sum::Since(_) | Sum::Begun)) {
-            let state = &mut self.hops[sum.hop as usize % HOP_IDS];
+            let state = &mut self.hops[usize::from(sum.hop.id()) % HOP_IDS];
             state.summed = state.summed.saturating_add(sum.n);
         }
     }
@@ -113,13 +113,13 @@ impl Sampled {
     /// Number of hits of a hop that the kernel added up in place of events. Sums in addition to events are
     /// excluded: those events were recorded.
     pub fn added_up(&self, hop: Hop) -> u64 {
-        let state = &self.hops[hop as usize % HOP_IDS];
+        let state = &self.hops[usize::from(hop.id()) % HOP_IDS];
         state.last.map_or(0, |last| last.synthesised.min(state.summed))
     }
 
     /// Events per recorded event of a hop, over all data so far. 1 without sampling.
     pub fn weight(&self, hop: Hop) -> f64 {
-        let state = &self.hops[hop as usize % HOP_IDS];
+        let state = &self.hops[usize::from(hop.id()) % HOP_IDS];
         let Some(last) = state.last else { return 1.0 };
         let from = state.first.filter(|_| !state.whole);
         let part = Ratio::between(from, last).weight();
@@ -129,19 +129,19 @@ impl Sampled {
     /// The same between the last two readings of the counters, about a second apart: the value for a live
     /// screen.
     pub fn weight_lately(&self, hop: Hop) -> f64 {
-        let state = &self.hops[hop as usize % HOP_IDS];
+        let state = &self.hops[usize::from(hop.id()) % HOP_IDS];
         state.lately.weight().unwrap_or_else(|| self.weight(hop))
     }
 
     /// Numbers of a hop's events kept and sampled out between the last two readings of the counters.
     pub fn lately(&self, hop: Hop) -> (u64, u64) {
-        let Ratio { passed, sampled } = self.hops[hop as usize % HOP_IDS].lately;
+        let Ratio { passed, sampled } = self.hops[usize::from(hop.id()) % HOP_IDS].lately;
         (passed, sampled)
     }
 
     /// The same for all of them.
     pub fn overall(&self, hop: Hop) -> (u64, u64) {
-        self.hops[hop as usize % HOP_IDS].last.map_or((0, 0), |last| (last.kept, last.sampled))
+        self.hops[usize::from(hop.id()) % HOP_IDS].last.map_or((0, 0), |last| (last.kept, last.sampled))
     }
 
     /// Journeys per recorded journey: 1 without sampled flows. `None` with sampled events, because the visible

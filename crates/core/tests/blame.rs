@@ -220,7 +220,7 @@ proptest! {
         if ordered {
             times.sort_unstable();
         }
-        let served: HopSet = coverage().iter().filter(|h| hops & (1 << *h as u8) != 0).collect();
+        let served: HopSet = coverage().iter().filter(|h| hops & (1 << h.id()) != 0).collect();
         let mut events = Vec::new();
         for ((hop, _), time_ns) in WHOLE.iter().zip(&times).filter(|((hop, _), _)| served.contains(*hop)) {
             let end = if hop.direction() == magscope_core::Direction::Tx { CLIENT } else { SERVER };

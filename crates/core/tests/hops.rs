@@ -21,7 +21,7 @@ fn the_order_of_hops_is_that_of_their_rows() {
     for (row, hop) in Hop::ALL.iter().enumerate() {
         let rank = (row < Hop::path().len()).then_some(row);
         assert_eq!((hop.rank(), hop.spec().rank), (rank, rank.map(|rank| rank as u8)), "{hop}");
-        assert_eq!((hop.spec().hop, hop.spec().id), (*hop, *hop as u8));
+        assert_eq!((hop.spec().hop, hop.spec().id), (*hop, hop.id()));
         assert!(usize::from(hop.spec().id) < HOP_IDS);
     }
     let sent = Hop::path().iter().take_while(|hop| hop.direction() == Direction::Tx).count();
@@ -82,7 +82,9 @@ fn every_packet_hop_is_a_level_of_every_journey() {
     for proto in [Proto::TCP, Proto::UDP] {
         let of_proto: Vec<&Journey> = journeys.iter().filter(|journey| journey.proto == proto).collect();
         assert!(!of_proto.is_empty(), "{proto}");
-        for hop in Hop::path().iter().filter(|hop| hop.role() == Role::Packet && hop.passes(proto)) {
+        for hop in
+            Hop::path().iter().filter(|hop| hop.role() == Role::Packet && hop.spec().full && hop.passes(proto))
+        {
             let passed = of_proto.iter().filter(|journey| journey.rungs.has(*hop)).count();
             assert_eq!(passed, of_proto.len(), "{hop} of {proto}");
         }
@@ -92,8 +94,8 @@ fn every_packet_hop_is_a_level_of_every_journey() {
     }
 }
 
-/// The rows of the tables in the documents, with their heads.
-fn tables() -> [(&'static str, Vec<String>); 2] {
+/// The tables in the documents: file, head and rows.
+fn tables() -> [(&'static str, &'static str, Vec<String>); 3] {
     let row = |cells: &[&str]| {
         cells
             .iter()
@@ -106,34 +108,38 @@ fn tables() -> [(&'static str, Vec<String>); 2] {
     };
     let off_path = |hop: &Hop| row(&[&name(hop), hop.spec().place, hop.spec().content]);
     let (path, others) = Hop::ALL.split_at(Hop::path().len());
+    let mut by_number = Hop::ALL.to_vec();
+    by_number.sort_by_key(|hop| hop.id());
+    let number = |hop: &Hop| row(&[&hop.id().to_string(), &name(hop)]);
     [
         (
+            "docs/hops.md",
             "| hop | layer | where in the kernel | range | known |\n|---|---|---|---|---|\n",
             path.iter().map(on_path).collect(),
         ),
-        ("| hop | where in the kernel | content |\n|---|---|---|\n", others.iter().map(off_path).collect()),
+        (
+            "docs/hops.md",
+            "| hop | where in the kernel | content |\n|---|---|---|\n",
+            others.iter().map(off_path).collect(),
+        ),
+        ("docs/formats.md", "| number | name |\n|---|---|\n", by_number.iter().map(number).collect()),
     ]
 }
 
 /// `UPDATE_DOCS=1` writes the tables.
 #[test]
 fn the_documents_have_the_tables_of_hops() {
-    let path = root().join("docs/hops.md");
-    let page = fs::read_to_string(&path).expect("docs/hops.md");
-    let mut updated = page.clone();
-    for (head, rows) in tables() {
-        let (before, after) =
-            updated.split_once(head).unwrap_or_else(|| panic!("docs/hops.md has no table {head}"));
+    for (file, head, rows) in tables() {
+        let path = root().join(file);
+        let page = fs::read_to_string(&path).expect(file);
+        let (before, after) = page.split_once(head).unwrap_or_else(|| panic!("{file} has no table {head}"));
         let (_, after) = after.split_once("\n\n").expect("a paragraph follows");
-        updated = format!("{before}{head}{}\n\n{after}", rows.join("\n"));
-    }
-    if env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(&path, updated).expect("docs/hops.md can be written");
-    } else {
-        assert!(
-            page == updated,
-            "docs/hops.md differs from the table of hops: UPDATE_DOCS=1 writes its tables"
-        );
+        let updated = format!("{before}{head}{}\n\n{after}", rows.join("\n"));
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, updated).expect("the document can be written");
+        } else {
+            assert!(page == updated, "{file} differs from the table of hops: UPDATE_DOCS=1 writes its tables");
+        }
     }
 }
 
@@ -174,6 +180,38 @@ fn swallowing(text: &str) -> Vec<usize> {
     }
     found.dedup();
     found
+}
+
+/// Lines that cast a hop to a number, which gives its position: records and files have [`Hop::id`].
+fn casts(text: &str) -> Vec<usize> {
+    let is_cast = |line: &str| {
+        line.split(" as u").skip(1).zip(line.split(" as u")).any(|(width, before)| {
+            let name =
+                before.rsplit(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next().unwrap_or("");
+            let is_width = width.starts_with(|c: char| c.is_ascii_digit()) || width.starts_with("size");
+            is_width && (name == "hop" || name.starts_with("Hop::"))
+        })
+    };
+    text.lines().enumerate().filter(|(_, line)| is_cast(line)).map(|(at, _)| at + 1).collect()
+}
+
+#[test]
+fn the_number_of_a_hop_is_never_a_cast() {
+    assert_eq!(casts("a\nrow[event.hop as usize] = 1;\n1 << Hop::IpIn as u8\nhops as u8\n"), [2, 3]);
+    let mut files = Vec::new();
+    for folder in ["crates", "tests", "fuzz"] {
+        sources(&root().join(folder), &mut files);
+    }
+    let is_own = |path: &&PathBuf| path.ends_with("crates/core/src/hop.rs") || path.ends_with("tests/hops.rs");
+    let found: Vec<String> = files
+        .iter()
+        .filter(|path| !is_own(path))
+        .flat_map(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            casts(&text).into_iter().map(move |line| format!("{}:{line}", path.display()))
+        })
+        .collect();
+    assert!(found.is_empty(), "a position in place of a number: {found:#?}");
 }
 
 #[test]

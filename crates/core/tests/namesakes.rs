@@ -117,10 +117,11 @@ fn a_datagram_that_the_kernel_frees_at_its_read_moves_no_later_one() {
     let mut events = Vec::new();
     for n in 0..3 {
         let (at, id) = (u64::from(n) * 100, n as u16 + 1);
-        let sent = [Hop::IpOut, Hop::DevXmit].map(|hop| udp(hop, at + hop as u64, CLIENT, id, 70 + n, 100));
+        let sent =
+            [Hop::IpOut, Hop::DevXmit].map(|hop| udp(hop, at + u64::from(hop.id()), CLIENT, id, 70 + n, 100));
         let came = [Hop::DevRecv, Hop::IpIn, Hop::UdpRecv];
         events.extend(sent);
-        events.extend(came.map(|hop| by(udp(hop, at + hop as u64, SERVER, id, 70 + n, 100), 0, 55)));
+        events.extend(came.map(|hop| by(udp(hop, at + u64::from(hop.id()), SERVER, id, 70 + n, 100), 0, 55)));
     }
     let read = |time_ns| by(udp(Hop::AppRecv, time_ns, SERVER, 0, 0, 100), 3, 55);
     // The kernel frees the second one: device, namespace and flow are unknown there.

@@ -297,7 +297,7 @@ pub fn check(what: &str, grants: &Grants, cells: &Cells) {
     }
     if let Some(hops) = grants.hops {
         let granted = |text: &str| {
-            text.is_empty() || hops.iter().any(|hop| hop.name() == text || (hop as u8).to_string() == text)
+            text.is_empty() || hops.iter().any(|hop| hop.name() == text || hop.id().to_string() == text)
         };
         let other = cells.iter().find(|(name, text)| name == "hop" && !granted(text));
         assert_eq!(other, None, "{what}");

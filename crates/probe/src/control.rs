@@ -204,11 +204,11 @@ impl Control {
 
     /// Sets the payload bytes captured at a hop.
     pub(crate) fn set_snap(&self, hop: Hop, bytes: u32) {
-        self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).store(bytes, SeqCst);
+        self.word(std::mem::offset_of!(mag_control, snap) + usize::from(hop.id()) * 4).store(bytes, SeqCst);
     }
 
     pub(crate) fn snap(&self, hop: Hop) -> u32 {
-        self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).load(SeqCst)
+        self.word(std::mem::offset_of!(mag_control, snap) + usize::from(hop.id()) * 4).load(SeqCst)
     }
 
     /// Sets the address of the page memory.
@@ -225,7 +225,7 @@ impl Control {
     }
 
     pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {
-        let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
+        let at = std::mem::offset_of!(mag_control, samplers) + usize::from(hop.id()) * 16;
         let interval_ns = u64::try_from(sampler.interval.as_nanos()).unwrap_or(u64::MAX >> 1);
         self.memory.word64(at).store(interval_ns, SeqCst);
         self.memory.word32(at + 8).store(sampler.one_in, SeqCst);
@@ -233,7 +233,7 @@ impl Control {
     }
 
     pub(crate) fn sampler(&self, hop: Hop) -> Sampler {
-        let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
+        let at = std::mem::offset_of!(mag_control, samplers) + usize::from(hop.id()) * 16;
         Sampler {
             interval: Duration::from_nanos(self.memory.word64(at).load(SeqCst)),
             one_in: self.memory.word32(at + 8).load(SeqCst),

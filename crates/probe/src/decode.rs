@@ -373,7 +373,7 @@ mod tests {
     }
 
     fn decoded(mut e: mag_event, hop: Hop) -> Event {
-        (e.h.hop, e.h.cpu, e.h.number, e.h.time_ns) = (hop as u8, 3, 12, 99);
+        (e.h.hop, e.h.cpu, e.h.number, e.h.time_ns) = (hop.id(), 3, 12, 99);
         let Ok(Record::Event(event)) = decode(&bytes_of(&e)) else { panic!("an event") };
         assert_eq!((event.hop, event.cpu, event.record, event.time_ns), (hop, 3, 12, 99));
         event
@@ -452,8 +452,7 @@ mod tests {
         for (proto, seq) in [(Proto::TCP, 1_448), (Proto::UDP, 0), (Proto::ICMP, 0)] {
             let record = mag_hit { proto: proto.0, seq: 1_448, ..mag_hit::default() };
             assert_eq!(hit(&record).seq, seq, "{proto}");
-            let record =
-                mag_head { proto: proto.0, seq: 1_448, hop: Hop::DevXmit as u8, ..mag_head::default() };
+            let record = mag_head { proto: proto.0, seq: 1_448, hop: Hop::DevXmit.id(), ..mag_head::default() };
             assert_eq!(head(&bytes_of(&record)).expect("a record").seq, seq, "{proto}");
         }
     }

@@ -20,9 +20,13 @@ mod tests {
     #[test]
     fn no_hop_has_the_number_of_another_slot() {
         let first = [mag_slot_MAG_HEADS, mag_slot_MAG_CUSTOM].into_iter().min();
-        assert!(Hop::ALL.iter().all(|hop| Some(*hop as u32) < first));
+        assert!(Hop::ALL.iter().all(|hop| Some(u32::from(hop.id())) < first));
         assert_eq!(mag_slot_MAG_HOPS as usize, magscope_core::hop::HOP_IDS);
-        assert_eq!(mag_hop_MAG_SCHED_SWITCHED, Hop::SchedSwitched as u32, "the header is that of the table");
+        assert_eq!(
+            mag_hop_MAG_SCHED_SWITCHED,
+            u32::from(Hop::SchedSwitched.id()),
+            "the header is that of the table"
+        );
     }
 
     #[test]

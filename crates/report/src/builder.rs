@@ -96,7 +96,7 @@ impl HopSums {
     }
 
     fn of(&mut self, hop: Hop) -> &mut HopSum {
-        &mut self.0[hop as usize]
+        &mut self.0[usize::from(hop.id())]
     }
 }
 
@@ -253,7 +253,7 @@ impl ReportBuilder {
             let netns = self.flows_seen.get(&(node, sample.flow)).map(|flow| flow.netns);
             self.place((node, netns)).of(Hop::TcpState).rate.count(0);
             if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
-                rates[Hop::TcpState as usize].count(0);
+                rates[usize::from(Hop::TcpState.id())].count(0);
             }
         }
         for hit in &batch.hits {
@@ -281,7 +281,7 @@ impl ReportBuilder {
         let bytes = u64::from(event.len);
         self.all.of(event.hop).rate.count(bytes);
         if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
-            rates[event.hop as usize].count(bytes);
+            rates[usize::from(event.hop.id())].count(bytes);
         }
         self.estimates.event(node, event, |flow| self.flows_seen.get(&(node, flow)));
         let flows = &self.flows_seen;
@@ -360,7 +360,7 @@ impl ReportBuilder {
         let estimates = std::mem::take(&mut self.estimates).finish(&self.infos, start_ns, end_ns);
         // The row of the unknown namespace is the last of its recording.
         self.nodes.sort_unstable_by_key(|((node, netns), _)| (*node, netns.is_none(), *netns));
-        let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
+        let seen = |hop: &Hop| self.all.0[usize::from(hop.id())].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
         let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
@@ -444,14 +444,14 @@ impl ReportBuilder {
     }
 
     fn hop_row(&self, hop: Hop, duration_ns: u64, off: &Off) -> HopRow {
-        let sum = &self.all.0[hop as usize];
+        let sum = &self.all.0[usize::from(hop.id())];
         let name = |(node, netns): &(u16, Option<u32>)| match netns {
             Some(netns) => place(&self.infos, *node, *netns),
             None if self.infos.len() > 1 => format!("{}/{UNKNOWN}", self.host(*node)),
             None => UNKNOWN.to_owned(),
         };
-        let nodes = self.nodes.iter().map(|(place, sums)| (name(place), &sums.0[hop as usize]));
-        let further = (FURTHER.to_owned(), &self.elsewhere.0[hop as usize]);
+        let nodes = self.nodes.iter().map(|(place, sums)| (name(place), &sums.0[usize::from(hop.id())]));
+        let further = (FURTHER.to_owned(), &self.elsewhere.0[usize::from(hop.id())]);
         let mut nodes: Vec<HopNode> = nodes
             .chain([further])
             .filter(|(_, sum)| sum.rate.events > 0 || !sum.steps.is_empty())
@@ -471,7 +471,7 @@ impl ReportBuilder {
         let all = |of: fn(&HopRate) -> u64| -> f64 {
             self.sampled
                 .iter()
-                .map(|(sampled, rates)| of(&rates[hop as usize]) as f64 * sampled.weight(hop))
+                .map(|(sampled, rates)| of(&rates[usize::from(hop.id())]) as f64 * sampled.weight(hop))
                 .sum()
         };
         let added_up: u64 = self.sampled.iter().map(|(sampled, _)| sampled.added_up(hop)).sum();
@@ -498,7 +498,7 @@ impl ReportBuilder {
         let recordings = self.sampled.iter().enumerate();
         let rates = recordings.map(|(node, (sampled, rates))| {
             let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
-            let came = per_second(rates[hop as usize].events, watched_ns) * sampled.weight(hop);
+            let came = per_second(rates[usize::from(hop.id())].events, watched_ns) * sampled.weight(hop);
             came + per_second(sampled.added_up(hop), watched_ns)
         });
         rates.sum()
@@ -546,7 +546,7 @@ impl ReportBuilder {
 fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, unsampled: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
-        let events = rates[hop as usize].events as f64;
+        let events = rates[usize::from(hop.id())].events as f64;
         seen += events;
         meant += events * sampled.weight(hop) + unsampled(sampled) as f64;
     }

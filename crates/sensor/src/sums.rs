@@ -138,7 +138,7 @@ impl Default for Sums {
 
 impl Sums {
     pub fn event(&mut self, event: &Event) {
-        self.hops[event.hop as usize % HOP_IDS].count(u64::from(event.len));
+        self.hops[usize::from(event.hop.id()) % HOP_IDS].count(u64::from(event.len));
         if event.hop == Hop::SkbDrop {
             self.dropped(event.drop_reason(), 1);
         }
@@ -146,7 +146,7 @@ impl Sums {
 
     /// TCP state arrives as samples, not as events.
     pub fn tcp_sample(&mut self) {
-        self.hops[Hop::TcpState as usize % HOP_IDS].count(0);
+        self.hops[usize::from(Hop::TcpState.id()) % HOP_IDS].count(0);
     }
 
     fn dropped(&mut self, reason: u32, n: u64) {
@@ -222,9 +222,9 @@ impl Sums {
 
     /// The sums as plain data, with this host's names.
     pub fn tally(&self, info: &NodeInfo) -> Tally {
-        let seen = |hop: &&Hop| self.hops[**hop as usize].events > 0;
+        let seen = |hop: &&Hop| self.hops[usize::from(hop.id())].events > 0;
         let hop = |hop: &Hop| {
-            let rate = self.hops[*hop as usize];
+            let rate = self.hops[usize::from(hop.id())];
             HopTally { hop: *hop, events: rate.events, bytes: rate.bytes }
         };
         let journeys = self.journeys.iter().flat_map(|(proto, kinds)| {

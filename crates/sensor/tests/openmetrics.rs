@@ -118,17 +118,21 @@ fn sums_are_those_of_the_events() {
     let (mut batch, mut events, mut bytes) = (Batch::default(), [0_u64; 64], [0_u64; 64]);
     while generator.next(&mut batch, Duration::ZERO).expect("more") == Progress::More {
         for event in &batch.events {
-            events[event.hop as usize] += 1;
-            bytes[event.hop as usize] += u64::from(event.len);
+            events[usize::from(event.hop.id())] += 1;
+            bytes[usize::from(event.hop.id())] += u64::from(event.len);
         }
     }
     let snapshot = snapshot();
     let host = &snapshot.hosts[0];
     for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::SkbDrop) {
         let tally = host.total.hop(*hop);
-        assert_eq!((tally.events, tally.bytes), (events[*hop as usize], bytes[*hop as usize]), "{hop}");
+        assert_eq!(
+            (tally.events, tally.bytes),
+            (events[usize::from(hop.id())], bytes[usize::from(hop.id())]),
+            "{hop}"
+        );
     }
-    assert!(events[Hop::TcpRetransmit as usize] > 0, "some are sent again");
+    assert!(events[usize::from(Hop::TcpRetransmit.id())] > 0, "some are sent again");
     assert_eq!(host.total.drops.iter().map(|drop| drop.n).collect::<Vec<_>>(), [2, 1]);
     assert_eq!((host.total.lost(), host.total.late), (7, 2));
     assert_eq!(host.window, host.total, "all of it within a minute");

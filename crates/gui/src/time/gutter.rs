@@ -25,7 +25,7 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiCont
                 None => wire(&painter, place, frame, cx),
             },
             Some(hop) => {
-                let response = ui.interact(place, ui.scope_id().with(("lane", hop as u8)), Sense::click());
+                let response = ui.interact(place, ui.scope_id().with(("lane", hop.id())), Sense::click());
                 response.widget_info(|| {
                     WidgetInfo::selected(Role::ListItem, true, frame.controls.hop == Some(hop), hop.name())
                 });

@@ -66,7 +66,7 @@ impl CpuCounters<'_> {
     }
 
     fn hop(&self, hop: Hop, time_ns: u64) -> HopCount {
-        let of = |offset| self.word(offset, hop as usize);
+        let of = |offset| self.word(offset, usize::from(hop.id()));
         HopCount {
             time_ns,
             hop,
@@ -139,7 +139,7 @@ impl Counters {
             probe.lost += of.lost;
         }
         for hop in Hop::ALL {
-            let lost = cpu.word(offset_of!(mag_cpu, lost_by_hop), *hop as usize);
+            let lost = cpu.word(offset_of!(mag_cpu, lost_by_hop), usize::from(hop.id()));
             if lost > 0 {
                 *self.lost_by_hop.entry(*hop).or_default() += lost;
             }

@@ -151,7 +151,7 @@ pub(super) fn config(
     }
     if options.sums > 0 {
         for (rank, hop) in (1..).zip(synthesis::ranked(plan.served())) {
-            config.rank[hop as usize] = rank;
+            config.rank[usize::from(hop.id())] = rank;
         }
     }
     if let Some(Tsc { rate, .. }) = tsc {

@@ -158,7 +158,7 @@ impl Reader {
                 offset_of!(mag_cpu, rest_bytes),
             ];
             let now = now.map(|offset| {
-                let at = offset + *hop as usize * 8;
+                let at = offset + usize::from(hop.id()) * 8;
                 let of = |cpu: &Vec<u8>| {
                     cpu.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
                 };

@@ -74,7 +74,7 @@ impl Scope {
         }
         self.now_ns = batch.events.last().map_or(self.now_ns, |event| self.now_ns.max(event.time_ns));
         self.totals.batch(batch);
-        if let Some(count) = self.hop_events.get_mut(usize::from(Hop::TcpState as u8)) {
+        if let Some(count) = self.hop_events.get_mut(usize::from(Hop::TcpState.id())) {
             *count += batch.tcp.len() as u64;
         }
         for sample in &batch.tcp {
@@ -108,7 +108,7 @@ impl Scope {
             *last_event_ns = (*last_event_ns).max(Some(event.time_ns));
         }
         self.seen.insert(event.hop);
-        if let Some(count) = self.hop_events.get_mut(usize::from(event.hop as u8)) {
+        if let Some(count) = self.hop_events.get_mut(usize::from(event.hop.id())) {
             *count += 1;
         }
         self.counts.pyramid.count(Lane::Events, event.time_ns, 1);

@@ -51,7 +51,7 @@ impl Scope {
             return;
         }
         if let (Sum::Since(_) | Sum::Begun, Some(hits)) =
-            (row.of, self.hop_sums.get_mut(usize::from(row.hop as u8)))
+            (row.of, self.hop_sums.get_mut(usize::from(row.hop.id())))
         {
             *hits = hits.saturating_add(row.n);
             if row.hop == Hop::TcpRetransmit {

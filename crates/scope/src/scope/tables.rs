@@ -136,8 +136,8 @@ impl Scope {
         let hops = Hop::ALL.iter().map(|hop| Served {
             hop: *hop,
             service: self.service(*hop),
-            events: self.hop_events.get(usize::from(*hop as u8)).copied().unwrap_or(0),
-            summed: self.hop_sums.get(usize::from(*hop as u8)).copied().unwrap_or(0),
+            events: self.hop_events.get(usize::from(hop.id())).copied().unwrap_or(0),
+            summed: self.hop_sums.get(usize::from(hop.id())).copied().unwrap_or(0),
         });
         LossPanel {
             totals: self.totals,

@@ -71,7 +71,7 @@ impl Prefix {
 }
 
 const fn number(hop: Hop) -> u8 {
-    hop as u8
+    hop.id()
 }
 
 #[cfg(test)]

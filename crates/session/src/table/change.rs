@@ -60,7 +60,7 @@ impl Row for HopCount {
     fn columns(rows: &[Self]) -> Vec<ArrayRef> {
         vec![
             column::<Int64Type>(rows.iter().map(|r| r.time_ns as i64)),
-            column::<UInt8Type>(rows.iter().map(|r| r.hop as u8)),
+            column::<UInt8Type>(rows.iter().map(|r| r.hop.id())),
             column::<UInt64Type>(rows.iter().map(|r| r.kept)),
             column::<UInt64Type>(rows.iter().map(|r| r.filtered)),
             column::<UInt64Type>(rows.iter().map(|r| r.undecided)),

@@ -127,7 +127,7 @@ impl Row for PayloadHead {
     fn columns(rows: &[Self]) -> Vec<ArrayRef> {
         vec![
             column::<Int64Type>(rows.iter().map(|r| r.time_ns as i64)),
-            column::<UInt8Type>(rows.iter().map(|r| r.hop as u8)),
+            column::<UInt8Type>(rows.iter().map(|r| r.hop.id())),
             column::<UInt64Type>(rows.iter().map(|r| r.flow.0)),
             column::<UInt32Type>(rows.iter().map(|r| r.seq)),
             column::<UInt32Type>(rows.iter().map(|r| r.of_bytes)),

@@ -60,7 +60,7 @@ impl EventColumns {
         // Blocks of rows that stay in the L1 cache for all passes.
         for some in events.chunks(256) {
             self.ts_ns.extend(some.iter().map(|e| e.time_ns as i64));
-            self.hop.extend(some.iter().map(|e| e.hop as u8));
+            self.hop.extend(some.iter().map(|e| e.hop.id()));
             self.cpu.extend(some.iter().map(|e| e.cpu));
             self.flow.extend(some.iter().map(|e| e.flow.0));
             self.socket.extend(some.iter().map(|e| e.socket));
@@ -81,7 +81,7 @@ impl EventColumns {
             self.extent.extend(some.iter().map(|e| e.extent.number()));
             self.detail.extend(some.iter().map(|e| e.detail.number()));
             for event in some {
-                self.hops |= 1 << (event.hop as u8);
+                self.hops |= 1 << event.hop.id();
                 let (from, to) = self.range_ns.unwrap_or((event.time_ns, event.time_ns));
                 self.range_ns = Some((from.min(event.time_ns), to.max(event.time_ns)));
             }

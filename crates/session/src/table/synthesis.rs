@@ -46,7 +46,7 @@ impl Row for Synthesis {
         vec![
             column::<Int64Type>(rows.iter().map(|r| r.from_ns as i64)),
             column::<Int64Type>(rows.iter().map(|r| r.to_ns as i64)),
-            column::<UInt8Type>(rows.iter().map(|r| r.hop as u8)),
+            column::<UInt8Type>(rows.iter().map(|r| r.hop.id())),
             column::<UInt8Type>(rows.iter().map(|r| r.of.numbers().0)),
             column::<UInt64Type>(rows.iter().map(|r| r.of.numbers().1)),
             column::<UInt64Type>(rows.iter().map(|r| r.n)),

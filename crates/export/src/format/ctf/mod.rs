@@ -113,7 +113,7 @@ impl<'c> Ctf<'c> {
         self.scratch.extend(hit.again.to_le_bytes());
         self.text(hit.about.verdict.name());
         self.addresses(hit.about.addresses);
-        self.put(mark, u16::from(hit.hop as u8), 0)
+        self.put(mark, u16::from(hit.hop.id()), 0)
     }
 
     fn probe(&mut self, mark: &Mark, probed: &Probed) -> Result<(), ExportError> {

@@ -50,7 +50,7 @@ pub fn metadata(uuid: [u8; 16], infos: &[NodeInfo]) -> String {
         quoted(&kernels.join(" ")),
     );
     for hop in Hop::ALL {
-        event(&mut text, u16::from(*hop as u8), hop.name(), HIT);
+        event(&mut text, u16::from(hop.id()), hop.name(), HIT);
     }
     event(&mut text, super::ENDED, "journey.ended", ENDED);
     event(&mut text, super::LOSS, "events.lost", LOSS);

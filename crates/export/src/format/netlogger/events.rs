@@ -232,7 +232,7 @@ impl Events {
         }
         // A wake-up serves all available data.
         let shared = matches!(hop.role(), Role::Ready | Role::Reader);
-        if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq()) << 32, event.tid)) {
+        if shared && !self.once((hop.id(), ns, event.socket ^ u64::from(event.seq()) << 32, event.tid)) {
             self.taken += 1;
             return;
         }

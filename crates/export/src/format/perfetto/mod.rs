@@ -256,7 +256,7 @@ impl MarkWriter for Perfetto {
             }
             MarkKind::Probe(probed) => self.probe(mark, probed),
             MarkKind::LeftOut { hop, by, count, .. } => {
-                let of = LEFT_OUT | (*by as u64) << 8 | u64::from(*hop as u8);
+                let of = LEFT_OUT | (*by as u64) << 8 | u64::from(hop.id());
                 let count = i64::try_from(*count).unwrap_or(i64::MAX);
                 self.counter_below(mark, of, || tracks::left_out(*hop, *by), count)
             }

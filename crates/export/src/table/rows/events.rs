@@ -28,7 +28,7 @@ pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names,
             let host = netns.map_or_else(|| names.host(node), |netns| names.host_of(node, netns));
             rows.host.push(&host);
         }
-        let hop_key = hops.get(event.hop as u8, || rows.hop.key(event.hop.name()));
+        let hop_key = hops.get(event.hop.id(), || rows.hop.key(event.hop.name()));
         rows.hop.push_key(hop_key);
         let proto_key = protos.get(event.proto.0, || rows.proto.key(&proto(event.proto)));
         rows.proto.push_key(proto_key);

@@ -82,7 +82,7 @@ pub fn hop_rows(
         rows.journey.push(journey.id);
         rows.host.push_key(end.host);
         rows.netns_name.push_key(end.place);
-        let hop = common.hops.get(rung.hop as u8, || rows.hop.key(rung.hop.name()));
+        let hop = common.hops.get(rung.hop.id(), || rows.hop.key(rung.hop.name()));
         rows.hop.push_key(hop);
         rows.step.push(rung.hop.order());
         rows.direction.push_key(end.direction);
@@ -96,9 +96,8 @@ pub fn hop_rows(
         rows.bytes.push(journey.bytes());
         rows.at_return.push(rung.at_return);
         let from = latency.map(|latency| latency.from);
-        let from = common
-            .from_hops
-            .get(from.map_or(0, |hop| hop as u8), || rows.from_hop.key(from.map_or("", Hop::name)));
+        let from =
+            common.from_hops.get(from.map_or(0, Hop::id), || rows.from_hop.key(from.map_or("", Hop::name)));
         rows.from_hop.push_key(from);
         rows.latency_ns.push(latency.map(|latency| latency.ns));
         rows.half_width_ns.push(latency.map(|latency| latency.half_width_ns));

@@ -142,8 +142,7 @@ pub fn journey_row(
         Verdict::Dropped { hop, reason } => (Some(hop), Some(reason)),
         _ => (None, None),
     };
-    let key =
-        common.hops.get(hop.map_or(0, |hop| hop as u8), || rows.verdict_hop.key(hop.map_or("", Hop::name)));
+    let key = common.hops.get(hop.map_or(0, Hop::id), || rows.verdict_hop.key(hop.map_or("", Hop::name)));
     rows.verdict_hop.push_key(key);
     rows.drop_reason.push(reason);
     rows.drop_name.push(&context.why_dropped(journey).unwrap_or_default());
