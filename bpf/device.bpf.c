@@ -93,25 +93,34 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
 	return 0;
 }
 
-/* The packet leaves the driver. Its IP header is at the data, because the stack sets the network
- * header only after this hook. The direction comes from the device alone, since skb->sk may still
- * be the sender's. */
-INLINE int on_dev_recv(const struct sk_buff *skb)
+/* A received packet whose IP header is at the data, because the stack sets the network header only
+ * after these hooks. The direction comes from the device alone, since skb->sk may still be the
+ * sender's. */
+INLINE int on_received(const struct sk_buff *skb, int hop)
 {
-	if (!wanted(MAG_DEV_RECV))
+	if (!wanted(hop))
 		return 0;
 	__u64 now = clock_unless_gated();
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, data), READ(skb, protocol), netns_of_device(dev), RX, &p))
-		log_packet(MAG_DEV_RECV, &p, 0, READ(dev, ifindex), ACK_OF(p), 0, now);
+		log_packet(hop, &p, 0, READ(dev, ifindex), ACK_OF(p), 0, now);
 	return 0;
 }
 
+/* The driver's poll has the packet, and GRO may merge it with others. Drivers that pass packets in
+ * page fragments (napi_gro_frags) do not come here: their IP headers are not linear yet. */
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(napi_poll, struct sk_buff *skb)
+{
+	return on_received(skb, MAG_NAPI_POLL);
+}
+
+/* The packet leaves the driver. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(dev_recv, struct sk_buff *skb)
 {
-	return on_dev_recv(skb);
+	return on_received(skb, MAG_DEV_RECV);
 }
 
 /* Whether the reason of a drop is a socket without buffer space. */

@@ -64,6 +64,9 @@ ENTRY(sock_ready, (struct sock * sk), on_sock_ready(pointers, AS(sock, sk)))
 ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len),
       on_app_copy(pointers, AS(sk_buff, skb), len))
 
+/* tcp_send_challenge_ack */
+ENTRY(tcp_challenge_ack, (struct sock * sk), on_challenge_ack(pointers, AS(sock, sk)))
+
 /* __netif_receive_skb_core. Compilers make copies of it with fewer arguments. The first argument
  * points to the packet's pointer. */
 SEC("kprobe")
@@ -71,7 +74,7 @@ int BPF_KPROBE(kprobe_dev_recv, void **at)
 {
 	void *skb = NULL;
 	bpf_probe_read_kernel(&skb, sizeof(skb), at);
-	return skb ? on_dev_recv(CAST(sk_buff, skb)) : 0;
+	return skb ? on_received(CAST(sk_buff, skb), MAG_DEV_RECV) : 0;
 }
 
 /* inet_recvmsg, inet6_recvmsg. A trampoline still has the arguments at the return. */

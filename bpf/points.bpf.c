@@ -69,6 +69,15 @@ int BPF_PROG(tcp_recv_reset, const struct sock *sk)
 	return 0;
 }
 
+/* A segment that may be forged is answered, unless the kernel's limit suppresses it. */
+INLINE int on_challenge_ack(enum pointer_kind pointers, const struct sock *sk)
+{
+	struct tuple t;
+	if (wanted(MAG_TCP_CHALLENGE_ACK) && socket_wanted(sk) && socket_tuple(sk, &t))
+		log_point(MAG_TCP_CHALLENGE_ACK, &t, cookie_of(pointers, sk), 0, 0);
+	return 0;
+}
+
 /* An attempt to connect ends: the connection is established, or the socket is closed. The error
  * number is set before that. */
 SEC("tp_btf/inet_sock_set_state")

@@ -93,7 +93,13 @@ impl Part {
         }
         let (Some(below), Some(above)) = (from.rank(), to.rank()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
-        let mut parts = between.iter().filter(|hop| is_on_path(**hop, proto)).map(|hop| hop.spec().part);
+        let is_passed = |hop: &&Hop| is_on_path(**hop, proto) && (**hop == to || hop.spec().full);
+        // The wire ends at the first hop of the receiver; what follows it is the receiver's.
+        let is_behind_wire = from.direction() == Direction::Rx;
+        let mut parts = between.iter().filter(is_passed).map(|hop| match hop.spec().part {
+            Self::Wire if is_behind_wire => Self::ReceiverStack,
+            part => part,
+        });
         let Some(first) = parts.next() else { return Self::Unknown };
         if parts.all(|part| part == first) { first } else { Self::Unknown }
     }
@@ -191,6 +197,9 @@ mod tests {
             (Hop::AppSend, Hop::DevQueue, Proto::UDP, all, Part::SenderStack),
             (Hop::IpOut, Hop::DevXmit, Proto::TCP, all, Part::SenderStack),
             (Hop::DevXmit, Hop::DevRecv, Proto::TCP, all, Part::Wire),
+            (Hop::DevXmit, Hop::NapiPoll, Proto::TCP, all, Part::Wire),
+            (Hop::NapiPoll, Hop::DevRecv, Proto::TCP, all, Part::ReceiverStack),
+            (Hop::NapiPoll, Hop::IpIn, Proto::UDP, all, Part::ReceiverStack),
             (Hop::IpOut, Hop::DevRecv, Proto::TCP, all, Part::Unknown),
             (Hop::DevRecv, Hop::SockReady, Proto::TCP, all, Part::ReceiverStack),
             (Hop::DevRecv, Hop::TaskWake, Proto::UDP, all, Part::ReceiverStack),

@@ -154,7 +154,7 @@ impl FilterHook {
             Self::Output => hop <= Hop::IpOut,
             // A packet for another host leaves after it was received.
             Self::Postrouting => hop <= Hop::IpOut || (!sent && hop <= Hop::IpPre),
-            Self::Egress => sent || hop == Hop::DevRecv || hop == Hop::IpPre,
+            Self::Egress => sent || matches!(hop, Hop::NapiPoll | Hop::DevRecv | Hop::IpPre),
             Self::Ingress => !sent && hop <= Hop::DevRecv,
             Self::Prerouting | Self::Input | Self::Forward => !sent && hop <= Hop::IpPre,
         }

@@ -8,7 +8,7 @@ use crate::clock::ClockSample;
 use crate::event::{Event, EventFlags, Extent, ExtentKind};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hop::{Direction, Hop, Role};
-use crate::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
+use crate::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo, Service};
 use crate::source::{Progress, Source, SourceError};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl Generator {
             settings: Vec::new(),
             tells_order: false,
             probes: Vec::new(),
-            coverage: Coverage::full(Backend::Generator),
+            coverage: coverage(),
         };
         let mut generator = Generator {
             options,
@@ -297,7 +297,18 @@ impl Source for Generator {
     }
 }
 
-/// The hops of a packet of this protocol, in stack order.
+/// Every hop but those that not every packet passes.
+fn coverage() -> Coverage {
+    let mut coverage = Coverage::full(Backend::Generator);
+    let is_optional = |hop: Hop| hop.role() == Role::Packet && !hop.spec().full;
+    for row in coverage.hops.iter_mut().filter(|row| is_optional(row.hop)) {
+        row.service = Service::Off;
+    }
+    coverage
+}
+
+/// The hops that every packet of this protocol passes, in stack order.
 fn packet_hops(direction: Direction, proto: Proto) -> impl Iterator<Item = Hop> {
-    Hop::path_in(direction).filter(move |hop| hop.role() == Role::Packet && hop.passes(proto))
+    Hop::path_in(direction)
+        .filter(move |hop| hop.role() == Role::Packet && hop.spec().full && hop.passes(proto))
 }

@@ -50,7 +50,7 @@ impl Sum {
     /// Its numbers in files.
     pub const fn numbers(self) -> (u8, u64) {
         match self {
-            Self::Since(hop) => (0, hop as u64),
+            Self::Since(hop) => (0, hop.id() as u64),
             Self::Begun => (1, 0),
             Self::Flow(flow) => (2, flow.0),
             Self::Cgroup(id) => (3, id),
@@ -82,8 +82,8 @@ pub fn rated(on: HopSet) -> HopSet {
 
 /// Per direction the enabled packet hop nearest to the wire, with the hops of other protocols beside it.
 fn at_the_wire(on: HopSet) -> HopSet {
-    let packets =
-        |direction| Hop::path_in(direction).filter(move |hop| hop.spec().has_packet && on.contains(*hop));
+    let is_sure = move |hop: &Hop| hop.spec().has_packet && hop.spec().full && on.contains(*hop);
+    let packets = |direction| Hop::path_in(direction).filter(is_sure);
     let of_one = |hops: &mut dyn Iterator<Item = Hop>| -> HopSet {
         let Some(nearest) = hops.next() else { return HopSet::EMPTY };
         let (layer, protocols) = (nearest.layer(), nearest.spec().protocols);

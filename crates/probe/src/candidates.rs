@@ -180,6 +180,14 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     &[
         tracepoint("dev_xmit", Hop::DevXmit, "net_dev_start_xmit", ""),
         tracepoint("dev_done", Hop::DevDone, "net_dev_xmit", "of devices stacked on others, the innermost"),
+        tracepoint(
+            "napi_poll",
+            Hop::NapiPoll,
+            "napi_gro_receive_entry",
+            "drivers that pass packets in page fragments (napi_gro_frags) do not come here, nor do devices without GRO",
+        ),
+    ],
+    &[
         tracepoint("dev_recv", Hop::DevRecv, "netif_receive_skb", "after GRO has merged"),
         Candidate {
             copies_do: true,
@@ -253,6 +261,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
         tracepoint("tcp_recv", Hop::TcpState, "tcp_probe", "at most one sample in 4 ms a socket"),
     ],
     entry!(TcpState "tcp_recv" at "tcp_rcv_established", "at most one sample in 4 ms a socket"),
+    entry!(TcpChallengeAck "tcp_challenge_ack" at "tcp_send_challenge_ack", "the kernel's limit may suppress the answer"; copies true),
     &[
         tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
         tracepoint("sock_destroy", Hop::SockDestroy, "tcp_destroy_sock", "TCP"),

@@ -5,12 +5,15 @@ use crate::common;
 use common::connection::{Connection, listen};
 use common::counters::counter;
 use common::disturb::drop_arrivals;
-use common::{Host, Net, Recording, SERVER, SERVER6, address, can_capture, finish, hops, sockets, waits};
+use common::{
+    CLIENT, Host, Net, Recording, SERVER, SERVER6, address, can_capture, finish, hops, sockets, waits,
+};
 use magscope_core::{ConnectionState, Event, Hop};
 use std::io::ErrorKind;
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 
-const POINTS: [Hop; 4] = [Hop::TcpSendReset, Hop::TcpRecvReset, Hop::TcpOpen, Hop::TcpSynack];
+const POINTS: [Hop; 5] =
+    [Hop::TcpSendReset, Hop::TcpRecvReset, Hop::TcpOpen, Hop::TcpSynack, Hop::TcpChallengeAck];
 
 /// A point, as a test compares it: hop, detail, error number, and true if the local port is that of the server.
 type Point = (Hop, u32, u32, bool);
@@ -95,6 +98,47 @@ fn a_program_that_closes_without_lingering_resets_its_connection() {
     assert_eq!(client.iter().map(|point| point.0).collect::<Vec<_>>(), [Hop::TcpOpen, Hop::TcpSendReset]);
     let server: Vec<Hop> = points(&recording, &net.server, 5_603).iter().map(|point| point.0).collect();
     assert_eq!(server, [Hop::TcpOpen, Hop::TcpRecvReset]);
+}
+
+/// A SYN of an established connection's client, as a forger without its sequence numbers sends it.
+fn forged_syn(from_port: u16, to_port: u16) -> Vec<u8> {
+    let mut segment = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
+    segment.extend([0; 8]); // sequence and acknowledgement number
+    segment.extend([0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0]); // length of the header, SYN, window
+    let addresses = [CLIENT, SERVER].map(|ip| ip.parse::<Ipv4Addr>().expect("an address").octets()).concat();
+    let pseudo = [addresses, vec![0, libc::IPPROTO_TCP as u8, 0, segment.len() as u8]].concat();
+    let words = pseudo.iter().chain(&segment).copied().collect::<Vec<u8>>();
+    let sum: u32 = words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+    let mut packet = sockets::ipv4_header(CLIENT, SERVER, libc::IPPROTO_TCP as u8, 7, 0, segment.len() as u16);
+    packet.extend(segment);
+    packet
+}
+
+#[test]
+fn a_forged_syn_is_challenged_and_the_connection_goes_on() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let recording = net.capture(hops(&POINTS));
+    if !recording.served.contains(Hop::TcpChallengeAck) {
+        println!("skipped, because this kernel has neither fentry nor kprobes for tcp.challenge_ack");
+        return;
+    }
+    let connection = Connection::open(&net, SERVER, 5_605);
+    let port = connection.client.local_addr().expect("its end").port();
+    let raw = net.client.run(|| sockets::raw(libc::AF_INET, libc::IPPROTO_RAW));
+    let to = SocketAddrV4::new(SERVER.parse().expect("an address"), 0);
+    net.client.run(|| sockets::send_raw(&raw, to, &forged_syn(port, 5_605)));
+    let challenged = || counter(&net.server, "TcpExt", "TCPChallengeACK");
+    waits::until("the server challenges it", || challenged() > 0);
+    let recording = finish(recording).0;
+    let server = points(&recording, &net.server, 5_605);
+    assert_eq!(server, [(Hop::TcpOpen, ESTABLISHED, 0, true), (Hop::TcpChallengeAck, 0, 0, true)]);
+    assert_eq!(challenged(), 1, "the kernel's own count");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Connections {
     pub resets_received: u64,
     /// SYN-ACKs that were sent again.
     pub synacks_resent: u64,
+    /// Segments that TCP did not accept and answered with a challenge acknowledgement (RFC 5961).
+    pub challenge_acks: u64,
 }
 
 impl Connections {
@@ -52,6 +54,7 @@ pub struct PointSums {
     resets_sent: BTreeMap<(u16, u32), u64>,
     resets_received: u64,
     synacks_resent: u64,
+    challenge_acks: u64,
 }
 
 impl PointSums {
@@ -69,6 +72,7 @@ impl PointSums {
                 increase(&mut self.resets_sent, (node, detail.reset_reason()));
             }
             _ if event.hop == Hop::TcpRecvReset => self.resets_received += 1,
+            _ if event.hop == Hop::TcpChallengeAck => self.challenge_acks += 1,
             _ => {}
         }
     }
@@ -95,6 +99,7 @@ impl PointSums {
             resets_sent: rows(by_name.into_iter()),
             resets_received: self.resets_received,
             synacks_resent: self.synacks_resent,
+            challenge_acks: self.challenge_acks,
         }
     }
 }
@@ -131,6 +136,13 @@ pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::
         let synacks = plural(connections.synacks_resent, "SYN-ACK", "SYN-ACKs");
         wrap(out, &format!("TCP sent {synacks} again: their connections were half open."), width, "  ")?;
     }
+    if connections.challenge_acks > 0 {
+        let challenged = plural(connections.challenge_acks, "reset or SYN", "resets or SYNs");
+        let text = format!(
+            "TCP did not accept {challenged} and answered with challenge acknowledgements: they may be forged or old."
+        );
+        wrap(out, &text, width, "  ")?;
+    }
     Ok(())
 }
 
@@ -156,6 +168,7 @@ mod tests {
             open(7, 0),
             reset,
             point(Hop::TcpRecvReset, Detail::None, Extent::None),
+            point(Hop::TcpChallengeAck, Detail::None, Extent::None),
         ] {
             sums.event(0, &event);
         }
@@ -165,6 +178,7 @@ mod tests {
         assert_eq!(found.failed, [row("Connection refused", 2), row("Connection timed out", 1)]);
         assert_eq!(found.resets_sent, [row("no_socket", 1)]);
         assert_eq!((found.established_ends, found.resets_received, found.synacks_resent), (1, 1, 0));
+        assert_eq!(found.challenge_acks, 1);
         let mut text = String::new();
         write(&mut text, &found, 80).expect("a string");
         assert!(

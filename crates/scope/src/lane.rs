@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(places.first(), Some(&Place::Hop(Hop::AppRecv)));
         assert_eq!(places.last(), Some(&Place::Hop(Hop::AppSend)));
         let wire = places.iter().position(|p| *p == Place::Wire).unwrap();
-        assert_eq!(places[wire - 1], Place::Hop(Hop::DevRecv));
+        assert_eq!(places[wire - 1], Place::Hop(Hop::NapiPoll));
         assert_eq!(places[wire + 1], Place::Hop(Hop::DevDone));
     }
 

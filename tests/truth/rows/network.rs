@@ -12,6 +12,8 @@ pub enum Between {
     Wire,
     /// A bridge in a third namespace.
     Bridge,
+    /// A pair of netkit devices, which pass packets without link layer.
+    Netkit,
     /// A VXLAN tunnel over a pair of virtual interfaces.
     Vxlan,
     /// Nothing: client and server are one host.
@@ -45,12 +47,12 @@ impl Network {
         }
         let hosts = match between {
             Between::Bridge => 3,
-            Between::Wire | Between::Vxlan => 2,
+            Between::Wire | Between::Netkit | Between::Vxlan => 2,
             Between::Loopback => 1,
         };
         let names: Vec<_> = ["rc", "rs", "rb"][..hosts].iter().map(|host| namespace_name(host)).collect();
         let (ends, outer) = match between {
-            Between::Wire | Between::Bridge => (if v6 { V6 } else { V4 }, None),
+            Between::Wire | Between::Netkit | Between::Bridge => (if v6 { V6 } else { V4 }, None),
             Between::Vxlan => (INNER, Some(V4)),
             Between::Loopback => (["127.0.0.1"; 2], None),
         };
@@ -67,6 +69,14 @@ impl Network {
                 return Some(network);
             }
             Between::Wire | Between::Vxlan => network.wire(),
+            Between::Netkit => {
+                if !network.netkit() {
+                    skipped(test, "this kernel makes no netkit devices (Linux 6.7 and later do)");
+                    return None;
+                }
+                network.addresses("v0", [V4, V6], None);
+                return Some(network);
+            }
             Between::Bridge => {
                 if !network.bridge() {
                     skipped(test, "this kernel makes no bridges");
@@ -74,7 +84,7 @@ impl Network {
                 }
             }
         }
-        network.addresses("v0", [V4, V6], "02:00:00:00:00:0");
+        network.addresses("v0", [V4, V6], Some("02:00:00:00:00:0"));
         if between == Between::Vxlan && !network.tunnel() {
             skipped(test, "this kernel makes no VXLAN tunnels");
             return None;
@@ -86,6 +96,14 @@ impl Network {
         let [client, server] = [&self.names[0], &self.names[1]];
         let peer = ["peer", "name", "v0", "netns", server];
         assert!(ip(&[&["link", "add", "v0", "netns", client, "type", "veth"][..], &peer].concat()));
+    }
+
+    /// The kernel names the peer, because not every iproute2 has options of netkit.
+    fn netkit(&self) -> bool {
+        let [client, server] = [&self.names[0], &self.names[1]];
+        ip(&["-n", client, "link", "add", "v0", "type", "netkit"])
+            && ip(&["-n", client, "link", "set", "nk0", "netns", server])
+            && ip(&["-n", server, "link", "set", "nk0", "name", "v0"])
     }
 
     fn bridge(&self) -> bool {
@@ -111,20 +129,23 @@ impl Network {
                 return false;
             }
         }
-        self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], "02:00:00:00:01:0");
+        self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], Some("02:00:00:00:01:0"));
         true
     }
 
-    /// The ends know each other, so that no packet waits for its neighbour's address.
-    fn addresses(&self, device: &str, families: [[&str; 2]; 2], mac: &str) {
+    /// The ends know each other, so that no packet waits for its neighbour's address. Without `mac` the device has
+    /// no link layer.
+    fn addresses(&self, device: &str, families: [[&str; 2]; 2], mac: Option<&str>) {
         for (n, host) in self.names[..2].iter().enumerate() {
             let on = |arguments: &[&str]| assert!(ip(&[&["-n", host], arguments].concat()), "{arguments:?}");
-            let macs = [1, 2].map(|host| format!("{mac}{host}"));
-            on(&["link", "set", device, "address", &macs[n], "up"]);
+            let macs = mac.map(|mac| [1, 2].map(|host| format!("{mac}{host}")));
+            let own = macs.iter().flat_map(|macs| ["address", &macs[n]]);
+            on(&["link", "set", device, "up"].into_iter().chain(own).collect::<Vec<_>>());
             for (family, length) in families.iter().zip(["24", "64"]) {
                 let address = format!("{}/{length}", family[n]);
                 let nodad: &[&str] = if length == "64" { &["nodad"] } else { &[] };
                 on(&[&["addr", "add", &address, "dev", device][..], nodad].concat());
+                let Some(macs) = &macs else { continue };
                 let neighbour = ["neigh", "replace", family[1 - n], "lladdr", &macs[1 - n], "dev", device];
                 on(&[&neighbour[..], &["nud", "permanent"]].concat());
             }

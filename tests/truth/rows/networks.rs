@@ -28,6 +28,17 @@ const fn big(v6: bool) -> Scene {
     Scene { v6, prepare, also, ..Scene::of("streams.py", &["reads", "large"], &["sends", "much"]) }
 }
 
+/// Received datagrams or segments that did not pass `napi.poll` between their driver and `dev.recv`.
+fn without_poll(journeys: &[Value]) -> Vec<&Value> {
+    let time = |journey: &Value, name: &str| hop(journey, name).map(|(_, ns, ..)| ns);
+    let is_without = |journey: &&Value| {
+        let times = ["dev.xmit", "napi.poll", "dev.recv"].map(|name| time(journey, name));
+        let is_talk = journey["proto"] == "tcp" || journey["proto"] == "udp";
+        is_talk && times[2].is_some() && (times.contains(&None) || !times.is_sorted())
+    };
+    journeys.iter().filter(is_without).collect()
+}
+
 /// The server's interface merges packets: it holds each for a millisecond, in which the next ones come.
 const fn merging(v6: bool, scene: &'static Scene) -> Scene {
     let prepare = |network: &Network| {
@@ -58,6 +69,18 @@ const fn merging(v6: bool, scene: &'static Scene) -> Scene {
     Scene { v6, prepare, also, ..*scene }
 }
 
+const WITH_POLL: &str = "default,ip.post,dev.queue,napi.poll,ip.pre,ip.in,app.copy";
+
+/// The same, and the hop before GRO is recorded.
+const fn polled(v6: bool, scene: &'static Scene) -> Scene {
+    let also = |outcome: &Outcome| {
+        let without = without_poll(&outcome.journeys);
+        assert!(without.is_empty(), "{} of {}: {}", without.len(), outcome.journeys.len(), without[0]);
+        (merging(false, &TCP).also)(outcome)
+    };
+    Scene { hops: WITH_POLL, also, ..merging(v6, scene) }
+}
+
 const EQUAL_DATAGRAMS: Scene = Scene::of("packets.py", &["reads", "with_gro"], &["sends", "of_one_length"]);
 
 rows! {
@@ -69,6 +92,10 @@ rows! {
         "TCP through a bridge", Seen::Complete, Scene { between: Between::Bridge, ..TCP };
     a_bridge_between_datagrams:
         "UDP through a bridge, some in fragments", Seen::Complete, Scene { between: Between::Bridge, ..LONG_UDP };
+    a_pair_of_netkit_devices:
+        "TCP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..TCP };
+    a_pair_of_netkit_devices_between_datagrams:
+        "UDP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..LONG_UDP };
     a_tunnel_between_two_hosts:
         "TCP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
         Scene { between: Between::Vxlan, ..TCP };
@@ -86,4 +113,17 @@ rows! {
         "UDP over IPv6: datagrams that the receiving interface merges, read with `UDP_GRO`",
         Seen::Marked("merged datagrams share a buffer, and those of IPv6 have no identification"),
         merging(true, &EQUAL_DATAGRAMS);
+    polled_segments_over_ipv4:
+        "TCP over IPv4: segments that the receiving interface merges (GRO), with `napi.poll`", Seen::Complete,
+        polled(false, &TCP);
+    polled_segments_over_ipv6:
+        "TCP over IPv6: segments that the receiving interface merges (GRO), with `napi.poll`", Seen::Complete,
+        polled(true, &TCP);
+    polled_datagrams_over_ipv4:
+        "UDP over IPv4: datagrams that the receiving interface merges, with `napi.poll`", Seen::Complete,
+        polled(false, &EQUAL_DATAGRAMS);
+    polled_datagrams_over_ipv6:
+        "UDP over IPv6: datagrams that the receiving interface merges; `napi.poll` is in no journey",
+        Seen::Marked("merged datagrams share a buffer, and those of IPv6 have no identification"),
+        Scene { hops: WITH_POLL, ..merging(true, &EQUAL_DATAGRAMS) };
 }

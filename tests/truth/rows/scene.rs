@@ -51,6 +51,8 @@ pub struct Scene {
     pub v6: bool,
     /// The programs are ready before the capture begins, and go on when it has begun.
     pub before_capture: bool,
+    /// The recorded hops.
+    pub hops: &'static str,
     /// The network discards datagrams: those that no program has read.
     pub loses: bool,
     /// Prepares the network. A reason skips the row.
@@ -73,6 +75,7 @@ impl Scene {
             between: Between::Wire,
             v6: false,
             before_capture: false,
+            hops: super::HOPS,
             loses: false,
             prepare,
             also,
@@ -173,7 +176,7 @@ pub fn run(test: &str, scene: &Scene) -> Option<Outcome> {
     let (recording, place) = (dir.path().join("recording"), dir.path().join("place"));
     std::fs::create_dir(&place).expect("own directory");
     let path = recording.display().to_string();
-    let mut arguments = vec!["record", "--hops", super::HOPS, "-o", &path];
+    let mut arguments = vec!["record", "--hops", scene.hops, "-o", &path];
     arguments.extend(network.names.iter().flat_map(|name| ["--netns", name]));
     let start = || [1, 0].map(|host| Program::start(&network, host, scene, &place));
     let early = scene.before_capture.then(start);

@@ -12,6 +12,9 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if (from, to) == (Hop::SockReady, Hop::TaskRun) {
         return Part::Scheduler.words().to_owned();
     }
+    if (from, to) == (Hop::NapiPoll, Hop::DevRecv) {
+        return "merging packets (GRO)".to_owned();
+    }
     if to.role() == Role::Read {
         return read(from, to).to_owned();
     }
@@ -34,7 +37,7 @@ fn read(from: Hop, to: Hop) -> &'static str {
 /// A step over the wire, with the rest of the path between the two hops.
 fn crossing(from: Hop, to: Hop) -> &'static str {
     let sender = !matches!(from, Hop::DevXmit | Hop::DevDone);
-    let receiver = to != Hop::DevRecv;
+    let receiver = !matches!(to, Hop::NapiPoll | Hop::DevRecv);
     match (sender, receiver) {
         (false, false) => Part::Wire.words(),
         (true, false) => "the sender's stack or the wire",
@@ -47,7 +50,7 @@ fn crossing(from: Hop, to: Hop) -> &'static str {
 fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
     let (Some(a), Some(b)) = (from.rank(), to.rank()) else { return false };
     let between = Hop::path().get(a + 1..b).unwrap_or_default();
-    b > a && between.iter().all(|hop| !hop.passes(proto))
+    b > a && between.iter().all(|hop| !hop.passes(proto) || !hop.spec().full)
 }
 
 #[cfg(test)]
@@ -58,6 +61,8 @@ mod tests {
     fn words_for_steps() {
         let table = [
             (Hop::DevXmit, Hop::DevRecv, Proto::TCP, "the wire"),
+            (Hop::DevXmit, Hop::NapiPoll, Proto::UDP, "the wire"),
+            (Hop::NapiPoll, Hop::DevRecv, Proto::TCP, "merging packets (GRO)"),
             (Hop::IpPost, Hop::DevRecv, Proto::TCP, "the sender's stack or the wire"),
             (Hop::TaskWake, Hop::TaskRun, Proto::TCP, "waiting for a CPU"),
             (Hop::SockReady, Hop::TaskRun, Proto::TCP, "waiting for a CPU"),

@@ -30,7 +30,8 @@ pub struct HopSpec {
     pub detail: DetailKind,
     /// In the set `default`.
     pub default: bool,
-    /// In the set `all`.
+    /// In the set `all`. Other hops of the path are optional: not every packet passes them, so no conclusion rests
+    /// on an event that is missing there.
     pub full: bool,
     /// In the default set of an agent.
     pub agent: bool,

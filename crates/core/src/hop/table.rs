@@ -114,6 +114,18 @@ hops! {
         user: "",
     }
 
+    /// The driver's poll took the packet from its ring, before GRO merges packets (`napi_gro_receive`).
+    NapiPoll {
+        id: 20, name: "napi.poll", direction: Rx, side: Rx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
+        default: false, full: false, agent: false, needs: &[], frequency: PerPacket,
+        has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
+        part: Wire, step: "the wire", border: "into GRO", screen_priority: 18,
+        without: "how long a packet waits in GRO for others, and its size on the wire",
+        place: "`napi_gro_receive`, before GRO; only if asked for by name",
+        content: "payload, as on the wire",
+        user: "",
+    }
+
     /// The driver delivered the packet (`netif_receive_skb`).
     DevRecv {
         id: 10, name: "dev.recv", direction: Rx, side: Rx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
@@ -400,6 +412,17 @@ hops! {
         without: "connections that stay half open",
         place: "`tcp_retransmit_synack`",
         content: "a SYN-ACK that was sent again, and how many times; the connection is half open",
+        user: "",
+    }
+    /// TCP answers a segment with a challenge acknowledgement (`tcp_send_challenge_ack`).
+    TcpChallengeAck {
+        id: 46, name: "tcp.challenge_ack", direction: Off, side: Tx, layer: Transport, protocols: All, role: Point, detail: DetailKind::None,
+        default: false, full: true, agent: false, needs: &[], frequency: Rare,
+        has_process: false, has_packet: false, has_interface: false, has_length: false, has_socket: true,
+        part: Unknown, step: "", border: "", screen_priority: 18,
+        without: "that a reset or SYN came that TCP did not accept, such as a forged one",
+        place: "`tcp_send_challenge_ack` (no tracepoint)",
+        content: "a reset or a SYN arrived that may be forged or old (RFC 5961); the kernel's limit may suppress the answer",
         user: "",
     }
 }

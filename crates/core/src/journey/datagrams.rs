@@ -57,6 +57,12 @@ impl Correlator {
             }
             return;
         }
+        // Merging gives datagrams another buffer. Without an identification only their order and length then connect
+        // them with those that were sent, and this event would use that up.
+        if event.hop == Hop::NapiPoll && event.ip_id == 0 {
+            self.state.counters.without_range += 1;
+            return;
+        }
         let Some(slot) = self.stream_of(event, done) else { return };
         let Some(stream) = self.streams.get_mut(slot) else { return };
         let mut mark = Self::mark(event);

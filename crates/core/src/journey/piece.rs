@@ -6,7 +6,7 @@ use super::journey::Presence;
 use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, ThreadRef, bit, bits};
 use crate::flow::FlowId;
-use crate::hop::Hop;
+use crate::hop::{FIRST_RX, Hop};
 
 /// The data of one event about its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +41,11 @@ pub(super) const TX: u32 = bits(Hop::AppSend, Hop::DevDone);
 /// Hops of the sender that a packet passes.
 pub(super) const TX_PACKET: u32 = bits(Hop::TcpXmit, Hop::DevDone);
 /// Hops of the receiver.
-pub(super) const RX: u32 = bits(Hop::DevRecv, Hop::AppRecv);
+pub(super) const RX: u32 = bits(FIRST_RX, Hop::AppRecv);
 /// Hops of the receiver below the socket.
-pub(super) const ARRIVED: u32 = bits(Hop::DevRecv, Hop::UdpRecv);
+pub(super) const ARRIVED: u32 = bits(FIRST_RX, Hop::UdpRecv);
 /// Hops of the receiver that a TCP packet passes.
-pub(super) const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
+pub(super) const RX_PACKET: u32 = bits(FIRST_RX, Hop::TcpRecv);
 /// The socket has it.
 pub(super) const DELIVERED: u32 = bits(Hop::TcpRecv, Hop::AppRecv);
 

@@ -172,8 +172,8 @@ impl Recording {
         // In a log of several hosts one flow has several ends.
         let served = if info.several.is_some() { HopSet::EMPTY } else { info.coverage.served() };
         let of = |direction| {
-            let is_seen =
-                |hop: &Hop| served.contains(*hop) && hop.role() == Role::Packet && *hop != Hop::DevDone;
+            let is_sure = |hop: &Hop| hop.role() == Role::Packet && hop.spec().full && *hop != Hop::DevDone;
+            let is_seen = move |hop: &Hop| served.contains(*hop) && is_sure(hop);
             Hop::path_in(direction).filter(is_seen)
         };
         Recording { tx: of(Direction::Tx).next_back(), rx: of(Direction::Rx).next(), blind_to_ns: 0 }
