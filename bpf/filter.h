@@ -194,7 +194,7 @@ _Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE &&
 _Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE &&
 		       MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION,
 	       "in that order");
-SUBPROGRAM int of_ends(__u32 which, __u32 direction, __u32 local, __u32 remote)
+INLINE int of_ends(__u32 which, __u32 direction, __u32 local, __u32 remote)
 {
 	if (which == EITHER)
 		return local == YES || remote == YES ? YES : local | remote;

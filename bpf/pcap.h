@@ -254,14 +254,16 @@ SUBPROGRAM int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
 		__builtin_memset(m, 0, sizeof(*m));
 		m->slot = slot;
 		m->answer = RUNNING;
+		bool runs = true;
 		if (s->ip) {
 			const struct gather *got = copy_bytes(s->skb, s->ip, &level, 0, LOOKED_AT);
 			m->have = got ? got->done : 0;
 			m->length = got ? got->length : 0;
 		} else {
 			m->made_up = make_up(s, level);
+			runs = m->made_up;
 		}
-		if (s->ip || m->made_up) {
+		if (runs) {
 			LOOP(MAG_PCAP_INSNS, execute, &level);
 			answer = m->answer == RUNNING ? NO : m->answer;
 		}

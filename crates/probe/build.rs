@@ -47,6 +47,17 @@ fn write_hops(header: &Path) {
     std::fs::write(header, text).expect("OUT_DIR is writable");
 }
 
+/// Writes a list of all objects, for the tests of their programs.
+fn write_objects(list: &Path, objects: &[&str]) {
+    let mut text = "const OBJECTS: &[(&str, &[u8])] = &[\n".to_owned();
+    for object in objects {
+        let bytes = format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{object}\"))");
+        writeln!(text, "    (\"{object}\", {bytes}),").expect("a string");
+    }
+    text.push_str("];\n");
+    std::fs::write(list, text).expect("OUT_DIR is writable");
+}
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
@@ -90,6 +101,8 @@ fn main() {
                 panic!("cannot compile bpf/{source}: {error:#}\nIs clang installed? `make run` installs what is missing.")
             });
     }
+
+    write_objects(&out.join("objects.rs"), &objects.map(|(_, object, _)| object));
 
     bindgen::Builder::default()
         .header(bpf.join("record.h").to_string_lossy())

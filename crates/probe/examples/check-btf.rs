@@ -7,9 +7,10 @@
 
 use magscope_core::hop::HopSet;
 use magscope_core::node::Service;
+use magscope_probe::code::{Function, callees, functions};
 use magscope_probe::plan::is_per_packet;
 use magscope_probe::{HostFacts, plan};
-use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,10 +102,7 @@ fn missing(bytes: &[u8], kernel: &Btf) -> Result<BTreeMap<String, BTreeSet<Strin
     for (nth, program) in functions.iter().enumerate().filter(|(_, f)| f.section != ".text") {
         let (mut reached, mut open) = (BTreeSet::from([nth]), vec![nth]);
         while let Some(at) = open.pop() {
-            for (section, address) in &functions[at].calls {
-                let called = functions.iter().position(|f| f.section == *section && f.from == *address);
-                open.extend(called.filter(|called| reached.insert(*called)));
-            }
+            open.extend(callees(&functions, at).filter(|called| reached.insert(*called)));
         }
         let missing: &mut BTreeSet<String> = found.entry(program.name.clone()).or_default();
         for at in reached {
@@ -120,69 +118,6 @@ fn missing(bytes: &[u8], kernel: &Btf) -> Result<BTreeMap<String, BTreeSet<Strin
         }
     }
     Ok(found)
-}
-
-struct Function {
-    name: String,
-    section: String,
-    from: u64,
-    to: u64,
-    /// Functions that the program calls or passes to a helper, by section and address.
-    calls: Vec<(String, u64)>,
-    helpers: BTreeSet<i64>,
-}
-
-fn functions(file: &object::File<'_>) -> Result<Vec<Function>, Failure> {
-    let mut functions = Vec::new();
-    for symbol in file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.size() > 0) {
-        let Some(section) = symbol.section_index().and_then(|index| file.section_by_index(index).ok()) else {
-            continue;
-        };
-        let (name, code) = (section.name()?.to_owned(), section.data()?);
-        let targets: HashMap<u64, (String, u64, bool)> = section
-            .relocations()
-            .filter_map(|(at, relocation)| {
-                let RelocationTarget::Symbol(index) = relocation.target() else { return None };
-                let symbol = file.symbol_by_index(index).ok()?;
-                let section = file.section_by_index(symbol.section_index()?).ok()?;
-                let whole = symbol.kind() == SymbolKind::Section;
-                Some((at, (section.name().ok()?.to_owned(), symbol.address(), whole)))
-            })
-            .collect();
-        let mut function = Function {
-            name: symbol.name()?.to_owned(),
-            from: symbol.address(),
-            to: symbol.address() + symbol.size(),
-            section: name.clone(),
-            calls: Vec::new(),
-            helpers: BTreeSet::new(),
-        };
-        let mut at = function.from;
-        while at + 8 <= function.to {
-            let insn = &code[at as usize..at as usize + 8];
-            let (opcode, source) = (insn[0], insn[1] >> 4);
-            let value = i64::from(i32::from_le_bytes([insn[4], insn[5], insn[6], insn[7]]));
-            let target = targets.get(&at);
-            match (opcode, source) {
-                (0x85, 1) => function.calls.push(match target {
-                    Some((section, _, true)) => (section.clone(), (value + 1) as u64 * 8),
-                    Some((section, address, false)) => (section.clone(), *address),
-                    None => (name.clone(), at.wrapping_add_signed(8 + value * 8)),
-                }),
-                (0x85, 0) => drop(function.helpers.insert(value)),
-                (0x18, _) => {
-                    if let Some((section, address, _)) = target.filter(|(section, ..)| section == ".text") {
-                        function.calls.push((section.clone(), address + value as u64));
-                    }
-                    at += 8;
-                }
-                _ => {}
-            }
-            at += 8;
-        }
-        functions.push(function);
-    }
-    Ok(functions)
 }
 
 struct Relocation {

@@ -7,7 +7,7 @@
 //! # Modules
 //!
 //! - `facts`: features of this host; `trial` tries some of them. `candidates`: the backends of each hop.
-//!   `plan`: the choice (pure).
+//!   `plan`: the choice (pure). `code`: functions of the compiled programs, and the stack that they take (pure).
 //! - `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes to ordered events (pure).
 //! - `governor/`: limits the cost of a capture; `steps` chooses the level (pure), `scale` measures the cost of
 //!   hits.
@@ -23,6 +23,7 @@ pub mod cgroups;
 pub mod change;
 mod children;
 pub mod clock;
+pub mod code;
 pub mod control;
 pub mod cost;
 pub mod custom;
