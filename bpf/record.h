@@ -375,6 +375,7 @@ enum mag_ability {
 	MAG_CAN_SAMPLE = 16,
 	MAG_CAN_SUM = 32,
 	MAG_CAN_DROP_REASON = 64,
+	MAG_CAN_EPOLL = 128,
 };
 
 /* Settings that user space writes before loading. They are read-only afterwards, so the verifier

@@ -261,7 +261,7 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 			CAST(wait_queue_entry,
 			     at - bpf_core_field_offset(struct wait_queue_entry, entry));
 		at = READ(waiter, entry.next);
-		if (READ(waiter, private) ||
+		if (!can(MAG_CAN_EPOLL) || READ(waiter, private) ||
 		    (__u64)READ(waiter, func) != control.functions.epoll_callback) {
 			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
 				readers = 1;

@@ -18,7 +18,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::Ability;
 
 /// Optional abilities in the order of addition; some require earlier ones.
-const OPTIONAL: [Ability; 7] = [
+const OPTIONAL: [Ability; 8] = [
     Ability::Payload,
     Ability::Filter,
     Ability::Pcap,
@@ -27,6 +27,7 @@ const OPTIONAL: [Ability; 7] = [
     Ability::Sampling,
     Ability::Sums,
     Ability::DropReasons,
+    Ability::EpollWakeUps,
 ];
 
 /// Records in `facts` the cause of a refusal, so that the next plan omits it. Each call removes at least one
@@ -43,7 +44,8 @@ pub(super) fn leave_out(
 ) -> Result<(), ProbeError> {
     let ProbeError::Load { program: Some(program), because, .. } = &refusal else { return Err(refusal) };
     if let Some((ability, _)) = loading::AT_THE_START.iter().find(|(_, name)| name == program) {
-        return match facts.left_out.insert(*ability, because.clone()) {
+        facts.left_out.entry(*ability).or_insert_with(|| because.clone());
+        return match facts.unloadable.insert(program.clone(), because.clone()) {
             None => Ok(()),
             Some(_) => Err(refusal),
         };
@@ -55,8 +57,11 @@ pub(super) fn leave_out(
     let alone = Plan { probes: vec![Candidate { twins: &[], ..*candidate }], ..Plan::default() };
 
     let mut tried = facts.clone();
-    for ability in OPTIONAL.into_iter().chain([Ability::EpollWakeUps]) {
+    for ability in OPTIONAL {
         tried.left_out.entry(ability).or_default();
+    }
+    for (_, finder) in loading::AT_THE_START {
+        tried.unloadable.entry(finder.to_owned()).or_default();
     }
     let mut found = None;
     match load(&tried, &alone, options, None) {
@@ -100,7 +105,8 @@ pub fn tried(facts: &HostFacts) -> Result<HostFacts, ProbeError> {
     let mut options = CaptureOptions { hops: HopSet::all(), sums: SUMS, ..CaptureOptions::default() };
     complete(&mut options)?;
     drop(fitted(&mut facts, &options, None)?);
-    if let Err(because) = custom::loads() {
+    let config = loading::config(&facts, &plan(&facts, options.hops), &options, None);
+    if let Err(because) = custom::loads(&facts, &config) {
         facts.left_out.entry(Ability::CustomProbes).or_insert(because);
     }
     let mut with_tsc = facts.clone();

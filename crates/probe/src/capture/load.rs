@@ -6,9 +6,9 @@ use crate::facts::HostFacts;
 use crate::messages;
 use crate::plan::Plan;
 use crate::record::{
-    mag_ability_MAG_CAN_DROP_REASON, mag_ability_MAG_CAN_FILTER, mag_ability_MAG_CAN_PAGES,
-    mag_ability_MAG_CAN_PAYLOAD, mag_ability_MAG_CAN_PCAP, mag_ability_MAG_CAN_SAMPLE, mag_ability_MAG_CAN_SUM,
-    mag_config,
+    mag_ability_MAG_CAN_DROP_REASON, mag_ability_MAG_CAN_EPOLL, mag_ability_MAG_CAN_FILTER,
+    mag_ability_MAG_CAN_PAGES, mag_ability_MAG_CAN_PAYLOAD, mag_ability_MAG_CAN_PCAP,
+    mag_ability_MAG_CAN_SAMPLE, mag_ability_MAG_CAN_SUM, mag_config,
 };
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
@@ -21,12 +21,13 @@ use super::{CaptureOptions, cause, synthesis};
 /// Capacity of the map of each packet's and socket's last hop. A packet is in flight for microseconds.
 const PASSINGS: u32 = 16_384;
 
-/// Programs that run once at the start, and the abilities that need their result.
+/// Programs that run once at the start, and the abilities that need their result. Hops use the addresses
+/// of functions too, so that program is loaded without the ability as well.
 pub(super) const AT_THE_START: [(Ability, &str); 2] =
     [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_functions")];
 
 /// Abilities that are switched at load time.
-const SWITCHED: [(Ability, u32); 7] = [
+const SWITCHED: [(Ability, u32); 8] = [
     (Ability::Payload, mag_ability_MAG_CAN_PAYLOAD),
     (Ability::PayloadPages, mag_ability_MAG_CAN_PAGES),
     (Ability::Filter, mag_ability_MAG_CAN_FILTER),
@@ -34,6 +35,7 @@ const SWITCHED: [(Ability, u32); 7] = [
     (Ability::Sampling, mag_ability_MAG_CAN_SAMPLE),
     (Ability::Sums, mag_ability_MAG_CAN_SUM),
     (Ability::DropReasons, mag_ability_MAG_CAN_DROP_REASON),
+    (Ability::EpollWakeUps, mag_ability_MAG_CAN_EPOLL),
 ];
 
 /// The compiled programs: for kernels with typed casts, without, and without loops by helper. Aligned, because libbpf reads them in place.
@@ -90,9 +92,10 @@ pub(super) fn load(
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let candidate = programs.iter().find(|candidate| candidate.program == name);
-        let finds = AT_THE_START
-            .iter()
-            .any(|(ability, finder)| *finder == name && !facts.left_out.contains_key(ability));
+        let has_use = |(ability, finder): &(Ability, &str)| {
+            *finder == name && (*ability == Ability::EpollWakeUps || !facts.left_out.contains_key(ability))
+        };
+        let finds = AT_THE_START.iter().any(has_use) && !facts.unloadable.contains_key(&name);
         program.set_autoload(candidate.is_some() || finds);
         match candidate {
             Some(candidate) if matches!(candidate.backend, Backend::Fentry | Backend::Fexit) => {

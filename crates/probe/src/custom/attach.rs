@@ -1,6 +1,7 @@
 //! A custom probe's program: a separate object that shares all maps with the capture's object, except its plan.
 
 use super::resolve::{Place, Resolved};
+use crate::facts::HostFacts;
 use crate::messages;
 use crate::record::{mag_config, mag_plan};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, ProgramMut, TracepointCategory, UprobeOpts};
@@ -39,14 +40,19 @@ const fn program_of(attach: Attach) -> &'static str {
 ///
 /// # Errors
 /// The kernel's message.
-pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result<Attached, String> {
+pub fn attach(
+    facts: &HostFacts,
+    main: &Object,
+    config: &mag_config,
+    resolved: &Resolved,
+) -> Result<Attached, String> {
     messages::keep();
     let failed = |error: libbpf_rs::Error| {
         let message = messages::last();
         if message.is_empty() { error.to_string() } else { format!("{error}; the kernel said: {message}") }
     };
     let wanted = program_of(resolved.probe.attach);
-    let mut open: OpenObject = ObjectBuilder::default().open_memory(&CUSTOM.0).map_err(failed)?;
+    let mut open = opened(facts).map_err(failed)?;
     for mut program in open.progs_mut() {
         let chosen = program.name() == wanted;
         program.set_autoload(chosen);
@@ -79,6 +85,15 @@ pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result
         })?
     };
     Ok(Attached { _link: link, object })
+}
+
+/// The programs, whose fields are relocated as those of the capture are.
+fn opened(facts: &HostFacts) -> libbpf_rs::Result<OpenObject> {
+    let mut builder = ObjectBuilder::default();
+    if let Some(btf) = &facts.custom_btf {
+        builder.btf_custom_path(btf)?;
+    }
+    builder.open_memory(&CUSTOM.0)
 }
 
 /// True if two map names denote the same map. Names of data sections start with the name of their object.
@@ -126,19 +141,24 @@ fn bytes_of_plan(plan: &mag_plan) -> &[u8] {
 
 const _: () = assert!(size_of::<mag_plan>() == 8 + 7 * 40 && size_of::<crate::record::mag_read>() == 40);
 
-/// Loads the programs that need no attach point first, without attaching them; one success is enough.
+/// Loads the programs that need no attach point first, without attaching them; one success is enough. They have
+/// the abilities of the capture.
 ///
 /// # Errors
 /// The reason why none of them loads.
-pub fn loads() -> Result<(), String> {
+pub fn loads(facts: &HostFacts, config: &mag_config) -> Result<(), String> {
     messages::keep();
     let mut because = String::new();
     for wanted in ["custom_raw", "custom_tracepoint", "custom_breakpoint"] {
-        let mut open: OpenObject =
-            ObjectBuilder::default().open_memory(&CUSTOM.0).map_err(|error| format!("{error:#}"))?;
+        let mut open = opened(facts).map_err(|error| format!("{error:#}"))?;
         open.progs_mut().for_each(|mut program| {
             program.set_autoload(program.name() == wanted);
         });
+        let config_map =
+            |map: &libbpf_rs::OpenMapMut<'_>| map.name().to_string_lossy().ends_with(".rodata.config");
+        if let Some(mut map) = open.maps_mut().find(config_map) {
+            fill(&mut map, crate::capture::bytes_of_config(config))?;
+        }
         if open.load().is_ok() {
             return Ok(());
         }

@@ -28,7 +28,7 @@ pub(crate) fn attach_all(
     let (mut resolved_probes, mut attached) = (Vec::new(), Vec::new());
     for resolved in resolve_all(facts, probes)? {
         let failed = |cause| ProbeError::Custom { probe: resolved.probe.place(), cause };
-        attached.push(attach::attach(main, config, &resolved).map_err(failed)?);
+        attached.push(attach::attach(facts, main, config, &resolved).map_err(failed)?);
         resolved_probes.push(resolved.probe);
     }
     Ok((resolved_probes, attached))
