@@ -50,9 +50,12 @@ ENTRY(dev_queue, (struct sk_buff * skb), on_dev_queue(AS(sk_buff, skb)))
 /* ip_rcv_core, ip6_rcv_core */
 ENTRY(ip_pre, (struct sk_buff * skb), on_ip_pre(AS(sk_buff, skb), IPV4))
 ENTRY(ip_pre6, (struct sk_buff * skb), on_ip_pre(AS(sk_buff, skb), IPV6))
-/* ip_local_deliver_finish, ip6_input_finish */
+/* ip_local_deliver_finish, ip6_protocol_deliver_rcu. The latter is called by ip6_input_finish,
+ * which some compilers merge with its caller. A packet that UDP has decapsulated is delivered
+ * again, with a next header. */
 ENTRY(ip_in, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV4))
-ENTRY(ip_in6, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV6))
+ENTRY(ip_in6, (struct net * net, struct sk_buff *skb, int next_header),
+      next_header ? 0 : on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV6))
 /* tcp_rcv_established */
 ENTRY(tcp_recv, SEGMENT_CALL, on_tcp_recv(pointers, AS(sock, sk), AS(sk_buff, skb)))
 /* __udp_enqueue_schedule_skb; or udp_queue_rcv_one_skb, udpv6_queue_rcv_one_skb */

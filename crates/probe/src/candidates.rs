@@ -202,7 +202,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     ],
     entry!(IpPre "ip_pre" at "ip_rcv_core" and "ip_pre6" at "ip6_rcv_core", "before IP has checked the packet"),
     &[netfilter("ip_pre", Hop::IpPre, "PRE_ROUTING")],
-    entry!(IpIn "ip_in" at "ip_local_deliver_finish" and "ip_in6" at "ip6_input_finish"),
+    entry!(IpIn "ip_in" at "ip_local_deliver_finish" and "ip_in6" at "ip6_protocol_deliver_rcu"),
     &[
         netfilter("ip_in", Hop::IpIn, "LOCAL_IN"),
         tracepoint("tcp_recv", Hop::TcpRecv, "tcp_probe", "established connections"),
