@@ -133,6 +133,28 @@ INLINE bool no_room(int reason)
 		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM));
 }
 
+/* Whether the reason of a drop is a filter: of the socket itself, or of its cgroup. */
+INLINE bool by_filter(int reason)
+{
+	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_FILTER) &&
+	       reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_FILTER);
+}
+
+/* The filter of the socket that a packet was for: its program, or a number of enum mag_filter_id.
+ * A classic filter is a program without an id. */
+INLINE __u32 filter_of(const struct sock *sk)
+{
+	if (!sk)
+		return MAG_FILTER_UNKNOWN;
+	const struct sk_filter *filter = READ(sk, sk_filter);
+	if (!filter)
+		return MAG_FILTER_NONE;
+	__u32 id = FOLLOW(sk_filter, filter, prog, aux, id);
+	if (!id)
+		return MAG_FILTER_CLASSIC;
+	return id < MAG_FILTER_NONE ? id : MAG_FILTER_UNKNOWN;
+}
+
 /* The kernel frees a dropped packet. A packet that came in by an interface is a received one. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
@@ -176,8 +198,13 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 		  skb->skb_iif == 0 ? TX : RX, &p)) {
 		p.t.netns = netns;
 		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
+		__u32 filter = MAG_FILTER_UNKNOWN;
+		/* The packet has left its socket, which is the fourth argument since Linux 6.11. */
+		if (by_filter(reason) &&
+		    bpf_core_field_exists(struct trace_event_raw_kfree_skb, rx_sk))
+			filter = filter_of(CAST(sock, *(volatile __u64 *)&ctx[3]));
 		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0,
-			   (union mag_packet_detail){ .drop_reason = reason }, 0, now);
+			   (union mag_packet_detail){ .drop_reason = reason }, filter, now);
 	}
 	return 0;
 }

@@ -43,6 +43,7 @@ enum bpf_map_type {
 enum skb_drop_reason {
 	SKB_DROP_REASON_SOCKET_RCVBUFF = 6,
 	SKB_DROP_REASON_PROTO_MEM = 7,
+	SKB_DROP_REASON_SOCKET_FILTER = 8,
 };
 
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
@@ -188,6 +189,16 @@ struct eppoll_entry {
 	wait_queue_entry_t wait;
 };
 
+struct bpf_prog_aux {
+	u32 id;
+};
+struct bpf_prog {
+	struct bpf_prog_aux *aux;
+};
+struct sk_filter {
+	struct bpf_prog *prog;
+};
+
 struct sk_buff;
 struct sk_buff_head {
 	struct sk_buff *next;
@@ -198,6 +209,7 @@ struct sock {
 	u16 sk_protocol;
 	int sk_err;
 	struct socket_wq *sk_wq;
+	struct sk_filter *sk_filter;
 	unsigned int sk_ll_usec;
 	void *sk_data_ready;
 	void *sk_user_data;
@@ -282,6 +294,11 @@ struct sk_buff {
 	__u32 end;
 	unsigned char *head;
 	unsigned char *data;
+};
+
+/* Arguments of the tracepoint kfree_skb; `rx_sk` since Linux 6.11. */
+struct trace_event_raw_kfree_skb {
+	void *rx_sk;
 };
 
 struct nf_hook_state {

@@ -113,7 +113,15 @@ struct mag_of_packet {
 	unsigned int skb; /* bits 6..38 of skb->head; 0 none */
 	union mag_packet_detail detail;
 	unsigned int tid_tos; /* upper byte: type of service or traffic class; below it, at ip.out
-				 of UDP, the sender's thread. Thread ids are below 2^22. */
+				 of UDP, the sender's thread, and at skb.drop the filter of the
+				 socket. Thread ids are below 2^22. */
+};
+
+/* The filter of the socket that a dropped packet was for. Other numbers are ids of programs. */
+enum mag_filter_id {
+	MAG_FILTER_UNKNOWN = 0, /* another reason, an older kernel, or an id that is too large */
+	MAG_FILTER_NONE = 0xfffffe, /* the socket has no filter: that of its cgroup dropped it */
+	MAG_FILTER_CLASSIC = 0xffffff, /* a classic filter, which has no id */
 };
 
 /* What a call on a socket adds. */

@@ -77,14 +77,9 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         cgroups.into_iter().map(|cgroup| CgroupName { path: soiled(&cgroup.path), ..cgroup }).collect();
     cgroups.push(CgroupName { id: 1, path: soiled("/web") });
     programs.push(AttachedProgram {
-        kind: ProgramKind::CgroupSkb,
-        id: 1,
         name: soiled("program"),
-        netns: 0,
-        interface: 0,
-        direction: None,
         cgroup: 1,
-        hook: None,
+        ..AttachedProgram::of(ProgramKind::CgroupSkb, 1)
     });
     chains.push(FilterChain {
         netns: 1,

@@ -1,10 +1,18 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
-use crate::deciders::DropPlace;
+use crate::deciders::{DropPlace, SocketFilter};
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
+
+/// What a journey or a copy has of its drop.
+struct DropFacts {
+    reason: u32,
+    ifindex: u32,
+    rules_changed: bool,
+    filter: SocketFilter,
+}
 
 /// Resolves the numbers of a journey. Each number belongs to a recording, in [`Journey::tx_node`] or
 /// [`Journey::rx_node`].
@@ -77,28 +85,30 @@ impl dyn Context + '_ {
     /// began; `None` where the stack itself dropped it.
     pub fn dropped_by(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
-        self.decided_by(journey, hop, reason, (journey.drop_ifindex, journey.drop_rules_changed))
+        let found = DropFacts {
+            reason,
+            ifindex: journey.drop_ifindex,
+            rules_changed: journey.drop_rules_changed,
+            filter: journey.drop_filter,
+        };
+        self.decided_by(journey, hop, &found)
     }
 
     /// The same of a copy.
     pub fn copy_dropped_by(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
-        self.decided_by(journey, copy.rungs.last()?, drop.reason, (drop.ifindex, drop.rules_changed))
+        let CopyDrop { reason, ifindex, rules_changed, filter, .. } = *drop;
+        let found = DropFacts { reason, ifindex, rules_changed, filter };
+        self.decided_by(journey, copy.rungs.last()?, &found)
     }
 
-    fn decided_by(
-        &self,
-        journey: &Journey,
-        behind: Hop,
-        reason: u32,
-        (ifindex, rules_changed): (u32, bool),
-    ) -> Option<String> {
+    fn decided_by(&self, journey: &Journey, behind: Hop, found: &DropFacts) -> Option<String> {
         let is_received = behind.direction() == Direction::Rx;
         let node = if is_received { journey.rx_node } else { journey.tx_node };
         let info = self.info(node)?;
         if !info.lists_deciders && info.programs.is_empty() && info.chains.is_empty() {
             return None;
         }
-        let reason = info.drop_reason(reason);
+        let reason = info.drop_reason(found.reason);
         let (tx, rx) = (self.tx_flow(journey), self.rx_flow(journey));
         let own = if is_received { rx } else { tx };
         // What has left one host is at the other one, before its first hop there.
@@ -111,10 +121,11 @@ impl dyn Context + '_ {
             reason: &reason,
             behind,
             netns: &netns,
-            ifindex,
+            ifindex: found.ifindex,
             cgroup: who.map(|task| task.cgroup).filter(|id| *id != 0),
             is_ipv6: own.or(tx).or(rx).map(|flow| flow.local.ip().to_canonical().is_ipv6()),
-            rules_changed,
+            rules_changed: found.rules_changed,
+            filter: found.filter,
         };
         place.dropped_by(info)
     }

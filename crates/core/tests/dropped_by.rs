@@ -3,11 +3,12 @@
 use crate::common;
 use common::*;
 use magscope_core::context::{Context, NodeContext};
-use magscope_core::deciders::{AttachedProgram, ProgramKind, Traffic};
+use magscope_core::deciders::{AttachedProgram, ProgramKind, SocketFilter, Traffic};
 use magscope_core::node::{DropReason, NodeInfo};
-use magscope_core::{Batch, Change, Correlator, DetailKind, Event, FlowId, Hop, Limits, Proto};
+use magscope_core::{Batch, Change, Correlator, Detail, DetailKind, Event, FlowId, Hop, Limits, Proto};
 
 const UNSPECIFIED: u32 = 2;
+const FILTER: u32 = 8;
 const INGRESS: u32 = 71;
 const EGRESS: u32 = 72;
 
@@ -15,31 +16,40 @@ const EGRESS: u32 = 72;
 fn node() -> NodeInfo {
     let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
     let program = |kind, id, name: &str, netns, direction| AttachedProgram {
-        kind,
-        id,
         name: name.to_owned(),
         netns,
         interface: 2,
         direction: Some(direction),
-        cgroup: 0,
-        hook: None,
+        ..AttachedProgram::of(kind, id)
     };
-    let drop_reasons =
-        vec![reason(UNSPECIFIED, "not_specified"), reason(INGRESS, "tc_ingress"), reason(EGRESS, "tc_egress")];
+    let drop_reasons = vec![
+        reason(UNSPECIFIED, "not_specified"),
+        reason(FILTER, "socket_filter"),
+        reason(INGRESS, "tc_ingress"),
+        reason(EGRESS, "tc_egress"),
+    ];
     let programs = vec![
         program(ProgramKind::Tc, 7, "limit", 1, Traffic::Egress),
         program(ProgramKind::Tc, 8, "other", 2, Traffic::Egress),
         program(ProgramKind::Tcx, 9, "shield", 2, Traffic::Ingress),
         program(ProgramKind::Xdp, 10, "wall", 2, Traffic::Ingress),
+        AttachedProgram {
+            name: "every_tenth".to_owned(),
+            ..AttachedProgram::of(ProgramKind::SocketFilter, 11)
+        },
     ];
     NodeInfo { drop_reasons, programs, lists_deciders: true, ..NodeInfo::default() }
 }
 
 /// The verdict of a datagram that passed these hops and was then dropped.
 fn verdict(passed: &[Event], flow: FlowId, reason: u32) -> String {
+    verdict_of(passed, flow, DetailKind::DropReason.of(reason))
+}
+
+fn verdict_of(passed: &[Event], flow: FlowId, detail: Detail) -> String {
     let time_ns = passed.last().map_or(0, |event| event.time_ns + 1);
     let packet = udp(Hop::SkbDrop, time_ns, flow, 9, 2, 100);
-    let drop = Event { detail: DetailKind::DropReason.of(reason), ifindex: 2, ..packet };
+    let drop = Event { detail, ifindex: 2, ..packet };
     let (done, correlator) = correlate(coverage(), flows(Proto::UDP), [passed, &[drop]].concat());
     assert_eq!(done.len(), 1, "{done:?}");
     let node = node();
@@ -68,6 +78,20 @@ fn a_drop_names_the_program_at_its_end() {
         verdict(&sent[..2], CLIENT, INGRESS),
         format!("dropped after ip.post, tc_ingress at interface 2 ({later})")
     );
+}
+
+#[test]
+fn a_drop_by_a_filter_names_the_filter_of_its_socket() {
+    let received = [&down(0, 9, 2, 100)[..], &up(50, 9, 2, 100)[..1]].concat();
+    let last = received.last().map_or("", |event| event.hop.name());
+    let verdict = |filter: SocketFilter| {
+        verdict_of(&received, SERVER, filter.detail(FILTER).unwrap_or(DetailKind::DropReason.of(FILTER)))
+    };
+    let by = |words: &str| format!("dropped after {last}, socket_filter at interface 2 ({words})");
+    assert_eq!(verdict(SocketFilter::Program(11)), by("socket filter `every_tenth`, id 11"));
+    assert_eq!(verdict(SocketFilter::Program(12)), by("socket filter, id 12"));
+    assert_eq!(verdict(SocketFilter::Classic), by("a classic socket filter"));
+    assert_eq!(verdict(SocketFilter::Unknown), by("a filter of the socket"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::record::{
     mag_kind_MAG_KIND_HIT, mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss,
     mag_task, mag_tcp,
 };
+use magscope_core::deciders::SocketFilter;
 use magscope_core::hop::Role;
 use magscope_core::{
     Detail, DetailKind, Event, EventFlags, Extent, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, PayloadHead,
@@ -162,7 +163,9 @@ struct ByKind {
 // All members of the unions are unsigned integers, so any bytes are valid in each.
 #[allow(unsafe_code)]
 mod members {
-    use super::{ByKind, Detail, DetailKind, EventFlags, Extent, ExtentKind, Hop, Proto, mag_event};
+    use super::{
+        ByKind, Detail, DetailKind, EventFlags, Extent, ExtentKind, Hop, Proto, filter_drop, mag_event,
+    };
 
     #[inline]
     pub fn ttl(e: &mag_event) -> u8 {
@@ -205,6 +208,11 @@ mod members {
                 // ip.out of UDP runs within the sender's call, so the record carries the process there too.
                 if hop == Hop::IpOut && proto == Proto::UDP {
                     return ByKind { skb: p.skb, tgid: p.detail.tgid, tid, tos, detail: Detail::None };
+                }
+                if let Some(detail) =
+                    (hop == Hop::SkbDrop).then(|| filter_drop(p.detail.drop_reason, tid)).flatten()
+                {
+                    return ByKind { skb: p.skb, tgid: 0, tid: 0, tos, detail };
                 }
                 let kind = DetailKind::at(hop, proto, EventFlags(0));
                 let number = match kind {
@@ -250,6 +258,11 @@ mod members {
     }
 }
 use members::{call_flags, extent, payload, ttl};
+
+/// The detail of a drop by a filter, if the kernel shows the filter of the socket.
+fn filter_drop(reason: u32, filter: u32) -> Option<Detail> {
+    SocketFilter::from_number(filter).detail(reason)
+}
 
 fn address(bytes: [u8; 16], ipv6: bool) -> IpAddr {
     if ipv6 {
@@ -362,7 +375,10 @@ fn loss(l: &mag_loss) -> Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{mag_call_detail, mag_of_call, mag_of_packet, mag_of_task, mag_packet_detail};
+    use crate::record::{
+        mag_call_detail, mag_filter_id_MAG_FILTER_CLASSIC, mag_filter_id_MAG_FILTER_NONE, mag_of_call,
+        mag_of_packet, mag_of_task, mag_packet_detail,
+    };
     use magscope_core::journey::{Consumer, Resend};
     use proptest::prelude::*;
 
@@ -386,7 +402,8 @@ mod tests {
             // Every number of the payload is another one.
             e.payload.call = mag_of_call { tgid: 71, tid: 72, detail: mag_call_detail { empty_read_ns: 73 } };
             let event = decoded(e, *hop);
-            assert_eq!(event.detail.kind(), hop.detail(), "{hop}");
+            let expected = if *hop == Hop::SkbDrop { DetailKind::FilterDrop } else { hop.detail() };
+            assert_eq!(event.detail.kind(), expected, "{hop}");
             let has_process = hop.knows_process();
             assert_eq!((event.tgid, event.tid), if has_process { (71, 72) } else { (0, 0) }, "{hop}");
         }
@@ -406,6 +423,21 @@ mod tests {
         assert_eq!((ack.tgid, ack.tid), (0, 0));
         let drop = decoded(packet(mag_packet_detail { drop_reason: 5 }), Hop::SkbDrop);
         assert_eq!((drop.drop_reason(), drop.skb, drop.seq()), (5, 50, 100));
+        assert_eq!((drop.detail.kind(), drop.socket_filter()), (DetailKind::DropReason, SocketFilter::Unknown));
+        let filtered = |number| {
+            let mut e = packet(mag_packet_detail { drop_reason: 8 });
+            e.payload.packet.tid_tos = 8 << 24 | number;
+            decoded(e, Hop::SkbDrop)
+        };
+        for (number, filter) in [
+            (42, SocketFilter::Program(42)),
+            (mag_filter_id_MAG_FILTER_NONE, SocketFilter::None),
+            (mag_filter_id_MAG_FILTER_CLASSIC, SocketFilter::Classic),
+        ] {
+            let drop = filtered(number);
+            assert_eq!((drop.drop_reason(), drop.socket_filter()), (8, filter));
+            assert_eq!((drop.tid, drop.tos, drop.skb), (0, 8, 50));
+        }
         let done = decoded(packet(mag_packet_detail { driver_code: 16 }), Hop::DevDone);
         assert_eq!((done.detail.driver_code(), done.skb), (16, 50));
 

@@ -1,4 +1,4 @@
-"""Programs that drop every seventh datagram: of interfaces and of cgroups.
+"""Programs that drop every seventh datagram: of interfaces, cgroups and sockets.
 
     deciders.py attach KIND DIRECTION NAME      attaches one to `v0` of this namespace, and ends
     deciders.py ROLE ADDRESS PEER DIRECTORY     as packets.py
@@ -10,7 +10,10 @@ from packets import *
 
 NR_BPF = 280 if os.uname().machine == "aarch64" else 321
 PROG_LOAD, PROG_ATTACH = 5, 8
-SOCKET_FILTER, SCHED_CLS, XDP, CGROUP_SKB = 1, 3, 6, 8
+SOCKET_FILTER, SCHED_CLS, XDP, CGROUP_SKB, SK_REUSEPORT = 1, 3, 6, 8, 21
+SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_EBPF = 26, 50, 52
+# Loads of a number from memory: of four and of eight bytes.
+FOUR, EIGHT = 0x61, 0x79
 # Where the number's last byte is: behind the headers that the program sees.
 ETHERNET, IP, UDP, LAST = 14, 20, 8, 7
 
@@ -35,9 +38,9 @@ def of_packet(at, take, drop):
     return [instruction(0xBF, 6, 1), instruction(0x30, value=at)] + verdict(take, drop)
 
 
-def of_bytes(bounds, at, take, drop):
+def of_bytes(bounds, at, take, drop, load=FOUR):
     """Reads a byte between the bounds that the program's context has, if there are as many."""
-    load = [instruction(0x61, 2, 1, bounds[0]), instruction(0x61, 3, 1, bounds[1]), instruction(0xBF, 4, 2)]
+    load = [instruction(load, 2, 1, bounds[0]), instruction(load, 3, 1, bounds[1]), instruction(0xBF, 4, 2)]
     load += [instruction(0x07, 4, value=at + 1), instruction(0x2D, 4, 3, 3)]
     return load + [instruction(0x71, 0, 2, at)] + verdict(take, drop)
 
@@ -127,9 +130,52 @@ def reads_through_filter(address, peer, place):
     sock.connect((peer, CLIENT_PORT))
     code = [(0x30, 0, 0, UDP + LAST), (0x94, 0, 0, 7), (0x15, 0, 1, 3), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
-    sock.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 5, ctypes.addressof(code)))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", 5, ctypes.addressof(code)))
     announce("ready")
     by_recvfrom(Reads(sock), place)
+
+
+def reads_through_program(address, peer, place):
+    """The same by a program."""
+    sock = bound(address, SERVER_PORT)
+    sock.connect((peer, CLIENT_PORT))
+    program = loaded(SOCKET_FILTER, "seventh", of_packet(UDP + LAST, 0xFFFF, 0))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_BPF, struct.pack("@i", program))
+    announce("ready")
+    place.wait("recorded")
+    by_recvfrom(Reads(sock), place)
+
+
+def reads_in_group(address, peer, place):
+    """The program of a group of sockets at one port refuses some, as if no socket was there."""
+    sock = bound(address, SERVER_PORT, [(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)])
+    program = loaded(SK_REUSEPORT, "seventh", of_bytes((0, 8), UDP + LAST, 1, 0, EIGHT))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, struct.pack("@i", program))
+    announce("ready")
+    by_recvfrom(Reads(sock), place)
+
+
+def sends_without_peer(address, peer, place):
+    """A socket without a peer is not told that a datagram was refused."""
+    sock = bound(address, CLIENT_PORT)
+    announce("ready")
+    to = (peer, SERVER_PORT)
+    notes = Notes("send", talk("udp", sock.getsockname(), to))
+    for number in range(COUNT + 1):
+        data = datagram(number, SEGMENT if number < COUNT else HEAD.size)
+        begin = time.monotonic_ns()
+        sock.sendto(data, to)
+        notes.note(begin, time.monotonic_ns(), number, 1)
+
+
+def sends_later(address, peer, place):
+    sock = bound(address, CLIENT_PORT)
+    sock.connect((peer, SERVER_PORT))
+    announce("ready")
+    place.wait("recorded")
+    notes = sends_of(sock, proto="udp")
+    one_by_one(sock, notes, place)
+    send_one(sock, notes, HEAD.size)
 
 
 def reads_and_adds_a_rule(address, peer, place):

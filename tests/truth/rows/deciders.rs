@@ -68,6 +68,20 @@ fn is_by_one_of_two(outcome: &Outcome) {
     assert!(dropped_datagrams(outcome).all(names_both), "{:?}", outcome.journeys);
 }
 
+/// A filter of the socket dropped them, whose words begin so where the kernel shows the socket of a drop. A program of a
+/// cgroup above the reader's would be another candidate.
+fn is_by_a_filter(outcome: &Outcome, words: &str) {
+    let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let shows_socket = types.windows(7).any(|name| name == b"\0rx_sk\0" || name == b"\0rx_sk_");
+    let words = if shows_socket { words } else { "a filter of the socket" };
+    for journey in dropped_datagrams(outcome) {
+        let by = journey["dropped_by"].as_str().unwrap_or_default();
+        let last = by.rsplit("; ").next().unwrap_or_default();
+        let number = last.strip_prefix(words);
+        assert!(number.is_some_and(|id| id.is_empty() || id.parse::<u32>().is_ok()), "{by}");
+    }
+}
+
 /// Two rules of the chain can drop, so that the rule is unknown.
 fn is_by_a_chain(outcome: &Outcome) {
     let by = "netfilter table `inet row`, chain `arrivals` at input, rule unknown";
@@ -180,18 +194,42 @@ rows! {
             ..Scene::of("deciders.py", &["reads_later"], &["sends_in_cgroup"])
         };
     a_filter_of_a_socket_drops_received_ones:
-        "UDP: a filter of the receiver's socket drops some", Seen::Dropped("a filter of the socket dropped it"),
+        "UDP: a classic filter of the receiver's socket drops some",
+        Seen::Dropped("a filter of the socket dropped it; since Linux 6.11 a *classic* one"),
         Scene {
             loses: true,
             also: |outcome| {
-                // A program of a cgroup above the reader's would be another candidate.
-                let is_by = |journey: &Value| {
-                    journey["dropped_by"].as_str().is_some_and(|by| by.ends_with("a filter of the socket"))
-                };
-                assert!(dropped_datagrams(outcome).all(is_by), "{:?}", outcome.journeys);
+                is_by_a_filter(outcome, "a classic socket filter");
                 Ok(())
             },
             ..Scene::of("deciders.py", &["reads_through_filter"], &["sends", "one_by_one"])
+        };
+    a_program_of_a_socket_drops_received_ones:
+        "UDP: a program of the receiver's socket drops some",
+        Seen::Dropped("a filter of the socket dropped it; since Linux 6.11 the named program"),
+        Scene {
+            before_capture: true,
+            loses: true,
+            also: |outcome| {
+                is_by_a_filter(outcome, "socket filter `seventh`, id ");
+                Ok(())
+            },
+            ..Scene::of("deciders.py", &["reads_through_program"], &["sends_later"])
+        };
+    a_program_of_a_group_refuses_received_ones:
+        "UDP: a program of a `SO_REUSEPORT` group refuses some",
+        Seen::Dropped("no socket was there for it (`no_socket`); the program has no name"),
+        Scene {
+            loses: true,
+            also: |outcome| {
+                let is_nameless = |journey: &Value| {
+                    let verdict = journey["verdict_text"].as_str().unwrap_or_default();
+                    journey["dropped_by"].is_null() && verdict.contains("no_socket")
+                };
+                assert!(dropped_datagrams(outcome).all(is_nameless), "{:?}", outcome.journeys);
+                Ok(())
+            },
+            ..Scene::of("deciders.py", &["reads_in_group"], &["sends_without_peer"])
         };
     a_rule_of_netfilter_drops_received_ones:
         "UDP: a rule of nftables drops some", Seen::Dropped("the named rule dropped it"),

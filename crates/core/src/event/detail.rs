@@ -2,6 +2,7 @@
 
 use super::number::{Number, numbers};
 use super::{Event, EventFlags};
+use crate::deciders::SocketFilter;
 use crate::flow::Proto;
 use crate::hop::Hop;
 use crate::journey::{Consumer, Resend};
@@ -39,6 +40,9 @@ numbers! {
     /// `sock.destroy`: number behind the last byte that the socket accepted for sending, and behind its FIN if it has
     /// one.
     WriteSeq write_seq = 12,
+    /// `skb.drop` by a filter: the kernel's reason in the lowest byte, and above it the filter of the socket, a number of
+    /// [`SocketFilter`].
+    FilterDrop filter_drop = 13,
 }
 
 /// The state of a connection after the attempt to connect, by the kernel's number.
@@ -99,7 +103,16 @@ impl Event {
     /// The kernel's reason for a drop; 0, which is no reason, for an event other than a drop.
     #[inline]
     pub const fn drop_reason(&self) -> u32 {
-        self.detail.drop_reason()
+        match self.detail {
+            Detail::FilterDrop(number) => number.get() & 0xff,
+            detail => detail.drop_reason(),
+        }
+    }
+
+    /// The filter of the socket that a packet was for, at its drop by a filter; unknown for every other event.
+    #[inline]
+    pub const fn socket_filter(&self) -> SocketFilter {
+        SocketFilter::from_number(self.detail.filter_drop() >> 8)
     }
 
     /// What uses the socket in place of a process; `None` for a process.

@@ -278,7 +278,7 @@ hops! {
         part: Unknown, step: "", border: "", screen_priority: 18,
         without: "why packets were dropped; losses show only as ranges that never arrive",
         place: "`kfree_skb`",
-        content: "a packet ends here, with the kernel's reason",
+        content: "a packet ends here, with the kernel's reason; at a drop by a filter, the filter of the socket",
         user: "",
     }
 

@@ -1,6 +1,7 @@
 //! Copies: the passages of bytes that were sent more than once.
 
 use super::rungs::Rungs;
+use crate::deciders::SocketFilter;
 use serde::Serialize;
 use std::fmt;
 
@@ -86,6 +87,8 @@ pub struct CopyDrop {
     pub ifindex: u32,
     /// Rules that drop packets may have changed since the capture listed them.
     pub rules_changed: bool,
+    /// The filter of the socket that it was for, of a drop by a filter.
+    pub filter: SocketFilter,
 }
 
 impl SentCopy {

@@ -4,6 +4,7 @@ use super::copies::SentCopy;
 use super::piece::{RX, TX};
 use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
+use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop, Role};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub struct Journey {
     pub drop_ifindex: u32,
     /// Of a dropped one: rules that drop packets may have changed since the capture listed them.
     pub drop_rules_changed: bool,
+    /// Of one that a filter dropped: the filter of the socket that it was for.
+    pub drop_filter: SocketFilter,
     /// A hop was matched by order or length against some of the evidence, so its times may be a neighbour's. TCP: two
     /// threads have read the socket at once, so the read may be that of the other one.
     pub ambiguous: bool,

@@ -10,6 +10,7 @@ use super::rules::Rules;
 use super::rungs::{ThreadRef, bit, bits};
 use super::selection::Selection;
 use super::verdict::Verdict;
+use crate::deciders::SocketFilter;
 use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
@@ -122,6 +123,7 @@ impl CorrelatorState {
             reason: event.drop_reason(),
             ifindex: event.ifindex,
             rules_changed: self.rules_changed_ns.is_some_and(|since_ns| event.time_ns >= since_ns),
+            filter: event.socket_filter(),
         }
     }
 
@@ -244,6 +246,10 @@ impl CorrelatorState {
             presence: piece.presence,
             drop_ifindex: piece.drop.filter(|_| dropped).map_or(0, |(drop, _)| drop.ifindex),
             drop_rules_changed: piece.drop.is_some_and(|(drop, _)| dropped && drop.rules_changed),
+            drop_filter: piece
+                .drop
+                .filter(|_| dropped)
+                .map_or_else(SocketFilter::default, |(drop, _)| drop.filter),
             verdict,
             ambiguous: piece.ambiguous,
         });

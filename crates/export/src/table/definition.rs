@@ -63,7 +63,7 @@ tables! {
         seq: MaybeInt, segment_bytes: MaybeSmall, echo_number: MaybeSmall, fragment_bytes: MaybeSmall, fragment_offset: MaybeSmall,
         switch_ns: MaybeInt, copied_buffer: MaybeInt, next_buffer: MaybeInt, open_error: MaybeSmall, ack: MaybeInt, drop_reason: MaybeSmall, driver_code: MaybeInt, resend_reason: MaybeSmall,
         poller_tid: MaybeSmall, empty_read_ns: MaybeInt, other_tid: MaybeSmall, reset_reason: MaybeSmall, connection_state: MaybeSmall,
-        synacks: MaybeSmall, consumer: MaybeSmall, write_seq: MaybeInt,
+        synacks: MaybeSmall, consumer: MaybeSmall, write_seq: MaybeInt, filter_drop: MaybeSmall,
     }
     /// A hop that a journey passed.
     Hops "hops" {

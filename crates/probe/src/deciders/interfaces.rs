@@ -71,7 +71,7 @@ fn at_interface(
     interface: u32,
     direction: Option<Traffic>,
 ) -> AttachedProgram {
-    AttachedProgram { kind, id, name, netns, interface, direction, cgroup: 0, hook: None }
+    AttachedProgram { name, netns, interface, direction, ..AttachedProgram::of(kind, id) }
 }
 
 /// The XDP programs of an interface, each once.

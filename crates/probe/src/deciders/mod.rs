@@ -11,8 +11,8 @@ pub use watch::RuleWatch;
 
 use crate::candidates::{CANDIDATES, Candidate};
 use crate::netns::NetnsTarget;
-use libbpf_rs::libbpf_sys;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgramInfo};
+use libbpf_rs::{ProgramType, libbpf_sys};
 use magscope_core::deciders::{AttachedProgram, FilterHook, ProgramKind, Traffic};
 use magscope_core::foreign::clean;
 use magscope_core::node::{CgroupName, NodeInfo};
@@ -42,10 +42,10 @@ pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut Node
     }
     programs.extend(cgroup_root.into_iter().flat_map(|root| of_cgroups(root, &info.cgroups)));
     programs.extend(of_netfilter());
+    let names = Names::read();
     if !programs.is_empty() {
-        let names = names();
         for program in &mut programs {
-            let name = names.get(&program.id).filter(|name| !name.is_empty());
+            let name = names.of(program.id).filter(|name| !name.is_empty());
             program.name = clean(name.unwrap_or(&program.name)).into_owned();
         }
         let own = CANDIDATES.iter().flat_map(|of_hop| of_hop.iter()).flat_map(Candidate::parts);
@@ -57,6 +57,9 @@ pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut Node
     if programs.len() > MOST_PROGRAMS || chains.len() > MOST_CHAINS {
         return;
     }
+    // Names only: which sockets have them is read at a drop.
+    let room = MOST_PROGRAMS - programs.len();
+    programs.extend(names.socket_filters().take(room));
     (info.programs, info.chains, info.lists_deciders) = (programs, chains, is_complete);
 }
 
@@ -71,10 +74,29 @@ fn is_unnamed(program: &AttachedProgram) -> bool {
     matches!(program.kind, ProgramKind::CgroupSkb | ProgramKind::Netfilter) && program.name.is_empty()
 }
 
-/// Names of all programs of this host.
-fn names() -> BTreeMap<u32, String> {
-    let all = ProgInfoIter::default().take(MOST_NAMES);
-    all.map(|program| (program.id, program.name.to_string_lossy().into_owned())).collect()
+/// Names of all programs of this host, and whether their type is that of filters of sockets.
+struct Names(BTreeMap<u32, (String, bool)>);
+
+impl Names {
+    fn read() -> Self {
+        let named = |program: ProgramInfo| {
+            let is_filter = program.ty == ProgramType::SocketFilter;
+            (program.id, (program.name.to_string_lossy().into_owned(), is_filter))
+        };
+        Names(ProgInfoIter::default().take(MOST_NAMES).map(named).collect())
+    }
+
+    fn of(&self, id: u32) -> Option<&String> {
+        self.0.get(&id).map(|(name, _)| name)
+    }
+
+    fn socket_filters(&self) -> impl Iterator<Item = AttachedProgram> {
+        let filters = self.0.iter().filter(|(_, (_, is_filter))| *is_filter);
+        filters.map(|(id, (name, _))| AttachedProgram {
+            name: clean(name).into_owned(),
+            ..AttachedProgram::of(ProgramKind::SocketFilter, *id)
+        })
+    }
 }
 
 /// Numbers of the programs attached to an interface or a cgroup; none where the kernel has no such list.
@@ -100,14 +122,9 @@ fn of_cgroups(root: &Path, cgroups: &[CgroupName]) -> Vec<AttachedProgram> {
             (libbpf_sys::BPF_CGROUP_INET_EGRESS, Traffic::Egress),
         ] {
             let of = |id| AttachedProgram {
-                kind: ProgramKind::CgroupSkb,
-                id,
-                name: String::new(),
-                netns: 0,
-                interface: 0,
                 direction: Some(direction),
                 cgroup: cgroup.id,
-                hook: None,
+                ..AttachedProgram::of(ProgramKind::CgroupSkb, id)
             };
             found.extend(query(directory.as_raw_fd(), list).into_iter().map(of));
         }
@@ -131,16 +148,7 @@ fn of_netfilter() -> Vec<AttachedProgram> {
             Ok(libbpf_rs::NF_INET_POST_ROUTING) => Some(FilterHook::Postrouting),
             _ => None,
         };
-        let program = AttachedProgram {
-            kind: ProgramKind::Netfilter,
-            id: link.prog_id,
-            name: String::new(),
-            netns: 0,
-            interface: 0,
-            direction: None,
-            cgroup: 0,
-            hook,
-        };
+        let program = AttachedProgram { hook, ..AttachedProgram::of(ProgramKind::Netfilter, link.prog_id) };
         if !found.contains(&program) {
             found.push(program);
         }
@@ -154,16 +162,8 @@ mod tests {
 
     #[test]
     fn programs_of_captures_are_left_out() {
-        let named = |kind, name: &str| AttachedProgram {
-            kind,
-            id: 1,
-            name: name.to_owned(),
-            netns: 0,
-            interface: 0,
-            direction: None,
-            cgroup: 0,
-            hook: None,
-        };
+        let named =
+            |kind, name: &str| AttachedProgram { name: name.to_owned(), ..AttachedProgram::of(kind, 1) };
         let own = ["ip_out", "a_name_that_is_longer"];
         assert!(is_own(&named(ProgramKind::Netfilter, "ip_out"), &own));
         assert!(is_own(&named(ProgramKind::CgroupSkb, "a_name_that_is_"), &own));

@@ -12,6 +12,10 @@ impl Frame<'_> {
             Detail::None => String::new(),
             Detail::Ack(number) => format!("ack {number:?}"),
             Detail::DropReason(reason) => self.drop_reason(node, reason.get()),
+            Detail::FilterDrop(_) => {
+                let reason = self.drop_reason(node, event.drop_reason());
+                format!("{reason}, {}", event.socket_filter().words())
+            }
             Detail::DriverCode(code) => format!("driver code {code:?}"),
             Detail::ResendReason(_) => event.resend_reason().name().to_owned(),
             Detail::Poller(tid) => format!("polled by {tid:?}"),

@@ -40,6 +40,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     journey.verdict = verdict(&tx.journey, &rx.journey);
     journey.drop_ifindex = rx.journey.drop_ifindex;
     journey.drop_rules_changed = rx.journey.drop_rules_changed;
+    journey.drop_filter = rx.journey.drop_filter;
     journey
 }
 

@@ -67,7 +67,7 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.open_error.extend(extents().map(Extent::open_error));
     let details = || events.iter().map(|event| event.detail);
     rows.ack.extend(details().map(Detail::ack));
-    rows.drop_reason.extend(details().map(Detail::drop_reason));
+    rows.drop_reason.extend(events.iter().map(Event::drop_reason));
     rows.driver_code.extend(details().map(Detail::driver_code));
     rows.resend_reason.extend(details().map(Detail::resend_reason));
     rows.poller_tid.extend(details().map(Detail::poller_tid));
@@ -78,6 +78,8 @@ fn number_rows(rows: &mut columns::Events, events: &[Event]) {
     rows.synacks.extend(details().map(Detail::synacks));
     rows.consumer.extend(details().map(Detail::consumer));
     rows.write_seq.extend(details().map(Detail::write_seq));
+    // The reason, which is in the same number, has a column.
+    rows.filter_drop.extend(details().map(|detail| detail.filter_drop() >> 8));
 }
 
 #[cfg(test)]
