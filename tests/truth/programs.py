@@ -6,6 +6,7 @@ A note is a line of JSON on standard output: the call, its times, its thread, an
 byte (of the last datagram) that it sent or read. `ready` and `sent` are not notes but wait points.
 """
 
+import contextlib
 import ctypes
 import json
 import select
@@ -260,12 +261,22 @@ def reads_good_ones(address, _):
 
 
 def opens_other_sockets(*_):
-    """Sockets that are not followed: three of Unix, one for packets, one for raw IP."""
+    """Sockets that are not followed: three of Unix, one for packets, one for raw IP, one of vsock where there is one."""
     socks = [*socket.socketpair(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)]
     socks.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
     socks.append(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
+    with contextlib.suppress(OSError):
+        socks.append(socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM))
     announce("ready")
     sys.stdin.readline()
+
+
+def lists_vsock(*_):
+    """Fails if the kernel has no list of the sockets of vsock (vsock_diag)."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as sock:
+        sock.send(struct.pack("=IHHIIBBHIIIQ", 40, 20, 0x301, 1, 0, socket.AF_VSOCK, 0, 0, 0xFFFFFFFF, 0, 0, 0))
+        kind = struct.unpack_from("=H", sock.recv(65_536), 4)[0]
+    sys.exit(kind == 2)
 
 
 if __name__ == "__main__":

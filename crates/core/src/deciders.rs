@@ -12,7 +12,7 @@ pub use chain::{DropRule, FilterChain, FilterFamily, FilterHook};
 pub use program::{AttachedProgram, ProgramKind, Traffic};
 pub use socket_filter::SocketFilter;
 
-use crate::hop::Hop;
+use crate::hop::{Direction, Hop};
 use crate::node::NodeInfo;
 
 /// The reason of many places, of which XDP is one.
@@ -75,13 +75,14 @@ impl DropPlace<'_> {
     }
 
     fn is_at(&self, program: &AttachedProgram, info: &NodeInfo) -> bool {
-        use ProgramKind::{CgroupSkb, Netfilter, Tc, TcFilter, Tcx, Xdp};
+        use ProgramKind::{CgroupSkb, Netfilter, Netkit, Tc, TcFilter, Tcx, Xdp};
         let sees = |traffic| program.direction.is_none_or(|direction| direction == traffic);
         let at_interface =
             || self.is_in_netns(program.netns) && (self.ifindex == 0 || self.ifindex == program.interface);
         match (self.reason, program.kind) {
             // Also a redirect that fails. A plain drop has no reason of its own.
             ("xdp" | UNSPECIFIED, Xdp) => self.behind <= Hop::DevRecv && at_interface(),
+            (UNSPECIFIED, Netkit) => self.is_in_pair(program),
             ("tc_ingress", Tc | Tcx | TcFilter) => sees(Traffic::Ingress) && at_interface(),
             ("tc_egress", Tc | Tcx | TcFilter) => sees(Traffic::Egress) && at_interface(),
             ("bpf_cgroup_egress", CgroupSkb) => sees(Traffic::Egress) && self.is_below(program.cgroup, info),
@@ -90,6 +91,17 @@ impl DropPlace<'_> {
             ("netfilter_drop", Netfilter) => program.hook.is_none_or(|hook| hook.is_behind(self.behind)),
             _ => false,
         }
+    }
+
+    /// True if the packet was sent by the end of the pair whose packets this program of netkit sees. At its drop it is at
+    /// the other end.
+    fn is_in_pair(&self, program: &AttachedProgram) -> bool {
+        let other_end = match program.direction {
+            Some(Traffic::Egress) => program.peer,
+            Some(Traffic::Ingress) | None => program.interface,
+        };
+        let is_there = self.ifindex != 0 && self.ifindex == other_end;
+        is_there && self.behind.direction() == Direction::Tx && self.is_in_netns(program.netns)
     }
 
     fn is_in_netns(&self, netns: u32) -> bool {
@@ -122,14 +134,20 @@ impl DropPlace<'_> {
         let rules_changed = self.rules_changed && self.reason != "socket_filter";
         let perhaps = if self.reason == UNSPECIFIED || rules_changed { "perhaps " } else { "" };
         let since = if rules_changed { "; rules have changed since the capture began" } else { "" };
-        match deciders.as_slice() {
-            [] => self.unlisted(info).map(str::to_owned),
-            [one] => Some(format!("{perhaps}{}{since}", one.words(info))),
-            several => {
-                let shown: Vec<_> = several.iter().take(SHOWN).map(|one| one.words(info)).collect();
-                let more = if several.len() > SHOWN { "; …" } else { "" };
-                Some(format!("{perhaps}one of {}: {}{more}{since}", several.len(), shown.join("; ")))
-            }
+        let words = words_of(&deciders, info).map(|words| format!("{perhaps}{words}{since}"));
+        words.or_else(|| self.unlisted(info).map(str::to_owned))
+    }
+}
+
+/// The candidate; of several the first ones, and their number.
+fn words_of(deciders: &[Decider<'_>], info: &NodeInfo) -> Option<String> {
+    match deciders {
+        [] => None,
+        [one] => Some(one.words(info)),
+        several => {
+            let shown: Vec<_> = several.iter().take(SHOWN).map(|one| one.words(info)).collect();
+            let more = if several.len() > SHOWN { "; …" } else { "" };
+            Some(format!("one of {}: {}{more}", several.len(), shown.join("; ")))
         }
     }
 }

@@ -106,6 +106,8 @@ mod tests {
                 direction: Some(Traffic::Ingress),
                 cgroup: 1,
                 hook: Some(FilterHook::Input),
+                peer: 1,
+                peer_netns: 1,
             }],
             chains: vec![FilterChain {
                 netns: 1,

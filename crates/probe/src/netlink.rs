@@ -42,7 +42,7 @@ pub enum NoAnswer {
 }
 
 impl Netlink {
-    /// A socket to routing (`None`) or netfilter.
+    /// A socket to routing (`None`), netfilter or the lists of sockets.
     pub fn new(protocol: Option<Protocol>) -> rustix::io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;

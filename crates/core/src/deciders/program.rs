@@ -20,14 +20,24 @@ pub enum ProgramKind {
     CgroupSkb,
     /// BPF program at a hook of netfilter. Its namespace is unknown.
     Netfilter,
+    /// BPF program of a pair of netkit interfaces, listed at its primary end.
+    Netkit,
     /// BPF program of the type that filters of sockets have. Its sockets are unknown.
     SocketFilter,
 }
 
 impl ProgramKind {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Xdp, Self::Tc, Self::Tcx, Self::TcFilter, Self::CgroupSkb, Self::Netfilter, Self::SocketFilter];
+    pub const ALL: [Self; 8] = [
+        Self::Xdp,
+        Self::Tc,
+        Self::Tcx,
+        Self::TcFilter,
+        Self::CgroupSkb,
+        Self::Netfilter,
+        Self::Netkit,
+        Self::SocketFilter,
+    ];
 
     /// Name in files.
     pub const fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl ProgramKind {
             Self::TcFilter => "tc-filter",
             Self::CgroupSkb => "cgroup-skb",
             Self::Netfilter => "netfilter",
+            Self::Netkit => "netkit",
             Self::SocketFilter => "socket-filter",
         }
     }
@@ -51,6 +62,7 @@ impl ProgramKind {
             Self::TcFilter => "tc filter",
             Self::CgroupSkb => "cgroup program",
             Self::Netfilter => "netfilter program",
+            Self::Netkit => "netkit program",
             Self::SocketFilter => "socket filter",
         }
     }
@@ -98,6 +110,12 @@ pub struct AttachedProgram {
     /// Hook of netfilter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<FilterHook>,
+    /// Of XDP and netkit at one end of a pair of interfaces: index of the other end; 0 otherwise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub peer: u32,
+    /// Network namespace of the other end; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub peer_netns: u32,
 }
 
 impl AttachedProgram {
@@ -112,11 +130,13 @@ impl AttachedProgram {
             direction: None,
             cgroup: 0,
             hook: None,
+            peer: 0,
+            peer_netns: 0,
         }
     }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // signature of serde
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+fn is_zero<N: PartialEq + From<u8>>(number: &N) -> bool {
+    *number == N::from(0)
 }

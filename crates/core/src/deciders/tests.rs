@@ -129,6 +129,21 @@ fn a_filter_that_was_read_at_the_drop_is_certain() {
 }
 
 #[test]
+fn a_program_of_netkit_sees_what_one_end_sends() {
+    let netkit =
+        |id, direction| AttachedProgram { peer: 8, ..program(ProgramKind::Netkit, id, 3, Some(direction)) };
+    let programs = vec![netkit(1, Traffic::Egress), netkit(2, Traffic::Ingress)];
+    let info = NodeInfo { programs, ..info() };
+    let by = |behind, ifindex| DropPlace { behind, ..at("not_specified", ifindex) }.dropped_by(&info);
+    let perhaps = |id| Some(format!("perhaps netkit program `p{id}`, id {id} on eth1"));
+    assert_eq!(by(Hop::DevXmit, 8), perhaps(1), "the primary end sent it");
+    assert_eq!(by(Hop::DevXmit, 3), perhaps(2), "the other end sent it");
+    assert_eq!(by(Hop::DevXmit, 2), None, "another interface");
+    assert_eq!(by(Hop::DevXmit, 0), None, "an unknown interface");
+    assert_eq!(by(Hop::DevRecv, 3), None, "it has passed the program");
+}
+
+#[test]
 fn several_programs_are_candidates() {
     let by = at("tc_ingress", 3).dropped_by(&info());
     assert_eq!(by.as_deref(), Some("one of 2: tcx program `p4`, id 4 on eth1; tc filter `p0` on eth1"));

@@ -1,5 +1,6 @@
 //! Programs and filters of interfaces: XDP, classifiers, and tcx.
 
+use super::pairs::{self, PairEnd};
 use crate::netlink::{Message, Netlink, NoAnswer, attribute, attributes, text, u32_at};
 use libbpf_rs::libbpf_sys;
 use magscope_core::deciders::{AttachedProgram, ProgramKind, Traffic};
@@ -10,7 +11,7 @@ const MOST_INTERFACES: usize = 4_096;
 const RTM_GETLINK: u16 = 18;
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTFILTER: u16 = 46;
-const IFINFOMSG: usize = 16;
+pub(super) const IFINFOMSG: usize = 16;
 const TCMSG: usize = 20;
 const IFLA_XDP: u16 = 43;
 /// A program at each place of an interface: without its mode, driver, generic, hardware.
@@ -22,8 +23,18 @@ const TCA_BPF_ID: u16 = 11;
 const INGRESS: u32 = 0xffff_fff2;
 const EGRESS: u32 = 0xffff_fff3;
 
-/// The programs and filters of all interfaces of this thread's network namespace. `None` if a list cannot be read.
-pub fn read(netns: u32) -> Option<Vec<AttachedProgram>> {
+/// Lists of programs, and whose packets they see: those of all interfaces, and those of netkit. Of netkit the primary end
+/// has both lists; to it, what the other end sends is received.
+const LISTS: [(ProgramKind, libbpf_sys::bpf_attach_type, Traffic); 4] = [
+    (ProgramKind::Tcx, libbpf_sys::BPF_TCX_INGRESS, Traffic::Ingress),
+    (ProgramKind::Tcx, libbpf_sys::BPF_TCX_EGRESS, Traffic::Egress),
+    (ProgramKind::Netkit, libbpf_sys::BPF_NETKIT_PRIMARY, Traffic::Egress),
+    (ProgramKind::Netkit, libbpf_sys::BPF_NETKIT_PEER, Traffic::Ingress),
+];
+
+/// The programs and filters of all interfaces of this thread's network namespace, and its ends of pairs. `None` if a
+/// list cannot be read.
+pub fn read(netns: u32) -> Option<(Vec<AttachedProgram>, Vec<PairEnd>)> {
     let mut netlink = Netlink::new(None).ok()?;
     let links = netlink.dump(RTM_GETLINK, &[0; IFINFOMSG]).ok()?;
     if links.len() > MOST_INTERFACES {
@@ -32,11 +43,10 @@ pub fn read(netns: u32) -> Option<Vec<AttachedProgram>> {
     let mut found: Vec<_> = links.iter().flat_map(|link| xdp(netns, link)).collect();
     for link in &links {
         let Some(index) = u32_at(link, 4) else { continue };
-        for (list, direction) in
-            [(libbpf_sys::BPF_TCX_INGRESS, Traffic::Ingress), (libbpf_sys::BPF_TCX_EGRESS, Traffic::Egress)]
-        {
-            let of = |id| at_interface(ProgramKind::Tcx, id, String::new(), netns, index, Some(direction));
-            found.extend(super::query(i32::try_from(index).ok()?, list).into_iter().map(of));
+        let lists = if pairs::kind(link).as_deref() == Some("netkit") { &LISTS[..] } else { &LISTS[..2] };
+        for (kind, list, direction) in lists {
+            let of = |id| at_interface(*kind, id, String::new(), netns, index, Some(*direction));
+            found.extend(super::query(i32::try_from(index).ok()?, *list).into_iter().map(of));
         }
     }
     let qdiscs = match netlink.dump(RTM_GETQDISC, &[0; TCMSG]) {
@@ -60,7 +70,7 @@ pub fn read(netns: u32) -> Option<Vec<AttachedProgram>> {
             found.extend(filters.iter().filter_map(|filter| classifier(netns, filter, *direction)));
         }
     }
-    Some(found)
+    Some((found, links.iter().filter_map(|link| PairEnd::of(netns, link)).collect()))
 }
 
 fn at_interface(

@@ -4,6 +4,7 @@
 //! and not read.
 
 mod interfaces;
+mod pairs;
 mod rules;
 mod watch;
 
@@ -31,15 +32,18 @@ const MOST_NAMES: usize = 65_536;
 /// Reads what is attached in these namespaces and in the node's cgroups. A list that the kernel does not give, or that
 /// is too long, stays empty: a part of it would name the wrong program.
 pub fn read(targets: &[NetnsTarget], cgroup_root: Option<&Path>, info: &mut NodeInfo) {
-    let (mut programs, mut chains) = (Vec::new(), Vec::new());
+    let (mut programs, mut chains, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_complete = true;
     for target in targets {
         let of_netns = target.within(|| (interfaces::read(target.inode), rules::read(target.inode)));
         let (of_interfaces, of_rules) = of_netns.unwrap_or_default();
         is_complete &= of_interfaces.is_some() && of_rules.is_some();
-        programs.extend(of_interfaces.unwrap_or_default());
+        let (of_interfaces, of_pairs) = of_interfaces.unwrap_or_default();
+        programs.extend(of_interfaces);
+        ends.extend(of_pairs);
         chains.extend(of_rules.unwrap_or_default());
     }
+    pairs::add_peers(&mut programs, &ends);
     programs.extend(cgroup_root.into_iter().flat_map(|root| of_cgroups(root, &info.cgroups)));
     programs.extend(of_netfilter());
     let names = Names::read();
