@@ -9,6 +9,7 @@ mod networks;
 mod packets;
 mod pinned;
 mod queues;
+mod redirects;
 mod rings;
 mod scene;
 mod streams;

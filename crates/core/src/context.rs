@@ -1,6 +1,6 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
-use crate::deciders::{DropPlace, SocketFilter};
+use crate::deciders::{DropPlace, SocketFilter, taken_by};
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, ThreadRef, Verdict};
@@ -56,7 +56,10 @@ impl dyn Context + '_ {
                 let by = self.dropped_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
                 format!("dropped after {hop}, {why}{place}{by}")
             }
-            (verdict, _) => verdict.to_string(),
+            (verdict, _) => {
+                let by = self.taken_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
+                format!("{verdict}{by}")
+            }
         }
     }
 
@@ -92,6 +95,15 @@ impl dyn Context + '_ {
             filter: journey.drop_filter,
         };
         self.decided_by(journey, hop, &found)
+    }
+
+    /// The programs of XDP that may have taken the packet of a lost journey, which left an interface and was not seen
+    /// again.
+    pub fn taken_by(&self, journey: &Journey) -> Option<String> {
+        let Verdict::LostAfter { hop } = journey.verdict else { return None };
+        let has_left = hop.direction() == Direction::Tx && hop.layer() == Layer::Device;
+        let flow = self.tx_flow(journey).filter(|_| has_left)?;
+        taken_by(flow.netns, self.info(journey.tx_node)?)
     }
 
     /// The same of a copy.

@@ -152,6 +152,17 @@ fn words_of(deciders: &[Decider<'_>], info: &NodeInfo) -> Option<String> {
     }
 }
 
+/// The programs that may have taken a packet that left an interface of a network namespace and was not seen again: those
+/// of XDP at the other ends of its pairs. A packet that such a program drops, sends back or redirects before the kernel
+/// has made a buffer passes no hop.
+pub fn taken_by(netns: u32, info: &NodeInfo) -> Option<String> {
+    let is_behind = |program: &&AttachedProgram| {
+        program.kind == ProgramKind::Xdp && netns != 0 && program.peer_netns == netns
+    };
+    let programs: Vec<_> = info.programs.iter().filter(is_behind).map(Decider::Program).collect();
+    words_of(&programs, info).map(|words| format!("perhaps taken by {words}"))
+}
+
 impl DropPlace<'_> {
     /// For a reason of programs and rules without a candidate.
     fn unlisted(&self, info: &NodeInfo) -> Option<&'static str> {

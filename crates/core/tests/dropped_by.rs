@@ -95,6 +95,25 @@ fn a_drop_by_a_filter_names_the_filter_of_its_socket() {
 }
 
 #[test]
+fn a_lost_datagram_names_the_program_that_may_have_taken_it() {
+    // Others arrive, so that the receiver is in the capture.
+    let arrived = |ns, ip_id| [down(ns, ip_id, 2, 100), up(ns + 50, ip_id, 2, 100)].concat();
+    let verdict = |hops: usize| {
+        let sent = down(1_000_000, 9, 3, 100);
+        let events = [&arrived(0, 8)[..], &sent[..hops], &arrived(60_000_000_000, 10)].concat();
+        let (done, correlator) = correlate(coverage(), flows(Proto::UDP), events);
+        let lost = done.iter().find(|journey| journey.ip_id == 9).expect("its journey");
+        let taken = AttachedProgram { peer_netns: 1, ..node().programs[3].clone() };
+        let node = NodeInfo { programs: vec![taken], ..node() };
+        let context: &dyn Context = &NodeContext { correlator: &correlator, node: &node };
+        context.verdict(lost)
+    };
+    let taken = "lost after dev.xmit (perhaps taken by XDP program `wall`, id 10 on interface 2)";
+    assert_eq!(verdict(down(0, 9, 2, 100).len()), taken);
+    assert_eq!(verdict(1), "lost after ip.out", "it left no interface");
+}
+
+#[test]
 fn a_change_of_rules_puts_later_names_in_doubt() {
     let sent = |time_ns| down(time_ns, 9, 2, 100);
     let drop_at = |time_ns| {

@@ -1,7 +1,7 @@
 //! `docs/coverage.md`: which ways that bytes move are seen, and on which kernels that was held against programs.
 
 use super::scene::{CoverageRow, Seen};
-use super::{consumers, deciders, ends, networks, packets, pinned, queues, rings, streams};
+use super::{consumers, deciders, ends, networks, packets, pinned, queues, redirects, rings, streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,7 @@ fn coverage_rows() -> impl Iterator<Item = &'static CoverageRow> {
         OTHERS,
     ]
     .into_iter()
+    .chain(redirects::ROWS.iter().copied())
     .chain(consumers::ROWS.iter().copied())
     .flatten()
 }

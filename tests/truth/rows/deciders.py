@@ -72,14 +72,18 @@ def request(kind, flags, body):
         raise OSError(-error, f"netlink: {os.strerror(-error)}")
 
 
+def attach_xdp(index, program, is_generic):
+    mode = attribute(3, struct.pack("=I", 2 if is_generic else 4))
+    link = struct.pack("=BxHiII", 0, 0, index, 0, 0)
+    request(19, 0, link + attribute(43 | 0x8000, attribute(1, struct.pack("=i", program)) + mode))
+
+
 def attach(kind, direction, name):
     index = socket.if_nametoindex("v0")
     is_egress = direction == "egress"
     if kind in ("xdp", "xdp_generic"):
         program = loaded(XDP, name, of_bytes((0, 4), ETHERNET + IP + UDP + LAST, 2, 1))
-        mode = attribute(3, struct.pack("=I", 4 if kind == "xdp" else 2))
-        link = struct.pack("=BxHiII", 0, 0, index, 0, 0)
-        request(19, 0, link + attribute(43 | 0x8000, attribute(1, struct.pack("=i", program)) + mode))
+        attach_xdp(index, program, kind == "xdp_generic")
         return
     program = loaded(SCHED_CLS, name, of_packet(ETHERNET + IP + UDP + LAST, 0, 2))
     if kind == "tcx":

@@ -14,6 +14,8 @@ pub enum Between {
     Bridge,
     /// A pair of netkit devices, which pass packets without link layer.
     Netkit,
+    /// Two interfaces of a third namespace, between which nothing forwards but programs.
+    Programs,
     /// A VXLAN tunnel over a pair of virtual interfaces.
     Vxlan,
     /// Nothing: client and server are one host.
@@ -46,13 +48,15 @@ impl Network {
             return None;
         }
         let hosts = match between {
-            Between::Bridge => 3,
+            Between::Bridge | Between::Programs => 3,
             Between::Wire | Between::Netkit | Between::Vxlan => 2,
             Between::Loopback => 1,
         };
         let names: Vec<_> = ["rc", "rs", "rb"][..hosts].iter().map(|host| namespace_name(host)).collect();
         let (ends, outer) = match between {
-            Between::Wire | Between::Netkit | Between::Bridge => (if v6 { V6 } else { V4 }, None),
+            Between::Wire | Between::Netkit | Between::Bridge | Between::Programs => {
+                (if v6 { V6 } else { V4 }, None)
+            }
             Between::Vxlan => (INNER, Some(V4)),
             Between::Loopback => (["127.0.0.1"; 2], None),
         };
@@ -77,6 +81,7 @@ impl Network {
                 network.addresses("v0", [V4, V6], None);
                 return Some(network);
             }
+            Between::Programs => network.ports(),
             Between::Bridge => {
                 if !network.bridge() {
                     skipped(test, "this kernel makes no bridges");
@@ -112,12 +117,18 @@ impl Network {
             return false;
         }
         assert!(ip(&["-n", between, "link", "set", "b0", "up"]));
+        self.ports();
+        ["p1", "p2"].iter().all(|port| ip(&["-n", between, "link", "set", port, "master", "b0"]))
+    }
+
+    /// An interface for each host in the third namespace.
+    fn ports(&self) {
+        let between = &self.names[2];
         for (host, port) in self.names.iter().zip(["p1", "p2"]) {
             let peer = ["peer", "name", port, "netns", between];
             assert!(ip(&[&["link", "add", "v0", "netns", host, "type", "veth"][..], &peer].concat()));
-            assert!(ip(&["-n", between, "link", "set", port, "master", "b0", "up"]));
+            assert!(ip(&["-n", between, "link", "set", port, "up"]));
         }
-        true
     }
 
     /// VXLAN from the client's first address to the server's.

@@ -144,6 +144,17 @@ fn a_program_of_netkit_sees_what_one_end_sends() {
 }
 
 #[test]
+fn a_program_of_xdp_may_have_taken_what_the_other_end_sent() {
+    let xdp =
+        |id, peer_netns| AttachedProgram { peer: 4, peer_netns, ..program(ProgramKind::Xdp, id, 2, None) };
+    let info = NodeInfo { programs: vec![xdp(1, 5), xdp(2, 0), xdp(3, 6), xdp(4, 6)], ..info() };
+    assert_eq!(taken_by(5, &info).as_deref(), Some("perhaps taken by XDP program `p1`, id 1 on eth0"));
+    assert!(taken_by(6, &info).is_some_and(|words| words.starts_with("perhaps taken by one of 2: ")));
+    assert_eq!(taken_by(NS, &info), None);
+    assert_eq!(taken_by(0, &info), None, "an unknown namespace");
+}
+
+#[test]
 fn several_programs_are_candidates() {
     let by = at("tc_ingress", 3).dropped_by(&info());
     assert_eq!(by.as_deref(), Some("one of 2: tcx program `p4`, id 4 on eth1; tc filter `p0` on eth1"));
