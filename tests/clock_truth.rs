@@ -3,7 +3,7 @@
 //!
 //! Seven kinds of traffic over IPv4 and IPv6 are recorded once, in namespaces, six of them over a wire in user space that
 //! delays frames and loses some. Each recording becomes several worlds: offsets, rates of ±95 ppm, a rate that wanders,
-//! slews by 480 ppm, wall clocks that are set, steps forward and back, and swapped ends. `MAGSCOPE_CASES` is the number
+//! slews by 480 ppm, wall clocks that become wrong, steps forward and back, and swapped ends. `MAGSCOPE_CASES` is the number
 //! of worlds; 112 by default.
 
 use crate::common::{self, hosts as wired, two_clocks, wire};
@@ -39,6 +39,11 @@ const BULK_WRITES: usize = 400;
 
 /// Rounding of two clocks that show whole nanoseconds.
 const ROUNDING_NS: i64 = 3;
+
+/// Error of UTC that both hosts claim. Their wall clocks drift by less.
+const CLAIM_NS: u64 = 5_000_000;
+/// Time without a claim after the wall clock was set.
+const SILENT_NS: i64 = 200_000_000;
 
 /// Traffic, and the path that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,13 +294,18 @@ impl Made {
 
     fn sample(&self, sample: &ClockSample) -> ClockSample {
         let t = sample.monotonic_ns as i64;
-        let set_ns = self.set.filter(|(at, _)| t >= *at).map(|(_, by)| by);
+        let set = self.set.filter(|(at, _)| t >= *at);
+        let is_silent = set.is_some_and(|(at, _)| t < at + SILENT_NS);
+        // The wall clock runs at the rate of `CLOCK_MONOTONIC`.
+        let since_ns = |t: i64| self.monotonic(t).wrapping_sub(t as u64) as i64;
+        let drifted_ns = since_ns(t) - since_ns(self.base_ns);
         ClockSample {
             monotonic_ns: self.monotonic(t),
             raw_ns: self.raw(t),
-            realtime_ns: sample.realtime_ns + set_ns.unwrap_or(0),
-            realtime_steps: u32::from(set_ns.is_some()),
-            utc_error_ns: None,
+            realtime_ns: sample.realtime_ns + drifted_ns + set.map_or(0, |(_, by)| by),
+            realtime_steps: u32::from(set.is_some()),
+            // A step of R moves the wall clock as well, and any claim would be wrong.
+            utc_error_ns: Some(CLAIM_NS).filter(|_| !is_silent && self.step.is_none()),
             stamp_ns: 0,
             ..*sample
         }
@@ -386,14 +396,16 @@ impl<'r> World<'r> {
         if self.is_swapped { [1, 0] } else { [0, 1] }
     }
 
+    fn host(&self, end: usize) -> Host {
+        let (info, batches) = &self.recorded.ends[end];
+        let name = format!("host{end}");
+        let info = NodeInfo { host: name.clone(), boot_id: name, ..info.clone() };
+        let batches: Vec<Batch> = batches.iter().map(|batch| rewritten(batch, &self.made[end])).collect();
+        Host { info, batches: batches.into_iter() }
+    }
+
     fn aligned(&self) -> Alignment {
-        let mut hosts = self.order().map(|end| {
-            let (info, batches) = &self.recorded.ends[end];
-            let name = format!("host{end}");
-            let info = NodeInfo { host: name.clone(), boot_id: name, ..info.clone() };
-            let batches: Vec<Batch> = batches.iter().map(|batch| rewritten(batch, &self.made[end])).collect();
-            Host { info, batches: batches.into_iter() }
-        });
+        let mut hosts = self.order().map(|end| self.host(end));
         let base_ns = self.recorded.span.0;
         let to_utc_ns = self.order().map(|end| -(self.made[end].monotonic(base_ns) as i64)).to_vec();
         let [a, b] = &mut hosts;
@@ -491,6 +503,11 @@ fn no_claim_about_made_clocks_excludes_the_truth() {
         let is_seen = pair.steps() > 0 || is_step && pair.counts().quarantined > 0;
         assert_eq!(is_seen, is_step, "world {number}: {:?} {:?}", world.recorded.kind, world.made);
         tally.steps += usize::from(is_step);
+        let set = world.order().into_iter().position(|end| world.made[end].set.is_some());
+        if !is_step {
+            let refuted: Vec<u16> = set.into_iter().map(|at| at as u16).collect();
+            assert_eq!(alignment.refuted_utc(0, 1), refuted, "world {number}: {:?}", world.made);
+        }
         tally.suspect += usize::from(alignment.state(0, 1) == Some(State::Suspect));
         // A checker with another truth must object: a round trip more or less is outside the bounds.
         let trip_ns = pair.min_round_trip_ns().expect("two-sided") as i64;

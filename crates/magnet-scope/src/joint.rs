@@ -62,8 +62,10 @@ struct Clocks {
     min_round_trip_ns: Option<u64>,
     packets_used: u64,
     packets_rejected: u64,
-    /// True if a UTC source contradicts the packets and was dropped.
+    /// True if a UTC source contradicts the packets, or itself, and was dropped.
     external_refuted: bool,
+    /// Indexes of the recordings whose source it is: both where packets alone contradict it.
+    utc_refuted: Vec<u16>,
     /// A step of a clock below this is not seen in the packets, nanoseconds.
     smallest_visible_step_ns: Option<u64>,
     /// Hints at such a step, or at a drift beyond the assumption.
@@ -75,7 +77,8 @@ impl Clocks {
     fn of(alignment: &Alignment, nodes: (u16, u16)) -> Option<Self> {
         let (a, b) = nodes;
         let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
-        let sourced = alignment.bounds_at(a, b, at_ns)?;
+        alignment.bounds_at(a, b, at_ns)?;
+        let utc_refuted = alignment.refuted_utc(a, b);
         let pair = alignment.pair(a, b);
         let shown = alignment.difference_at(a, b, at_ns);
         let drift = pair.and_then(Recorded::drift_ppm);
@@ -92,7 +95,8 @@ impl Clocks {
             min_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),
             packets_used: pair.map_or(0, |pair| pair.counts().used),
             packets_rejected: pair.map_or(0, |pair| pair.counts().rejected),
-            external_refuted: sourced.external_refuted,
+            external_refuted: !utc_refuted.is_empty(),
+            utc_refuted,
             smallest_visible_step_ns: pair.and_then(Recorded::smallest_visible_step_ns),
             hints: pair.map_or(&[][..], Recorded::hints).iter().map(ToString::to_string).collect(),
         })
@@ -194,11 +198,25 @@ impl Joint {
         for hint in &clocks.hints {
             let _ = writeln!(text, "clocks: {b} against {a} suspect: {hint}");
         }
-        if clocks.external_refuted {
-            let _ = writeln!(
-                text,
-                "clocks: the UTC of {a} or {b} is not as good as claimed: packets contradict it"
-            );
+        if let Some(step_ns) = clocks.smallest_visible_step_ns.filter(|_| !clocks.hints.is_empty()) {
+            let step = duration(step_ns);
+            let _ = writeln!(text, "clocks: {b} against {a}: a step of a clock below {step} would not be seen");
+        }
+        match clocks.utc_refuted.as_slice() {
+            [] => {}
+            [one] => {
+                let _ = writeln!(
+                    text,
+                    "clocks: the UTC of {} is not as good as claimed: it contradicts itself",
+                    self.host(*one)
+                );
+            }
+            _ => {
+                let _ = writeln!(
+                    text,
+                    "clocks: the UTC of {a} or {b} is not as good as claimed: packets contradict it"
+                );
+            }
         }
     }
 }

@@ -18,3 +18,4 @@ mod model;
 mod one_way;
 mod recording;
 mod unnumbered;
+mod utc_refuted;

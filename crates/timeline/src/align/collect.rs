@@ -56,8 +56,10 @@ impl Aligner {
     pub fn finish(mut self) -> Alignment {
         let nodes = &self.nodes;
         self.pairs.iter_mut().for_each(|(clocks, pair)| pair.settle(nodes, *clocks));
-        let pairs = self.pairs.into_iter().map(|(key, pair)| (key, pair.finish())).collect();
-        Alignment::new(self.nodes, pairs, MOST_RECORDED)
+        let pairs = self.pairs.into_iter().map(|(key, pair)| (key, pair.finish(nodes, key))).collect();
+        let mut alignment = Alignment::new(self.nodes, pairs, MOST_RECORDED);
+        alignment.refute_utc();
+        alignment
     }
 
     fn same(&self, node: u16) -> Option<u16> {
@@ -81,8 +83,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn finish(self) -> Recorded {
-        self.builder.finish().with_more_between_epochs(self.between)
+    fn finish(self, nodes: &[Node], clocks: (u16, u16)) -> Recorded {
+        // A break after the last packet has no later bounds, and ends the earlier ones.
+        let next_ns = |clock, breaks| broken_ns(nodes, clock).get(breaks).map(|(from_ns, _)| *from_ns);
+        let [a, b] = [next_ns(clocks.0, self.breaks[0]), next_ns(clocks.1, self.breaks[1])];
+        self.builder.finish().with_more_between_epochs(self.between).until(a, b)
     }
 
     /// Converts crossings to bounds; those without a clock sample of their node are left out.

@@ -55,7 +55,7 @@ impl<P: Difference> Alignment<P> {
             }
         }
         let utc = reached.iter().filter_map(|MappedInstant { clock, at_ns, off_ns }| {
-            let reading = self.clock(*clock)?.utc(*at_ns)?;
+            let reading = self.trusted_utc(*clock, *at_ns)?;
             let ahead = i64::try_from(i128::from(reading.utc_ns) - i128::from(*at_ns)).ok()?;
             let exact = Bounds { lower: Some(ahead), upper: Some(ahead) };
             let slack_ns = reading.error_ns.saturating_add(drift.over_ns(*off_ns));
@@ -78,7 +78,7 @@ impl<P: Difference> Alignment<P> {
                 return None;
             }
             let mut to: BTreeSet<u16> = self.neighbours(here.clock).collect();
-            if self.clock(here.clock).is_some_and(|clock| clock.utc(here.at_ns).is_some()) {
+            if self.trusted_utc(here.clock, here.at_ns).is_some() {
                 // External bounds may connect any other clock as well.
                 to.extend(self.clocks().take(most.saturating_add(2)));
             }
@@ -111,7 +111,7 @@ impl<P: Difference> Alignment<P> {
     /// `None` with at most two clocks, or with contradictory bounds.
     pub(super) fn difference_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
         // Clocks with external UTC bounds are connected as well.
-        let vouched = || self.clock(from).is_some_and(|clock| clock.utc(raw_ns).is_some());
+        let vouched = || self.trusted_utc(from, raw_ns).is_some();
         if self.paths.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
             return None;
         }

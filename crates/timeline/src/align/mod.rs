@@ -8,6 +8,7 @@
 mod clock_paths;
 mod clones;
 mod collect;
+mod external;
 mod many;
 mod online;
 
@@ -17,7 +18,7 @@ pub use online::Online;
 
 use crate::NodeClock;
 use crate::join::Timeline;
-use crate::pair::{Bounds, Difference, Drift, Estimate, Recorded, SourcedBounds, State, UtcReading};
+use crate::pair::{Bounds, Difference, Estimate, Recorded, State};
 use clock_paths::ClockPaths;
 use magscope_core::clock::ClockSample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ pub struct Alignment<P = Recorded> {
     paired: BTreeSet<(u16, u16)>,
     /// The same of pairs that are bounded from both sides.
     paths: ClockPaths,
+    /// Pairs whose packets refute the UTC of one of the two.
+    utc_refuted: BTreeSet<(u16, u16)>,
     /// Maximum number of connected clocks solved together: the cost is the third power of their number, at each
     /// instant.
     most_solved: usize,
@@ -96,7 +99,7 @@ impl<P: Difference> Alignment<P> {
         let paired = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
         let bounded = pairs.iter().filter(|(_, pair)| two_sided(*pair)).map(|(key, _)| *key);
         let paths = ClockPaths::of(bounded);
-        Alignment { nodes, pairs, paired, paths, most_solved }
+        Alignment { nodes, pairs, paired, paths, utc_refuted: BTreeSet::new(), most_solved }
     }
 
     /// The clocks that have a pair with this one.
@@ -177,51 +180,6 @@ impl<P: Difference> Alignment<P> {
                 }
             })
         })
-    }
-
-    /// All information about the difference of two clocks at an instant of R of `a`: packets, and UTC where
-    /// both clocks have external bounds.
-    pub fn bounds_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<SourcedBounds> {
-        let pair = self.pair(a, b);
-        let packets = pair.map_or(SourcedBounds::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
-            SourcedBounds::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
-        });
-        let external = self.external_at(a, b, raw_ns);
-        if pair.is_none() && external.is_none() {
-            return None;
-        }
-        // A UTC that is wrong by more than the samples reach has no reading of the other clock at the same time.
-        let far = || self.external_by_far_samples(a, b, raw_ns);
-        if external.is_none() && far().is_some_and(|far| packets.bounds.and(&far).is_empty()) {
-            return Some(SourcedBounds { external_refuted: true, ..packets });
-        }
-        Some(packets.with_external(&external.unwrap_or(Bounds::NONE)))
-    }
-
-    /// The difference of two clocks by UTC alone, from the sample of `b` that is nearest in UTC. Only for a comparison
-    /// with packets: `b` may have slept between its samples and that time.
-    fn external_by_far_samples(&self, a: u16, b: u16, raw_ns: u64) -> Option<Bounds> {
-        let here = self.clock(a)?.utc(raw_ns)?;
-        let samples = self.clock(b)?.samples();
-        let apart_ns = |sample: &ClockSample| sample.realtime_ns.abs_diff(here.utc_ns);
-        let (first, last) = (samples.first()?, samples.last()?);
-        let nearest = if apart_ns(first) < apart_ns(last) { first } else { last };
-        let claimed_ns = nearest.utc_error_ns?.saturating_add(u64::from(nearest.width_ns));
-        let error_ns = here.error_ns.saturating_add(claimed_ns).saturating_add(apart_ns(nearest));
-        let error_ns = claimed_ns.saturating_add(Drift::default().over_ns(error_ns));
-        let there = UtcReading { raw_ns: nearest.raw_ns, utc_ns: nearest.realtime_ns, error_ns };
-        Some(UtcReading::difference(&here, &there))
-    }
-
-    /// The difference of two clocks by UTC alone, at an instant of R of `a`.
-    pub fn external_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Bounds> {
-        let here = self.clock(a)?.utc(raw_ns)?;
-        let clock = self.clock(b)?;
-        let there = clock.utc(clock.raw_of_utc(here.utc_ns)?)?;
-        // The other instant has the sum of both errors, and the difference drifts during that time.
-        let slack_ns = Drift::default().over_ns(here.error_ns.saturating_add(there.error_ns));
-        let there = UtcReading { error_ns: there.error_ns.saturating_add(slack_ns), ..there };
-        Some(UtcReading::difference(&here, &there))
     }
 
     fn same(&self, node: u16) -> Option<u16> {

@@ -136,7 +136,7 @@ impl Builder {
         let least_width_ns = widths.min();
         let hints = hints(&self.epochs, doubt.as_ref(), &self.contradictions, (drift, self.model));
         let Builder { epochs, counts, steps, .. } = self;
-        Recorded { drift, epochs, doubt, counts, steps, least_width_ns, hints }
+        Recorded { drift, epochs, doubt, counts, steps, least_width_ns, hints, end_ns: u64::MAX }
     }
 
     fn separate_epochs(&mut self) {

@@ -22,6 +22,8 @@ pub struct Recorded {
     pub(super) steps: u64,
     pub(super) least_width_ns: Option<u64>,
     pub(super) hints: Vec<Hint>,
+    /// After this instant a clock broke, and no packets followed.
+    pub(super) end_ns: u64,
 }
 
 impl Recorded {
@@ -34,11 +36,12 @@ impl Recorded {
 
     /// The epochs that an instant may belong to, in order of time: several near a step.
     fn epochs_at(&self, at_ns: u64) -> impl Iterator<Item = &Epoch> {
-        let first = self.epochs.partition_point(|epoch| epoch.from_ns <= at_ns).saturating_sub(1);
-        let last = self.epochs.partition_point(|epoch| epoch.to_ns.is_some_and(|to| to < at_ns));
-        let last = last.min(self.epochs.len().saturating_sub(1));
-        let found = self.epochs.get(first.min(last)..=last).unwrap_or_default();
-        let is_last = last + 1 == self.epochs.len();
+        let epochs = if at_ns <= self.end_ns { self.epochs.as_slice() } else { &[] };
+        let first = epochs.partition_point(|epoch| epoch.from_ns <= at_ns).saturating_sub(1);
+        let last = epochs.partition_point(|epoch| epoch.to_ns.is_some_and(|to| to < at_ns));
+        let last = last.min(epochs.len().saturating_sub(1));
+        let found = epochs.get(first.min(last)..=last).unwrap_or_default();
+        let is_last = last + 1 == epochs.len();
         let doubt = self.doubt.as_ref().filter(|doubt| is_last && at_ns >= doubt.from_ns);
         found.iter().chain(doubt)
     }
@@ -128,7 +131,25 @@ impl Recorded {
                 _ => {}
             }
         }
-        found
+        found.filter(|found| found.to_ns <= self.end_ns)
+    }
+
+    /// Ends the bounds before a break of A's or of B's clock, each by its own R, that no packets followed.
+    #[must_use]
+    pub fn until(self, a_ns: Option<u64>, b_ns: Option<u64>) -> Self {
+        let by_b_ns = b_ns.map(|b_ns| self.last_before_ns(b_ns).unwrap_or(0));
+        let end_ns = [a_ns, by_b_ns].into_iter().flatten().fold(self.end_ns, u64::min);
+        Recorded { end_ns, ..self }
+    }
+
+    /// The last instant of A at which B's clock had certainly not passed `b_ns`; `None` without an upper bound.
+    fn last_before_ns(&self, b_ns: u64) -> Option<u64> {
+        let mut at_ns = self.epochs.last()?.amid_ns();
+        // The bound drifts by parts in a million: each iteration reduces the error a thousandfold.
+        for _ in 0..8 {
+            at_ns = b_ns.checked_add_signed(self.bounds_at(at_ns).upper?.checked_neg()?)?;
+        }
+        Some(at_ns.saturating_sub(1))
     }
 
     /// The first and the last instant that may belong to an epoch; the candidate follows the last epoch.

@@ -44,8 +44,10 @@ pub struct Row {
     pub model_half_width_ns: Option<u64>,
     /// The same with UTC sources on both hosts, if narrower.
     pub external_half_width_ns: Option<u64>,
-    /// True if a UTC source contradicts the packets and was dropped.
+    /// True if a UTC source contradicts the packets, or itself, and was dropped.
     pub external_refuted: bool,
+    /// Indexes of the recordings whose source it is: both where packets alone contradict it.
+    pub utc_refuted: Vec<u16>,
     /// The same from packets of all recordings together, if narrower.
     pub together_half_width_ns: Option<u64>,
     /// Average over the recording.
@@ -125,9 +127,6 @@ impl Table {
     }
 }
 
-/// Times of a pair at which UTC is compared with its packets.
-const LOOKS: u64 = 32;
-
 impl Row {
     fn of(alignment: &Alignment, (a, b): (u16, u16), state: State, all: &Bounds) -> Self {
         let pair = alignment.pair(a, b);
@@ -149,6 +148,7 @@ impl Row {
             _ => None,
         };
         let drift = pair.and_then(Recorded::drift_ppm);
+        let utc_refuted = alignment.refuted_utc(a, b);
         Row {
             a,
             b,
@@ -163,7 +163,8 @@ impl Row {
             half_width_over_time_ns: pair.and_then(Recorded::half_widths_ns),
             model_half_width_ns: model.and_then(|sourced| half(&sourced.bounds)),
             external_half_width_ns: external.and_then(|sourced| half(&sourced.bounds)),
-            external_refuted: refuted(alignment, a, b, pair),
+            external_refuted: !utc_refuted.is_empty(),
+            utc_refuted,
             together_half_width_ns: joint,
             drift_ppm: drift.map(|(ppm, _)| ppm),
             drift_half_width_ppm: drift.map(|(_, ppm)| ppm),
@@ -193,12 +194,6 @@ fn over_time(alignment: &Alignment, a: u16, b: u16) -> Vec<Instant> {
         Instant { at_ns, lower_ns, upper_ns, estimate_ns: found.estimate_ns }
     };
     (0..=SPANS).map(instant).collect()
-}
-
-fn refuted(alignment: &Alignment, a: u16, b: u16, pair: Option<&Recorded>) -> bool {
-    let Some((from, to)) = pair.and_then(Recorded::span_ns) else { return false };
-    let instant = |i: u64| from + (u128::from(to - from) * u128::from(i) / u128::from(LOOKS)) as u64;
-    (0..=LOOKS).any(|i| alignment.bounds_at(a, b, instant(i)).is_some_and(|sourced| sourced.external_refuted))
 }
 
 fn limiting(pair: &Recorded, a: u16, b: u16, at_ns: u64) -> Vec<Limiting> {

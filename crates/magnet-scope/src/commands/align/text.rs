@@ -43,11 +43,7 @@ fn pair(text: &mut String, row: &Row) {
         let external = bound(row.external_half_width_ns);
         let _ = writeln!(text, "     EXTERNAL{external} while what vouches for UTC on both is right");
     }
-    if row.external_refuted {
-        text.push_str(
-            "     What vouches for UTC on these two contradicts the packets between them, and was dropped:\n     one of them is not as near to UTC as it claims.\n",
-        );
-    }
+    refuted_utc(text, row);
     if row.together_half_width_ns.is_some() {
         let _ = writeln!(text, "     all recordings together{}", bound(row.together_half_width_ns));
     }
@@ -94,6 +90,22 @@ fn pair(text: &mut String, row: &Row) {
         text.push_str(
             "     Traffic in one direction only: delays relative to the quickest packet, no absolute ones.\n",
         );
+    }
+}
+
+/// The hosts whose source of UTC is refuted.
+fn refuted_utc(text: &mut String, row: &Row) {
+    match row.utc_refuted.as_slice() {
+        [] => {}
+        [one] => {
+            let _ = writeln!(
+                text,
+                "     What vouches for UTC on {one} contradicts itself, and was dropped:\n     {one} was not as near to UTC as it claims."
+            );
+        }
+        _ => text.push_str(
+            "     What vouches for UTC on these two contradicts the packets between them, and was dropped:\n     one of them is not as near to UTC as it claims.\n",
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The clocks of one node: from `CLOCK_MONOTONIC` to R, to UTC, and back, with a bound.
 
-use super::pair::UtcReading;
+mod utc;
+
 use magscope_core::clock::{Break, ClockSample};
 
 /// Maximum rate difference of `CLOCK_MONOTONIC` against R without a sample, beyond the rate that the kernel is set to:
@@ -29,6 +30,11 @@ pub struct Reading {
 #[derive(Clone, Debug, Default)]
 pub struct NodeClock {
     samples: Vec<ClockSample>,
+    has_break: bool,
+    /// The newest sample with a bound of UTC since the newest break of R.
+    vouched: Option<ClockSample>,
+    /// R at the newest sample whose bound of UTC contradicts the one before.
+    utc_contradiction_ns: Option<u64>,
 }
 
 /// One coordinate of a sample.
@@ -80,6 +86,7 @@ impl NodeClock {
             [Events, Monotonic, Raw].iter().all(|clock| clock.of(&sample) > clock.of(last))
         };
         if self.samples.last().is_none_or(newer) {
+            self.compare_utc(&sample);
             self.samples.push(sample);
         }
     }
@@ -105,6 +112,8 @@ impl NodeClock {
     pub fn keep_newest(&mut self, most: usize) {
         if self.samples.len() > most.saturating_add(most / 4) {
             self.samples.drain(..self.samples.len() - most);
+            let first_ns = self.samples.first().map_or(0, |sample| sample.raw_ns);
+            self.utc_contradiction_ns = self.utc_contradiction_ns.filter(|at_ns| *at_ns >= first_ns);
         }
     }
 
@@ -145,51 +154,6 @@ impl NodeClock {
     /// The events' clock at an instant of R.
     pub fn event_ns(&self, raw_ns: u64) -> Option<Reading> {
         self.map(raw_ns, Raw, Events)
-    }
-
-    /// UTC at an instant of R, if external bounds exist before and after and the clock was not set between.
-    pub fn utc(&self, raw_ns: u64) -> Option<UtcReading> {
-        let after =
-            self.samples.partition_point(|s| s.raw_ns <= raw_ns).min(self.samples.len().checked_sub(1)?);
-        let (before, next) = (self.samples.get(after.checked_sub(1)?)?, self.samples.get(after)?);
-        let vouched_ns = before.utc_error_ns?.max(next.utc_error_ns?);
-        if raw_ns < before.raw_ns || raw_ns > next.raw_ns || before.break_before(next).is_some() {
-            return None;
-        }
-        // A continuation of the machine, reported later: its sources of UTC did not know of it.
-        let soon = self.samples.get(after..)?.iter();
-        if soon
-            .take_while(|sample| sample.raw_ns.saturating_sub(raw_ns) < REPORT_NS)
-            .any(|sample| sample.generations != before.generations)
-        {
-            return None;
-        }
-        // REALTIME runs at the rate of MONOTONIC, so its deviation from a straight line is the same.
-        let monotonic = self.map(raw_ns, Raw, Monotonic)?;
-        let since = i128::from(monotonic.ns) - i128::from(before.monotonic_ns);
-        let (run, rise) = (
-            i128::from(next.monotonic_ns - before.monotonic_ns),
-            i128::from(next.realtime_ns) - i128::from(before.realtime_ns),
-        );
-        let utc_ns = i64::try_from(i128::from(before.realtime_ns) + since * rise / run.max(1)).ok()?;
-        // The three clocks of a sample were read within its width, one after the other.
-        let width_ns = u64::from(before.width_ns.max(next.width_ns));
-        let error_ns = vouched_ns.saturating_add(monotonic.error_ns).saturating_add(width_ns);
-        Some(UtcReading { raw_ns, utc_ns, error_ns })
-    }
-
-    /// The instant of R at this time in UTC.
-    pub fn raw_of_utc(&self, utc_ns: i64) -> Option<u64> {
-        let before = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
-        let anchor = self.samples.get(before)?;
-        let mut raw_ns = anchor.raw_ns.checked_add(utc_ns.abs_diff(anchor.realtime_ns))?;
-        // R and UTC drift apart by parts in a thousand at most: each iteration reduces the error a
-        // thousandfold.
-        for _ in 0..4 {
-            let seen = self.utc(raw_ns)?;
-            raw_ns = raw_ns.checked_add_signed(utc_ns.checked_sub(seen.utc_ns)?)?;
-        }
-        Some(raw_ns)
     }
 
     fn map(&self, at: u64, from: Axis, to: Axis) -> Option<Reading> {
