@@ -15,7 +15,7 @@ use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Event, FlowId, Proto};
-use magscope_session::Session;
+use magscope_session::{RecordOptions, Recorder, Session};
 use magscope_timeline::align::Alignment;
 use magscope_timeline::join::{Timeline, Unaligned};
 use magscope_timeline::merged_reader;
@@ -47,7 +47,7 @@ const SILENT_NS: i64 = 200_000_000;
 
 /// Traffic, and the path that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Direct,
     Lan,
     Asymmetric,
@@ -141,16 +141,16 @@ fn bulk(hosts: &Hosts, to: &str) {
 }
 
 /// Both ends of some traffic of one family, on one clock.
-struct Recorded {
+pub struct Recorded {
     kind: Kind,
     is_ipv6: bool,
     ends: [(NodeInfo, Vec<Batch>); 2],
     /// First and last event, nanoseconds.
-    span: (i64, i64),
+    pub span: (i64, i64),
 }
 
 /// Records one kind of traffic over IPv4 and IPv6 at the same time.
-fn record(kind: Kind) -> Vec<Recorded> {
+pub fn record(kind: Kind) -> Vec<Recorded> {
     let Some(hosts) = Hosts::new(&format!("t{}", kind as u8)) else { return Vec::new() };
     let name = format!("{kind:?}").to_lowercase();
     let wire = kind.impaired().map(|impaired| Wire::between(&hosts, &name, &impaired));
@@ -235,7 +235,7 @@ impl Random {
 
 /// What the clocks of a world do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Clocks {
+pub enum Clocks {
     Offset,
     Rates,
     Wander,
@@ -261,7 +261,7 @@ impl Clocks {
 
 /// The clocks of one host, by true time: `CLOCK_MONOTONIC` of the recording.
 #[derive(Clone, Copy, Debug, Default)]
-struct Made {
+pub struct Made {
     base_ns: i64,
     offset_ns: i64,
     ppm: f64,
@@ -270,9 +270,9 @@ struct Made {
     /// `CLOCK_MONOTONIC` is slewed by this many ppm in this interval.
     slew: (f64, i64, i64),
     /// R steps by this at an instant.
-    step: Option<(i64, i64)>,
+    pub step: Option<(i64, i64)>,
     /// The wall clock is set by this at an instant.
-    set: Option<(i64, i64)>,
+    pub set: Option<(i64, i64)>,
 }
 
 impl Made {
@@ -349,15 +349,15 @@ impl Source for Host {
 }
 
 /// A recording with two made clocks.
-struct World<'r> {
+pub struct World<'r> {
     recorded: &'r Recorded,
-    made: [Made; 2],
+    pub made: [Made; 2],
     /// The second end is given first.
     is_swapped: bool,
 }
 
 impl<'r> World<'r> {
-    fn new(recorded: &'r Recorded, clocks: Clocks, seed: u64) -> Self {
+    pub fn new(recorded: &'r Recorded, clocks: Clocks, seed: u64) -> Self {
         let mut random = Random(seed);
         let (from, to) = recorded.span;
         let amid = |random: &mut Random| from + ((to - from) as f64 * random.between(0.25, 0.75)) as i64;
@@ -404,7 +404,18 @@ impl<'r> World<'r> {
         Host { info, batches: batches.into_iter() }
     }
 
-    fn aligned(&self) -> Alignment {
+    /// Writes both ends as recordings.
+    pub fn write(&self, dirs: [&str; 2]) {
+        for (dir, end) in dirs.into_iter().zip(self.order()) {
+            let Host { info, batches } = self.host(end);
+            let recorder = Recorder::create(Path::new(dir), &info, RecordOptions::default());
+            let mut recorder = recorder.expect("a directory");
+            batches.for_each(|batch| recorder.append(&batch).expect("room"));
+            recorder.close().expect("it is written");
+        }
+    }
+
+    pub fn aligned(&self) -> Alignment {
         let mut hosts = self.order().map(|end| self.host(end));
         let base_ns = self.recorded.span.0;
         let to_utc_ns = self.order().map(|end| -(self.made[end].monotonic(base_ns) as i64)).to_vec();

@@ -7,6 +7,7 @@ mod bus;
 mod cli;
 mod client;
 mod clock_alarm;
+mod clock_suspect;
 mod clock_truth;
 mod common;
 mod ctl;

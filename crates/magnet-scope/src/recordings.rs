@@ -156,6 +156,7 @@ impl Recordings {
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,
                 last_step_ns: None,
+                smallest_visible_step_ns: pair.smallest_visible_step_ns(),
                 hints: pair.hints().iter().map(ToString::to_string).collect(),
                 bound,
             })

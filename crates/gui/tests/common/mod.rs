@@ -188,6 +188,7 @@ pub fn two_hosts_after(actions: &[Action]) -> Scope {
         min_round_trip_ns: Some(61_000),
         packets_used: 18_204,
         last_step_ns: None,
+        smallest_visible_step_ns: None,
         hints: Vec::new(),
         bound: (0..128).map(|n| (from_ns + n * SECOND / 43, 18_000 + (n % 16) * (n % 16) * 900)).collect(),
     }]);

@@ -233,6 +233,7 @@ fn clock_pair(
             let shift_ns = if a == 0 { 0 } else { all.shift_ns(a, event_ns)? };
             Some((event_ns.saturating_add_signed(shift_ns), step.change_ns))
         }),
+        smallest_visible_step_ns: half_width_ns.map(|ns| ns.saturating_mul(2)),
         hints: live.map_or(&[][..], Live::hints).iter().map(ToString::to_string).collect(),
         bound: bound.clone(),
     }

@@ -50,6 +50,8 @@ pub struct ClockPair {
     pub packets_used: u64,
     /// The newest step of one of the two that packets showed: instant on the time line, and its size, nanoseconds.
     pub last_step_ns: Option<(u64, i64)>,
+    /// A step of a clock below this would not be seen, nanoseconds.
+    pub smallest_visible_step_ns: Option<u64>,
     /// Hints at steps that packets cannot prove, as sentences. With one the pair is SUSPECT.
     pub hints: Vec<String>,
     /// The bound over time: instant and half width, nanoseconds; at most 256 points, evenly over the time line.

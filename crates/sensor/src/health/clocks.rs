@@ -57,7 +57,10 @@ fn steps(relation: &ClockRelation, threshold: f64) -> Check {
     let (name, unit) = ("clock_steps", "count");
     let hints = || {
         let hints: Vec<&str> = relation.hints.iter().map(|hint| &*hint.text).collect();
-        hints.join("; ")
+        let unseen = relation.half_width_ns.map_or_else(String::new, |ns| {
+            format!("; a step of a clock below {:.9} s would not be seen", ns as f64 * 2.0 / 1e9)
+        });
+        hints.join("; ") + &unseen
     };
     let mut check = measured(name, unit, relation.steps as f64, threshold, Some(relation.packets_used));
     if check.state == State::NotOk {
@@ -205,7 +208,8 @@ mod tests {
         let suspect = ClockRelation { state: "suspect".to_owned(), hints: vec![hint], ..relation() };
         let health = of_clocks(&suspect, &Thresholds::default());
         assert!(health.healthy && health.unknown == 1, "{health:?}");
-        assert_eq!(health.checks[0].because, "the bounds narrow");
+        let because = &health.checks[0].because;
+        assert!(because.starts_with("the bounds narrow; a step of a clock below 0.0"), "{because}");
         let apart = ClockRelation { state: "one-sided".to_owned(), half_width_ns: None, ..relation() };
         assert_eq!(states(&apart, &Thresholds::default()), [State::Unknown, State::Ok, State::Unknown]);
         let limit = Thresholds { clock_error_s: 10.0, ..Thresholds::default() };

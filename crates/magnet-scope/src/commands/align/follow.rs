@@ -44,6 +44,8 @@ struct Now {
     undecided: u64,
     /// Number of detected steps of either clock.
     steps: u64,
+    /// A step of a clock below this would not be seen in the packets, nanoseconds.
+    smallest_visible_step_ns: Option<u64>,
     /// Hints at steps that packets cannot prove, or at a drift beyond the assumption; with one the pair is SUSPECT.
     hints: Vec<HintRow>,
 }
@@ -112,6 +114,9 @@ impl Now {
             rejected: counts.rejected,
             undecided: counts.quarantined + counts.between_epochs,
             steps: pair.map_or(0, |pair| pair.certified().steps()),
+            smallest_visible_step_ns: difference
+                .and_then(|difference| difference.half_width_ns())
+                .map(|ns| ns.saturating_mul(2)),
             hints: HintRow::of(pair.map_or(&[][..], Live::hints)),
         }
     }
@@ -126,8 +131,12 @@ impl Now {
         });
         let Now { used, rejected, undecided, steps, .. } = self;
         let steps = if *steps > 0 { format!(", {steps} steps") } else { String::new() };
-        let hints: Vec<String> =
+        let mut hints: Vec<String> =
             self.hints.iter().map(|hint| format!("{clock}  {a}–{b}  suspect: {}\n", hint.text)).collect();
+        if let Some(ns) = self.smallest_visible_step_ns.filter(|_| !hints.is_empty()) {
+            let step = seconds_apart(ns);
+            hints.push(format!("{clock}  {a}–{b}  a step of a clock below {step} would not be seen\n"));
+        }
         format!(
             "{clock}  {a}–{b}  {}{bound}{who}; packets: {used} used, {rejected} rejected, {undecided} undecided{steps}\n{}",
             self.state,

@@ -85,6 +85,8 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
         ("  packets that bound it", count(pair.packets_used)),
     ];
     rows.extend(hints);
+    let unseen = pair.smallest_visible_step_ns.filter(|_| !pair.hints.is_empty());
+    rows.extend(unseen.map(|ns| ("  not seen is a step", format!("below {}", short_duration(ns)))));
     rows
 }
 
