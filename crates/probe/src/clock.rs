@@ -3,6 +3,7 @@
 use crate::generation::GenerationWatch;
 use crate::time_namespace::TimeOffsets;
 use crate::tsc::Rate;
+use crate::utc::phc::Phc;
 use crate::utc::{UtcSources, UtcWatch};
 use magscope_core::clock::{ClockSample, Clocksource};
 use rustix::fd::{AsFd, OwnedFd};
@@ -116,6 +117,8 @@ pub struct ClockSampler {
     interval: Duration,
     random: u64,
     sources: UtcSources,
+    /// Opened with the privileges of the beginning, until the first sample.
+    clocks: Vec<Phc>,
     events: EventClock,
     /// Begins with the first sample: a thread has the privileges that its process has then.
     utc: Option<UtcWatch>,
@@ -145,6 +148,7 @@ impl ClockSampler {
             due_ns: 0,
             interval: FIRST_INTERVAL,
             random: monotonic_ns() | 1,
+            clocks: Phc::open_all(&sources.devices),
             sources,
             events: EventClock::Monotonic,
             utc: None,
@@ -187,7 +191,8 @@ impl ClockSampler {
 
     /// A sample now.
     pub fn sample(&mut self) -> ClockSample {
-        let utc = self.utc.get_or_insert_with(|| UtcWatch::start(self.sources.clone()));
+        let start = || UtcWatch::start(self.sources.clone(), std::mem::take(&mut self.clocks));
+        let utc = self.utc.get_or_insert_with(start);
         let error_ns = utc.error_at(monotonic_ns());
         let sample = narrowest(self.events);
         // Checked last: a clock step before the reading invalidates the UTC offset.

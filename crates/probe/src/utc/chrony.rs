@@ -75,6 +75,12 @@ mod tests {
     }
 
     #[test]
+    fn a_hardware_clock_as_reference_is_a_bound() {
+        let line = GOOD.replace("0A630001,10.99.0.1,3,", "50484330,PHC0,1,");
+        assert_eq!(parse(&line, 7), parse(GOOD, 7));
+    }
+
+    #[test]
     fn what_is_no_bound_is_refused() {
         let with = |from: &str, to: &str| parse(&GOOD.replace(from, to), 0);
         assert_eq!(with("Normal", "Not synchronised"), Err("chronyd is not synchronised"));

@@ -1,11 +1,13 @@
 //! Sources for the error of `CLOCK_REALTIME` relative to UTC.
 //!
-//! chronyd reports its error ([`chrony`]); AWS's `ClockBound` writes its error to shared memory
-//! ([`clockbound`]). A PTP hardware clock has no error estimate: it counts through whichever of the two follows
-//! it. The kernel's `maxerror` is not used: timesyncd and linuxptp write 0 there.
+//! chronyd reports its error ([`chrony`]), also when it follows a PTP hardware clock itself. AWS's `ClockBound` writes its
+//! error to shared memory ([`clockbound`]). A PTP hardware clock is read directly ([`phc`]); ptp4l states what its error
+//! consists of ([`ptp`]). The kernel's `maxerror` is not used: timesyncd and linuxptp write 0 there.
 
 pub mod chrony;
 pub mod clockbound;
+pub mod phc;
+pub mod ptp;
 mod watch;
 
 pub use watch::{UtcSources, UtcWatch};

@@ -1,6 +1,7 @@
 //! Queries the UTC sources periodically in a separate thread.
 
-use super::{UtcBound, chrony, clockbound};
+use super::phc::{Phc, PhcWatch};
+use super::{UtcBound, chrony, clockbound, ptp};
 use crate::children;
 use crate::clock::monotonic_ns;
 use std::fs::File;
@@ -19,8 +20,8 @@ const SELDOM: Duration = Duration::from_secs(64);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the thread checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum length of an answer, which is one line.
-const LONGEST_ANSWER: u64 = 4096;
+/// Maximum length of an answer: chronyc's is one line, pmc's some per port.
+const LONGEST_ANSWER: u64 = 1 << 16;
 
 /// The sources to query.
 #[derive(Clone, Debug)]
@@ -29,6 +30,10 @@ pub struct UtcSources {
     pub chronyc: Option<PathBuf>,
     /// Possible paths of `ClockBound`'s segment.
     pub clockbound: Vec<PathBuf>,
+    /// The program that queries ptp4l; `None` disables it.
+    pub pmc: Option<PathBuf>,
+    /// The directory of the PTP hardware clocks' devices.
+    pub devices: PathBuf,
 }
 
 impl Default for UtcSources {
@@ -36,6 +41,8 @@ impl Default for UtcSources {
         UtcSources {
             chronyc: Some(PathBuf::from("chronyc")),
             clockbound: clockbound::PATHS.map(PathBuf::from).to_vec(),
+            pmc: Some(PathBuf::from("pmc")),
+            devices: PathBuf::from("/dev"),
         }
     }
 }
@@ -61,12 +68,13 @@ impl Drop for UtcWatch {
 }
 
 impl UtcWatch {
-    /// Starts the queries. If no thread can be created, there is no bound.
-    pub fn start(sources: UtcSources) -> Self {
+    /// Starts the queries, with these hardware clocks. If no thread can be created, there is no bound.
+    pub fn start(sources: UtcSources, clocks: Vec<Phc>) -> Self {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         // A failed spawn costs the UTC bound and nothing else.
-        let _ = thread::Builder::new().name("utc-watch".to_owned()).spawn(move || watch(&theirs, &sources));
+        let _ =
+            thread::Builder::new().name("utc-watch".to_owned()).spawn(move || watch(&theirs, &sources, clocks));
         UtcWatch { shared }
     }
 
@@ -83,11 +91,12 @@ impl UtcWatch {
     }
 }
 
-fn watch(shared: &Shared, sources: &UtcSources) {
+fn watch(shared: &Shared, sources: &UtcSources, clocks: Vec<Phc>) {
     let mut pause = EVERY;
+    let clocks = (!clocks.is_empty()).then(|| PhcWatch::start(clocks));
     while !shared.over.load(Ordering::Relaxed) {
         let settings = shared.settings.load(Ordering::SeqCst);
-        let answer = ask(sources, shared);
+        let answer = ask(sources, clocks.as_ref(), shared);
         pause = if answer.is_some() { EVERY } else { (pause * 2).min(SELDOM) };
         {
             let mut bound = shared.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,13 +111,14 @@ fn watch(shared: &Shared, sources: &UtcSources) {
     }
 }
 
-/// The smaller of the two bounds.
-fn ask(sources: &UtcSources, shared: &Shared) -> Option<UtcBound> {
+/// The smallest of the bounds.
+fn ask(sources: &UtcSources, clocks: Option<&PhcWatch>, shared: &Shared) -> Option<UtcBound> {
     let segment = sources.clockbound.iter().find_map(|path| read_clockbound(path));
     let daemon = sources.chronyc.as_ref().and_then(|chronyc| ask_chrony(chronyc, shared));
+    let card = sources.pmc.as_ref().zip(clocks).and_then(|(pmc, clocks)| ask_ptp(pmc, clocks, shared));
     let now = monotonic_ns();
     let worth = |bound: &UtcBound| bound.error_at(now);
-    [segment, daemon].into_iter().flatten().filter(|b| worth(b).is_some()).min_by_key(worth)
+    [segment, daemon, card].into_iter().flatten().filter(|b| worth(b).is_some()).min_by_key(worth)
 }
 
 /// A consistent copy: the generation did not change during the copy.
@@ -125,18 +135,32 @@ fn read_clockbound(path: &Path) -> Option<UtcBound> {
 fn ask_chrony(chronyc: &Path, shared: &Shared) -> Option<UtcBound> {
     // The answer refers to an instant from here on, and its bound grows: the earliest instant is the safe one.
     let asked_ns = monotonic_ns();
-    let mut command = Command::new(chronyc);
-    command.args(["-n", "-c", "tracking"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let text = answer(Command::new(chronyc).args(["-n", "-c", "tracking"]), shared)?;
+    chrony::parse(&text, asked_ns).ok()
+}
+
+/// The bound by ptp4l's own answers and a reading of its clock.
+fn ask_ptp(pmc: &Path, clocks: &PhcWatch, shared: &Shared) -> Option<UtcBound> {
+    let asked_ns = monotonic_ns();
+    let text = answer(Command::new(pmc).args(["-u", "-b", "0"]).args(ptp::REQUESTS), shared)?;
+    let claim = ptp::parse(&text).ok()?;
+    // pmc does not name the clock: with several, none is taken.
+    let offset = clocks.offset(None, monotonic_ns())?;
+    ptp::bound(&claim, &offset, asked_ns)
+}
+
+/// The output of a program that succeeds.
+fn answer(command: &mut Command, shared: &Shared) -> Option<String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = {
         let _no_link_is_closed = children::alone();
         command.spawn().ok()?
     };
-    let text = finished(&mut child, shared).then(|| {
+    finished(&mut child, shared).then(|| {
         let mut text = String::new();
         child.stdout.take()?.take(LONGEST_ANSWER).read_to_string(&mut text).ok()?;
         Some(text)
-    })??;
-    chrony::parse(&text, asked_ns).ok()
+    })?
 }
 
 /// Waits for a program, up to a timeout; returns true on success.
