@@ -286,7 +286,9 @@ impl Scope {
             let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
-            if self.controls.proto.is_none_or(|proto| hop.passes(proto)) {
+            // An optional hop has a lane only where it was asked for.
+            let is_there = hop.spec().full || seen || !matches!(service, Service::Off);
+            if is_there && self.controls.proto.is_none_or(|proto| hop.passes(proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
             }
         }
