@@ -43,6 +43,32 @@ fn a_step_below_the_round_trip_makes_the_pair_suspect() {
     assert!(wrong > WORLDS / 2 && unhinted == 0);
 }
 
+/// The assumption allows a drift of 2 ms in these five seconds: a larger step leaves narrow bounds at all of it.
+#[test]
+fn a_step_of_milliseconds_in_a_short_recording_makes_the_pair_suspect() {
+    let mut wrong = 0;
+    for seed in 0..WORLDS {
+        let mut random = Random(seed ^ 0x5407);
+        let by_ns = random.between(6.5e6, 9.5e6) as i64 * if seed % 2 == 0 { 1 } else { -1 };
+        let jumps = vec![((random.between(0.05, 0.95) * 5e9) as i64, random.chance(0.5), by_ns)];
+        let jitter = [Jitter::Exponential { mean_ns: 50_000.0 }; 2];
+        let settings = Settings { floor_ns: 5e6, jitter, jumps, ..Settings::quiet(1_000, 5 * SECOND) };
+        let world = World::new(&mut random, settings);
+        let recorded = Recorded::build(world.constraints());
+        let is_wrong = world.instants(&mut random, 500).into_iter().any(|t| {
+            let (a, d) = world.truth(t);
+            !recorded.bounds_at(a).contains(d)
+        });
+        let is_shown = recorded.steps() > 0 || recorded.state() == State::Suspect;
+        assert!(!is_wrong || is_shown, "seed {seed}: {by_ns} ns, and no hint");
+        let least_ns = recorded.smallest_visible_step_ns().expect("two-sided");
+        assert!(recorded.steps() > 0 || least_ns > by_ns.unsigned_abs(), "seed {seed}: {least_ns} of {by_ns}");
+        wrong += u64::from(is_wrong);
+    }
+    println!("{wrong} of {WORLDS} worlds have instants outside");
+    assert!(wrong > WORLDS / 2);
+}
+
 #[test]
 fn a_drift_beyond_the_assumption_makes_the_pair_suspect() {
     for (seed, ppm) in [790.0, -790.0].into_iter().enumerate() {

@@ -6,6 +6,7 @@ use super::drift::{Drift, round_up};
 use super::envelope::Envelope;
 use super::model::{Model, Windows};
 use super::seen::Seen;
+use super::trips::Trips;
 use std::collections::BTreeMap;
 
 /// A span without a step of either clock.
@@ -28,6 +29,7 @@ pub(super) struct Epoch {
     /// See [`Windows::corrections`]; computed for a complete epoch.
     pub(super) corrections: BTreeMap<u64, i64>,
     pub(super) seen: Seen,
+    pub(super) trips: Trips,
 }
 
 impl Epoch {
@@ -43,6 +45,7 @@ impl Epoch {
             windows: Windows::new(drift, model),
             corrections: BTreeMap::new(),
             seen: Seen::default(),
+            trips: Trips::default(),
         }
     }
 
@@ -62,6 +65,7 @@ impl Epoch {
 
     pub(super) fn add(&mut self, constraint: &Constraint, drift: Drift, most: usize) -> u64 {
         self.seen.add(constraint);
+        self.trips.add(constraint, drift);
         self.windows.push(constraint);
         self.side_mut(constraint.kind).push(Point::of(constraint), drift, most)
     }

@@ -4,7 +4,8 @@
 //! Packets alone cannot exclude such a step. Near it the bounds of both sides intersect, and then they are narrower
 //! than any round trip was, or exclude the truth. So a pair with one of these hints is SUSPECT:
 //!
-//! * The bounds collapse: they are much narrower at one time than the quickest round trips of all other times.
+//! * The bounds collapse: they are much narrower at one time than the quickest round trips of all other times, by the
+//!   bounds of those times or by neighbouring packets alone.
 //! * Packets contradict the others, several within ten seconds, and no detected step explains that.
 //! * The difference left a straight line by more than a round trip within seconds, and no step explains that.
 //! * All of several detected steps have one sign: the clocks drift apart by more than ρ.
@@ -67,6 +68,14 @@ impl Hint {
     pub(super) const fn at_ns(&self) -> Option<u64> {
         match self {
             Self::Collapse { at_ns, .. } => Some(*at_ns),
+            Self::Contradictions { .. } | Self::Bend { .. } | Self::SameSign { .. } => None,
+        }
+    }
+
+    /// The round trip of other times than that of a collapse.
+    pub(super) const fn typical_ns(&self) -> Option<u64> {
+        match self {
+            Self::Collapse { typical_ns, .. } => Some(*typical_ns),
             Self::Contradictions { .. } | Self::Bend { .. } | Self::SameSign { .. } => None,
         }
     }
@@ -232,7 +241,29 @@ fn collapse(epoch: &Epoch, drift: Drift) -> Option<Hint> {
             *least = Some(least.map_or(here, |before| before.min(here)));
         }
     }
-    collapse_of(least.into_iter().flatten().collect())
+    let widths: Vec<(u64, u64)> = least.into_iter().flatten().collect();
+    let smallest = widths.iter().min().copied()?;
+    // If the step was early or large, the bounds are narrow at most times, and round trips are not.
+    collapse_of(widths).or_else(|| collapse_below(smallest, epoch.trips.smallest()))
+}
+
+/// The smallest width, if it lies far below the quickest round trips of all times.
+fn collapse_below((least_ns, at_ns): (u64, u64), mut trips: Vec<u64>) -> Option<Hint> {
+    trips.sort_unstable();
+    let (typical_ns, wide_ns) = (*trips.get(trips.len() / 4)?, *trips.get(trips.len() * 3 / 4)?);
+    let is_enough = trips.len() >= FEWEST_WINDOWS;
+    (is_enough && is_far(least_ns, typical_ns, wide_ns)).then_some(Hint::Collapse {
+        least_ns,
+        typical_ns,
+        at_ns,
+    })
+}
+
+/// True if a width lies below the quickest quarter by more than four times the range of the middle half, and by more
+/// than half.
+fn is_far(least_ns: u64, typical_ns: u64, wide_ns: u64) -> bool {
+    let (gap_ns, spread_ns) = (typical_ns.saturating_sub(least_ns), wide_ns - typical_ns);
+    gap_ns > spread_ns.saturating_mul(4) && gap_ns > typical_ns / 2
 }
 
 /// A collapse among the smallest widths of windows of equal length, each with its instant.
@@ -248,9 +279,7 @@ pub(super) fn collapse_of(mut widths: Vec<(u64, u64)>) -> Option<Hint> {
     }
     let (least_ns, at_ns) = *widths.first()?;
     let (typical_ns, wide_ns) = (widths.get(number / 4)?.0, widths.get(number * 3 / 4)?.0);
-    let (gap_ns, spread_ns) = (typical_ns - least_ns, wide_ns - typical_ns);
-    let is_far = gap_ns > spread_ns.saturating_mul(4) && gap_ns > typical_ns / 2;
-    is_far.then_some(Hint::Collapse { least_ns, typical_ns, at_ns })
+    is_far(least_ns, typical_ns, wide_ns).then_some(Hint::Collapse { least_ns, typical_ns, at_ns })
 }
 
 /// Numbers of detected steps forward and back.

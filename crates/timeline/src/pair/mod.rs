@@ -24,6 +24,7 @@ mod live_hints;
 mod model;
 mod recorded;
 mod seen;
+mod trips;
 
 pub use builder::Builder;
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};

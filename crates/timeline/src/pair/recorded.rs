@@ -189,10 +189,12 @@ impl Recorded {
     }
 
     /// The smallest step of a clock that the packets would show, nanoseconds: the width of the bounds, at the
-    /// median over time. A smaller one fits into the bounds. `None` unless bounded from both sides.
+    /// median over time. A smaller one fits into the bounds. After a collapse it is the round trip of other times.
+    /// `None` unless bounded from both sides.
     pub fn smallest_visible_step_ns(&self) -> Option<u64> {
         let [_, median_ns, ..] = self.half_widths_ns()?;
-        Some(median_ns.saturating_mul(2))
+        let trips = self.hints.iter().filter_map(Hint::typical_ns);
+        Some(trips.fold(median_ns.saturating_mul(2), u64::max))
     }
 
     /// Number of steps of the clocks.
