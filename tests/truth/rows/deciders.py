@@ -7,6 +7,7 @@
 import subprocess
 
 from packets import *
+from streams import large, much
 
 NR_BPF = 280 if os.uname().machine == "aarch64" else 321
 PROG_LOAD, PROG_ATTACH = 5, 8
@@ -14,6 +15,8 @@ SOCKET_FILTER, SCHED_CLS, XDP, CGROUP_SKB, SK_REUSEPORT = 1, 3, 6, 8, 21
 SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_EBPF = 26, 50, 52
 # Loads of a number from memory: of four and of eight bytes.
 FOUR, EIGHT = 0x61, 0x79
+# The helper `bpf_get_prandom_u32`.
+RANDOM = 7
 # Where the number's last byte is: behind the headers that the program sees.
 ETHERNET, IP, UDP, LAST = 14, 20, 8, 7
 
@@ -148,6 +151,22 @@ def reads_through_program(address, peer, place):
     announce("ready")
     place.wait("recorded")
     by_recvfrom(Reads(sock), place)
+
+
+def reads_stream_through_program(address, peer, place):
+    """A program drops one segment of seven, by chance. Those are sent again."""
+    server = listener(address)
+    announce("ready")
+    sock, _ = server.accept()
+    program = loaded(SOCKET_FILTER, "by_chance", [instruction(0x85, value=RANDOM)] + verdict(1 << 20, 0))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_BPF, struct.pack("@i", program))
+    large(sock, reads_of(sock), place)
+
+
+def sends_stream(address, peer, place):
+    sock = connected(address, peer)
+    announce("ready")
+    much(sock, sends_of(sock), place)
 
 
 def reads_in_group(address, peer, place):

@@ -6,6 +6,7 @@ use super::scene::{Outcome, Scene, Seen, rows};
 use crate::common::hosts::ip;
 use serde_json::Value;
 use std::process::Command;
+use std::sync::LazyLock;
 
 const fn udp(
     prepare: fn(&Network) -> Result<(), &'static str>,
@@ -68,18 +69,24 @@ fn is_by_one_of_two(outcome: &Outcome) {
     assert!(dropped_datagrams(outcome).all(names_both), "{:?}", outcome.journeys);
 }
 
-/// A filter of the socket dropped them, whose words begin so where the kernel shows the socket of a drop. A program of a
-/// cgroup above the reader's would be another candidate.
-fn is_by_a_filter(outcome: &Outcome, words: &str) {
+/// True if the kernel shows the socket of a drop (Linux 6.11): the tracepoint has an argument of this name.
+static SHOWS_SOCKET: LazyLock<bool> = LazyLock::new(|| {
     let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    let shows_socket = types.windows(7).any(|name| name == b"\0rx_sk\0" || name == b"\0rx_sk_");
-    let words = if shows_socket { words } else { "a filter of the socket" };
-    for journey in dropped_datagrams(outcome) {
-        let by = journey["dropped_by"].as_str().unwrap_or_default();
-        let last = by.rsplit("; ").next().unwrap_or_default();
-        let number = last.strip_prefix(words);
-        assert!(number.is_some_and(|id| id.is_empty() || id.parse::<u32>().is_ok()), "{by}");
-    }
+    types.windows(7).any(|name| name == b"\0rx_sk\0")
+});
+
+/// A filter of the socket dropped them, whose words begin so where the kernel shows the socket of a drop.
+fn is_by_a_filter(outcome: &Outcome, words: &str) {
+    dropped_datagrams(outcome).for_each(|journey| is_filter(journey, words));
+}
+
+/// The same of one journey or copy. A program of a cgroup above the reader's would be another candidate.
+fn is_filter(dropped: &Value, words: &str) {
+    let words = if *SHOWS_SOCKET { words } else { "a filter of the socket" };
+    let by = dropped["dropped_by"].as_str().unwrap_or_default();
+    let last = by.rsplit("; ").next().unwrap_or_default();
+    let number = last.strip_prefix(words);
+    assert!(number.is_some_and(|id| id.is_empty() || id.parse::<u32>().is_ok()), "{by}");
 }
 
 /// Two rules of the chain can drop, so that the rule is unknown.
@@ -215,6 +222,20 @@ rows! {
                 Ok(())
             },
             ..Scene::of("deciders.py", &["reads_through_program"], &["sends_later"])
+        };
+    a_program_of_a_socket_drops_segments:
+        "TCP: a program of the receiver's socket drops some segments", Seen::Complete,
+        Scene {
+            also: |outcome| {
+                let copies = outcome.journeys.iter().filter_map(|journey| journey["copies"].as_array()).flatten();
+                let dropped: Vec<_> = copies.filter(|copy| copy["drop_name"].is_string()).collect();
+                assert!(!dropped.is_empty(), "nothing was dropped");
+                for copy in dropped {
+                    is_filter(copy, "socket filter, id ");
+                }
+                Ok(())
+            },
+            ..Scene::of("deciders.py", &["reads_stream_through_program"], &["sends_stream"])
         };
     a_program_of_a_group_refuses_received_ones:
         "UDP: a program of a `SO_REUSEPORT` group refuses some",
