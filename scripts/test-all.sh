@@ -33,6 +33,7 @@ step truth scripts/truth-kernels.sh "${kernels[@]}"
 # Other flavours of one series: a real-time kernel, and one for more than clouds.
 step flavours scripts/test-kernels.sh --suites points 6.12:rt 6.12:generic
 step arm64 scripts/test-kernels.sh --suites 'exact points' 6.12:arm64
+step recordings scripts/recordings-arm64.sh
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step new-hop scripts/check-new-hop
 step new-view scripts/check-new-view

@@ -56,20 +56,16 @@ if [ -n "$only" ]; then
     read -r -a suites <<<"$only"
     short=("${suites[@]}")
 fi
-# Reads the path of the program from cargo's messages.
-executable() {
-    sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}'
-}
 declare -A programs
 if [[ " ${series[*]} " == *:arm64* ]]; then
     guest_needs qemu-system-aarch64
     arm64_needs
     arm64_packages busybox-static bash iproute2 nftables tcpdump ethtool || skip "Debian's packages for arm64 cannot be had"
-    programs[arm64]=$(arm64_cargo test -p magscope-probe --test all --no-run --message-format=json 2>/dev/null | executable)
+    programs[arm64]=$(arm64_cargo test -p magscope-probe --test all --no-run --message-format=json 2>/dev/null | test_program probe)
 fi
 # The program, as cargo names it. All tests are built as scripts/test.sh builds them, because other targets or features
 # would build everything twice.
-programs[amd64]=$(cargo test --workspace --features magnet-scope/query --no-run --message-format=json 2>/dev/null | executable)
+programs[amd64]=$(cargo test --workspace --features magnet-scope/query --no-run --message-format=json 2>/dev/null | test_program probe)
 for program in "${programs[@]}"; do
     [ -x "$program" ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
 done

@@ -17,6 +17,11 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
+# Reads the path of a crate's test program from cargo's messages: test_program CRATE
+test_program() {
+    sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/'"$1"'\//s/.*"executable":"\([^"]*\)".*/\1/p}'
+}
+
 # Ends with a message if the machines cannot be built: guest_needs TOOL…. Missing packages are installed where
 # Debian's packages are available. A machine for arm64 needs arm64_needs too.
 guest_needs() {

@@ -1,5 +1,6 @@
 //! All tests of this crate that use only its public interface: one program, linked once.
 
+mod architectures;
 mod common;
 mod comparison;
 mod damage;
