@@ -16,7 +16,8 @@ use tempfile::TempDir;
 /// Recordings that are read as those of two hosts.
 const PAIRS: [[&str; 2]; 3] = [["demo", "half"], ["drops", "lost"], ["retransmissions", "damaged"]];
 /// Hops of which a log never has a line.
-const NO_LINES: [&str; 11] = [
+const NO_LINES: [&str; 12] = [
+    "tcp.challenge_ack",
     "sock.full",
     "sock.destroy",
     "sched.switch",
