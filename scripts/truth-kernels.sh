@@ -4,7 +4,8 @@
 #
 # usage: scripts/truth-kernels.sh [--write] [--only NAME] [SERIES…]     (default: 6.12 6.1)
 # NAME is a part of a test's name. With --write, the results go into tests/truth/kernels.txt, and results of other
-# series stay there. `UPDATE_DOCS=1 make test-truth` then writes the columns of docs/coverage.md.
+# series stay there; with --only, also those of other rows. `UPDATE_DOCS=1 make test-truth` then writes the columns
+# of docs/coverage.md.
 # The machines run in parallel if there are CPUs for it. No test depends on its duration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -96,6 +97,16 @@ INIT
     guest_boot "$folder" "$work/initramfs" 5400 -m 3072 -smp 2 >"$work/log" || true
 }
 
+# The earlier results that a run replaces nothing of: those of other series and, with --only, of other rows.
+others() {
+    [ -e "$results" ] || return 0
+    if [ "$only" = truth:: ]; then
+        grep -v "^$1 " "$results" || true
+    else
+        awk 'NR == FNR { run[$1 " " $2]; next } !(($1 " " $2) in run)' "$all/$1/results" "$results"
+    fi
+}
+
 # Results of a guest, a line each: SERIES TEST held | failed | REASON. Test programs print between a test's
 # name and its result.
 results_of() {
@@ -132,7 +143,7 @@ for one in "${series[@]}"; do
         echo "$one: the console is in ${TMPDIR:-/tmp}/magnet-scope-rows-$one.log" >&2
     fi
     if [ $write = yes ]; then
-        { grep -v "^$one " "$results" 2>/dev/null || true; grep -v "is too slow\$" "$all/$one/results"; } | sort -V >"$all/new"
+        { others "$one"; grep -v "is too slow\$" "$all/$one/results"; } | LC_ALL=C sort >"$all/new"
         mv "$all/new" "$results"
     fi
 done

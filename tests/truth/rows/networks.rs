@@ -95,7 +95,7 @@ rows! {
     a_pair_of_netkit_devices:
         "TCP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..TCP };
     a_pair_of_netkit_devices_between_datagrams:
-        "UDP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..LONG_UDP };
+        "UDP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..UDP };
     a_tunnel_between_two_hosts:
         "TCP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
         Scene { between: Between::Vxlan, ..TCP };
