@@ -36,7 +36,7 @@ modules=(
     veth bridge vxlan tls virtio_pci nf_tables nft_numgen nft_objref nft_compat nft_reject nft_counter
     cls_bpf cls_matchall act_bpf sch_ingress sch_netem ip_tables iptable_filter
     gcm ghash-generic seqiv # a cipher for TLS
-    inet_diag tcp_diag udp_diag unix_diag af_packet_diag raw_diag
+    inet_diag tcp_diag udp_diag unix_diag af_packet_diag raw_diag vsock_diag
 )
 
 # The program, as cargo names it; the binary is built with it. All tests are built as scripts/test.sh builds them, because
