@@ -93,7 +93,7 @@ impl Part {
         }
         let (Some(below), Some(above)) = (from.rank(), to.rank()) else { return Self::Unknown };
         let between = Hop::path().get(below + 1..=above).unwrap_or_default();
-        let is_passed = |hop: &&Hop| is_on_path(**hop, proto) && (**hop == to || hop.spec().full);
+        let is_passed = |hop: &&Hop| is_on_path(**hop, proto) && (**hop == to || !hop.is_optional());
         // The wire ends at the first hop of the receiver; what follows it is the receiver's.
         let is_behind_wire = from.direction() == Direction::Rx;
         let mut parts = between.iter().filter(is_passed).map(|hop| match hop.spec().part {

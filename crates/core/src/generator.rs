@@ -300,8 +300,8 @@ impl Source for Generator {
 /// Every hop but those that not every packet passes.
 fn coverage() -> Coverage {
     let mut coverage = Coverage::full(Backend::Generator);
-    let is_optional = |hop: Hop| hop.role() == Role::Packet && !hop.spec().full;
-    for row in coverage.hops.iter_mut().filter(|row| is_optional(row.hop)) {
+    let is_left_out = |hop: Hop| hop.role() == Role::Packet && hop.is_optional();
+    for row in coverage.hops.iter_mut().filter(|row| is_left_out(row.hop)) {
         row.service = Service::Off;
     }
     coverage
@@ -310,5 +310,5 @@ fn coverage() -> Coverage {
 /// The hops that every packet of this protocol passes, in stack order.
 fn packet_hops(direction: Direction, proto: Proto) -> impl Iterator<Item = Hop> {
     Hop::path_in(direction)
-        .filter(move |hop| hop.role() == Role::Packet && hop.spec().full && hop.passes(proto))
+        .filter(move |hop| hop.role() == Role::Packet && !hop.is_optional() && hop.passes(proto))
 }

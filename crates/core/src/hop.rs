@@ -181,6 +181,12 @@ impl Hop {
         if row < PATH_HOPS { Some(row) } else { None }
     }
 
+    /// True for a hop of the path that is recorded only if it is asked for by name. Not every packet passes it, so no
+    /// conclusion rests on an event that is missing there.
+    pub const fn is_optional(self) -> bool {
+        self.rank().is_some() && !self.spec().full
+    }
+
     /// The layer of this hop.
     pub const fn layer(self) -> Layer {
         self.spec().layer

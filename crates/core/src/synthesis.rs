@@ -82,7 +82,7 @@ pub fn rated(on: HopSet) -> HopSet {
 
 /// Per direction the enabled packet hop nearest to the wire, with the hops of other protocols beside it.
 fn at_the_wire(on: HopSet) -> HopSet {
-    let is_sure = move |hop: &Hop| hop.spec().has_packet && hop.spec().full && on.contains(*hop);
+    let is_sure = move |hop: &Hop| hop.spec().has_packet && !hop.is_optional() && on.contains(*hop);
     let packets = |direction| Hop::path_in(direction).filter(is_sure);
     let of_one = |hops: &mut dyn Iterator<Item = Hop>| -> HopSet {
         let Some(nearest) = hops.next() else { return HopSet::EMPTY };

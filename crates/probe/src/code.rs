@@ -35,6 +35,17 @@ pub struct Function {
     pub frame_bytes: u32,
 }
 
+/// The code of an object cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeError {
+    /// The file is damaged.
+    #[error(transparent)]
+    Object(#[from] object::Error),
+    /// A function reaches beyond its section.
+    #[error("the function `{0}` is not within its section")]
+    Outside(String),
+}
+
 /// The section, address and kind (true for the section itself) of a relocation's symbol.
 type Target = (String, u64, bool);
 
@@ -42,19 +53,20 @@ type Target = (String, u64, bool);
 ///
 /// # Errors
 /// The object is damaged.
-pub fn functions(file: &object::File<'_>) -> Result<Vec<Function>, object::Error> {
+pub fn functions(file: &object::File<'_>) -> Result<Vec<Function>, CodeError> {
     let mut functions = Vec::new();
     for symbol in file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.size() > 0) {
         let Some(section) = symbol.section_index().and_then(|index| file.section_by_index(index).ok()) else {
             continue;
         };
-        let (from, to) = (symbol.address(), symbol.address() + symbol.size());
-        let code = section.data()?.get(from as usize..to as usize).unwrap_or_default();
+        let from = symbol.address();
+        let code = section.data()?.get(from as usize..).and_then(|code| code.get(..symbol.size() as usize));
+        let code = code.ok_or_else(|| CodeError::Outside(symbol.name().unwrap_or("?").to_owned()))?;
         let mut function = Function {
             name: symbol.name()?.to_owned(),
             section: section.name()?.to_owned(),
             from,
-            to,
+            to: from + symbol.size(),
             calls: BTreeSet::new(),
             helpers: BTreeSet::new(),
             frame_bytes: frame_bytes(code),

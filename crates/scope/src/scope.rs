@@ -287,7 +287,7 @@ impl Scope {
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
             // An optional hop has a lane only where it was asked for.
-            let is_there = hop.spec().full || seen || !matches!(service, Service::Off);
+            let is_there = !hop.is_optional() || seen || !matches!(service, Service::Off);
             if is_there && self.controls.proto.is_none_or(|proto| hop.passes(proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
             }

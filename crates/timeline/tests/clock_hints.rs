@@ -18,6 +18,14 @@ fn path() -> Settings {
     }
 }
 
+/// True if the bounds exclude the truth at one of many instants.
+fn excludes_truth(recorded: &Recorded, world: &World, random: &mut Random) -> bool {
+    world.instants(random, 500).into_iter().any(|t| {
+        let (a, d) = world.truth(t);
+        !recorded.bounds_at(a).contains(d)
+    })
+}
+
 #[test]
 fn a_step_below_the_round_trip_makes_the_pair_suspect() {
     let (mut wrong, mut hinted, mut unhinted) = (0, 0, 0);
@@ -27,10 +35,7 @@ fn a_step_below_the_round_trip_makes_the_pair_suspect() {
         let jumps = vec![((random.between(0.2, 0.8) * 60e9) as i64, random.chance(0.5), by_ns)];
         let world = World::new(&mut random, Settings { jumps, ..path() });
         let recorded = Recorded::build(world.constraints());
-        let is_wrong = world.instants(&mut random, 500).into_iter().any(|t| {
-            let (a, d) = world.truth(t);
-            !recorded.bounds_at(a).contains(d)
-        });
+        let is_wrong = excludes_truth(&recorded, &world, &mut random);
         let is_shown = recorded.steps() > 0 || recorded.state() == State::Suspect;
         assert!(!is_wrong || is_shown, "seed {seed}: {by_ns} ns, and no hint");
         wrong += u64::from(is_wrong);
@@ -55,10 +60,7 @@ fn a_step_of_milliseconds_in_a_short_recording_makes_the_pair_suspect() {
         let settings = Settings { floor_ns: 5e6, jitter, jumps, ..Settings::quiet(1_000, 5 * SECOND) };
         let world = World::new(&mut random, settings);
         let recorded = Recorded::build(world.constraints());
-        let is_wrong = world.instants(&mut random, 500).into_iter().any(|t| {
-            let (a, d) = world.truth(t);
-            !recorded.bounds_at(a).contains(d)
-        });
+        let is_wrong = excludes_truth(&recorded, &world, &mut random);
         let is_shown = recorded.steps() > 0 || recorded.state() == State::Suspect;
         assert!(!is_wrong || is_shown, "seed {seed}: {by_ns} ns, and no hint");
         let least_ns = recorded.smallest_visible_step_ns().expect("two-sided");

@@ -31,13 +31,20 @@ fn pass_frames(network: &Network, host: usize) -> Result<(), &'static str> {
     is_off.then_some(()).ok_or("ethtool is not there, or cannot switch checksums off")
 }
 
+/// The same with programs of the drivers, whose frames only hosts with a program take.
+fn attach_drivers(network: &Network) -> Result<(), &'static str> {
+    pass_frames(network, 0)?;
+    pass_frames(network, 1)?;
+    attach_both(network, "xdp")
+}
+
 const fn between(scene: &Scene, prepare: fn(&Network) -> Result<(), &'static str>) -> Scene {
     Scene { between: Between::Programs, prepare, ..Scene::of(scene.programs, scene.server, scene.client) }
 }
 
 mod onward {
     use super::super::scene::{Scene, Seen, rows};
-    use super::{attach_both, between, pass_frames};
+    use super::{attach_both, attach_drivers, between};
 
     const TCP: Scene = Scene::of("streams.py", &["reads", "large"], &["sends", "plainly"]);
     const UDP: Scene = Scene::of("packets.py", &["reads", "by_recvfrom"], &["sends", "one_by_one"]);
@@ -54,18 +61,10 @@ mod onward {
             between(&UDP, |network| attach_both(network, "xdp_generic"));
         an_xdp_program_of_the_driver_redirects_a_stream:
             "TCP: an XDP program of a driver redirects to another interface", Seen::Complete,
-            between(&TCP, |network| {
-                pass_frames(network, 0)?;
-                pass_frames(network, 1)?;
-                attach_both(network, "xdp")
-            });
+            between(&TCP, attach_drivers);
         an_xdp_program_of_the_driver_redirects_datagrams:
             "UDP: an XDP program of a driver redirects to another interface", Seen::Complete,
-            between(&UDP, |network| {
-                pass_frames(network, 0)?;
-                pass_frames(network, 1)?;
-                attach_both(network, "xdp")
-            });
+            between(&UDP, attach_drivers);
     }
 }
 

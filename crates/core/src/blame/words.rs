@@ -12,9 +12,6 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if (from, to) == (Hop::SockReady, Hop::TaskRun) {
         return Part::Scheduler.words().to_owned();
     }
-    if (from, to) == (Hop::NapiPoll, Hop::DevRecv) {
-        return "merging packets (GRO)".to_owned();
-    }
     if to.role() == Role::Read {
         return read(from, to).to_owned();
     }
@@ -37,7 +34,7 @@ fn read(from: Hop, to: Hop) -> &'static str {
 /// A step over the wire, with the rest of the path between the two hops.
 fn crossing(from: Hop, to: Hop) -> &'static str {
     let sender = !matches!(from, Hop::DevXmit | Hop::DevDone);
-    let receiver = !matches!(to, Hop::NapiPoll | Hop::DevRecv);
+    let receiver = to.spec().part != Part::Wire;
     match (sender, receiver) {
         (false, false) => Part::Wire.words(),
         (true, false) => "the sender's stack or the wire",
@@ -50,7 +47,7 @@ fn crossing(from: Hop, to: Hop) -> &'static str {
 fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
     let (Some(a), Some(b)) = (from.rank(), to.rank()) else { return false };
     let between = Hop::path().get(a + 1..b).unwrap_or_default();
-    b > a && between.iter().all(|hop| !hop.passes(proto) || !hop.spec().full)
+    b > a && between.iter().all(|hop| !hop.passes(proto) || hop.is_optional())
 }
 
 #[cfg(test)]

@@ -30,8 +30,7 @@ pub struct HopSpec {
     pub detail: DetailKind,
     /// In the set `default`.
     pub default: bool,
-    /// In the set `all`. Other hops of the path are optional: not every packet passes them, so no conclusion rests
-    /// on an event that is missing there.
+    /// In the set `all`. Other hops of the path are optional ([`Hop::is_optional`]).
     pub full: bool,
     /// In the default set of an agent.
     pub agent: bool,

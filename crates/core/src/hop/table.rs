@@ -131,7 +131,7 @@ hops! {
         id: 10, name: "dev.recv", direction: Rx, side: Rx, layer: Device, protocols: All, role: Packet, detail: DetailKind::Ack,
         default: true, full: true, agent: true, needs: &[], frequency: PerPacket,
         has_process: false, has_packet: true, has_interface: true, has_length: true, has_socket: false,
-        part: Wire, step: "the wire", border: "out of driver", screen_priority: 2,
+        part: Wire, step: "merging packets (GRO)", border: "out of driver", screen_priority: 2,
         without: "when a packet arrived; nothing can be said about the wire",
         place: "`netif_receive_skb`, after GRO",
         content: "payload",

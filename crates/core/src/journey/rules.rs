@@ -55,14 +55,14 @@ impl Rules {
     pub fn new(coverage: HopSet) -> Self {
         let served = |hops: &[Hop]| hops.iter().copied().find(|h| coverage.contains(*h));
         let mask = Hop::path().iter().filter(|h| coverage.contains(**h)).fold(0, |m, h| m | bit(*h));
-        let optional = Hop::path().iter().filter(|h| !h.spec().full).fold(0, |m, h| m | bit(*h));
+        let optional = Hop::path().iter().filter(|h| h.is_optional()).fold(0, |m, h| m | bit(*h));
         let packets = bits(Hop::IpOut, Hop::IpIn) & !optional;
         // If no hop distinguishes the end from a forwarder, any hop is accepted.
         let or_any = |bits: u32, side: u32| if mask & bits == 0 { side } else { bits };
         // Hops that packets of every protocol pass, the last on the path first.
         let of_all = |direction| -> Vec<Hop> {
             let is_of_all = |hop: &Hop| {
-                hop.role() == Role::Packet && hop.spec().full && hop.spec().protocols == Protocols::All
+                hop.role() == Role::Packet && !hop.is_optional() && hop.spec().protocols == Protocols::All
             };
             Hop::path_in(direction).rev().filter(is_of_all).collect()
         };

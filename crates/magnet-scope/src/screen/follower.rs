@@ -16,7 +16,7 @@ use magscope_scope::{Options, Scope, State};
 use magscope_timeline::align::{Alignment, Online};
 use magscope_timeline::join::Timeline;
 use magscope_timeline::merged_reader::{Piece, ReadSummary, Walker};
-use magscope_timeline::pair::Live;
+use magscope_timeline::pair::{Live, smallest_visible_step_ns};
 use magscope_tui::Pump;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -233,7 +233,7 @@ fn clock_pair(
             let shift_ns = if a == 0 { 0 } else { all.shift_ns(a, event_ns)? };
             Some((event_ns.saturating_add_signed(shift_ns), step.change_ns))
         }),
-        smallest_visible_step_ns: half_width_ns.map(|ns| ns.saturating_mul(2)),
+        smallest_visible_step_ns: half_width_ns.map(smallest_visible_step_ns),
         hints: live.map_or(&[][..], Live::hints).iter().map(ToString::to_string).collect(),
         bound: bound.clone(),
     }

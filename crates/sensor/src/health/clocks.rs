@@ -3,7 +3,7 @@
 use super::{Check, State, blind, measured, not_measured};
 use crate::clocks::{ClockRelation, state_name};
 use crate::snapshot::HostSnapshot;
-use magscope_timeline::pair;
+use magscope_timeline::pair::{self, smallest_visible_step_ns};
 use serde::Serialize;
 
 /// Health of the relation of two hosts' clocks.
@@ -58,7 +58,8 @@ fn steps(relation: &ClockRelation, threshold: f64) -> Check {
     let hints = || {
         let hints: Vec<&str> = relation.hints.iter().map(|hint| &*hint.text).collect();
         let unseen = relation.half_width_ns.map_or_else(String::new, |ns| {
-            format!("; a step of a clock below {:.9} s would not be seen", ns as f64 * 2.0 / 1e9)
+            let step_s = smallest_visible_step_ns(ns) as f64 / 1e9;
+            format!("; a step of a clock below {step_s:.9} s would not be seen")
         });
         hints.join("; ") + &unseen
     };

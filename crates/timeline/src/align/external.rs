@@ -2,8 +2,9 @@
 //!
 //! A source of UTC claims to be right to within an error. Two things refute it. First, its own other readings: R of the
 //! host continued, and UTC moved by more than both errors. Second, packets: with both hosts' UTC as claimed, the
-//! difference of the two clocks is outside of the packets' bounds. Packets tell which instants of the two clocks belong
-//! together, so the comparison needs no reading of the same UTC on the other clock: a UTC that is wrong by hours has none.
+//! difference of the two clocks is outside of the packets' bounds. The packets' bounds give the instants of the two clocks
+//! that belong together. So the comparison needs no reading of the same UTC on the other clock, and a UTC that is wrong
+//! by hours has none.
 //!
 //! A refuted source is not used at any time of the recording, because the beginning of its error is unknown.
 

@@ -172,7 +172,7 @@ impl Recording {
         // In a log of several hosts one flow has several ends.
         let served = if info.several.is_some() { HopSet::EMPTY } else { info.coverage.served() };
         let of = |direction| {
-            let is_sure = |hop: &Hop| hop.role() == Role::Packet && hop.spec().full && *hop != Hop::DevDone;
+            let is_sure = |hop: &Hop| hop.role() == Role::Packet && !hop.is_optional() && *hop != Hop::DevDone;
             let is_seen = move |hop: &Hop| served.contains(*hop) && is_sure(hop);
             Hop::path_in(direction).filter(is_seen)
         };

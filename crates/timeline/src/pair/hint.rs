@@ -18,6 +18,12 @@ use super::epoch::Epoch;
 use super::model::Model;
 use std::fmt;
 
+/// The smallest step of a clock that packets would show, nanoseconds: the width of the bounds. A smaller one fits into
+/// them.
+pub const fn smallest_visible_step_ns(half_width_ns: u64) -> u64 {
+    half_width_ns.saturating_mul(2)
+}
+
 /// Number of windows in which the quickest round trips of an epoch are compared.
 pub(super) const WINDOWS: usize = 64;
 /// Minimum number of windows with packets for a comparison.

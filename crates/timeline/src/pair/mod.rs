@@ -31,7 +31,7 @@ pub use constraint::{Bounds, Constraint, Counts, Kind, State};
 pub use difference::{Difference, Estimate, Inverse, difference_over};
 pub use drift::Drift;
 pub use external::{SourcedBounds, UtcReading};
-pub use hint::Hint;
+pub use hint::{Hint, smallest_visible_step_ns};
 pub use level0::{ClockStep, Level0, Outcome};
 pub use live::Live;
 pub use model::Model;

@@ -6,7 +6,7 @@ use super::difference::{Inverse, solve};
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::external::SourcedBounds;
-use super::hint::Hint;
+use super::hint::{Hint, smallest_visible_step_ns};
 use super::live::with_model;
 use super::seen::clamped;
 
@@ -194,7 +194,7 @@ impl Recorded {
     pub fn smallest_visible_step_ns(&self) -> Option<u64> {
         let [_, median_ns, ..] = self.half_widths_ns()?;
         let trips = self.hints.iter().filter_map(Hint::typical_ns);
-        Some(trips.fold(median_ns.saturating_mul(2), u64::max))
+        Some(trips.fold(smallest_visible_step_ns(median_ns), u64::max))
     }
 
     /// Number of steps of the clocks.

@@ -12,7 +12,7 @@ use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source};
 use magscope_timeline::align::{Alignment, Online};
 use magscope_timeline::merged_reader::Walker;
-use magscope_timeline::pair::{Live, State};
+use magscope_timeline::pair::{Live, State, smallest_visible_step_ns};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ impl Now {
             steps: pair.map_or(0, |pair| pair.certified().steps()),
             smallest_visible_step_ns: difference
                 .and_then(|difference| difference.half_width_ns())
-                .map(|ns| ns.saturating_mul(2)),
+                .map(smallest_visible_step_ns),
             hints: HintRow::of(pair.map_or(&[][..], Live::hints)),
         }
     }
