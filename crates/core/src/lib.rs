@@ -7,7 +7,8 @@
 //!
 //! - `hop`, `event`, `flow`, `batch`, `node`, `clock`: the data types. `source`: the trait at the head of every
 //!   stream of batches; `generator` implements it for tests.
-//! - `journey/`: correlates events of one clock into journeys.
+//! - `journey/`: correlates events of one clock into journeys. `exchange/`: requests and responses, from the order of
+//!   sends and reads.
 //! - `blame`: the part that causes a step's time.
 //! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
 //!   conditions of triggers.
@@ -31,6 +32,7 @@ pub mod custom;
 pub mod deciders;
 pub mod drop_reason;
 pub mod event;
+pub mod exchange;
 pub mod filter;
 pub mod flow;
 pub mod foreign;

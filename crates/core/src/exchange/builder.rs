@@ -1,0 +1,392 @@
+//! Builds exchanges from the events and journeys of one recording or of several.
+//!
+//! Journeys end in another order than their bytes were sent and read. A connection's journeys wait for [`HOLD_NS`] of
+//! the recording's time and are then processed in order. Memory is bounded by [`MOST_CONNECTIONS`] and
+//! [`MOST_WAITING`].
+
+use super::connection::{Connection, End, Surroundings};
+use super::exchange::Exchange;
+use super::group::Closing;
+use super::nested::Processes;
+use super::piece::{Piece, is_followed};
+use super::threads::Threads;
+use super::tls::Heads;
+use crate::batch::Batch;
+use crate::blame;
+use crate::context::Context;
+use crate::event::Event;
+use crate::flow::{Flow, FlowId, Proto};
+use crate::hash::Map;
+use crate::hop::{Direction, Hop, HopSet};
+use crate::journey::Journey;
+use crate::node::NodeInfo;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Waiting time for journeys with earlier bytes, nanoseconds. A half without its other end ends 300 ms after its last
+/// event.
+pub const HOLD_NS: u64 = 1_000_000_000;
+/// A response without further bytes for this long is complete, nanoseconds.
+pub const IDLE_NS: u64 = 30_000_000_000;
+/// Maximum number of open connections; beyond it the one with the longest idle time is closed.
+pub const MOST_CONNECTIONS: usize = 1 << 16;
+/// Maximum number of waiting journeys; beyond it all of them are processed at once.
+pub const MOST_WAITING: usize = 1 << 18;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// Counters of a builder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ExchangeCounters {
+    /// Exchanges closed.
+    pub exchanges: u64,
+    /// Connections with a byte of payload.
+    pub connections: u64,
+    /// Connections closed because there were too many.
+    pub evicted: u64,
+    /// Journeys of connections that fit to none of the two ends.
+    pub unplaced: u64,
+}
+
+/// A place in the list of connections. The number changes when the place is used again.
+type Slot = (usize, u32);
+
+/// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
+/// exchanges from time to time.
+#[derive(Debug, Default)]
+pub struct ExchangeBuilder {
+    connections: Vec<(u32, Option<Box<Connection>>)>,
+    free: Vec<usize>,
+    by_end: Map<(u16, FlowId), Slot>,
+    /// The last SYN of a flow: its instant, and whether this end sent it.
+    opened: Map<(u16, FlowId), (u64, bool)>,
+    /// Connections with waiting pieces, by the instant of their processing.
+    due: VecDeque<(u64, Slot)>,
+    /// Every connection, roughly by the instant at which it may be idle.
+    idle: VecDeque<(u64, Slot)>,
+    /// Closed exchanges that wait for those within them.
+    closed: VecDeque<(u64, Exchange)>,
+    threads: Threads,
+    heads: Heads,
+    processes: Processes,
+    served: Map<(u16, u16), HopSet>,
+    now_ns: u64,
+    waiting: usize,
+    next_id: u64,
+    counters: ExchangeCounters,
+    buffer: Vec<Exchange>,
+}
+
+impl ExchangeBuilder {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> ExchangeCounters {
+        self.counters
+    }
+
+    /// Takes the events of a recording's batch. `ready` gets the exchanges that are complete.
+    pub fn batch(&mut self, node: u16, batch: &Batch, ready: &mut Vec<Exchange>) {
+        for event in &batch.events {
+            match event.hop {
+                Hop::SchedSwitch | Hop::SchedWakeup => self.threads.event(node, event),
+                Hop::SockDestroy => self.ended(node, event),
+                _ if event.tcp_flags & (SYN | FIN) != 0 && event.proto == Proto::TCP => self.flags(node, event),
+                _ => {}
+            }
+        }
+        batch.heads.iter().for_each(|head| self.heads.push(node, head));
+        if let Some(last) = batch.events.last() {
+            self.now_ns = self.now_ns.max(last.time_ns);
+        }
+        self.advance(ready);
+    }
+
+    /// Takes a journey, with the context of its flows.
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context, ready: &mut Vec<Exchange>) {
+        if !is_followed(journey.proto) || journey.range.is_empty() && journey.proto == Proto::TCP {
+            return;
+        }
+        let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
+        let ends = ends.map(|(node, flow)| (!flow.is_none()).then_some(End { node, flow }));
+        let served = self.served(journey, context);
+        let piece = Piece::of(journey, served);
+        let Some(slot) = self.slot_of(journey.proto, ends, &piece) else {
+            self.counters.unplaced += 1;
+            return;
+        };
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connection(slot) else { return };
+        for (end, is_sender) in [(ends[0], true), (ends[1], false)] {
+            let flow = end.and_then(|end| context.flow(end.node, end.flow));
+            if let Some((flow, index)) = flow.zip(end.and_then(|end| connection.index_of(end, is_sender))) {
+                note_addrs(connection, index, flow);
+            }
+        }
+        let sender = match ends {
+            [Some(end), _] => connection.index_of(end, true),
+            [None, Some(end)] => connection.index_of(end, false).map(|receiver| 1 - receiver),
+            [None, None] => None,
+        };
+        let Some(sender) = sender else {
+            self.counters.unplaced += 1;
+            return;
+        };
+        connection.assume_asker(sender);
+        connection.push(sender, piece);
+        if !connection.queued {
+            connection.queued = true;
+            self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
+        }
+        self.waiting += 1;
+        if self.waiting > MOST_WAITING {
+            self.process_waiting(u64::MAX);
+            self.release(ready, u64::MAX);
+        }
+    }
+
+    /// Ends the input: closes all open exchanges.
+    pub fn finish(&mut self, ready: &mut Vec<Exchange>) {
+        self.process_waiting(u64::MAX);
+        let slots: Vec<Slot> = self.idle.drain(..).map(|(_, slot)| slot).collect();
+        let now_ns = self.now_ns;
+        for slot in slots {
+            if let Some(connection) = self.connection(slot) {
+                let closing = connection.closing_at_end(connection.last_ns.max(now_ns));
+                self.remove(slot, closing);
+            }
+        }
+        self.release(ready, u64::MAX);
+    }
+
+    fn served(&mut self, journey: &Journey, context: &dyn Context) -> HopSet {
+        let nodes = (journey.tx_node, journey.rx_node);
+        *self.served.entry(nodes).or_insert_with(|| {
+            let infos: Vec<NodeInfo> =
+                (0..context.nodes()).map(|node| context.info(node).cloned().unwrap_or_default()).collect();
+            blame::served(journey, &infos)
+        })
+    }
+
+    fn connection(&mut self, (index, number): Slot) -> Option<&mut Connection> {
+        let (own, connection) = self.connections.get_mut(index)?;
+        if *own == number { connection.as_deref_mut() } else { None }
+    }
+
+    /// The connection of a journey, a new one if need be.
+    fn slot_of(&mut self, proto: Proto, ends: [Option<End>; 2], piece: &Piece) -> Option<Slot> {
+        let of = |end: &Option<End>| end.map(|end| (end.node, end.flow));
+        let keys: Vec<(u16, FlowId)> = ends.iter().filter_map(of).collect();
+        let ns = piece.ns(true);
+        let opened = keys.iter().filter_map(|key| self.opened.get(key).map(|opened| (*key, *opened))).last();
+        let known: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
+        let mut slot = known.first().copied();
+        // Halves that were one connection each are two, and stay incomplete.
+        if known.len() == 2 && known[0] != known[1] {
+            known.iter().for_each(|slot| self.remove(*slot, Closing::Evicted));
+            slot = None;
+        }
+        // A new connection with the addresses of an old one.
+        if let (Some(old), Some((_, (opened_ns, _)))) = (slot, opened)
+            && let Some(connection) = self.connection(old)
+            && opened_ns > connection.first_ns
+        {
+            if ns < opened_ns {
+                return None;
+            }
+            self.remove(old, Closing::Closed);
+            slot = None;
+        }
+        let slot = match slot {
+            Some(slot) => slot,
+            None => self.insert(proto, ns, opened.map(|(key, (_, own))| (key, own))),
+        };
+        let connection = self.connection(slot)?;
+        let mut placed = Vec::with_capacity(2);
+        for (end, is_first) in ends.iter().zip([true, false]) {
+            if let Some(end) = end {
+                connection.index_of(*end, is_first)?;
+                placed.push((end.node, end.flow));
+            }
+        }
+        placed.into_iter().for_each(|key| {
+            self.by_end.insert(key, slot);
+        });
+        Some(slot)
+    }
+
+    fn insert(&mut self, proto: Proto, ns: u64, opened: Option<((u16, FlowId), bool)>) -> Slot {
+        while self.connections.len() - self.free.len() >= MOST_CONNECTIONS {
+            let Some((_, slot)) = self.idle.pop_front() else { break };
+            if self.connection(slot).is_some() {
+                self.counters.evicted += 1;
+                self.remove(slot, Closing::Evicted);
+            }
+        }
+        self.counters.connections += 1;
+        let mut connection = Box::new(Connection::new(proto, ns));
+        if let Some(((node, flow), own)) = opened.filter(|_| proto == Proto::TCP)
+            && let Some(index) = connection.index_of(End { node, flow }, true)
+        {
+            connection.opened_by(if own { index } else { 1 - index });
+        }
+        let index = self.free.pop().unwrap_or(self.connections.len());
+        if index == self.connections.len() {
+            self.connections.push((0, None));
+        }
+        let Some(place) = self.connections.get_mut(index) else { return (index, 0) };
+        place.1 = Some(connection);
+        let slot = (index, place.0);
+        self.idle.push_back((self.now_ns.saturating_add(IDLE_NS), slot));
+        slot
+    }
+
+    /// Processes all pieces of a connection, closes its exchanges and forgets it.
+    fn remove(&mut self, slot: Slot, closing: Closing) {
+        self.process(slot, u64::MAX);
+        let Some((number, place)) = self.connections.get_mut(slot.0).filter(|(number, _)| *number == slot.1) else {
+            return;
+        };
+        let Some(mut connection) = place.take() else { return };
+        *number = number.wrapping_add(1);
+        self.free.push(slot.0);
+        for end in connection.ends.iter().flatten() {
+            let key = (end.node, end.flow);
+            if self.by_end.get(&key) == Some(&slot) {
+                self.by_end.remove(&key);
+            }
+        }
+        self.with_surroundings(|around| connection.close_all(closing, around));
+    }
+
+    fn with_surroundings(&mut self, run: impl FnOnce(&mut Surroundings<'_>)) {
+        let mut closed = std::mem::take(&mut self.buffer);
+        let mut around = Surroundings {
+            next_id: &mut self.next_id,
+            closed: &mut closed,
+            heads: &self.heads,
+            threads: &self.threads,
+        };
+        run(&mut around);
+        for exchange in closed.drain(..) {
+            self.processes.note_closed(&exchange);
+            self.closed.push_back((self.now_ns.saturating_add(HOLD_NS), exchange));
+        }
+        self.buffer = closed;
+    }
+
+    /// Processes the pieces of a connection up to an instant.
+    fn process(&mut self, slot: Slot, until_ns: u64) {
+        let Some((number, place)) = self.connections.get_mut(slot.0) else { return };
+        if *number != slot.1 {
+            return;
+        }
+        let Some(mut connection) = place.take() else { return };
+        let before = connection.waiting();
+        self.with_surroundings(|around| connection.process(until_ns, around));
+        self.waiting = self.waiting.saturating_sub(before - connection.waiting());
+        self.processes.note(&connection);
+        if let Some((_, place)) = self.connections.get_mut(slot.0) {
+            *place = Some(connection);
+        }
+    }
+
+    fn process_waiting(&mut self, until_ns: u64) {
+        while let Some((_, slot)) = self.due.pop_front() {
+            if let Some(connection) = self.connection(slot) {
+                connection.queued = false;
+            }
+            self.process(slot, until_ns);
+        }
+    }
+
+    /// Does what is due by now.
+    fn advance(&mut self, ready: &mut Vec<Exchange>) {
+        let now_ns = self.now_ns;
+        while let Some((_, slot)) = self.due.pop_front_if(|(ns, _)| *ns <= now_ns) {
+            let Some(connection) = self.connection(slot) else { continue };
+            connection.queued = false;
+            self.process(slot, now_ns.saturating_sub(HOLD_NS));
+            let Some(connection) = self.connection(slot) else { continue };
+            if connection.has_waiting() {
+                connection.queued = true;
+                self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
+            } else if connection.is_ended() && connection.last_ns.saturating_add(HOLD_NS) <= now_ns {
+                self.remove(slot, Closing::Closed);
+            }
+        }
+        while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {
+            let Some(connection) = self.connection(slot) else { continue };
+            let idle_ns = connection.last_ns.saturating_add(IDLE_NS);
+            if idle_ns <= now_ns && !connection.has_waiting() {
+                let Some((_, place)) = self.connections.get_mut(slot.0) else { continue };
+                let Some(mut connection) = place.take() else { continue };
+                self.with_surroundings(|around| connection.close_idle(around));
+                if let Some((_, place)) = self.connections.get_mut(slot.0) {
+                    *place = Some(connection);
+                }
+            }
+            self.idle.push_back((idle_ns.max(now_ns.saturating_add(IDLE_NS)), slot));
+        }
+        self.release(ready, now_ns);
+    }
+
+    /// Outputs closed exchanges, with those within them.
+    fn release(&mut self, ready: &mut Vec<Exchange>, until_ns: u64) {
+        while let Some((_, mut exchange)) = self.closed.pop_front_if(|(ns, _)| *ns <= until_ns) {
+            exchange.during = self.processes.during(&exchange);
+            self.counters.exchanges += 1;
+            ready.push(exchange);
+        }
+    }
+
+    fn flags(&mut self, node: u16, event: &Event) {
+        let sends = match event.hop.direction() {
+            Direction::Tx => true,
+            Direction::Rx => false,
+            Direction::Off => return,
+        };
+        let key = (node, event.flow);
+        if event.tcp_flags & SYN != 0 {
+            if self.opened.len() >= MOST_CONNECTIONS && !self.opened.contains_key(&key) {
+                self.opened.clear();
+            }
+            let opens = sends == (event.tcp_flags & ACK == 0);
+            self.opened.insert(key, (event.time_ns, opens));
+        } else if let Some(slot) = self.by_end.get(&key).copied()
+            && let Some(connection) = self.connection(slot)
+            && let Some(index) = connection.index_of(End { node, flow: event.flow }, true)
+        {
+            connection.finished[if sends { index } else { 1 - index }] = true;
+        }
+    }
+
+    /// A socket has ended.
+    fn ended(&mut self, node: u16, event: &Event) {
+        let now_ns = self.now_ns.max(event.time_ns);
+        let Some(slot) = self.by_end.get(&(node, event.flow)).copied() else { return };
+        let Some(connection) = self.connection(slot) else { return };
+        if let Some(index) = connection.index_of(End { node, flow: event.flow }, true) {
+            connection.ended[index] = true;
+            connection.last_ns = connection.last_ns.max(event.time_ns);
+            if !connection.queued {
+                connection.queued = true;
+                self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
+            }
+        }
+    }
+}
+
+/// Stores the addresses of both ends from the flow of one.
+fn note_addrs(connection: &mut Connection, index: usize, flow: &Flow) {
+    for (index, addr) in [(index, flow.local), (1 - index, flow.remote)] {
+        if let Some(place) = connection.addrs.get_mut(index) {
+            place.get_or_insert(addr);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! One connection: cuts its two streams into exchanges.
+//!
+//! The pieces of both directions are processed in the order of one end's calls: the asker's where it is captured, else
+//! the answerer's. A send of the asker after a read begins a new request. Its previous exchange ends there if the
+//! answerer had read that whole request, and nothing behind it, before each byte of its response; the next byte of
+//! a response decides.
+
+use super::arrivals::Arrivals;
+use super::end::{AskerBy, ExchangeEnd, View, asks_by_port};
+use super::exchange::Exchange;
+use super::grade::{BrokenBy, Grade};
+use super::group::{Closing, Group};
+use super::piece::Piece;
+use super::threads::{ThreadTime, Threads};
+use super::tls::{self, Heads};
+use crate::flow::{Endpoint, FlowId, Proto};
+use crate::journey::ThreadRef;
+use std::collections::VecDeque;
+
+/// Exchanges at the beginning of a connection that may overlap without a conclusion about the others: protocols
+/// negotiate there.
+const OPENING: u64 = 2;
+/// Streamed exchanges, or later requests sent into a response, after which a connection counts as streamed.
+const STREAMED: u32 = 3;
+const INTERLEAVED: u32 = 2;
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub node: u16,
+    pub flow: FlowId,
+}
+
+/// What a connection has shown of its protocol.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    /// Closed exchanges.
+    exchanges: u64,
+    /// Requests that the asker sent into a response.
+    interleaved: u32,
+    /// Exchanges whose request was not read completely before the answer.
+    early: u32,
+    /// Exchanges with pauses, and responses without a request.
+    streamed: u32,
+}
+
+impl Shown {
+    fn add(&mut self, group: &Group, own: Grade) {
+        self.interleaved = self.interleaved.saturating_add(group.merged);
+        if group.early && self.exchanges >= OPENING {
+            self.early = self.early.saturating_add(1);
+        }
+        let is_greeting = group.request.is_empty() && self.exchanges == 0;
+        if own == Grade::Streamed && !is_greeting {
+            self.streamed = self.streamed.saturating_add(1);
+        }
+        self.exchanges += 1;
+    }
+
+    /// The best grade that an exchange of the connection can have.
+    const fn best(&self) -> Grade {
+        if self.interleaved >= INTERLEAVED || self.streamed >= STREAMED {
+            Grade::Streamed
+        } else if self.interleaved > 0 || self.early > 0 {
+            Grade::Overlapped
+        } else {
+            Grade::Turn
+        }
+    }
+}
+
+/// A connection, or the datagrams between two sockets.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub proto: Proto,
+    /// By index; which one asks is `asker`.
+    pub ends: [Option<End>; 2],
+    pub addrs: [Option<Endpoint>; 2],
+    asker: usize,
+    asker_by: AskerBy,
+    /// By the index of the sending end.
+    arrivals: [Arrivals; 2],
+    /// Requests that the answerer has read, but before no byte of a response so far: position behind them, instant.
+    answerer_reads: VecDeque<(u64, u64)>,
+    /// Position up to which the answerer had read before the last byte of a response.
+    answerer_read: u64,
+    /// Position behind the last request byte.
+    asked: Option<u64>,
+    pub group: Option<Group>,
+    /// A request sent after a part of the response at least. Whether that part was all is open.
+    pub pending: Option<Group>,
+    shown: Shown,
+    previous_end_ns: Option<u64>,
+    is_midway: bool,
+    /// Instants of the first and of the last piece.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// Ends whose socket has ended, and those that sent a FIN.
+    pub ended: [bool; 2],
+    pub finished: [bool; 2],
+    /// True while the connection is in the queue of those with new pieces.
+    pub queued: bool,
+}
+
+/// What the processing of pieces needs besides the connection.
+pub(super) struct Surroundings<'a> {
+    /// Number of the next exchange.
+    pub next_id: &'a mut u64,
+    /// Closed exchanges.
+    pub closed: &'a mut Vec<Exchange>,
+    pub heads: &'a Heads,
+    pub threads: &'a Threads,
+}
+
+impl Surroundings<'_> {
+    fn new_group(&mut self, at: u64) -> Group {
+        *self.next_id += 1;
+        Group::new(*self.next_id, at)
+    }
+}
+
+impl Connection {
+    pub fn new(proto: Proto, first_ns: u64) -> Self {
+        let is_stream = proto == Proto::TCP;
+        Connection {
+            proto,
+            ends: [None; 2],
+            addrs: [None; 2],
+            asker: 0,
+            asker_by: AskerBy::Unknown,
+            arrivals: [Arrivals::new(is_stream), Arrivals::new(is_stream)],
+            answerer_reads: VecDeque::new(),
+            answerer_read: 0,
+            asked: None,
+            group: None,
+            pending: None,
+            shown: Shown::default(),
+            previous_end_ns: None,
+            is_midway: is_stream,
+            first_ns,
+            last_ns: first_ns,
+            ended: [false; 2],
+            finished: [false; 2],
+            queued: false,
+        }
+    }
+
+    /// The index of an end, which is added if there is room; `None` if the connection has two other ends.
+    pub fn index_of(&mut self, end: End, is_first: bool) -> Option<usize> {
+        if let Some(index) = self.ends.iter().position(|own| *own == Some(end)) {
+            return Some(index);
+        }
+        let index = usize::from(!is_first);
+        let index = if self.ends[index].is_none() { index } else { 1 - index };
+        self.ends[index].is_none().then(|| {
+            self.ends[index] = Some(end);
+            index
+        })
+    }
+
+    /// Sets the end that opened the connection.
+    pub fn opened_by(&mut self, asker: usize) {
+        (self.asker, self.asker_by, self.is_midway) = (asker, AskerBy::Handshake, false);
+    }
+
+    /// Chooses the asker of a connection whose beginning was not captured.
+    pub fn assume_asker(&mut self, sender: usize) {
+        if self.asker_by != AskerBy::Unknown {
+            return;
+        }
+        if self.proto != Proto::TCP {
+            (self.asker, self.asker_by) = (sender, AskerBy::FirstSender);
+            return;
+        }
+        if let [Some(first), Some(second)] = self.addrs
+            && let Some(first_asks) = asks_by_port(first.port(), second.port())
+        {
+            (self.asker, self.asker_by) = (usize::from(!first_asks), AskerBy::Ports);
+        }
+    }
+
+    pub fn push(&mut self, sender: usize, piece: Piece) {
+        self.last_ns = self.last_ns.max(piece.ns(true)).max(piece.ns(false));
+        self.arrivals[sender].push(piece);
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.arrivals[0].len() + self.arrivals[1].len()
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !self.arrivals.iter().all(Arrivals::is_empty)
+    }
+
+    /// True if every captured end's socket has ended.
+    pub fn is_ended(&self) -> bool {
+        let is_over = |(end, ended): (&Option<End>, &bool)| end.is_none() || *ended;
+        self.ends.iter().zip(&self.ended).all(is_over)
+    }
+
+    /// How an exchange that is open at the end of the capture has ended.
+    pub fn closing_at_end(&self, ns: u64) -> Closing {
+        let has_closed = self.ended.contains(&true) || self.finished == [true; 2];
+        if has_closed { Closing::Closed } else { Closing::End(ns) }
+    }
+
+    pub fn view(&self) -> View {
+        match (self.ends[self.asker], self.ends[1 - self.asker]) {
+            (Some(_), None) => View::Asker,
+            (None, Some(_)) => View::Answerer,
+            _ => View::Both,
+        }
+    }
+
+    /// The asker's and the answerer's end.
+    pub fn asker_end(&self) -> Option<End> {
+        self.ends[self.asker]
+    }
+
+    pub fn answerer_end(&self) -> Option<End> {
+        self.ends[1 - self.asker]
+    }
+
+    /// Processes pieces up to an instant of the observed end.
+    pub fn process(&mut self, until_ns: u64, around: &mut Surroundings<'_>) {
+        let view = self.view();
+        let asker_observes = view != View::Answerer;
+        loop {
+            let asks_ns = self.arrivals[self.asker].head_ns(asker_observes);
+            let answers_ns = self.arrivals[1 - self.asker].head_ns(!asker_observes);
+            let (asks, ns) = match (asks_ns, answers_ns) {
+                (None, None) => return,
+                (Some(ns), None) => (true, ns),
+                (None, Some(ns)) => (false, ns),
+                // At equal times a read was before a send.
+                (Some(asks_ns), Some(answers_ns)) if asker_observes == (asks_ns < answers_ns) => {
+                    if asker_observes { (true, asks_ns) } else { (false, answers_ns) }
+                }
+                (Some(asks_ns), Some(answers_ns)) => {
+                    if asker_observes { (false, answers_ns) } else { (true, asks_ns) }
+                }
+            };
+            if ns > until_ns {
+                return;
+            }
+            let sender = if asks { self.asker } else { 1 - self.asker };
+            let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
+            if is_gap {
+                piece.broken = piece.broken.or(Some(BrokenBy::UnseenBytes));
+            }
+            let seen = |end: Option<End>, moment: bool| end.is_none() || moment;
+            if !seen(self.ends[sender], piece.sent.is_some())
+                || !seen(self.ends[1 - sender], piece.read.is_some())
+            {
+                piece.broken = piece.broken.or(Some(BrokenBy::UnseenEnd));
+            }
+            if asks {
+                self.request(&piece, view, around);
+            } else {
+                self.response(&piece, view, around);
+            }
+        }
+    }
+
+    /// The asker sent bytes; observed at the answerer, it read them.
+    fn request(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
+        let is_stream = self.proto == Proto::TCP;
+        let start = if is_stream { piece.start } else { self.asked.unwrap_or(0) };
+        let end = if is_stream { piece.end } else { start + 1 };
+        if self.asked.is_none() {
+            self.answerer_read = start;
+        }
+        self.asked = Some(end);
+        // A lost datagram is not waited for. What follows a lost piece of a stream shows when that was read.
+        let read_ns = piece.read.map(|read| read.ns).or(piece.sent.map(|sent| sent.ns).filter(|_| !is_stream));
+        if let Some(read_ns) = read_ns {
+            self.answerer_reads.push_back((end, read_ns));
+        }
+        let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
+        if answered && view == View::Answerer {
+            self.close(Closing::Next, around);
+        }
+        let head = match self.ends[self.asker] {
+            Some(asker) => around.heads.at(asker, true, start),
+            None => self.answerer_end().and_then(|answerer| around.heads.at(answerer, false, start)),
+        };
+        let open = if answered && view != View::Answerer { &mut self.pending } else { &mut self.group };
+        let group = open.get_or_insert_with(|| {
+            let mut group = around.new_group(start);
+            group.head = head;
+            group
+        });
+        group.add_request(piece, end);
+    }
+
+    /// The asker read bytes; observed at the answerer, it sent them.
+    fn response(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
+        let mut read = None;
+        if let Some(sent) = piece.sent.filter(|_| view == View::Both) {
+            while self.answerer_reads.front().is_some_and(|(_, ns)| *ns <= sent.ns) {
+                let passed = self.answerer_reads.pop_front();
+                self.answerer_read = passed.map_or(self.answerer_read, |(end, _)| end);
+            }
+            read = Some(self.answerer_read);
+        } else {
+            self.answerer_reads.clear();
+        }
+        if let Some(pending) = self.pending.take() {
+            if read.is_none_or(|read| read > pending.request_start) {
+                self.close(Closing::Next, around);
+                self.group = Some(pending);
+            } else if let Some(group) = &mut self.group {
+                group.merge(&pending);
+            }
+        }
+        let (asked, answerer) = (self.asked.unwrap_or(0), self.answerer_end());
+        let group = self.group.get_or_insert_with(|| around.new_group(asked));
+        match read {
+            Some(read) if read > group.request_end => group.break_by(Some(BrokenBy::Order)),
+            Some(read) if read < group.request_end => group.early = true,
+            _ => {}
+        }
+        if group.response.is_empty() {
+            group.work = work(group, piece, answerer, around.threads);
+        }
+        group.add_response(piece);
+    }
+
+    /// Closes the exchanges that are over although no request follows.
+    pub fn close_idle(&mut self, around: &mut Surroundings<'_>) {
+        if self.pending.is_none() && self.group.as_ref().is_some_and(|group| !group.response.is_empty()) {
+            self.close(Closing::Idle, around);
+        }
+    }
+
+    /// Closes the open exchanges: the last one of the connection, with a request after it if there is one.
+    pub fn close_all(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
+        let pending = self.pending.take();
+        // The request after it shows that its response was all, unless that came too late to be seen.
+        self.close(if pending.is_some() { Closing::Next } else { closing }, around);
+        self.group = pending;
+        self.close(closing, around);
+    }
+
+    fn close(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
+        let Some(group) = self.group.take() else { return };
+        let view = self.view();
+        let own = group.own_grade(view);
+        let is_first = self.shown.exchanges == 0;
+        let before = self.shown.exchanges;
+        self.shown.add(&group, own);
+        let mut broken = group.broken_at(closing);
+        if is_first && self.is_midway {
+            broken = broken.or(Some(BrokenBy::Midway));
+        }
+        if self.asker_by == AskerBy::Unknown {
+            broken = broken.or(Some(BrokenBy::UnknownAsker));
+        }
+        let answerer_port = self.addrs[1 - self.asker].map(|addr| addr.port());
+        let grade = match own.max(self.shown.best()) {
+            _ if broken.is_some() => Grade::Broken,
+            _ if own == Grade::Unanswered => Grade::Unanswered,
+            Grade::Turn if tls::is_handshake(group.head, self.proto, answerer_port, before) => Grade::Handshake,
+            grade => grade,
+        };
+        let exchange = Exchange {
+            id: group.id,
+            proto: self.proto,
+            grade,
+            broken,
+            view,
+            asker_by: self.asker_by,
+            asker: self.end(self.asker, group.request.sender, group.response.reader),
+            answerer: self.end(1 - self.asker, group.response.sender, group.request.reader),
+            request: group.request.transfer,
+            response: group.response.transfer,
+            pause_ns: None,
+            longest_idle_ns: group.longest_idle_ns,
+            work: group.work,
+            during: Vec::new(),
+        };
+        let pause_ns = self.previous_end_ns.zip(exchange.start_ns()).map(|(end, start)| start.saturating_sub(end));
+        self.previous_end_ns = exchange.end_ns();
+        around.closed.push(Exchange { pause_ns, ..exchange });
+    }
+
+    fn end(
+        &self,
+        index: usize,
+        sender: Option<ThreadRef>,
+        reader: Option<ThreadRef>,
+    ) -> ExchangeEnd {
+        let End { node, flow } = self.ends[index].unwrap_or(End { node: 0, flow: FlowId::NONE });
+        ExchangeEnd { node, flow, addr: self.addrs[index], reader, sender }
+    }
+}
+
+/// The time of the thread that read a request and sends the first byte of its response.
+fn work(group: &Group, answer: &Piece, answerer: Option<End>, threads: &Threads) -> Option<ThreadTime> {
+    let (reader, sent) = (group.request.reader?, answer.sent?);
+    let read_ns = group.request.transfer.last_read_ns?;
+    if sent.who? != reader {
+        return None;
+    }
+    threads.between(answerer?.node, reader.tid, read_ns, sent.ns)
+}

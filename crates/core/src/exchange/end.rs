@@ -1,0 +1,104 @@
+//! The two ends of an exchange.
+
+use crate::flow::{Endpoint, FlowId};
+use crate::journey::ThreadRef;
+use serde::Serialize;
+
+/// One end of an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ExchangeEnd {
+    /// Index of the recording; 0 if there is one only.
+    pub node: u16,
+    /// The flow from this end; [`FlowId::NONE`] if this end is not in the capture.
+    pub flow: FlowId,
+    /// Its address, if a flow of either end was announced.
+    pub addr: Option<Endpoint>,
+    /// The thread that read the last byte from the other end.
+    pub reader: Option<ThreadRef>,
+    /// The thread that sent the first byte.
+    pub sender: Option<ThreadRef>,
+}
+
+impl ExchangeEnd {
+    /// A thread of the end: the sender, else the reader.
+    pub fn thread(&self) -> Option<ThreadRef> {
+        self.sender.or(self.reader)
+    }
+}
+
+/// The ends that the capture has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// Both ends.
+    Both,
+    /// The asker's: transfers and answer are one sum.
+    Asker,
+    /// The answerer's: only its own time is known.
+    Answerer,
+}
+
+impl View {
+    /// Name in files and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Asker => "asker",
+            Self::Answerer => "answerer",
+        }
+    }
+}
+
+/// The source of the knowledge who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskerBy {
+    /// The end that opened the connection asks.
+    Handshake,
+    /// Assumed: the end with the port that is not a service's asks.
+    Ports,
+    /// UDP: the end that sent first asks.
+    FirstSender,
+    /// Not known.
+    Unknown,
+}
+
+impl AskerBy {
+    /// Name in files and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Ports => "ports",
+            Self::FirstSender => "first-sender",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The first port that Linux gives to sockets which ask for none.
+const FIRST_EPHEMERAL: u16 = 32_768;
+
+/// Whether the first of two ports is the asker's; `None` if the ports do not show it.
+pub(super) const fn asks_by_port(own: u16, other: u16) -> Option<bool> {
+    match (own >= FIRST_EPHEMERAL, other >= FIRST_EPHEMERAL) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ if own >= 1_024 && other < 1_024 => Some(true),
+        _ if own < 1_024 && other >= 1_024 => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_show_the_asker_only_where_they_differ_in_kind() {
+        assert_eq!(asks_by_port(40_000, 5_432), Some(true));
+        assert_eq!(asks_by_port(443, 50_123), Some(false));
+        assert_eq!(asks_by_port(5_000, 80), Some(true));
+        assert_eq!(asks_by_port(40_000, 50_000), None);
+        assert_eq!(asks_by_port(8_080, 9_090), None);
+    }
+}

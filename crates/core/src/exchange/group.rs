@@ -1,0 +1,209 @@
+//! An exchange that is still open.
+
+use super::end::View;
+use super::exchange::Transfer;
+use super::grade::{BrokenBy, Grade, PAUSE_NS};
+use super::piece::Piece;
+use super::threads::ThreadTime;
+use crate::journey::ThreadRef;
+
+/// At the end of the capture a response is complete if nothing followed it for its exchange's own time, and at least for
+/// this long, nanoseconds.
+const SETTLED_NS: u64 = 10_000_000;
+
+/// The end of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// The asker's next request was answered.
+    Next,
+    /// The connection ended.
+    Closed,
+    /// Nothing happened for a long time.
+    Idle,
+    /// The capture ended at this instant.
+    End(u64),
+    /// Too many connections.
+    Evicted,
+}
+
+/// The bytes of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    pub transfer: Transfer,
+    /// The thread of the first send.
+    pub sender: Option<ThreadRef>,
+    /// The thread of the last read.
+    pub reader: Option<ThreadRef>,
+}
+
+impl Run {
+    pub fn add(&mut self, piece: &Piece) {
+        let transfer = &mut self.transfer;
+        if transfer.journeys == 0 {
+            transfer.first_journey = piece.journey;
+            transfer.half_width_ns = piece.half_width_ns;
+            self.sender = piece.sent.and_then(|sent| sent.who);
+        }
+        transfer.half_width_ns = transfer.half_width_ns.zip(piece.half_width_ns).map(|(a, b)| a.max(b));
+        transfer.bytes += piece.bytes();
+        transfer.journeys = transfer.journeys.saturating_add(1);
+        transfer.retransmits = transfer.retransmits.saturating_add(piece.retransmits);
+        transfer.last_journey = piece.journey;
+        transfer.last_blame = piece.blame;
+        if let Some(sent) = piece.sent {
+            transfer.first_sent_ns = Some(transfer.first_sent_ns.map_or(sent.ns, |ns| ns.min(sent.ns)));
+            transfer.last_sent_ns = transfer.last_sent_ns.max(Some(sent.ns));
+        }
+        if let Some(read) = piece.read {
+            transfer.last_read_ns = transfer.last_read_ns.max(Some(read.ns));
+            self.reader = read.who.or(self.reader);
+        }
+    }
+
+    /// Appends later bytes of the same direction.
+    fn append(&mut self, later: &Run) {
+        if later.is_empty() {
+            return;
+        }
+        if self.is_empty() {
+            *self = *later;
+            return;
+        }
+        let (all, more) = (&mut self.transfer, &later.transfer);
+        all.half_width_ns = all.half_width_ns.zip(more.half_width_ns).map(|(a, b)| a.max(b));
+        all.bytes += more.bytes;
+        all.journeys = all.journeys.saturating_add(more.journeys);
+        all.retransmits = all.retransmits.saturating_add(more.retransmits);
+        (all.last_journey, all.last_blame) = (more.last_journey, more.last_blame);
+        all.last_sent_ns = all.last_sent_ns.max(more.last_sent_ns);
+        all.last_read_ns = all.last_read_ns.max(more.last_read_ns);
+        self.reader = later.reader.or(self.reader);
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.transfer.journeys == 0
+    }
+}
+
+/// A request and the response so far.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub id: u64,
+    pub request: Run,
+    pub response: Run,
+    /// Positions of the request in the asker's stream.
+    pub request_start: u64,
+    pub request_end: u64,
+    /// Number of later requests sent before this one's response had ended.
+    pub merged: u32,
+    /// A byte of the response was sent before the answerer had read all of the request.
+    pub early: bool,
+    /// Instant of the read of the response's first byte.
+    pub first_response_read_ns: Option<u64>,
+    pub longest_idle_ns: u64,
+    pub broken: Option<BrokenBy>,
+    pub work: Option<ThreadTime>,
+    /// First bytes of the request, if captured.
+    pub head: Option<[u8; 2]>,
+}
+
+impl Group {
+    pub fn new(id: u64, at: u64) -> Self {
+        Group {
+            id,
+            request: Run::default(),
+            response: Run::default(),
+            request_start: at,
+            request_end: at,
+            merged: 0,
+            early: false,
+            first_response_read_ns: None,
+            longest_idle_ns: 0,
+            broken: None,
+            work: None,
+            head: None,
+        }
+    }
+
+    pub fn add_request(&mut self, piece: &Piece, end: u64) {
+        self.request.add(piece);
+        self.request_end = end;
+        self.break_by(piece.broken);
+    }
+
+    /// Adds bytes of the response.
+    pub fn add_response(&mut self, piece: &Piece) {
+        let last_ns = self.response.transfer.last_read_ns;
+        if let (Some(last_ns), Some(read)) = (last_ns, piece.read) {
+            // Without the sender's time, the time between two reads is a safe stand-in.
+            let next_ns = piece.sent.map_or(read.ns, |sent| sent.ns);
+            let known_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
+            self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(known_ns));
+        }
+        self.first_response_read_ns = self.first_response_read_ns.or(piece.read.map(|read| read.ns));
+        self.response.add(piece);
+        self.break_by(piece.broken);
+    }
+
+    /// Takes a later request in, which was sent before the response to this one had ended.
+    pub fn merge(&mut self, later: &Group) {
+        self.request.append(&later.request);
+        self.response.append(&later.response);
+        self.request_end = later.request_end;
+        self.merged = self.merged.saturating_add(1).saturating_add(later.merged);
+        self.early |= later.early;
+        self.longest_idle_ns = self.longest_idle_ns.max(later.longest_idle_ns);
+        self.break_by(later.broken);
+    }
+
+    pub fn break_by(&mut self, why: Option<BrokenBy>) {
+        self.broken = self.broken.or(why);
+    }
+
+    /// The time until the first byte of the response: the answerer's own, else with both transfers, nanoseconds.
+    fn until_answered_ns(&self) -> u64 {
+        let (request, response) = (&self.request.transfer, &self.response.transfer);
+        let own = response.first_sent_ns.zip(request.last_read_ns);
+        let both = self.first_response_read_ns.zip(request.last_sent_ns);
+        own.or(both).map_or(0, |(answered, asked)| answered.saturating_sub(asked))
+    }
+
+    /// Why it is broken, according to its end too.
+    pub fn broken_at(&self, closing: Closing) -> Option<BrokenBy> {
+        if self.broken.is_some() {
+            return self.broken;
+        }
+        let unfinished = match closing {
+            Closing::Next | Closing::Closed => false,
+            Closing::Idle => self.response.is_empty(),
+            Closing::Evicted => true,
+            Closing::End(ns) => {
+                let response = &self.response.transfer;
+                let last_ns = response.last_read_ns.or(response.last_sent_ns);
+                let started_ns = self.request.transfer.first_sent_ns.or(self.request.transfer.last_read_ns);
+                last_ns.is_none_or(|last_ns| {
+                    let own_ns = last_ns.saturating_sub(started_ns.unwrap_or(last_ns));
+                    ns.saturating_sub(last_ns) < own_ns.max(SETTLED_NS)
+                })
+            }
+        };
+        unfinished.then_some(BrokenBy::Unfinished)
+    }
+
+    /// The grade of the exchange by itself.
+    pub fn own_grade(&self, view: View) -> Grade {
+        if self.response.is_empty() {
+            return Grade::Unanswered;
+        }
+        let pauses = view != View::Answerer && self.longest_idle_ns > self.until_answered_ns().max(PAUSE_NS);
+        if self.request.is_empty() || self.merged > 1 {
+            Grade::Streamed
+        } else if self.merged > 0 || self.early {
+            Grade::Overlapped
+        } else if pauses {
+            Grade::Streamed
+        } else {
+            Grade::Turn
+        }
+    }
+}

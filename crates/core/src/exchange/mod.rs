@@ -1,0 +1,44 @@
+//! Exchanges: a request and its response, found by the order in which two programs send and read.
+//!
+//! **The problem.** People ask why a request was slow. The kernel has no requests, only bytes, and the payload
+//! is often encrypted.
+//!
+//! **The choice.** The journeys of a connection have every byte with the moment its sender sent it and the moment its
+//! reader read it. A program that has read an answer and sends again begins a new request. So the order of sends
+//! and reads at the two ends cuts the streams into exchanges, for any protocol and without a byte of payload. Each
+//! exchange has a [`Grade`], which states what that order proves. Only the grade `turn` has a latency.
+//!
+//! **The parts.** The request's transfer ends when the answerer has read its last byte. The answerer's time
+//! ends with its first byte of the response, whose transfer ends when the asker has read its last byte. The three
+//! parts add up to the whole.
+//!
+//! **Known limits.**
+//! - A turn can hold several requests of the protocol. Their number is unknown without payload.
+//! - `100 Continue` that the asker waits for makes two exchanges of one request.
+//! - A message that the answerer sends by itself belongs to the response before it, unless a pause longer than the
+//!   answer's own time (at least [`PAUSE_NS`]) shows it: then the exchange is `streamed`.
+//! - With one end in the capture, bytes that crossed in flight are not seen. [`View`] names the end.
+//! - A capture that began in the middle of a connection knows who asks by the ports only.
+//! - UDP: a datagram's position in the order of the sends stands for its position in a stream.
+
+mod arrivals;
+mod builder;
+mod connection;
+mod end;
+mod grade;
+#[allow(clippy::module_inception)] // one idea, one file, named after it
+mod exchange;
+mod group;
+mod nested;
+mod piece;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod tls;
+
+pub use builder::{ExchangeBuilder, ExchangeCounters};
+pub use end::{AskerBy, ExchangeEnd, View};
+pub use exchange::{Exchange, ExchangePart, Transfer};
+pub use grade::{BrokenBy, Grade, PAUSE_NS};
+pub use nested::{Nested, NestedBy};
+pub use threads::ThreadTime;

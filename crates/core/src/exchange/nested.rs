@@ -1,0 +1,171 @@
+//! Exchanges within exchanges: a server that asks others while it answers.
+
+use super::connection::{Connection, End};
+use super::exchange::Exchange;
+use super::group::Group;
+use crate::hash::Map;
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Maximum number of stored exchanges that processes of the capture began.
+const MOST_ASKED: usize = 1 << 16;
+/// Maximum number of them of one process, and of stored reads of one thread.
+const MOST_OF_PROCESS: usize = 1 << 12;
+const MOST_READS: usize = 256;
+/// Maximum number of threads with stored reads.
+const MOST_THREADS: usize = 1 << 14;
+/// Maximum number of exchanges within one.
+const MOST_DURING: usize = 64;
+
+/// An exchange that the answerer of another one began and ended meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Nested {
+    /// Number of the inner exchange.
+    pub exchange: u64,
+    /// The proof that it belongs to the outer one.
+    pub by: NestedBy,
+}
+
+/// The proof that one exchange belongs to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NestedBy {
+    /// One thread read the outer request, asked, read the inner response, and answered. It read no other request
+    /// meanwhile.
+    SameThread,
+    /// The same process asked meanwhile. It may have been for another request.
+    SameProcess,
+}
+
+impl NestedBy {
+    /// Words on screens and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SameThread => "same-thread",
+            Self::SameProcess => "same-process",
+        }
+    }
+}
+
+/// An exchange by its asker.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    process: (u16, u32),
+    /// Threads of the first send and of the last read.
+    threads: [u32; 2],
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Who asked and who read requests lately. Memory is bounded; forgotten exchanges are not found in others.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    asked: BTreeMap<u64, Asked>,
+    of_process: Map<(u16, u32), VecDeque<u64>>,
+    /// By thread: instant of the read of a request's last byte, and the exchange.
+    reads: Map<(u16, u32), VecDeque<(u64, u64)>>,
+}
+
+impl Processes {
+    /// Stores the state of a connection's open exchanges.
+    pub fn note(&mut self, connection: &Connection) {
+        for group in connection.group.iter().chain(&connection.pending) {
+            self.note_group(group, connection.asker_end(), connection.answerer_end());
+        }
+    }
+
+    fn note_group(&mut self, group: &Group, asker: Option<End>, answerer: Option<End>) {
+        if let (Some(End { node, .. }), Some(thread), Some(ns)) =
+            (answerer, group.request.reader, group.request.transfer.last_read_ns)
+        {
+            self.note_read((node, thread.tid), ns, group.id);
+        }
+        let (request, response) = (&group.request, &group.response);
+        if let (Some(End { node, .. }), Some(sender), Some(reader), Some(from_ns), Some(to_ns)) = (
+            asker,
+            request.sender,
+            response.reader,
+            request.transfer.first_sent_ns,
+            response.transfer.last_read_ns,
+        ) {
+            let process = (node, sender.tgid);
+            self.note_asked(group.id, Asked { process, threads: [sender.tid, reader.tid], from_ns, to_ns });
+        }
+    }
+
+    /// Stores a closed exchange.
+    pub fn note_closed(&mut self, exchange: &Exchange) {
+        let (asker, answerer) = (&exchange.asker, &exchange.answerer);
+        if let (Some(thread), Some(ns), false) =
+            (answerer.reader, exchange.request.last_read_ns, answerer.flow.is_none())
+        {
+            self.note_read((answerer.node, thread.tid), ns, exchange.id);
+        }
+        if let (Some(sender), Some(reader), Some(from_ns), Some(to_ns)) =
+            (asker.sender, asker.reader, exchange.request.first_sent_ns, exchange.response.last_read_ns)
+        {
+            let process = (asker.node, sender.tgid);
+            self.note_asked(exchange.id, Asked { process, threads: [sender.tid, reader.tid], from_ns, to_ns });
+        }
+    }
+
+    fn note_asked(&mut self, id: u64, asked: Asked) {
+        if self.asked.insert(id, asked).is_some() {
+            return;
+        }
+        let of_process = self.of_process.entry(asked.process).or_default();
+        of_process.push_back(id);
+        if of_process.len() > MOST_OF_PROCESS
+            && let Some(oldest) = of_process.pop_front()
+        {
+            self.asked.remove(&oldest);
+        }
+        if self.asked.len() > MOST_ASKED
+            && let Some((_, oldest)) = self.asked.pop_first()
+            && let Some(of_process) = self.of_process.get_mut(&oldest.process)
+        {
+            of_process.pop_front();
+            if of_process.is_empty() {
+                self.of_process.remove(&oldest.process);
+            }
+        }
+    }
+
+    fn note_read(&mut self, thread: (u16, u32), ns: u64, id: u64) {
+        if self.reads.len() >= MOST_THREADS && !self.reads.contains_key(&thread) {
+            self.reads.clear();
+        }
+        let reads = self.reads.entry(thread).or_default();
+        if let Some(same) = reads.iter_mut().rev().find(|(_, other)| *other == id) {
+            same.0 = ns;
+            return;
+        }
+        reads.push_back((ns, id));
+        if reads.len() > MOST_READS {
+            reads.pop_front();
+        }
+    }
+
+    /// The exchanges that the answerer of this one began and ended between the read of the request and the last send of
+    /// the response, in order.
+    pub fn during(&self, exchange: &Exchange) -> Vec<Nested> {
+        let answerer = &exchange.answerer;
+        let (Some(reader), Some(sender)) = (answerer.reader, answerer.sender) else { return Vec::new() };
+        let (Some(from_ns), Some(to_ns)) = (exchange.request.last_read_ns, exchange.response.last_sent_ns) else {
+            return Vec::new();
+        };
+        let Some(ids) = self.of_process.get(&(answerer.node, reader.tgid)) else { return Vec::new() };
+        let is_alone = reader.tid == sender.tid
+            && self.reads.get(&(answerer.node, reader.tid)).is_none_or(|reads| {
+                !reads.iter().any(|(ns, id)| *id != exchange.id && *ns > from_ns && *ns < to_ns)
+            });
+        let inner = ids.iter().filter_map(|id| {
+            let asked = self.asked.get(id)?;
+            let is_within = *id != exchange.id && asked.from_ns >= from_ns && asked.to_ns <= to_ns;
+            let is_same_thread = is_alone && asked.threads == [reader.tid; 2];
+            let by = if is_same_thread { NestedBy::SameThread } else { NestedBy::SameProcess };
+            is_within.then_some(Nested { exchange: *id, by })
+        });
+        inner.take(MOST_DURING).collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! The time of a thread between two of its calls: on a CPU, waiting for one, or blocked.
+//!
+//! The scheduler's events show each switch and each wake-up. A thread that loses its CPU and gets it back without a
+//! wake-up in between was runnable all the time.
+
+use crate::event::Event;
+use crate::hash::Map;
+use crate::hop::Hop;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Maximum number of threads with stored changes.
+const MOST_THREADS: usize = 1 << 14;
+/// Maximum number of stored changes of one thread.
+const MOST_CHANGES: usize = 1 << 10;
+
+/// How a thread spent a time. The three add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadTime {
+    /// On a CPU, nanoseconds.
+    pub on_cpu_ns: u64,
+    /// Ready to run, without a CPU, nanoseconds.
+    pub runnable_ns: u64,
+    /// Asleep until something woke it, nanoseconds.
+    pub blocked_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// It got a CPU.
+    On,
+    /// It lost its CPU.
+    Off,
+    /// It was woken.
+    Woken,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
+    list: VecDeque<(u64, Change)>,
+    /// Changes up to this instant may have been forgotten.
+    forgotten_ns: u64,
+}
+
+/// The latest changes of every thread. Memory is bounded.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    changes: Map<(u16, u32), Changes>,
+    /// By recording: instants of its first switch and of its first wake-up.
+    since_ns: Map<u16, (Option<u64>, Option<u64>)>,
+}
+
+impl Threads {
+    pub fn event(&mut self, node: u16, event: &Event) {
+        match event.hop {
+            Hop::SchedSwitch => {
+                self.since_ns.entry(node).or_default().0.get_or_insert(event.time_ns);
+                self.change(node, event.detail.other_tid(), event.time_ns, Change::Off);
+                self.change(node, event.tid, event.time_ns, Change::On);
+            }
+            Hop::SchedWakeup => {
+                self.since_ns.entry(node).or_default().1.get_or_insert(event.time_ns);
+                self.change(node, event.tid, event.time_ns, Change::Woken);
+            }
+            _ => {}
+        }
+    }
+
+    fn change(&mut self, node: u16, tid: u32, ns: u64, change: Change) {
+        if tid == 0 {
+            return; // idle
+        }
+        if self.changes.len() >= MOST_THREADS && !self.changes.contains_key(&(node, tid)) {
+            self.changes.clear();
+            self.since_ns.clear(); // what follows is known again
+        }
+        let changes = self.changes.entry((node, tid)).or_default();
+        if changes.list.len() >= MOST_CHANGES
+            && let Some((ns, _)) = changes.list.pop_front()
+        {
+            changes.forgotten_ns = ns;
+        }
+        changes.list.push_back((ns, change));
+    }
+
+    /// A thread's time between two instants, at both of which it had a CPU; `None` if its changes are not known.
+    pub fn between(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
+        let (Some(switches_ns), Some(wake_ups_ns)) = *self.since_ns.get(&node)? else { return None };
+        let none = Changes::default();
+        let changes = self.changes.get(&(node, tid)).unwrap_or(&none);
+        if from_ns < switches_ns.max(wake_ups_ns) || changes.forgotten_ns >= from_ns || to_ns < from_ns {
+            return None;
+        }
+        let mut time = ThreadTime::default();
+        let (mut since_ns, mut state) = (from_ns, Change::On);
+        let within = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
+        // Whether it slept shows only at its next change.
+        for (ns, change) in within.copied().chain([(to_ns, Change::On)]) {
+            let spent_ns = ns - since_ns;
+            match (state, change) {
+                (Change::On, Change::Woken) => continue, // it runs already
+                (Change::On, _) => time.on_cpu_ns += spent_ns,
+                (Change::Off, Change::Woken) => time.blocked_ns += spent_ns,
+                (Change::Off | Change::Woken, _) => time.runnable_ns += spent_ns,
+            }
+            (since_ns, state) = (ns, change);
+        }
+        Some(time)
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::DetailKind;
+
+    fn switch(ns: u64, from: u32, to: u32) -> Event {
+        let detail = DetailKind::OtherThread.of(from);
+        Event { tid: to, detail, ..Event::at(Hop::SchedSwitch, ns) }
+    }
+
+    fn wake(ns: u64, tid: u32) -> Event {
+        Event { tid, ..Event::at(Hop::SchedWakeup, ns) }
+    }
+
+    #[test]
+    fn a_thread_that_gets_its_cpu_back_without_a_wake_up_was_runnable() {
+        let mut threads = Threads::default();
+        for event in [wake(1, 9), switch(2, 0, 7), switch(100, 7, 8), switch(130, 8, 7), switch(200, 7, 0)] {
+            threads.event(0, &event);
+        }
+        threads.event(0, &wake(260, 7));
+        threads.event(0, &switch(300, 0, 7));
+        let time = threads.between(0, 7, 50, 350).expect("known");
+        assert_eq!(time, ThreadTime { on_cpu_ns: 50 + 70 + 50, runnable_ns: 30 + 40, blocked_ns: 60 });
+        assert_eq!(time.on_cpu_ns + time.runnable_ns + time.blocked_ns, 300);
+    }
+
+    #[test]
+    fn without_the_schedulers_events_nothing_is_claimed() {
+        let mut threads = Threads::default();
+        assert_eq!(threads.between(0, 7, 50, 60), None);
+        threads.event(0, &switch(20, 0, 7));
+        assert_eq!(threads.between(0, 7, 50, 60), None);
+        threads.event(0, &wake(55, 7));
+        assert_eq!(threads.between(0, 7, 50, 60), None);
+        assert_eq!(threads.between(1, 7, 56, 60), None);
+        let all = ThreadTime { on_cpu_ns: 4, ..ThreadTime::default() };
+        assert_eq!(threads.between(0, 7, 56, 60), Some(all));
+    }
+
+    #[test]
+    fn forgotten_changes_are_not_guessed() {
+        let mut threads = Threads::default();
+        threads.event(0, &wake(1, 7));
+        for n in 0..2_000 {
+            threads.event(0, &switch(10 + n, 7, 8));
+        }
+        assert_eq!(threads.between(0, 7, 20, 1_900), None);
+        assert!(threads.between(0, 7, 1_990, 2_000).is_some());
+    }
+}
