@@ -306,7 +306,9 @@ impl Connection {
             self.answerer_reads.clear();
         }
         if let Some(pending) = self.pending.take() {
-            if read.is_none_or(|read| read > pending.request_start) {
+            // Requests that were still unanswered are answered now, and this response may be theirs.
+            let was_answered = self.group.as_ref().is_none_or(|group| !group.is_owed);
+            if read.is_none_or(|read| was_answered && read > pending.request_start) {
                 self.close(Closing::Next, around);
                 self.group = Some(pending);
             } else if let Some(group) = &mut self.group {
@@ -320,6 +322,7 @@ impl Connection {
             Some(read) if read < group.request_end => group.early = true,
             _ => {}
         }
+        group.is_owed = read.is_some_and(|read| read < group.request_end);
         if group.response.is_empty() {
             group.work = work(group, piece, answerer, around.threads);
         }

@@ -6,6 +6,8 @@ use super::nested::Nested;
 use super::threads::ThreadTime;
 use crate::blame::Blame;
 use crate::flow::Proto;
+use crate::hop::Hop;
+use crate::journey::Rungs;
 use serde::Serialize;
 
 /// A request and its response. All times are nanoseconds on the common time line of the recordings.
@@ -65,6 +67,8 @@ pub struct Transfer {
     pub last_journey: u64,
     /// The time of the last journey by its parts.
     pub last_blame: Option<Blame>,
+    /// The hops of the last journey.
+    pub last_rungs: Rungs,
 }
 
 impl Transfer {
@@ -73,6 +77,18 @@ impl Transfer {
     pub fn ns(&self) -> Option<u64> {
         self.half_width_ns?;
         Some(self.last_read_ns?.saturating_sub(self.first_sent_ns?))
+    }
+
+    /// The time between two hops of the last journey, nanoseconds.
+    pub fn last_step_ns(&self, from: Hop, to: Hop) -> Option<u64> {
+        self.half_width_ns?;
+        self.last_rungs.time_ns(to)?.checked_sub(self.last_rungs.time_ns(from)?)
+    }
+
+    /// From the first send to the send of the last journey, nanoseconds: the sender's own time, a full window, or
+    /// more requests of the protocol.
+    pub fn sending_ns(&self) -> Option<u64> {
+        Some(self.last_sent_ns?.saturating_sub(self.first_sent_ns?))
     }
 }
 

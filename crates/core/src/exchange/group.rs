@@ -50,6 +50,7 @@ impl Run {
         transfer.retransmits = transfer.retransmits.saturating_add(piece.retransmits);
         transfer.last_journey = piece.journey;
         transfer.last_blame = piece.blame;
+        transfer.last_rungs = piece.rungs;
         if let Some(sent) = piece.sent {
             transfer.first_sent_ns = Some(transfer.first_sent_ns.map_or(sent.ns, |ns| ns.min(sent.ns)));
             transfer.last_sent_ns = transfer.last_sent_ns.max(Some(sent.ns));
@@ -75,6 +76,7 @@ impl Run {
         all.journeys = all.journeys.saturating_add(more.journeys);
         all.retransmits = all.retransmits.saturating_add(more.retransmits);
         (all.last_journey, all.last_blame) = (more.last_journey, more.last_blame);
+        all.last_rungs = more.last_rungs;
         all.last_sent_ns = all.last_sent_ns.max(more.last_sent_ns);
         all.last_read_ns = all.last_read_ns.max(more.last_read_ns);
         self.reader = later.reader.or(self.reader);
@@ -98,6 +100,8 @@ pub(super) struct Group {
     pub merged: u32,
     /// A byte of the response was sent before the answerer had read all of the request.
     pub early: bool,
+    /// The last byte of the response was: more must follow.
+    pub is_owed: bool,
     /// Instant of the read of the response's first byte.
     pub first_response_read_ns: Option<u64>,
     pub longest_idle_ns: u64,
@@ -117,6 +121,7 @@ impl Group {
             request_end: at,
             merged: 0,
             early: false,
+            is_owed: false,
             first_response_read_ns: None,
             longest_idle_ns: 0,
             broken: None,

@@ -25,6 +25,7 @@ mod arrivals;
 mod builder;
 mod connection;
 mod end;
+mod filter;
 mod grade;
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod exchange;
@@ -38,6 +39,7 @@ mod tls;
 
 pub use builder::{ExchangeBuilder, ExchangeCounters};
 pub use end::{AskerBy, ExchangeEnd, View};
+pub use filter::ExchangeFilter;
 pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};

@@ -4,7 +4,7 @@ use super::grade::BrokenBy;
 use crate::blame::Blame;
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, HopSet};
-use crate::journey::{Journey, ThreadRef};
+use crate::journey::{Journey, Rungs, ThreadRef};
 use std::ops::Range;
 
 /// A program's call.
@@ -26,6 +26,7 @@ pub(super) struct Piece {
     pub half_width_ns: Option<u64>,
     pub retransmits: u32,
     pub blame: Option<Blame>,
+    pub rungs: Rungs,
     pub broken: Option<BrokenBy>,
 }
 
@@ -45,6 +46,7 @@ impl Piece {
             half_width_ns: journey.across.half_width_ns(),
             retransmits: journey.retransmits(),
             blame: Blame::of(journey, served),
+            rungs: journey.rungs,
             broken: (!journey.verdict.is_whole() || unread).then(|| BrokenBy::verdict(journey.verdict)),
         }
     }

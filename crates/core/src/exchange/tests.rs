@@ -9,7 +9,7 @@ use super::threads::Threads;
 use super::tls::Heads;
 use super::{AskerBy, View};
 use crate::flow::{FlowId, Proto};
-use crate::journey::ThreadRef;
+use crate::journey::{Rungs, ThreadRef};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -60,6 +60,7 @@ impl Stream {
                 half_width_ns: Some(0),
                 retransmits: 0,
                 blame: None,
+                rungs: Rungs::default(),
                 broken: read.is_none().then_some(BrokenBy::Journey("in-flight")),
             });
             start = end;
@@ -266,7 +267,12 @@ fn perform(script: &Script) -> (Talk, Vec<Truth>) {
     let (mut asked, mut answered, mut complete) = (0, 0, 0); // requests sent, answers sent, answers read
     let (mut request_ends, mut response_ends): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     let mut dice = script.dice.iter().cycle().copied();
-    let mut roll = move |sides: u8| dice.next().unwrap_or(0) % sides.max(1);
+    let mut rolled = 0_u8;
+    // Every number comes up, whatever the dice are.
+    let mut roll = move |sides: u8| {
+        rolled = rolled.wrapping_add(1).wrapping_mul(5).wrapping_add(dice.next().unwrap_or(0));
+        (rolled >> 3) % sides.max(1)
+    };
     while complete < script.requests.len() {
         talk.ns += u64::from(roll(200)) + 1;
         let ns = talk.ns;

@@ -37,7 +37,7 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
 }
 
 /// Tests the known values: true if one matches, or for `!=`, if all differ.
-fn of_either(values: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
+pub(crate) fn of_either(values: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
     let equal = op != Op::Differs;
     either(values, equal, |actual| if equal { op.holds(actual, value) } else { actual == value })
 }
@@ -110,7 +110,7 @@ fn in_cgroup(wanted: &str, id: u64, path: Option<&str>) -> bool {
 }
 
 /// Tests the known values: true if one matches; for the negation, if there is a value and none matches.
-fn either<T>(values: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
+pub(crate) fn either<T>(values: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
     let (mut any, mut some) = (false, false);
     for value in values {
         some = true;

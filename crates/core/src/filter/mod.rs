@@ -35,9 +35,9 @@
 //! **Known limits.** No arithmetic, no patterns: `comm` matches the complete name only.
 
 mod ast;
-mod matching;
-mod parse;
-mod quantity;
+pub(crate) mod matching;
+pub(crate) mod parse;
+pub(crate) mod quantity;
 
 pub use crate::condition::{FilterError, MAX_CHARS, MAX_DEPTH, Problem};
 pub use ast::Prefix;

@@ -65,81 +65,24 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// `(A,B)` after `hop`.
     fn between(&mut self) -> Result<Quantity, FilterError> {
-        self.parser.want(&Kind::Open)?;
-        let (_, from) = self.hop()?;
-        self.parser.want(&Kind::Comma)?;
-        let (position, to) = self.hop()?;
-        self.parser.want(&Kind::Close)?;
-        if from.rank() >= to.rank() {
-            let expected = format!("a hop that comes after `{from}` on the way of a packet");
-            return Err(FilterError::expected(position, expected, format!("`{to}`")));
-        }
-        Ok(Quantity::Between(from, to))
-    }
-
-    fn hop(&mut self) -> Result<(usize, Hop), FilterError> {
-        let (position, next) = self.parser.next();
-        let Kind::Word(word) = next else {
-            return Err(FilterError::expected(
-                position,
-                "a hop, as in `hop(dev.queue,dev.xmit)`",
-                next.to_string(),
-            ));
-        };
-        let on_path = Hop::path().iter().find(|hop| hop.name().eq_ignore_ascii_case(word));
-        let names = || Hop::path().iter().map(|hop| hop.name());
-        let hop = on_path.ok_or_else(|| unknown_of(position, "hop on the way of a packet", word, names()))?;
-        Ok((position, *hop))
-    }
-
-    fn op(&mut self, expected: &str) -> Result<(usize, Op), FilterError> {
-        match self.parser.next() {
-            (position, Kind::Op(op)) => Ok((position, *op)),
-            (position, next) => Err(FilterError::expected(position, expected, next.to_string())),
-        }
+        hop_pair(self.parser).map(|(from, to)| Quantity::Between(from, to))
     }
 
     fn number(&mut self, what: Quantity) -> Result<Test, FilterError> {
-        let (_, op) = self.op("`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
+        let (_, op) = comparison(self.parser, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
         let (units, expected): (&[(&str, u64)], _) = match what {
-            Quantity::Total | Quantity::Between(..) => (&TIMES, "a time with its unit, as in `5ms`"),
-            Quantity::Bytes => (&size::UNITS, "a size, as in `1500`, `64kB` or `64KiB`"),
+            Quantity::Total | Quantity::Between(..) => (&TIMES, TIME),
+            Quantity::Bytes => (&size::UNITS, SIZE),
             Quantity::Retransmits => (&[], "a number, as in `0`"),
             Quantity::Pid => (&[], "a process's number, as in `4711`"),
             Quantity::Cpu => (&[], "a CPU's number, as in `3`"),
             Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
         };
-        let (position, next) = self.parser.next();
-        let wrong = || FilterError::expected(position, expected, next.to_string());
-        let Kind::Word(word) = next else { return Err(wrong()) };
-        let (number, mut unit) = split(word).ok_or_else(wrong)?;
-        let factor_of = |unit: &str| {
-            units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
-        };
-        // `5 ms` is the same as `5ms`.
-        if let (_, Kind::Word(next)) = self.parser.peek()
-            && unit.is_empty()
-            && factor_of(next).is_some()
-        {
-            unit = next;
-            self.parser.next();
-        }
-        let factor = match factor_of(unit) {
-            Some(factor) => factor,
-            None if unit.is_empty() && !matches!(what, Quantity::Total | Quantity::Between(..)) => 1,
-            None if unit.is_empty() || units.is_empty() => return Err(wrong()),
-            None => return Err(unknown_of(position, "unit", unit, units.iter().map(|(name, _)| *name))),
-        };
-        if factor == 1 && number.contains('.') {
-            return Err(wrong());
-        }
-        let too_large = || FilterError { position, problem: Problem::TooLarge(shown(word)) };
-        let value = scaled(number, factor).ok_or_else(too_large)?;
-        if matches!(what, Quantity::Port | Quantity::Sport | Quantity::Dport) && value > u64::from(u16::MAX) {
-            return Err(too_large());
-        }
+        let needs_unit = matches!(what, Quantity::Total | Quantity::Between(..));
+        let is_port = matches!(what, Quantity::Port | Quantity::Sport | Quantity::Dport);
+        let most = if is_port { u64::from(u16::MAX) } else { u64::MAX };
+        let value = number(self.parser, units, needs_unit, most, expected)?;
         Ok(Test::Number { what, op, value })
     }
 
@@ -148,26 +91,107 @@ impl Comparison<'_, '_> {
         expected: &str,
         read: impl FnOnce(usize, &str) -> Result<Property, FilterError>,
     ) -> Result<Test, FilterError> {
-        let equal = match self.op("`=` or `!=`")? {
-            (_, Op::Equal) => true,
-            (_, Op::Differs) => false,
-            (position, other) => {
-                return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign())));
-            }
-        };
-        match self.parser.next() {
-            (position, Kind::Word(word) | Kind::Quoted(word)) => {
-                Ok(Test::Is { what: read(position, word)?, equal })
-            }
-            (position, next) => Err(FilterError::expected(position, format!("a {expected}"), next.to_string())),
+        let (equal, position, word) = equality(self.parser, expected)?;
+        Ok(Test::Is { what: read(position, word)?, equal })
+    }
+}
+
+/// Expected values of a time and a size.
+pub(crate) const TIME: &str = "a time with its unit, as in `5ms`";
+pub(crate) const SIZE: &str = "a size, as in `1500`, `64kB` or `64KiB`";
+
+/// `(A,B)` after `hop`.
+pub(crate) fn hop_pair(parser: &mut Parser<'_>) -> Result<(Hop, Hop), FilterError> {
+    parser.want(&Kind::Open)?;
+    let (_, from) = hop(parser)?;
+    parser.want(&Kind::Comma)?;
+    let (position, to) = hop(parser)?;
+    parser.want(&Kind::Close)?;
+    if from.rank() >= to.rank() {
+        let expected = format!("a hop that comes after `{from}` on the way of a packet");
+        return Err(FilterError::expected(position, expected, format!("`{to}`")));
+    }
+    Ok((from, to))
+}
+
+fn hop(parser: &mut Parser<'_>) -> Result<(usize, Hop), FilterError> {
+    let (position, next) = parser.next();
+    let Kind::Word(word) = next else {
+        return Err(FilterError::expected(position, "a hop, as in `hop(dev.queue,dev.xmit)`", next.to_string()));
+    };
+    let on_path = Hop::path().iter().find(|hop| hop.name().eq_ignore_ascii_case(word));
+    let names = || Hop::path().iter().map(|hop| hop.name());
+    let hop = on_path.ok_or_else(|| unknown_of(position, "hop on the way of a packet", word, names()))?;
+    Ok((position, *hop))
+}
+
+/// The operator of a comparison, and its position.
+pub(crate) fn comparison(parser: &mut Parser<'_>, expected: &str) -> Result<(usize, Op), FilterError> {
+    match parser.next() {
+        (position, Kind::Op(op)) => Ok((position, *op)),
+        (position, next) => Err(FilterError::expected(position, expected, next.to_string())),
+    }
+}
+
+/// A number of at most `most`, in one of these units.
+pub(crate) fn number(
+    parser: &mut Parser<'_>,
+    units: &[(&str, u64)],
+    needs_unit: bool,
+    most: u64,
+    expected: &'static str,
+) -> Result<u64, FilterError> {
+    let (position, next) = parser.next();
+    let wrong = || FilterError::expected(position, expected, next.to_string());
+    let Kind::Word(word) = next else { return Err(wrong()) };
+    let (number, mut unit) = split(word).ok_or_else(wrong)?;
+    let factor_of = |unit: &str| {
+        units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
+    };
+    // `5 ms` is the same as `5ms`.
+    if let (_, Kind::Word(next)) = parser.peek()
+        && unit.is_empty()
+        && factor_of(next).is_some()
+    {
+        unit = next;
+        parser.next();
+    }
+    let factor = match factor_of(unit) {
+        Some(factor) => factor,
+        None if unit.is_empty() && !needs_unit => 1,
+        None if unit.is_empty() || units.is_empty() => return Err(wrong()),
+        None => return Err(unknown_of(position, "unit", unit, units.iter().map(|(name, _)| *name))),
+    };
+    if factor == 1 && number.contains('.') {
+        return Err(wrong());
+    }
+    let too_large = || FilterError { position, problem: Problem::TooLarge(shown(word)) };
+    scaled(number, factor).filter(|value| *value <= most).ok_or_else(too_large)
+}
+
+/// `=` or `!=` and a word: whether they are equal, and the word with its position.
+pub(crate) fn equality<'a>(parser: &mut Parser<'a>, expected: &str) -> Result<(bool, usize, &'a str), FilterError> {
+    let equal = match comparison(parser, "`=` or `!=`")? {
+        (_, Op::Equal) => true,
+        (_, Op::Differs) => false,
+        (position, other) => {
+            return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign())));
         }
+    };
+    match parser.next() {
+        (position, Kind::Word(word) | Kind::Quoted(word)) => Ok((equal, position, word)),
+        (position, next) => Err(FilterError::expected(position, format!("a {expected}"), next.to_string())),
     }
 }
 
 fn proto(position: usize, word: &str) -> Result<Property, FilterError> {
+    protocol(position, word).map(Property::Proto)
+}
+
+pub(crate) fn protocol(position: usize, word: &str) -> Result<Proto, FilterError> {
     match word.to_ascii_lowercase().as_str() {
-        "tcp" => Ok(Property::Proto(Proto::TCP)),
-        "udp" => Ok(Property::Proto(Proto::UDP)),
+        "tcp" => Ok(Proto::TCP),
+        "udp" => Ok(Proto::UDP),
         _ => Err(unknown(position, "protocol", word, &["tcp", "udp"])),
     }
 }
@@ -178,6 +202,10 @@ fn verdict(position: usize, word: &str) -> Result<Property, FilterError> {
 }
 
 fn host(position: usize, word: &str) -> Result<Property, FilterError> {
+    prefix(position, word).map(Property::Host)
+}
+
+pub(crate) fn prefix(position: usize, word: &str) -> Result<Prefix, FilterError> {
     let wrong = || {
         let found = format!("`{}`", shown(word));
         FilterError::expected(
@@ -186,7 +214,7 @@ fn host(position: usize, word: &str) -> Result<Property, FilterError> {
             found,
         )
     };
-    Prefix::parse(word).map(Property::Host).ok_or_else(wrong)
+    Prefix::parse(word).ok_or_else(wrong)
 }
 
 fn flow(position: usize, word: &str) -> Result<Property, FilterError> {
@@ -222,7 +250,7 @@ fn endpoint(text: &str) -> Option<Endpoint> {
     Some(Endpoint { address: address.map(|address| address.to_canonical()), port: Some(port) })
 }
 
-fn unknown(position: usize, kind: &'static str, word: &str, names: &[&str]) -> FilterError {
+pub(crate) fn unknown(position: usize, kind: &'static str, word: &str, names: &[&str]) -> FilterError {
     unknown_of(position, kind, word, names.iter().copied())
 }
 
