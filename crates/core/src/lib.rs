@@ -15,7 +15,7 @@
 //! - `drop_reason`: clean-up and drops. `deciders`: the programs and rules that may have dropped a packet.
 //! - `custom`: custom probes and their hits. `head`: first bytes of payload. `annotations`: buffers both until their
 //!   journeys have ended.
-//! - `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the kernel's histograms.
+//! - `stored_context`: names from batches. `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the kernel's histograms.
 //!
 //! Several hosts on one time line are the crate `magscope-timeline`; sums, percentiles and reports are
 //! `magscope-report`.
@@ -48,6 +48,7 @@ pub mod node;
 pub mod sampled;
 pub mod size;
 pub mod source;
+pub mod stored_context;
 pub mod synthesis;
 pub mod words;
 

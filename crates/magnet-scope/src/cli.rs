@@ -4,7 +4,7 @@
 use crate::commands::query;
 use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
-    journeys, live, man, metrics, mon, record, relay, replay, report, sched, ship, supermon,
+    journeys, live, man, metrics, mon, record, relay, replay, report, requests, sched, ship, supermon,
 };
 use crate::values::budget::Budget;
 use crate::values::hops::HopSelection;
@@ -67,6 +67,8 @@ pub enum Command {
     Info(info::Args),
     /// Report on a recording: where the time went, hop by hop
     Report(report::Args),
+    /// List requests and responses of a recording by service, and where the time of the slowest went
+    Requests(requests::Args),
     /// List the slowest journeys of a recording, or those that match
     Journeys(journeys::Args),
     /// Write a recording in a format of other tools: Parquet, CSV, JSON lines, ULM
@@ -118,6 +120,7 @@ impl Command {
             Self::Gui(args) => crate::commands::gui::run(&args),
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
+            Self::Requests(args) => requests::run(&args),
             Self::Journeys(args) => journeys::run(&args),
             Self::Export(args) => export::run(&args),
             Self::Import(args) => import::run(&args),

@@ -6,6 +6,7 @@
 //!
 //! - [`stats`]: sums and percentiles in bounded memory.
 //! - [`compare`]: differences of recordings, with confidence intervals.
+//! - [`requests`]: exchanges in groups.
 //! - [`switches`]: durations of context switches.
 
 mod blame;
@@ -19,6 +20,7 @@ mod figures;
 mod governed;
 mod groups;
 mod kernel;
+pub mod requests;
 mod running;
 pub mod stats;
 pub mod switches;
@@ -35,6 +37,7 @@ pub use estimates::Estimate;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
+pub use requests::{GradeCounts, PartShare, RequestRow, RequestSums, RequestTable, RequestsBy};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
 pub use throughput::{Border, ProtocolThroughput, Throughput};

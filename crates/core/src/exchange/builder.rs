@@ -6,6 +6,7 @@
 
 use super::connection::{Connection, End, Surroundings};
 use super::exchange::Exchange;
+use super::grade::Grade;
 use super::group::Closing;
 use super::nested::Processes;
 use super::piece::{Piece, is_followed};
@@ -21,11 +22,13 @@ use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::Journey;
 use crate::node::NodeInfo;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Waiting time for journeys with earlier bytes, nanoseconds. A half without its other end ends 300 ms after its last
 /// event.
 pub const HOLD_NS: u64 = 1_000_000_000;
+/// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
+pub const JUDGE_NS: u64 = 2_000_000_000;
 /// A response without further bytes for this long is complete, nanoseconds.
 pub const IDLE_NS: u64 = 30_000_000_000;
 /// Maximum number of open connections; beyond it the one with the longest idle time is closed.
@@ -53,6 +56,17 @@ pub struct ExchangeCounters {
 /// A place in the list of connections. The number changes when the place is used again.
 type Slot = (usize, u32);
 
+/// Moments of an end of a connection. They may be known before its first journey.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// The last SYN: its instant, and whether this end opened the connection.
+    opened: Option<(u64, bool)>,
+    /// Instants of this end's FIN, and of the other one's.
+    finished_ns: [u64; 2],
+    /// Instant of the end of the socket.
+    ended_ns: u64,
+}
+
 /// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
 /// exchanges from time to time.
 #[derive(Debug, Default)]
@@ -60,14 +74,15 @@ pub struct ExchangeBuilder {
     connections: Vec<(u32, Option<Box<Connection>>)>,
     free: Vec<usize>,
     by_end: Map<(u16, FlowId), Slot>,
-    /// The last SYN of a flow: its instant, and whether this end sent it.
-    opened: Map<(u16, FlowId), (u64, bool)>,
+    marks: Map<(u16, FlowId), Marks>,
     /// Connections with waiting pieces, by the instant of their processing.
     due: VecDeque<(u64, Slot)>,
     /// Every connection, roughly by the instant at which it may be idle.
     idle: VecDeque<(u64, Slot)>,
-    /// Closed exchanges that wait for those within them.
-    closed: VecDeque<(u64, Exchange)>,
+    /// Closed exchanges that wait for those within them, and for what their connection shows.
+    closed: VecDeque<(u64, Slot, Exchange)>,
+    /// The best grade of connections that do not take turns, the oldest first.
+    best: BTreeMap<(usize, u32), Grade>,
     threads: Threads,
     heads: Heads,
     processes: Processes,
@@ -154,14 +169,31 @@ impl ExchangeBuilder {
     pub fn finish(&mut self, ready: &mut Vec<Exchange>) {
         self.process_waiting(u64::MAX);
         let slots: Vec<Slot> = self.idle.drain(..).map(|(_, slot)| slot).collect();
-        let now_ns = self.now_ns;
         for slot in slots {
-            if let Some(connection) = self.connection(slot) {
-                let closing = connection.closing_at_end(connection.last_ns.max(now_ns));
-                self.remove(slot, closing);
-            }
+            let closing = self.closing_at_end(slot);
+            self.remove(slot, closing);
         }
         self.release(ready, u64::MAX);
+    }
+
+    /// True if the socket of every captured end has ended.
+    fn is_ended(&mut self, slot: Slot) -> bool {
+        let Some(connection) = self.connection(slot) else { return false };
+        let (ends, first_ns) = (connection.ends, connection.first_ns);
+        let mut marks = ends.iter().flatten().map(|end| self.marks.get(&(end.node, end.flow)));
+        marks.all(|marks| marks.is_some_and(|marks| marks.ended_ns >= first_ns))
+    }
+
+    /// How an exchange that is open at the end of the capture has ended.
+    fn closing_at_end(&mut self, slot: Slot) -> Closing {
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connection(slot) else { return Closing::End(now_ns) };
+        let (ends, first_ns, last_ns) = (connection.ends, connection.first_ns, connection.last_ns);
+        let mut marks = ends.iter().flatten().filter_map(|end| self.marks.get(&(end.node, end.flow)));
+        let has_closed = |marks: &Marks| {
+            marks.ended_ns >= first_ns || marks.finished_ns.iter().all(|finished_ns| *finished_ns >= first_ns)
+        };
+        if marks.any(has_closed) { Closing::Closed } else { Closing::End(now_ns.max(last_ns)) }
     }
 
     fn served(&mut self, journey: &Journey, context: &dyn Context) -> HopSet {
@@ -183,7 +215,8 @@ impl ExchangeBuilder {
         let of = |end: &Option<End>| end.map(|end| (end.node, end.flow));
         let keys: Vec<(u16, FlowId)> = ends.iter().filter_map(of).collect();
         let ns = piece.ns(true);
-        let opened = keys.iter().filter_map(|key| self.opened.get(key).map(|opened| (*key, *opened))).last();
+        let opened =
+            keys.iter().filter_map(|key| self.marks.get(key)?.opened.map(|opened| (*key, opened))).last();
         let known: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
         let mut slot = known.first().copied();
         // Halves that were one connection each are two, and stay incomplete.
@@ -249,7 +282,8 @@ impl ExchangeBuilder {
     /// Processes all pieces of a connection, closes its exchanges and forgets it.
     fn remove(&mut self, slot: Slot, closing: Closing) {
         self.process(slot, u64::MAX);
-        let Some((number, place)) = self.connections.get_mut(slot.0).filter(|(number, _)| *number == slot.1) else {
+        let Some((number, place)) = self.connections.get_mut(slot.0).filter(|(number, _)| *number == slot.1)
+        else {
             return;
         };
         let Some(mut connection) = place.take() else { return };
@@ -261,10 +295,25 @@ impl ExchangeBuilder {
                 self.by_end.remove(&key);
             }
         }
-        self.with_surroundings(|around| connection.close_all(closing, around));
+        self.with_surroundings(slot, |around| connection.close_all(closing, around));
+        self.note_best(slot, &connection);
     }
 
-    fn with_surroundings(&mut self, run: impl FnOnce(&mut Surroundings<'_>)) {
+    fn note_best(&mut self, slot: Slot, connection: &Connection) {
+        let best = connection.best();
+        if best == Grade::Turn {
+            return;
+        }
+        self.best.insert(slot, best);
+        if self.best.len() > MOST_CONNECTIONS {
+            let old = self.closed.front().map(|(_, slot, _)| *slot);
+            self.best.retain(|slot, _| {
+                Some(*slot) == old || self.connections.get(slot.0).is_some_and(|c| c.0 == slot.1)
+            });
+        }
+    }
+
+    fn with_surroundings(&mut self, slot: Slot, run: impl FnOnce(&mut Surroundings<'_>)) {
         let mut closed = std::mem::take(&mut self.buffer);
         let mut around = Surroundings {
             next_id: &mut self.next_id,
@@ -275,7 +324,7 @@ impl ExchangeBuilder {
         run(&mut around);
         for exchange in closed.drain(..) {
             self.processes.note_closed(&exchange);
-            self.closed.push_back((self.now_ns.saturating_add(HOLD_NS), exchange));
+            self.closed.push_back((self.now_ns.saturating_add(JUDGE_NS), slot, exchange));
         }
         self.buffer = closed;
     }
@@ -288,7 +337,8 @@ impl ExchangeBuilder {
         }
         let Some(mut connection) = place.take() else { return };
         let before = connection.waiting();
-        self.with_surroundings(|around| connection.process(until_ns, around));
+        self.with_surroundings(slot, |around| connection.process(until_ns, around));
+        self.note_best(slot, &connection);
         self.waiting = self.waiting.saturating_sub(before - connection.waiting());
         self.processes.note(&connection);
         if let Some((_, place)) = self.connections.get_mut(slot.0) {
@@ -312,12 +362,13 @@ impl ExchangeBuilder {
             let Some(connection) = self.connection(slot) else { continue };
             connection.queued = false;
             self.process(slot, now_ns.saturating_sub(HOLD_NS));
+            let is_ended = self.is_ended(slot);
             let Some(connection) = self.connection(slot) else { continue };
-            if connection.has_waiting() {
+            if is_ended && connection.last_ns.saturating_add(HOLD_NS) <= now_ns {
+                self.remove(slot, Closing::Closed);
+            } else if connection.has_waiting() || is_ended {
                 connection.queued = true;
                 self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
-            } else if connection.is_ended() && connection.last_ns.saturating_add(HOLD_NS) <= now_ns {
-                self.remove(slot, Closing::Closed);
             }
         }
         while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {
@@ -326,7 +377,7 @@ impl ExchangeBuilder {
             if idle_ns <= now_ns && !connection.has_waiting() {
                 let Some((_, place)) = self.connections.get_mut(slot.0) else { continue };
                 let Some(mut connection) = place.take() else { continue };
-                self.with_surroundings(|around| connection.close_idle(around));
+                self.with_surroundings(slot, |around| connection.close_idle(around));
                 if let Some((_, place)) = self.connections.get_mut(slot.0) {
                     *place = Some(connection);
                 }
@@ -338,11 +389,23 @@ impl ExchangeBuilder {
 
     /// Outputs closed exchanges, with those within them.
     fn release(&mut self, ready: &mut Vec<Exchange>, until_ns: u64) {
-        while let Some((_, mut exchange)) = self.closed.pop_front_if(|(ns, _)| *ns <= until_ns) {
+        while let Some((_, slot, mut exchange)) = self.closed.pop_front_if(|(ns, ..)| *ns <= until_ns) {
+            if exchange.grade == Grade::Turn {
+                exchange.grade = self.best.get(&slot).copied().unwrap_or(Grade::Turn);
+            }
             exchange.during = self.processes.during(&exchange);
             self.counters.exchanges += 1;
             ready.push(exchange);
         }
+    }
+
+    /// The marks of an event's end.
+    fn marks(&mut self, node: u16, event: &Event) -> &mut Marks {
+        let key = (node, event.flow);
+        if self.marks.len() >= MOST_CONNECTIONS && !self.marks.contains_key(&key) {
+            self.marks.clear();
+        }
+        self.marks.entry(key).or_default()
     }
 
     fn flags(&mut self, node: u16, event: &Event) {
@@ -351,33 +414,23 @@ impl ExchangeBuilder {
             Direction::Rx => false,
             Direction::Off => return,
         };
-        let key = (node, event.flow);
+        let marks = self.marks(node, event);
         if event.tcp_flags & SYN != 0 {
-            if self.opened.len() >= MOST_CONNECTIONS && !self.opened.contains_key(&key) {
-                self.opened.clear();
-            }
             let opens = sends == (event.tcp_flags & ACK == 0);
-            self.opened.insert(key, (event.time_ns, opens));
-        } else if let Some(slot) = self.by_end.get(&key).copied()
-            && let Some(connection) = self.connection(slot)
-            && let Some(index) = connection.index_of(End { node, flow: event.flow }, true)
-        {
-            connection.finished[if sends { index } else { 1 - index }] = true;
+            marks.opened = Some((event.time_ns, opens));
+        } else {
+            marks.finished_ns[usize::from(!sends)] = event.time_ns;
         }
     }
 
     /// A socket has ended.
     fn ended(&mut self, node: u16, event: &Event) {
-        let now_ns = self.now_ns.max(event.time_ns);
+        self.marks(node, event).ended_ns = event.time_ns;
+        let due_ns = self.now_ns.max(event.time_ns).saturating_add(HOLD_NS);
         let Some(slot) = self.by_end.get(&(node, event.flow)).copied() else { return };
         let Some(connection) = self.connection(slot) else { return };
-        if let Some(index) = connection.index_of(End { node, flow: event.flow }, true) {
-            connection.ended[index] = true;
-            connection.last_ns = connection.last_ns.max(event.time_ns);
-            if !connection.queued {
-                connection.queued = true;
-                self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
-            }
+        if !std::mem::replace(&mut connection.queued, true) {
+            self.due.push_back((due_ns, slot));
         }
     }
 }

@@ -95,9 +95,6 @@ pub(super) struct Connection {
     /// Instants of the first and of the last piece.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// Ends whose socket has ended, and those that sent a FIN.
-    pub ended: [bool; 2],
-    pub finished: [bool; 2],
     /// True while the connection is in the queue of those with new pieces.
     pub queued: bool,
 }
@@ -139,8 +136,6 @@ impl Connection {
             is_midway: is_stream,
             first_ns,
             last_ns: first_ns,
-            ended: [false; 2],
-            finished: [false; 2],
             queued: false,
         }
     }
@@ -192,16 +187,9 @@ impl Connection {
         !self.arrivals.iter().all(Arrivals::is_empty)
     }
 
-    /// True if every captured end's socket has ended.
-    pub fn is_ended(&self) -> bool {
-        let is_over = |(end, ended): (&Option<End>, &bool)| end.is_none() || *ended;
-        self.ends.iter().zip(&self.ended).all(is_over)
-    }
-
-    /// How an exchange that is open at the end of the capture has ended.
-    pub fn closing_at_end(&self, ns: u64) -> Closing {
-        let has_closed = self.ended.contains(&true) || self.finished == [true; 2];
-        if has_closed { Closing::Closed } else { Closing::End(ns) }
+    /// The best grade that an exchange of the connection can have, by what it has shown.
+    pub fn best(&self) -> Grade {
+        self.shown.best()
     }
 
     pub fn view(&self) -> View {
@@ -234,10 +222,18 @@ impl Connection {
                 (None, Some(ns)) => (false, ns),
                 // At equal times a read was before a send.
                 (Some(asks_ns), Some(answers_ns)) if asker_observes == (asks_ns < answers_ns) => {
-                    if asker_observes { (true, asks_ns) } else { (false, answers_ns) }
+                    if asker_observes {
+                        (true, asks_ns)
+                    } else {
+                        (false, answers_ns)
+                    }
                 }
                 (Some(asks_ns), Some(answers_ns)) => {
-                    if asker_observes { (false, answers_ns) } else { (true, asks_ns) }
+                    if asker_observes {
+                        (false, answers_ns)
+                    } else {
+                        (true, asks_ns)
+                    }
                 }
             };
             if ns > until_ns {
@@ -382,17 +378,13 @@ impl Connection {
             work: group.work,
             during: Vec::new(),
         };
-        let pause_ns = self.previous_end_ns.zip(exchange.start_ns()).map(|(end, start)| start.saturating_sub(end));
+        let pause_ns =
+            self.previous_end_ns.zip(exchange.start_ns()).map(|(end, start)| start.saturating_sub(end));
         self.previous_end_ns = exchange.end_ns();
         around.closed.push(Exchange { pause_ns, ..exchange });
     }
 
-    fn end(
-        &self,
-        index: usize,
-        sender: Option<ThreadRef>,
-        reader: Option<ThreadRef>,
-    ) -> ExchangeEnd {
+    fn end(&self, index: usize, sender: Option<ThreadRef>, reader: Option<ThreadRef>) -> ExchangeEnd {
         let End { node, flow } = self.ends[index].unwrap_or(End { node: 0, flow: FlowId::NONE });
         ExchangeEnd { node, flow, addr: self.addrs[index], reader, sender }
     }

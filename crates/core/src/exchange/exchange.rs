@@ -137,7 +137,9 @@ impl Exchange {
 
     /// The time between the first and the last byte by the asker's clock, of whatever grade, nanoseconds.
     pub fn envelope_ns(&self) -> Option<u64> {
-        let (Some(from), Some(to)) = (self.request.first_sent_ns, self.response.last_read_ns) else { return None };
+        let (Some(from), Some(to)) = (self.request.first_sent_ns, self.response.last_read_ns) else {
+            return None;
+        };
         Some(to.saturating_sub(from))
     }
 

@@ -25,10 +25,10 @@ mod arrivals;
 mod builder;
 mod connection;
 mod end;
-mod filter;
-mod grade;
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod exchange;
+mod filter;
+mod grade;
 mod group;
 mod nested;
 mod piece;
@@ -39,8 +39,8 @@ mod tls;
 
 pub use builder::{ExchangeBuilder, ExchangeCounters};
 pub use end::{AskerBy, ExchangeEnd, View};
-pub use filter::ExchangeFilter;
 pub use exchange::{Exchange, ExchangePart, Transfer};
+pub use filter::ExchangeFilter;
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};
 pub use threads::ThreadTime;

@@ -151,7 +151,8 @@ impl Processes {
     pub fn during(&self, exchange: &Exchange) -> Vec<Nested> {
         let answerer = &exchange.answerer;
         let (Some(reader), Some(sender)) = (answerer.reader, answerer.sender) else { return Vec::new() };
-        let (Some(from_ns), Some(to_ns)) = (exchange.request.last_read_ns, exchange.response.last_sent_ns) else {
+        let (Some(from_ns), Some(to_ns)) = (exchange.request.last_read_ns, exchange.response.last_sent_ns)
+        else {
             return Vec::new();
         };
         let Some(ids) = self.of_process.get(&(answerer.node, reader.tgid)) else { return Vec::new() };

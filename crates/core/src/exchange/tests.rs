@@ -121,15 +121,19 @@ impl Talk {
         connection.opened_by(0);
         let asks = self.asks.pieces(CLIENT, SERVER, 1, 1 << 40);
         let answers = self.answers.pieces(SERVER, CLIENT, 1_000_000, 7);
-        let mut all: Vec<(usize, Piece)> =
-            asks.into_iter().map(|piece| (0, piece)).chain(answers.into_iter().map(|piece| (1, piece))).collect();
+        let mut all: Vec<(usize, Piece)> = asks
+            .into_iter()
+            .map(|piece| (0, piece))
+            .chain(answers.into_iter().map(|piece| (1, piece)))
+            .collect();
         // Any order of arrival.
         all.sort_by_key(|(sender, piece)| {
             (piece.journey ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
         });
         for (sender, mut piece) in all {
             let (asker_sees, answerer_sees) = (view != View::Answerer, view != View::Asker);
-            let (sends, reads) = if sender == 0 { (asker_sees, answerer_sees) } else { (answerer_sees, asker_sees) };
+            let (sends, reads) =
+                if sender == 0 { (asker_sees, answerer_sees) } else { (answerer_sees, asker_sees) };
             piece.sent = piece.sent.filter(|_| sends);
             piece.read = piece.read.filter(|_| reads);
             if !reads {
@@ -294,7 +298,8 @@ fn perform(script: &Script) -> (Talk, Vec<Truth>) {
                 talk.asks.read(bytes, ns);
             }
             2 => {
-                let is_read = request_ends.get(answered).is_some_and(|end| *end <= Stream::end(&talk.asks.read));
+                let is_read =
+                    request_ends.get(answered).is_some_and(|end| *end <= Stream::end(&talk.asks.read));
                 if is_read {
                     let bytes = u64::from(script.requests[answered].1) + 1;
                     talk.answers.send(bytes, ns);
@@ -330,8 +335,12 @@ fn perform(script: &Script) -> (Talk, Vec<Truth>) {
 fn scripts() -> impl Strategy<Value = Script> {
     let requests = prop::collection::vec((any::<u8>(), any::<u8>()), 1..20);
     let dice = prop::collection::vec(any::<u8>(), 97..160);
-    (1_usize..5, any::<bool>(), requests, dice)
-        .prop_map(|(window, pushes, requests, dice)| Script { window, pushes, requests, dice })
+    (1_usize..5, any::<bool>(), requests, dice).prop_map(|(window, pushes, requests, dice)| Script {
+        window,
+        pushes,
+        requests,
+        dice,
+    })
 }
 
 proptest! {

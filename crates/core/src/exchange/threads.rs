@@ -109,7 +109,6 @@ impl Threads {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,9 @@ use crate::hop::Direction;
 use std::collections::VecDeque;
 
 /// Ports whose services begin with a TLS handshake.
-const PORTS: [u16; 16] =
-    [443, 465, 563, 636, 853, 989, 990, 992, 993, 994, 995, 5_061, 5_671, 6_443, 8_443, 8_883];
+const PORTS: [u16; 13] = [465, 563, 636, 853, 989, 990, 992, 993, 994, 995, 5_061, 5_671, 8_883];
+/// 443, and by convention 8443, 10443 and their like.
+const HTTPS: u16 = 443;
 /// A handshake takes at most this many exchanges (TLS 1.2: two).
 const EXCHANGES: u64 = 2;
 /// Content types of TLS records (RFC 8446, section 5.1).
@@ -54,7 +55,9 @@ pub(super) fn is_handshake(head: Option<[u8; 2]>, proto: Proto, port: Option<u16
     match head {
         Some([kind, version]) => version == 3 && matches!(kind, HANDSHAKE | CHANGE_CIPHER_SPEC),
         None => {
-            proto == Proto::TCP && exchanges < EXCHANGES && port.is_some_and(|port| PORTS.contains(&port))
+            proto == Proto::TCP
+                && exchanges < EXCHANGES
+                && port.is_some_and(|port| port % 1_000 == HTTPS || PORTS.contains(&port))
         }
     }
 }

@@ -117,7 +117,11 @@ pub(crate) fn hop_pair(parser: &mut Parser<'_>) -> Result<(Hop, Hop), FilterErro
 fn hop(parser: &mut Parser<'_>) -> Result<(usize, Hop), FilterError> {
     let (position, next) = parser.next();
     let Kind::Word(word) = next else {
-        return Err(FilterError::expected(position, "a hop, as in `hop(dev.queue,dev.xmit)`", next.to_string()));
+        return Err(FilterError::expected(
+            position,
+            "a hop, as in `hop(dev.queue,dev.xmit)`",
+            next.to_string(),
+        ));
     };
     let on_path = Hop::path().iter().find(|hop| hop.name().eq_ignore_ascii_case(word));
     let names = || Hop::path().iter().map(|hop| hop.name());
@@ -145,9 +149,8 @@ pub(crate) fn number(
     let wrong = || FilterError::expected(position, expected, next.to_string());
     let Kind::Word(word) = next else { return Err(wrong()) };
     let (number, mut unit) = split(word).ok_or_else(wrong)?;
-    let factor_of = |unit: &str| {
-        units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
-    };
+    let factor_of =
+        |unit: &str| units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
     // `5 ms` is the same as `5ms`.
     if let (_, Kind::Word(next)) = parser.peek()
         && unit.is_empty()
@@ -170,7 +173,10 @@ pub(crate) fn number(
 }
 
 /// `=` or `!=` and a word: whether they are equal, and the word with its position.
-pub(crate) fn equality<'a>(parser: &mut Parser<'a>, expected: &str) -> Result<(bool, usize, &'a str), FilterError> {
+pub(crate) fn equality<'a>(
+    parser: &mut Parser<'a>,
+    expected: &str,
+) -> Result<(bool, usize, &'a str), FilterError> {
     let equal = match comparison(parser, "`=` or `!=`")? {
         (_, Op::Equal) => true,
         (_, Op::Differs) => false,

@@ -26,6 +26,7 @@ pub mod record;
 pub mod relay;
 pub mod replay;
 pub mod report;
+pub mod requests;
 pub mod sched;
 pub mod ship;
 pub mod supermon;

@@ -1,0 +1,265 @@
+//! `magnet-scope requests DIR`: requests and responses in a recording, and where the time of the slowest went.
+//!
+//! The recording is read once. Only sums and the slowest exchanges are stored.
+
+mod row;
+mod text;
+
+use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
+use crate::joint::Joint;
+use crate::recordings::Recordings;
+use crate::{output, reporting};
+use anyhow::Result;
+use clap::ValueEnum;
+use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeFilter};
+use magscope_core::node::NodeInfo;
+use magscope_core::stored_context::StoredContext;
+use magscope_report::requests::{RequestSums, RequestTable, RequestsBy, process_name, service_name};
+use magscope_timeline::UtcMap;
+use magscope_timeline::merged_reader::Piece;
+use row::Row;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Maximum number of exchanges whose names are stored for those around them.
+const MOST_NAMED: usize = 1 << 16;
+
+/// Arguments of `requests`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "An exchange is a request and its response, found by the order in which two programs send and read: \
+    for any protocol, without payload. Only exchanges of the grade `turn` have a latency (docs/requests.md).\n\n\
+    EXPR compares with < <= > >= = != and joins with `and`, `or`, `not` and parentheses:\n  \
+    answer > 20ms and hop(task.wake,task.run) > 1ms\n  \
+    grade = turn and port = 443 and not comm = curl\n\
+    on total, request, answer, response, pause, on_cpu, runnable, blocked, hop(A,B), request_bytes, response_bytes, \
+    retransmits, port, pid, comm, host, grade and proto; unanswered and broken stand alone. A comparison with what \
+    is not known is false."
+)]
+pub struct Args {
+    #[command(flatten)]
+    sessions: SessionsArgs,
+    /// Verify the recordings first, and fail if one is damaged
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    part: PartArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which exchanges, and how they are shown.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Wanted {
+    /// Number of single exchanges: the slowest that match
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    slowest: u32,
+    /// Count and list only exchanges that match: `answer > 20ms and port = 443`
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<ExchangeFilter>,
+    /// Group exchanges by this
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    by: By,
+    /// Maximum number of groups, those with the most exchanges
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    top: u16,
+}
+
+/// What exchanges can be grouped by.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum By {
+    /// Port and process of the answerer
+    #[default]
+    Service,
+    /// Both processes
+    Process,
+    /// Cgroup of the answerer
+    Cgroup,
+    /// Both addresses
+    Flow,
+}
+
+impl From<By> for RequestsBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Service => Self::Service,
+            By::Process => Self::Process,
+            By::Cgroup => Self::Cgroup,
+            By::Flow => Self::Flow,
+        }
+    }
+}
+
+/// Prints groups and the slowest exchanges.
+pub fn run(args: &Args) -> Result<()> {
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
+    if args.strict {
+        recordings.require_whole()?;
+    }
+    let asked = args.wanted.filter.as_ref().map(ExchangeFilter::hops).unwrap_or_default();
+    reporting::note_unserved("--where", asked, recordings.infos());
+    let mut collector = Collector::new(&args.wanted, recordings.infos(), recordings.utc());
+    let walked = recordings.walk(limits, |piece| collector.piece(&piece))?;
+    reporting::note_evicted(&walked);
+    let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
+    print(collector.finish(), args.json, joint.as_deref())
+}
+
+/// Prints collected exchanges, below what is to be said of several recordings.
+pub fn print(found: Found, json: bool, joint: Option<&str>) -> Result<()> {
+    if json {
+        // JSON is data; notes go to stderr.
+        joint.iter().flat_map(|text| text.lines()).for_each(output::note);
+        return output::json(&found);
+    }
+    let text = text::page(&found, reporting::width());
+    output::text(&joint.map_or_else(|| text.clone(), |joint| format!("{joint}\n{text}")))
+}
+
+/// The results.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    /// Groups.
+    #[serde(flatten)]
+    table: RequestTable,
+    /// Number of exchanges of which `--where` is false.
+    not_matching: u64,
+    /// The slowest ones.
+    exchanges: Vec<Row>,
+}
+
+/// Collects exchanges of a walk over recordings or of a running capture.
+pub struct Collector<'a> {
+    wanted: &'a Wanted,
+    utc: &'a UtcMap,
+    context: StoredContext,
+    builder: ExchangeBuilder,
+    sums: RequestSums,
+    not_matching: u64,
+    /// By length and then start, the shortest first.
+    slowest: BTreeMap<(u64, Reverse<u64>), Exchange>,
+    /// What exchanges within others are called, and their length.
+    named: BTreeMap<u64, (String, Option<u64>)>,
+    ready: Vec<Exchange>,
+}
+
+impl<'a> Collector<'a> {
+    /// An empty one, for these hosts.
+    pub fn new(wanted: &'a Wanted, infos: &[NodeInfo], utc: &'a UtcMap) -> Self {
+        Collector {
+            wanted,
+            utc,
+            context: StoredContext::new(infos),
+            builder: ExchangeBuilder::new(),
+            sums: RequestSums::new(wanted.by.into()),
+            not_matching: 0,
+            slowest: BTreeMap::new(),
+            named: BTreeMap::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Takes a piece of the walk.
+    pub fn piece(&mut self, piece: &Piece<'_>) {
+        match piece {
+            Piece::Batch(node, batch) => {
+                self.context.batch(*node, batch);
+                self.builder.batch(*node, batch, &mut self.ready);
+            }
+            Piece::Journey(journey, _, context) => self.builder.journey(journey, *context, &mut self.ready),
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for exchange in std::mem::take(&mut self.ready) {
+            if !exchange.asker.flow.is_none() {
+                let what = format!(
+                    "{} → {}",
+                    process_name(&exchange.asker, &self.context),
+                    service_name(&exchange, &self.context)
+                );
+                self.named.insert(exchange.id, (what, exchange.envelope_ns()));
+                if self.named.len() > MOST_NAMED {
+                    self.named.pop_first();
+                }
+            }
+            let matches =
+                self.wanted.filter.as_ref().is_none_or(|filter| filter.matches(&exchange, &self.context));
+            if !matches {
+                self.not_matching += 1;
+                continue;
+            }
+            self.sums.add(&exchange, &self.context);
+            let length_ns = exchange.total_ns().or(exchange.answer_ns()).unwrap_or(0);
+            self.slowest.insert((length_ns, Reverse(exchange.id)), exchange);
+            if self.slowest.len() > self.wanted.slowest as usize {
+                self.slowest.pop_first();
+            }
+        }
+    }
+
+    /// Closes what is open.
+    pub fn finish(mut self) -> Found {
+        self.builder.finish(&mut self.ready);
+        self.collect();
+        let rows = self.slowest.values().rev();
+        let rows = rows.map(|exchange| Row::of(exchange, &self.context, self.utc, &self.named)).collect();
+        Found {
+            table: self.sums.finish(usize::from(self.wanted.top)),
+            not_matching: self.not_matching,
+            exchanges: rows,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Generator;
+    use magscope_core::GeneratorOptions;
+    use magscope_core::journey::Limits;
+    use magscope_core::source::Source;
+
+    fn found(filter: Option<&str>) -> Found {
+        let options = GeneratorOptions { events: 40_000, flows: 8, ..GeneratorOptions::default() };
+        let mut source = Generator::new(options);
+        let wanted = Wanted {
+            slowest: 3,
+            filter: filter.map(|text| ExchangeFilter::parse(text).expect("a filter")),
+            by: By::Flow,
+            top: 20,
+        };
+        let (utc, infos) = (UtcMap::new(), [source.info().clone()]);
+        let mut collector = Collector::new(&wanted, &infos, &utc);
+        reporting::walk(&mut source, Limits::default(), |piece| collector.piece(&piece)).expect("a generator");
+        collector.finish()
+    }
+
+    #[test]
+    fn a_filter_divides_the_exchanges() {
+        let all = found(None);
+        let broken = found(Some("broken"));
+        let others = found(Some("not broken"));
+        let count = |found: &Found| found.table.grades.total();
+        assert!(count(&all) > 0);
+        assert_eq!(count(&all), count(&broken) + count(&others));
+        assert_eq!((broken.not_matching, others.not_matching), (count(&others), count(&broken)));
+    }
+
+    #[test]
+    fn the_page_fits_into_its_width() {
+        let found = found(None);
+        for width in [60, 80, 120] {
+            let page = text::page(&found, width);
+            assert!(page.lines().all(|line| line.chars().count() <= width), "{page}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! An exchange with all names, for lists and JSON.
+
+use crate::sessions;
+use magscope_core::blame::Part;
+use magscope_core::context::Context;
+use magscope_core::exchange::{
+    AskerBy, Exchange, ExchangeEnd, Grade, Nested, NestedBy, ThreadTime, Transfer, View,
+};
+use magscope_core::flow::Proto;
+use magscope_report::requests::process_name;
+use magscope_timeline::UtcMap;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// An exchange with its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Number of the exchange; as text, because JSON readers round 64 bits.
+    #[serde(serialize_with = "as_text")]
+    pub id: u64,
+    /// Protocol.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// What turn-taking proves.
+    pub grade: Grade,
+    /// Why it is broken, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broken_because: Option<String>,
+    /// The ends in the capture.
+    pub view: View,
+    /// The source of the knowledge who asks.
+    asker_by: AskerBy,
+    /// The end that asked.
+    pub asker: End,
+    /// The end that answered.
+    pub answerer: End,
+    /// Time of the first byte, RFC 3339; absent without clock samples.
+    pub start_utc: Option<String>,
+    /// The same in `CLOCK_MONOTONIC` of the first recording, nanoseconds.
+    pub start_ns: Option<u64>,
+    /// From the first send of the request to the read of the response's last byte, by the asker's clock, nanoseconds.
+    pub total_ns: Option<u64>,
+    /// The same of whatever grade.
+    pub envelope_ns: Option<u64>,
+    /// The request.
+    pub request: Bytes,
+    /// From the read of the request to the first byte of the response, by the answerer's clock, nanoseconds.
+    pub answer_ns: Option<u64>,
+    /// How the answering thread spent that, if the scheduler's hops were captured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<ThreadTime>,
+    /// The response.
+    pub response: Bytes,
+    /// Since the previous exchange of the connection, nanoseconds.
+    pause_ns: Option<u64>,
+    /// The longest time that the asker had read everything and the response had not ended, nanoseconds.
+    longest_idle_ns: u64,
+    /// Exchanges within it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub during: Vec<Inner>,
+}
+
+/// One end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
+    /// Address and port.
+    pub addr: String,
+    /// Name of the process; `?` if unknown.
+    pub process: String,
+    /// Name of the host or network namespace.
+    pub node: String,
+    /// Process, 0 if unknown.
+    tgid: u32,
+    /// Thread, 0 if unknown.
+    tid: u32,
+}
+
+/// The bytes of one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bytes {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// From the first send to the read of the last byte, nanoseconds.
+    pub ns: Option<u64>,
+    /// Error bound of `ns`.
+    half_width_ns: Option<u64>,
+    /// Instants in `CLOCK_MONOTONIC` of the first recording, nanoseconds.
+    pub first_sent_ns: Option<u64>,
+    /// See `first_sent_ns`.
+    pub last_read_ns: Option<u64>,
+    /// From the first send to that of the last journey, nanoseconds.
+    pub sending_ns: Option<u64>,
+    /// Number of journeys.
+    journeys: u32,
+    /// Retransmissions.
+    pub retransmits: u32,
+    /// The first and the last journey, numbers of `journeys`.
+    #[serde(serialize_with = "as_text")]
+    first_journey: u64,
+    #[serde(serialize_with = "as_text")]
+    last_journey: u64,
+    /// Parts of the last journey's time.
+    pub last_parts: Vec<PartTime>,
+}
+
+/// A part of a journey's time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartTime {
+    /// The part.
+    pub part: Part,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+/// An exchange within another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inner {
+    /// Its number.
+    #[serde(serialize_with = "as_text")]
+    pub exchange: u64,
+    /// Asker and service, in words; empty if forgotten.
+    pub what: String,
+    /// Its length, nanoseconds.
+    pub envelope_ns: Option<u64>,
+    /// The proof.
+    pub by: NestedBy,
+}
+
+fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+impl Row {
+    /// Resolves all names.
+    pub fn of(
+        exchange: &Exchange,
+        context: &dyn Context,
+        utc: &UtcMap,
+        named: &BTreeMap<u64, (String, Option<u64>)>,
+    ) -> Self {
+        let start_ns = exchange.start_ns();
+        let has_latency = exchange.grade.has_latency();
+        let inner = |nested: &Nested| {
+            let (what, envelope_ns) = named.get(&nested.exchange).cloned().unwrap_or_default();
+            Inner { exchange: nested.exchange, what, envelope_ns, by: nested.by }
+        };
+        Row {
+            id: exchange.id,
+            proto: exchange.proto,
+            grade: exchange.grade,
+            broken_because: exchange.broken.map(|why| why.to_string()),
+            view: exchange.view,
+            asker_by: exchange.asker_by,
+            asker: End::of(&exchange.asker, context),
+            answerer: End::of(&exchange.answerer, context),
+            start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
+            start_ns,
+            total_ns: exchange.total_ns(),
+            envelope_ns: exchange.envelope_ns(),
+            request: Bytes::of(&exchange.request, has_latency),
+            answer_ns: exchange.answer_ns(),
+            work: exchange.work.filter(|_| has_latency),
+            response: Bytes::of(&exchange.response, has_latency),
+            pause_ns: exchange.pause_ns,
+            longest_idle_ns: exchange.longest_idle_ns,
+            during: exchange.during.iter().map(inner).collect(),
+        }
+    }
+}
+
+impl End {
+    fn of(end: &ExchangeEnd, context: &dyn Context) -> Self {
+        let thread = end.thread().unwrap_or_default();
+        let flow = context.flow(end.node, end.flow);
+        End {
+            addr: end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string()),
+            process: process_name(end, context),
+            node: flow.map(|flow| context.place(end.node, flow.netns)).unwrap_or_default(),
+            tgid: thread.tgid,
+            tid: thread.tid,
+        }
+    }
+
+    /// `curl@client`.
+    pub fn words(&self) -> String {
+        if self.node.is_empty() { self.process.clone() } else { format!("{}@{}", self.process, self.node) }
+    }
+}
+
+impl Bytes {
+    fn of(transfer: &Transfer, has_latency: bool) -> Self {
+        let parts = transfer.last_blame.iter().flat_map(|blame| blame.parts());
+        Bytes {
+            bytes: transfer.bytes,
+            ns: transfer.ns().filter(|_| has_latency),
+            half_width_ns: transfer.half_width_ns,
+            first_sent_ns: transfer.first_sent_ns,
+            last_read_ns: transfer.last_read_ns,
+            sending_ns: transfer.sending_ns(),
+            journeys: transfer.journeys,
+            retransmits: transfer.retransmits,
+            first_journey: transfer.first_journey,
+            last_journey: transfer.last_journey,
+            last_parts: parts.map(|(part, ns)| PartTime { part, ns }).collect(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Exchanges as text: the table of groups, then the slowest as bars of their parts on a line of time.
+
+use super::Found;
+use super::row::{Bytes, Row};
+use magscope_core::exchange::{ExchangePart, NestedBy};
+use magscope_report::requests::write_requests;
+use magscope_scope::format::{bytes, count, duration};
+use std::fmt::Write;
+
+/// Columns of the names of parts.
+const NAMES: usize = 22;
+/// Columns of sizes and of times.
+const SIZE: usize = 8;
+const TIME: usize = 8;
+/// Narrowest and widest bars.
+const BAR: (usize, usize) = (8, 60);
+/// Number of inner exchanges in a text.
+const MOST_INNER: usize = 8;
+
+/// The page.
+pub fn page(found: &Found, width: usize) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = write_requests(&mut text, &found.table, width);
+    if found.not_matching > 0 {
+        let _ = writeln!(text, "{} do not match", count(found.not_matching));
+    }
+    if found.exchanges.is_empty() {
+        return text;
+    }
+    let date = found.exchanges.iter().find_map(|row| row.start_utc.as_deref()?.split_once('T'));
+    let date = date.map_or_else(String::new, |(date, _)| format!(", {date} UTC"));
+    let _ = writeln!(text, "\nthe slowest{date}");
+    for row in &found.exchanges {
+        exchange(&mut text, row, width);
+    }
+    text
+}
+
+fn exchange(text: &mut String, row: &Row, width: usize) {
+    let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
+    let length = row.total_ns.or(row.answer_ns).map_or_else(|| "·".to_owned(), duration);
+    let head = format!(
+        "\n#{} {} {} → {} {} {length} {}",
+        row.id,
+        time.trim_end_matches('Z'),
+        row.asker.words(),
+        row.answerer.words(),
+        row.answerer.addr,
+        row.grade,
+    );
+    fill(text, head.trim_start_matches('\n'), width, "  ", true);
+    if let Some(why) = &row.broken_because {
+        fill(text, &format!("  {why}"), width, "  ", false);
+    }
+    let bar = width.saturating_sub(2 + NAMES + 1 + SIZE + 1 + TIME + 1).clamp(BAR.0, BAR.1);
+    let mut drawn = Bar { at_ns: 0, total_ns: row.total_ns.unwrap_or(0), columns: bar };
+    let parts = [
+        (ExchangePart::RequestTransfer, Some(&row.request), row.request.ns),
+        (ExchangePart::UntilAnswered, None, row.answer_ns),
+        (ExchangePart::ResponseTransfer, Some(&row.response), row.response.ns),
+    ];
+    for (part, transfer, ns) in parts {
+        let size = transfer.map_or_else(String::new, |transfer| compact(&bytes(transfer.bytes)));
+        let time = ns.map_or_else(|| "·".to_owned(), duration);
+        let bar = ns.map(|ns| drawn.next(ns)).unwrap_or_default();
+        let line = format!("  {:<NAMES$} {size:>SIZE$} {time:>TIME$} {bar}", part.words());
+        let _ = writeln!(text, "{}", line.trim_end());
+        let notes = match (transfer, row.work) {
+            (Some(transfer), _) => transfer_notes(transfer),
+            (None, Some(work)) => format!(
+                "on a CPU {}, waiting for one {}, blocked {}",
+                duration(work.on_cpu_ns),
+                duration(work.runnable_ns),
+                duration(work.blocked_ns)
+            ),
+            (None, None) => String::new(),
+        };
+        if !notes.is_empty() {
+            fill(text, &format!("    {notes}"), width, "    ", false);
+        }
+        if part == ExchangePart::UntilAnswered {
+            during(text, row, width);
+        }
+    }
+}
+
+fn during(text: &mut String, row: &Row, width: usize) {
+    for inner in row.during.iter().take(MOST_INNER) {
+        let proof = match inner.by {
+            NestedBy::SameThread => "same thread",
+            NestedBy::SameProcess => "same process",
+        };
+        let took = inner.envelope_ns.map_or_else(String::new, |ns| format!(" {}", duration(ns)));
+        let line = format!("    during: #{} {}{took} ({proof})", inner.exchange, inner.what);
+        fill(text, &line, width, "      ", false);
+    }
+    if row.during.len() > MOST_INNER {
+        let _ = writeln!(text, "    and {} more (`--json` has them)", row.during.len() - MOST_INNER);
+    }
+}
+
+/// The largest parts of the time of a transfer.
+fn transfer_notes(transfer: &Bytes) -> String {
+    let mut parts: Vec<(u64, &str)> =
+        transfer.last_parts.iter().map(|part| (part.ns, part.part.words())).collect();
+    if let Some(ns) = transfer.sending_ns {
+        parts.push((ns, "sending"));
+    }
+    parts.sort_by(|a, b| b.cmp(a));
+    let shown = parts.iter().filter(|(ns, _)| *ns > 0).take(3);
+    let mut notes: Vec<String> = shown.map(|(ns, words)| format!("{words} {}", duration(*ns))).collect();
+    if transfer.retransmits > 0 {
+        notes.push(format!("sent again {}×", transfer.retransmits));
+    }
+    notes.join(", ")
+}
+
+/// Bars that follow each other.
+struct Bar {
+    at_ns: u64,
+    total_ns: u64,
+    columns: usize,
+}
+
+impl Bar {
+    fn next(&mut self, ns: u64) -> String {
+        let column = |ns: u64| {
+            let at = u128::from(ns) * self.columns as u128 / u128::from(self.total_ns.max(1));
+            usize::try_from(at).unwrap_or(self.columns).min(self.columns)
+        };
+        if self.total_ns == 0 {
+            return String::new();
+        }
+        let from = column(self.at_ns).min(self.columns - 1);
+        self.at_ns = self.at_ns.saturating_add(ns);
+        let to = column(self.at_ns).max(from + 1);
+        let fill = if to - from == 1 && column(self.at_ns) == from { "▏" } else { "█" };
+        format!("{}{}", " ".repeat(from), fill.repeat(to - from))
+    }
+}
+
+fn compact(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Writes a line with breaks at blanks; words wider than the line are cut.
+fn fill(text: &mut String, line: &str, width: usize, indent: &str, blank_before: bool) {
+    if blank_before {
+        text.push('\n');
+    }
+    let lead = line.len() - line.trim_start().len();
+    let (mut at, mut first) = (lead, true);
+    text.push_str(&line[..lead]);
+    for word in line[lead..].split(' ') {
+        let columns = word.chars().count();
+        if !first && at + 1 + columns > width {
+            text.push('\n');
+            text.push_str(indent);
+            at = indent.len();
+        } else if !first {
+            text.push(' ');
+            at += 1;
+        }
+        text.extend(word.chars().take(width.saturating_sub(at)));
+        at += columns.min(width.saturating_sub(at));
+        first = false;
+    }
+    text.push('\n');
+}

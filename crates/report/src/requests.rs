@@ -1,0 +1,429 @@
+//! Exchanges by service, process, cgroup or flow: their times, and where the time of the slowest goes.
+
+mod text;
+
+pub use text::write_requests;
+
+use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
+use crate::stats::{HopPairStats, Quantiles};
+use magscope_core::blame::Part;
+use magscope_core::context::Context;
+use magscope_core::exchange::{Exchange, ExchangeEnd, Grade};
+use magscope_core::flow::Task;
+use serde::Serialize;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Maximum number of distinct groups, the ones with the most exchanges.
+const MOST: usize = 2048;
+/// Number of a group's slowest exchanges whose parts are kept.
+const SLOWEST: usize = 128;
+/// Number of kinds of parts: sending, three of the answerer and the rest of its time, and those of the path.
+const KINDS: usize = 6 + Part::COUNT;
+
+/// Grouping key of exchanges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestsBy {
+    /// The answerer's port and process.
+    #[default]
+    Service,
+    /// Both processes.
+    Process,
+    /// The answerer's cgroup.
+    Cgroup,
+    /// Both addresses.
+    Flow,
+}
+
+impl RequestsBy {
+    /// Name in titles.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Process => "process",
+            Self::Cgroup => "cgroup",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+/// The exchanges of a capture in groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RequestTable {
+    /// Grouping key.
+    pub by: RequestsBy,
+    /// All exchanges by grade.
+    pub grades: GradeCounts,
+    /// The groups with the most exchanges.
+    pub rows: Vec<RequestRow>,
+    /// Number of groups outside the rows; an evicted group that returned counts each time.
+    pub others: u64,
+    /// Number of their exchanges by grade.
+    pub rest: GradeCounts,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RequestRow {
+    /// Name of the group.
+    pub name: String,
+    /// Its exchanges by grade. Times are of turns alone.
+    pub grades: GradeCounts,
+    /// From the first send of the request to the read of the response's last byte, by the asker's clock.
+    pub total: Option<Quantiles>,
+    /// From the read of the request to the first byte of the response, by the answerer's clock.
+    pub answer: Option<Quantiles>,
+    /// Payload of the requests, of all grades.
+    pub request_bytes: u64,
+    /// Payload of the responses, of all grades.
+    pub response_bytes: u64,
+    /// Retransmissions, of all grades.
+    pub retransmits: u64,
+    /// Parts of the time of the slowest hundredth, at most 128 exchanges, the longest first.
+    pub slowest: Vec<PartShare>,
+    /// Number of the slowest exchange.
+    pub slowest_exchange: Option<u64>,
+}
+
+/// Number of exchanges of each grade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GradeCounts {
+    /// See [`Grade::Turn`].
+    pub turn: u64,
+    /// See [`Grade::Handshake`].
+    pub handshake: u64,
+    /// See [`Grade::Overlapped`].
+    pub overlapped: u64,
+    /// See [`Grade::Streamed`].
+    pub streamed: u64,
+    /// See [`Grade::Unanswered`].
+    pub unanswered: u64,
+    /// See [`Grade::Broken`].
+    pub broken: u64,
+}
+
+impl GradeCounts {
+    fn count(&mut self, grade: Grade) {
+        *self.of_mut(grade) += 1;
+    }
+
+    fn of_mut(&mut self, grade: Grade) -> &mut u64 {
+        match grade {
+            Grade::Turn => &mut self.turn,
+            Grade::Handshake => &mut self.handshake,
+            Grade::Overlapped => &mut self.overlapped,
+            Grade::Streamed => &mut self.streamed,
+            Grade::Unanswered => &mut self.unanswered,
+            Grade::Broken => &mut self.broken,
+        }
+    }
+
+    /// Number of one grade.
+    pub fn of(mut self, grade: Grade) -> u64 {
+        *self.of_mut(grade)
+    }
+
+    /// All of them.
+    pub fn total(self) -> u64 {
+        Grade::ALL.iter().map(|grade| self.of(*grade)).sum()
+    }
+
+    fn merge(&mut self, other: Self) {
+        for grade in Grade::ALL {
+            *self.of_mut(grade) += other.of(grade);
+        }
+    }
+}
+
+/// A part of a time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartShare {
+    /// The part, in words.
+    pub part: &'static str,
+    /// Sum, nanoseconds.
+    pub ns: u64,
+    /// Share of the whole, 0 to 1.
+    pub share: f64,
+}
+
+/// The parts of one exchange, nanoseconds, in the order of [`kind_words`].
+pub type Parts = [u64; KINDS];
+
+/// Words of a kind of part.
+pub fn kind_words(kind: usize) -> &'static str {
+    match kind {
+        0 => "sending the request",
+        1 => "until answered",
+        2 => "answering, on a CPU",
+        3 => "answering, waiting for a CPU",
+        4 => "answering, blocked",
+        5 => "sending the response",
+        _ => Part::ALL.get(kind - 6).map_or("", |part| part.words()),
+    }
+}
+
+/// The parts of an exchange; they add up to its total, up to unseen hops of a transfer. `None` without a total.
+pub fn parts_of(exchange: &Exchange) -> Option<Parts> {
+    let total_ns = exchange.total_ns()?;
+    let mut parts = [0; KINDS];
+    let Some(answer_ns) = exchange.answer_ns() else {
+        parts[1] = total_ns; // the answerer is not in the capture
+        return Some(parts);
+    };
+    match exchange.work {
+        Some(work) => (parts[2], parts[3], parts[4]) = (work.on_cpu_ns, work.runnable_ns, work.blocked_ns),
+        None => parts[1] = answer_ns,
+    }
+    for (transfer, sending) in [(&exchange.request, 0), (&exchange.response, 5)] {
+        let (Some(all_ns), Some(sending_ns)) = (transfer.ns(), transfer.sending_ns()) else { continue };
+        parts[sending] += sending_ns.min(all_ns);
+        let mut rest_ns = all_ns.saturating_sub(sending_ns);
+        for (part, ns) in transfer.last_blame.iter().flat_map(|blame| blame.parts()) {
+            let ns = ns.min(rest_ns);
+            parts[6 + part as usize] += ns;
+            rest_ns -= ns;
+        }
+        parts[6 + Part::Unknown as usize] += rest_ns;
+    }
+    Some(parts)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Slow {
+    ns: u64,
+    id: Reverse<u64>,
+    parts: Parts,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    name: String,
+    grades: GradeCounts,
+    total: HopPairStats,
+    answer: HopPairStats,
+    request_bytes: u64,
+    response_bytes: u64,
+    retransmits: u64,
+    slowest: BinaryHeap<Reverse<Slow>>,
+}
+
+impl Weighed for Sum {
+    fn weight(&self) -> u64 {
+        self.grades.total()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.grades.merge(other.grades);
+        self.total.merge(&other.total);
+        self.answer.merge(&other.answer);
+        self.request_bytes += other.request_bytes;
+        self.response_bytes += other.response_bytes;
+        self.retransmits += other.retransmits;
+        for Reverse(slow) in &other.slowest {
+            self.push(slow.clone());
+        }
+    }
+
+    fn by_name(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+impl Sum {
+    fn add(&mut self, exchange: &Exchange) {
+        self.grades.count(exchange.grade);
+        self.request_bytes += exchange.request.bytes;
+        self.response_bytes += exchange.response.bytes;
+        self.retransmits += u64::from(exchange.request.retransmits) + u64::from(exchange.response.retransmits);
+        if let Some(ns) = exchange.answer_ns() {
+            self.answer.record(ns);
+        }
+        if let (Some(ns), Some(parts)) = (exchange.total_ns(), parts_of(exchange)) {
+            self.total.record(ns);
+            self.push(Slow { ns, id: Reverse(exchange.id), parts });
+        }
+    }
+
+    fn push(&mut self, slow: Slow) {
+        if self.slowest.len() < SLOWEST || self.slowest.peek().is_some_and(|Reverse(fastest)| slow > *fastest) {
+            self.slowest.push(Reverse(slow));
+        }
+        if self.slowest.len() > SLOWEST {
+            self.slowest.pop();
+        }
+    }
+
+    /// The parts of the slowest hundredth, at least of one exchange.
+    fn shares(&self) -> (Vec<PartShare>, Option<u64>) {
+        let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
+        slowest.sort_by(|a, b| b.cmp(a));
+        let first = slowest.first().map(|slow| slow.id.0);
+        slowest.truncate(usize::try_from(self.total.n().div_ceil(100)).unwrap_or(SLOWEST));
+        let mut sums = [0_u64; KINDS];
+        for slow in slowest {
+            sums.iter_mut().zip(slow.parts).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
+        }
+        let all: u64 = sums.iter().fold(0, |all, ns| all.saturating_add(*ns));
+        let share = |(kind, ns): (usize, &u64)| PartShare {
+            part: kind_words(kind),
+            ns: *ns,
+            share: *ns as f64 / all.max(1) as f64,
+        };
+        let mut shares: Vec<PartShare> =
+            sums.iter().enumerate().filter(|(_, ns)| **ns > 0).map(share).collect();
+        shares.sort_by_key(|share| Reverse(share.ns));
+        (shares, first)
+    }
+}
+
+/// Adds up exchanges. Memory is bounded by the number of groups.
+#[derive(Debug)]
+pub struct RequestSums {
+    by: RequestsBy,
+    groups: Heaviest<String, Sum>,
+    grades: GradeCounts,
+}
+
+impl RequestSums {
+    /// Empty sums.
+    pub fn new(by: RequestsBy) -> Self {
+        RequestSums { by, groups: Heaviest::new(MOST), grades: GradeCounts::default() }
+    }
+
+    /// Counts an exchange.
+    pub fn add(&mut self, exchange: &Exchange, context: &dyn Context) {
+        self.grades.count(exchange.grade);
+        let name = group_name(self.by, exchange, context);
+        let sum = self.groups.entry(name.clone());
+        sum.name = name;
+        sum.add(exchange);
+    }
+
+    /// True without any exchange.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The table of the `top` groups.
+    pub fn finish(self, top: usize) -> RequestTable {
+        let Ranking { rows, rest, others } = self.groups.ranking(top);
+        let row = |sum: Sum| {
+            let (slowest, slowest_exchange) = sum.shares();
+            RequestRow {
+                name: sum.name,
+                grades: sum.grades,
+                total: sum.total.quantiles(),
+                answer: sum.answer.quantiles(),
+                request_bytes: sum.request_bytes,
+                response_bytes: sum.response_bytes,
+                retransmits: sum.retransmits,
+                slowest,
+                slowest_exchange,
+            }
+        };
+        RequestTable {
+            by: self.by,
+            grades: self.grades,
+            rows: rows.into_iter().map(|entry| row(entry.value)).collect(),
+            others,
+            rest: rest.grades,
+        }
+    }
+}
+
+/// A thread of an end of an exchange.
+fn task<'c>(end: &ExchangeEnd, context: &'c dyn Context) -> Option<&'c Task> {
+    context.task(end.node, end.thread()?.tid)
+}
+
+/// Name of an end's process; `?` if unknown.
+pub fn process_name(end: &ExchangeEnd, context: &dyn Context) -> String {
+    task(end, context).map_or_else(|| "?".to_owned(), |task| task.comm.clone())
+}
+
+/// Name of a service: port and process of the answerer.
+pub fn service_name(exchange: &Exchange, context: &dyn Context) -> String {
+    let port = exchange.answerer.addr.map_or_else(|| "?".to_owned(), |addr| format!(":{}", addr.port()));
+    match task(&exchange.answerer, context) {
+        Some(task) => format!("{port} {}", task.comm),
+        None => port,
+    }
+}
+
+fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> String {
+    match by {
+        RequestsBy::Service => service_name(exchange, context),
+        RequestsBy::Process => {
+            let (asker, answerer) = (&exchange.asker, &exchange.answerer);
+            format!("{} → {}", process_name(asker, context), process_name(answerer, context))
+        }
+        RequestsBy::Cgroup => {
+            let path = task(&exchange.answerer, context).map(|task| {
+                let path = context.info(exchange.answerer.node).and_then(|info| info.cgroup_path(task.cgroup));
+                path.map_or_else(|| format!("cgroup {}", task.cgroup), str::to_owned)
+            });
+            path.unwrap_or_else(|| "not known".to_owned())
+        }
+        RequestsBy::Flow => {
+            let addr = |end: &ExchangeEnd| end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string());
+            format!("{} {} → {}", exchange.proto, addr(&exchange.asker), addr(&exchange.answerer))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::exchange::{AskerBy, Transfer, View};
+    use magscope_core::flow::Proto;
+
+    fn exchange(id: u64, answer_ns: u64) -> Exchange {
+        let transfer = |sent: u64, read: u64| Transfer {
+            bytes: 10,
+            journeys: 1,
+            first_sent_ns: Some(sent),
+            last_sent_ns: Some(sent),
+            last_read_ns: Some(read),
+            half_width_ns: Some(0),
+            ..Transfer::default()
+        };
+        Exchange {
+            id,
+            proto: Proto::TCP,
+            grade: Grade::Turn,
+            broken: None,
+            view: View::Both,
+            asker_by: AskerBy::Handshake,
+            asker: ExchangeEnd::default(),
+            answerer: ExchangeEnd::default(),
+            request: transfer(100, 150),
+            response: transfer(150 + answer_ns, 250 + answer_ns),
+            pause_ns: None,
+            longest_idle_ns: 0,
+            work: None,
+            during: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_parts_of_an_exchange_are_its_total() {
+        let one = exchange(1, 7_000);
+        let parts = parts_of(&one).expect("a total");
+        assert_eq!(Some(parts.iter().sum::<u64>()), one.total_ns());
+        assert_eq!(parts[1], 7_000);
+        let broken = Exchange { grade: Grade::Broken, ..one };
+        assert_eq!(parts_of(&broken), None);
+    }
+
+    #[test]
+    fn shares_are_of_the_slowest_hundredth() {
+        let mut sum = Sum::default();
+        (1..=1_000).for_each(|id| sum.add(&exchange(id, if id % 100 == 0 { 1_000_000 + id } else { 10 })));
+        let (shares, slowest) = sum.shares();
+        assert_eq!(slowest, Some(1_000));
+        assert_eq!(shares[0].part, "until answered");
+        assert!(shares[0].share > 0.99, "{shares:?}");
+        assert!((shares.iter().map(|share| share.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+}

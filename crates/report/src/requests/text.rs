@@ -1,0 +1,88 @@
+//! The table of exchanges as text: a line of figures for each group, then where the time of its slowest goes.
+
+use super::{GradeCounts, RequestRow, RequestTable};
+use crate::figures::{bytes, count, count_in, fit, plural, time, wrap};
+use magscope_core::exchange::Grade;
+use std::fmt::{self, Write};
+
+/// Columns of the figures after the name.
+const FIGURES: usize = 45;
+const INDENT: &str = "    ";
+/// Smallest share of a part that is printed.
+const SHOWN: f64 = 0.01;
+/// Number of parts in a line.
+const PARTS: usize = 5;
+
+/// Writes the table.
+pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> fmt::Result {
+    let all = table.grades.total();
+    let turns = table.grades.turn;
+    let share = if all == 0 { 0.0 } else { turns as f64 / all as f64 * 100.0 };
+    let title = format!(
+        "{} of {} are turns ({share:.0} %): times are theirs alone{}",
+        count(turns),
+        plural(all, "exchange", "exchanges"),
+        others(table.grades)
+    );
+    wrap(out, &title, width, INDENT)?;
+    if table.rows.is_empty() {
+        return Ok(());
+    }
+    let name_width = width.saturating_sub(FIGURES).clamp(12, 60);
+    writeln!(
+        out,
+        "\n{:<name_width$} {:>8} {:>8} {:>8} {:>9} {:>6}",
+        format!("by {}", table.by.name()),
+        "p50",
+        "p99",
+        "max",
+        "exchanges",
+        "turns"
+    )?;
+    for row in &table.rows {
+        write_row(out, row, name_width)?;
+        wrap(out, &format!("{INDENT}{}", notes(row)), width, INDENT)?;
+    }
+    if table.others > 0 {
+        let rest = plural(table.rest.total(), "exchange", "exchanges");
+        writeln!(out, "{} with {rest}", plural(table.others, "other group", "other groups"))?;
+    }
+    Ok(())
+}
+
+/// The counts of the other grades: `; 12 overlapped, 3 broken`.
+fn others(grades: GradeCounts) -> String {
+    let of = |grade: Grade| (grade != Grade::Turn && grades.of(grade) > 0).then(|| (grades.of(grade), grade));
+    let listed: Vec<String> =
+        Grade::ALL.into_iter().filter_map(of).map(|(n, grade)| format!("{} {grade}", count(n))).collect();
+    if listed.is_empty() { String::new() } else { format!("; {}", listed.join(", ")) }
+}
+
+fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Result {
+    let quantiles = row.total.or(row.answer);
+    let times =
+        quantiles.map_or_else(|| ["·"; 3].map(str::to_owned), |q| [q.p50_ns, q.p99_ns, q.max_ns].map(time));
+    write!(out, "{:<name_width$}", fit(&row.name, name_width))?;
+    times.iter().try_for_each(|time| write!(out, " {time:>8}"))?;
+    let all = row.grades.total();
+    let share = row.grades.turn as f64 / all.max(1) as f64 * 100.0;
+    writeln!(out, " {} {share:>4.0} %", count_in(all, 9))
+}
+
+fn notes(row: &RequestRow) -> String {
+    let mut notes = Vec::new();
+    if row.total.is_none() && row.answer.is_some() {
+        notes.push("the asker is not in the capture: times until answered".to_owned());
+    }
+    let shares = row.slowest.iter().filter(|part| part.share >= SHOWN).take(PARTS);
+    let shares: Vec<String> = shares.map(|part| format!("{} {:.0} %", part.part, part.share * 100.0)).collect();
+    if !shares.is_empty() {
+        notes.push(format!("slowest: {}", shares.join(", ")));
+    }
+    let trim = |n: u64| bytes(n).split_whitespace().collect::<Vec<_>>().join(" ");
+    notes.push(format!("{} asked, {} answered", trim(row.request_bytes), trim(row.response_bytes)));
+    if row.retransmits > 0 {
+        notes.push(plural(row.retransmits, "retransmission", "retransmissions"));
+    }
+    notes.join("; ") + &others(row.grades)
+}
