@@ -4,7 +4,7 @@
 use crate::commands::query;
 use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
-    journeys, live, man, metrics, mon, record, relay, replay, report, requests, sched, ship, supermon,
+    journeys, live, man, metrics, mon, record, relay, replay, report, requests, run, sched, ship, supermon,
 };
 use crate::values::budget::Budget;
 use crate::values::hops::HopSelection;
@@ -42,6 +42,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Capture this host's own traffic (the default without a subcommand)
     Live(live::Args),
+    /// Run a command, and report what it and its children did on the network
+    Run(Box<run::Args>),
     /// Capture into a directory, without a screen
     Record(record::Args),
     /// Copy recordings to a directory or a bucket; files that are there already are skipped
@@ -93,6 +95,9 @@ pub enum Command {
     /// Run one of the demo's two hosts
     #[command(hide = true)]
     DemoHost(demo_host::Args),
+    /// Become the command of `run`
+    #[command(hide = true)]
+    RunCommand(run::ChildArgs),
     /// Print the manual page (roff)
     #[command(hide = true)]
     Man,
@@ -107,6 +112,8 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(&args),
             Self::Live(args) => live::run(&args),
+            Self::Run(args) => run::run(&args),
+            Self::RunCommand(args) => run::become_command(&args),
             Self::Record(args) => record::run(&args),
             Self::Ship(args) => ship::run(&args),
             Self::Replay(args) => replay::run(&args),

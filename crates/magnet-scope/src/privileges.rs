@@ -93,8 +93,7 @@ pub fn lend_to_children() -> Result<()> {
 }
 
 /// Becomes the user of `sudo` or `pkexec`, if used: window libraries then run with that user's rights and
-/// display. Called before any other thread starts.
-#[cfg(feature = "gui")]
+/// display, and a command has no more rights than its user. Called before any other thread starts.
 pub fn become_the_caller() -> Result<()> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let Some(uid) = number("SUDO_UID").or_else(|| number("PKEXEC_UID")).filter(|uid| *uid != 0) else {
@@ -107,12 +106,16 @@ pub fn become_the_caller() -> Result<()> {
     become_user(uid, gid).with_context(|| format!("cannot become the user {uid} who called"))
 }
 
-#[cfg(feature = "gui")]
 fn become_user(uid: u32, gid: u32) -> rustix::io::Result<()> {
     let (uid, gid) = (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(gid));
     thread::set_thread_groups(&[gid])?;
     thread::set_thread_res_gid(gid, gid, gid)?;
     thread::set_thread_res_uid(uid, uid, uid)
+}
+
+/// Takes back what [`lend_to_children`] has lent, before another program starts in place of this one.
+pub fn clear_lent() -> Result<()> {
+    thread::clear_ambient_capability_set().context("cannot give up capabilities")
 }
 
 /// Drops every capability of this thread and its future threads and programs, permanently.

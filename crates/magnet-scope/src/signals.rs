@@ -22,6 +22,11 @@ impl Stop {
         Ok(stop)
     }
 
+    /// Requests a stop.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// True if a stop was requested.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -39,7 +39,7 @@ pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, 
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use requests::{GradeCounts, PartShare, RequestRow, RequestSums, RequestTable, RequestsBy};
 pub use running::{RunningRow, RunningTable};
-pub use text::render_text;
+pub use text::{render_connections, render_losses, render_text};
 pub use throughput::{Border, ProtocolThroughput, Throughput};
 pub use unobserved::UnobservedHop;
 

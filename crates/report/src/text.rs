@@ -1,7 +1,7 @@
 //! A report as text, readable at 80 columns: one unit per figure, fixed columns.
 
 use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
-use super::{FlowRow, HopRow, NotFollowed, Report};
+use super::{Connections, FlowRow, HopRow, Losses, NotFollowed, Report};
 use crate::stats::Quantiles;
 use magscope_core::hop::{Direction, Role};
 use std::fmt::{self, Write};
@@ -29,6 +29,22 @@ pub fn render_text(report: &Report, width: usize) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write_text(&mut out, report, width.max(MIN_WIDTH));
+    out
+}
+
+/// Failed attempts to connect and resets as text; empty without any.
+pub fn render_connections(connections: &Connections, width: usize) -> String {
+    let mut out = String::new();
+    if !connections.is_empty() {
+        let _ = super::connections::write(&mut out, connections, width.max(MIN_WIDTH));
+    }
+    out
+}
+
+/// Lost events as text, also that none was lost.
+pub fn render_losses(losses: &Losses) -> String {
+    let mut out = String::new();
+    let _ = write_losses(&mut out, losses);
     out
 }
 
@@ -64,7 +80,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
     super::drops::write(out, &report.drops, width)?;
     super::connections::write(out, &report.connections, width)?;
-    write_losses(out, report)?;
+    write_losses(out, &report.losses)?;
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
@@ -285,8 +301,7 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
     writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.route()), width))
 }
 
-fn write_losses(out: &mut String, report: &Report) -> fmt::Result {
-    let losses = &report.losses;
+fn write_losses(out: &mut String, losses: &Losses) -> fmt::Result {
     writeln!(out)?;
     if losses.records == 0 {
         writeln!(out, "No event was lost.")?;

@@ -27,6 +27,7 @@ pub mod relay;
 pub mod replay;
 pub mod report;
 pub mod requests;
+pub mod run;
 pub mod sched;
 pub mod ship;
 pub mod supermon;

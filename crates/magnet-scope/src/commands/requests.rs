@@ -17,6 +17,9 @@ use magscope_core::stored_context::StoredContext;
 use magscope_report::requests::{RequestSums, RequestTable, RequestsBy, process_name, service_name};
 use magscope_timeline::UtcMap;
 use magscope_timeline::merged_reader::Piece;
+pub use text::page;
+
+use crate::commands::run::ProcessTree;
 use row::Row;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -62,7 +65,7 @@ pub struct Wanted {
     slowest: u32,
     /// Count and list only exchanges that match: `answer > 20ms and port = 443`
     #[arg(long = "where", value_name = "EXPR")]
-    filter: Option<ExchangeFilter>,
+    matching: Option<ExchangeFilter>,
     /// Group exchanges by this
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     by: By,
@@ -103,7 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.strict {
         recordings.require_whole()?;
     }
-    let asked = args.wanted.filter.as_ref().map(ExchangeFilter::hops).unwrap_or_default();
+    let asked = args.wanted.matching.as_ref().map(ExchangeFilter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
     let mut collector = Collector::new(&args.wanted, recordings.infos(), recordings.utc());
     let walked = recordings.walk(limits, |piece| collector.piece(&piece))?;
@@ -135,6 +138,13 @@ pub struct Found {
     exchanges: Vec<Row>,
 }
 
+impl Found {
+    /// True without any exchange.
+    pub fn is_empty(&self) -> bool {
+        self.table.grades.total() == 0 && self.not_matching == 0
+    }
+}
+
 /// Collects exchanges of a walk over recordings or of a running capture.
 pub struct Collector<'a> {
     wanted: &'a Wanted,
@@ -148,6 +158,8 @@ pub struct Collector<'a> {
     /// What exchanges within others are called, and their length.
     named: BTreeMap<u64, (String, Option<u64>)>,
     ready: Vec<Exchange>,
+    /// The processes whose exchanges are wanted, of all if `None`.
+    only: Option<ProcessTree>,
 }
 
 impl<'a> Collector<'a> {
@@ -163,7 +175,15 @@ impl<'a> Collector<'a> {
             slowest: BTreeMap::new(),
             named: BTreeMap::new(),
             ready: Vec::new(),
+            only: None,
         }
+    }
+
+    /// Leaves out the exchanges of other processes.
+    #[must_use]
+    pub fn only(mut self, tree: ProcessTree) -> Self {
+        self.only = Some(tree);
+        self
     }
 
     /// Takes a piece of the walk.
@@ -171,6 +191,7 @@ impl<'a> Collector<'a> {
         match piece {
             Piece::Batch(node, batch) => {
                 self.context.batch(*node, batch);
+                self.only.iter_mut().for_each(|tree| tree.batch(batch));
                 self.builder.batch(*node, batch, &mut self.ready);
             }
             Piece::Journey(journey, _, context) => self.builder.journey(journey, *context, &mut self.ready),
@@ -192,7 +213,7 @@ impl<'a> Collector<'a> {
                 }
             }
             let matches =
-                self.wanted.filter.as_ref().is_none_or(|filter| filter.matches(&exchange, &self.context));
+                self.wanted.matching.as_ref().is_none_or(|filter| filter.matches(&exchange, &self.context));
             if !matches {
                 self.not_matching += 1;
                 continue;
@@ -233,7 +254,7 @@ mod tests {
         let mut source = Generator::new(options);
         let wanted = Wanted {
             slowest: 3,
-            filter: filter.map(|text| ExchangeFilter::parse(text).expect("a filter")),
+            matching: filter.map(|text| ExchangeFilter::parse(text).expect("a filter")),
             by: By::Flow,
             top: 20,
         };
