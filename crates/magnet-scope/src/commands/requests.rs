@@ -22,6 +22,7 @@ pub use text::page;
 use crate::commands::run::ProcessTree;
 use row::Row;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -108,7 +109,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let asked = args.wanted.matching.as_ref().map(ExchangeFilter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
-    let mut collector = Collector::new(&args.wanted, recordings.infos(), recordings.utc());
+    let mut collector = Collector::new(&args.wanted, recordings.infos(), Cow::Borrowed(recordings.utc()));
     let walked = recordings.walk(limits, |piece| collector.piece(&piece))?;
     reporting::note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
@@ -148,7 +149,7 @@ impl Found {
 /// Collects exchanges of a walk over recordings or of a running capture.
 pub struct Collector<'a> {
     wanted: &'a Wanted,
-    utc: &'a UtcMap,
+    utc: Cow<'a, UtcMap>,
     context: StoredContext,
     builder: ExchangeBuilder,
     sums: RequestSums,
@@ -164,7 +165,7 @@ pub struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// An empty one, for these hosts.
-    pub fn new(wanted: &'a Wanted, infos: &[NodeInfo], utc: &'a UtcMap) -> Self {
+    pub fn new(wanted: &'a Wanted, infos: &[NodeInfo], utc: Cow<'a, UtcMap>) -> Self {
         Collector {
             wanted,
             utc,
@@ -192,6 +193,10 @@ impl<'a> Collector<'a> {
             Piece::Batch(node, batch) => {
                 self.context.batch(*node, batch);
                 self.only.iter_mut().for_each(|tree| tree.batch(batch));
+                // The map of a running capture grows with it.
+                if let (Cow::Owned(utc), 0) = (&mut self.utc, node) {
+                    batch.clock.iter().for_each(|sample| utc.push(*sample));
+                }
                 self.builder.batch(*node, batch, &mut self.ready);
             }
             Piece::Journey(journey, _, context) => self.builder.journey(journey, *context, &mut self.ready),
@@ -232,7 +237,7 @@ impl<'a> Collector<'a> {
         self.builder.finish(&mut self.ready);
         self.collect();
         let rows = self.slowest.values().rev();
-        let rows = rows.map(|exchange| Row::of(exchange, &self.context, self.utc, &self.named)).collect();
+        let rows = rows.map(|exchange| Row::of(exchange, &self.context, &self.utc, &self.named)).collect();
         Found {
             table: self.sums.finish(usize::from(self.wanted.top)),
             not_matching: self.not_matching,
@@ -259,7 +264,7 @@ mod tests {
             top: 20,
         };
         let (utc, infos) = (UtcMap::new(), [source.info().clone()]);
-        let mut collector = Collector::new(&wanted, &infos, &utc);
+        let mut collector = Collector::new(&wanted, &infos, Cow::Borrowed(&utc));
         reporting::walk(&mut source, Limits::default(), |piece| collector.piece(&piece)).expect("a generator");
         collector.finish()
     }

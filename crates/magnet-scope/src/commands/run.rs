@@ -24,6 +24,7 @@ use magscope_report::{Connections, Losses, Report, ReportBuilder, render_connect
 use magscope_timeline::UtcMap;
 use magscope_timeline::merged_reader::Piece;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -113,9 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
     let (begin, pid) = (Instant::now(), child.pid());
     child.open()?;
     let mut source = UntilExit { live, child, stop, interrupted, duration: None, begin };
-    let utc = UtcMap::new();
-    let mut collector =
-        Collector::new(&args.wanted, std::slice::from_ref(&info), &utc).only(ProcessTree::of(pid));
+    let mut collector = Collector::new(&args.wanted, std::slice::from_ref(&info), Cow::Owned(UtcMap::new()))
+        .only(ProcessTree::of(pid));
     let mut report = ReportBuilder::new(&info);
     let walked = reporting::walk(&mut source, args.limits.limits(), |piece| {
         collector.piece(&piece);

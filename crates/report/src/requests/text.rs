@@ -19,7 +19,7 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
     let turns = table.grades.turn;
     let share = if all == 0 { 0.0 } else { turns as f64 / all as f64 * 100.0 };
     let title = format!(
-        "{} of {} are turns ({share:.0} %): times are theirs alone{}",
+        "turns: {} of {} ({share:.0} %); times are theirs alone{}",
         count(turns),
         plural(all, "exchange", "exchanges"),
         others(table.grades)

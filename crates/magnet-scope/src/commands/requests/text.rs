@@ -39,7 +39,12 @@ pub fn page(found: &Found, width: usize) -> String {
 
 fn exchange(text: &mut String, row: &Row, width: usize) {
     let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
-    let length = row.total_ns.or(row.answer_ns).map_or_else(|| "·".to_owned(), duration);
+    let length = match (row.total_ns, row.answer_ns, row.envelope_ns) {
+        (Some(ns), ..) => compact(&duration(ns)),
+        (None, Some(ns), _) => format!("answered in {}", compact(&duration(ns))),
+        (None, None, Some(ns)) => format!("{} from first byte to last,", compact(&duration(ns))),
+        (None, None, None) => String::new(),
+    };
     let head = format!(
         "\n#{} {} {} → {} {} {length} {}",
         row.id,
@@ -109,7 +114,8 @@ fn transfer_notes(transfer: &Bytes) -> String {
     }
     parts.sort_by(|a, b| b.cmp(a));
     let shown = parts.iter().filter(|(ns, _)| *ns > 0).take(3);
-    let mut notes: Vec<String> = shown.map(|(ns, words)| format!("{words} {}", duration(*ns))).collect();
+    let mut notes: Vec<String> =
+        shown.map(|(ns, words)| format!("{words} {}", compact(&duration(*ns)))).collect();
     if transfer.retransmits > 0 {
         notes.push(format!("sent again {}×", transfer.retransmits));
     }

@@ -1,6 +1,7 @@
 //! The command's process.
 
 use super::{ChildArgs, cannot_start};
+use crate::failure::{self, Exit};
 use crate::privileges;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,11 +86,13 @@ pub fn become_command(args: &ChildArgs) -> Result<()> {
     rustix::io::fcntl_setfd(&gate, rustix::io::FdFlags::CLOEXEC)?;
     let mut word = [0];
     if gate.read(&mut word)? == 0 {
-        return Err(crate::failure::Exit(NOT_STARTED).into()); // the capture could not be started
+        return Err(Exit(NOT_STARTED).into()); // the capture could not be started
     }
     privileges::clear_lent()?;
     if !args.as_root {
         privileges::become_the_caller()?;
     }
-    Err(cannot_start(program, Command::new(program).args(arguments).exec()))
+    let error = Command::new(program).args(arguments).exec();
+    failure::report(&cannot_start(program, error));
+    Err(Exit(NOT_STARTED).into())
 }
