@@ -18,6 +18,12 @@ command -v Xvfb >/dev/null || missing+=(xvfb libgl1-mesa-dri)
 command -v import >/dev/null || missing+=(imagemagick)
 # A bus for the tests of agents, which start their own. The package's service must not run.
 command -v nats-server >/dev/null || [ -x /usr/sbin/nats-server ] || missing+=(nats-server)
+# Servers and a client whose requests are found. None of their services may run.
+command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
+command -v redis-server >/dev/null || missing+=(redis-server)
+command -v unbound >/dev/null || [ -x /usr/sbin/unbound ] || missing+=(unbound)
+command -v h2load >/dev/null || missing+=(nghttp2-client)
+ls /usr/lib/postgresql/*/bin/pgbench >/dev/null 2>&1 || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
@@ -36,7 +42,7 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     trap - INT TERM
     [ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"
     # The service must not start at the next boot either.
-    for service in prometheus nats-server; do
+    for service in prometheus nats-server nginx redis-server unbound postgresql; do
         [[ " ${missing[*]} " != *" $service "* ]] || ! command -v systemctl >/dev/null ||
             "${as_root[@]}" systemctl -q disable "$service.service" >&2
     done

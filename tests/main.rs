@@ -38,6 +38,7 @@ mod private_files;
 mod probes;
 mod query;
 mod record;
+mod requests;
 mod rows_add_up;
 mod same_runs;
 mod sched;
