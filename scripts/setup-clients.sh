@@ -42,9 +42,9 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     trap - INT TERM
     [ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"
     # The service must not start at the next boot either.
-    for service in prometheus nats-server nginx redis-server unbound postgresql; do
-        [[ " ${missing[*]} " != *" $service "* ]] || ! command -v systemctl >/dev/null ||
-            "${as_root[@]}" systemctl -q disable "$service.service" >&2
+    for package in prometheus nats-server nginx-light redis-server unbound postgresql; do
+        [[ " ${missing[*]} " != *" $package "* ]] || ! command -v systemctl >/dev/null ||
+            "${as_root[@]}" systemctl -q disable "${package%-light}.service" >&2
     done
 fi
 

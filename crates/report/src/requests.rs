@@ -6,7 +6,7 @@ pub use text::write_requests;
 
 use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
 use crate::stats::{HopPairStats, Quantiles};
-use magscope_core::blame::Part;
+use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeEnd, Grade};
 use magscope_core::flow::Task;
@@ -179,7 +179,7 @@ pub fn parts_of(exchange: &Exchange) -> Option<Parts> {
         let (Some(all_ns), Some(sending_ns)) = (transfer.ns(), transfer.sending_ns()) else { continue };
         parts[sending] += sending_ns.min(all_ns);
         let mut rest_ns = all_ns.saturating_sub(sending_ns);
-        for (part, ns) in transfer.last_blame.iter().flat_map(|blame| blame.parts()) {
+        for (part, ns) in transfer.last_blame.iter().flat_map(Blame::parts) {
             let ns = ns.min(rest_ns);
             parts[6 + part as usize] += ns;
             rest_ns -= ns;

@@ -18,9 +18,9 @@ impl Arrivals {
         Arrivals { is_stream, ..Arrivals::default() }
     }
 
-    pub fn push(&mut self, piece: Piece) {
+    pub fn push(&mut self, piece: &Piece) {
         let at = if self.is_stream { piece.start } else { piece.ns(true) };
-        self.waiting.insert((at, piece.journey), piece);
+        self.waiting.insert((at, piece.journey), *piece);
     }
 
     pub fn len(&self) -> usize {

@@ -153,7 +153,7 @@ impl ExchangeBuilder {
             return;
         };
         connection.assume_asker(sender);
-        connection.push(sender, piece);
+        connection.push(sender, &piece);
         if !connection.queued {
             connection.queued = true;
             self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
@@ -216,12 +216,14 @@ impl ExchangeBuilder {
         let keys: Vec<(u16, FlowId)> = ends.iter().filter_map(of).collect();
         let ns = piece.ns(true);
         let opened =
-            keys.iter().filter_map(|key| self.marks.get(key)?.opened.map(|opened| (*key, opened))).last();
+            keys.iter().filter_map(|key| self.marks.get(key)?.opened.map(|opened| (*key, opened))).next_back();
         let known: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
         let mut slot = known.first().copied();
         // Halves that were one connection each are two, and stay incomplete.
         if known.len() == 2 && known[0] != known[1] {
-            known.iter().for_each(|slot| self.remove(*slot, Closing::Evicted));
+            for slot in &known {
+                self.remove(*slot, Closing::Evicted);
+            }
             slot = None;
         }
         // A new connection with the addresses of an old one.
@@ -247,9 +249,9 @@ impl ExchangeBuilder {
                 placed.push((end.node, end.flow));
             }
         }
-        placed.into_iter().for_each(|key| {
+        for key in placed {
             self.by_end.insert(key, slot);
-        });
+        }
         Some(slot)
     }
 

@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    pub fn push(&mut self, sender: usize, piece: Piece) {
+    pub fn push(&mut self, sender: usize, piece: &Piece) {
         self.last_ns = self.last_ns.max(piece.ns(true)).max(piece.ns(false));
         self.arrivals[sender].push(piece);
     }

@@ -261,12 +261,11 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Test::Number { what, op, value } => {
-                match what {
-                    Quantity::Between(from, to) => write!(f, "hop({from},{to})")?,
-                    _ => {
-                        let name = QUANTITIES.iter().find(|(_, other)| other == what).map(|(name, _)| *name);
-                        f.write_str(name.unwrap_or_default())?;
-                    }
+                if let Quantity::Between(from, to) = what {
+                    write!(f, "hop({from},{to})")?;
+                } else {
+                    let name = QUANTITIES.iter().find(|(_, other)| other == what).map(|(name, _)| *name);
+                    f.write_str(name.unwrap_or_default())?;
                 }
                 write!(f, " {} ", op.sign())?;
                 match what {

@@ -139,7 +139,7 @@ impl Talk {
             if !reads {
                 piece.broken = None;
             }
-            connection.push(sender, piece);
+            connection.push(sender, &piece);
         }
         let (mut next_id, mut closed) = (0, Vec::new());
         let mut around = Surroundings {

@@ -21,9 +21,12 @@ const HANDSHAKE: u8 = 22;
 const MOST_DIRECTIONS: usize = 1 << 14;
 const MOST_PACKETS: usize = 64;
 
-/// The first two bytes of recent packets, by the end at which they were captured and whether it sent them.
+/// Sequence numbers and first two bytes of recent packets.
+type Packets = VecDeque<(u32, [u8; 2])>;
+
+/// The first bytes of recent packets, by the end at which they were captured and whether it sent them.
 #[derive(Debug, Default)]
-pub(super) struct Heads(Map<(u16, FlowId, bool), VecDeque<(u32, [u8; 2])>>);
+pub(super) struct Heads(Map<(u16, FlowId, bool), Packets>);
 
 impl Heads {
     pub fn push(&mut self, node: u16, head: &PayloadHead) {

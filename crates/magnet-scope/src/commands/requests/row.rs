@@ -1,7 +1,7 @@
 //! An exchange with all names, for lists and JSON.
 
 use crate::sessions;
-use magscope_core::blame::Part;
+use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{
     AskerBy, Exchange, ExchangeEnd, Grade, Nested, NestedBy, ThreadTime, Transfer, View,
@@ -189,7 +189,7 @@ impl End {
 
 impl Bytes {
     fn of(transfer: &Transfer, has_latency: bool) -> Self {
-        let parts = transfer.last_blame.iter().flat_map(|blame| blame.parts());
+        let parts = transfer.last_blame.iter().flat_map(Blame::parts);
         Bytes {
             bytes: transfer.bytes,
             ns: transfer.ns().filter(|_| has_latency),
