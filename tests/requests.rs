@@ -65,7 +65,7 @@ fn of_port(exchanges: &[Value], port: u64) -> Vec<&Value> {
     let suffix = format!(":{port}");
     exchanges
         .iter()
-        .filter(|e| e["asker"]["addr"].as_str().is_some_and(|addr| addr.ends_with(&suffix)))
+        .filter(|e| e["requester"]["addr"].as_str().is_some_and(|addr| addr.ends_with(&suffix)))
         .collect()
 }
 
@@ -78,14 +78,14 @@ fn ns(exchange: &Value, key: &str) -> u64 {
 }
 
 /// Each note of a talk is one turn, which lies within the call.
-fn are_the_calls(what: &str, exchanges: &[Value], talk: &Talk, sees_asker: bool) {
+fn are_the_calls(what: &str, exchanges: &[Value], talk: &Talk, sees_requester: bool) {
     let turns = graded(&of_port(exchanges, talk.port), "turn");
     assert_eq!(turns.len(), talk.notes.len(), "{what}");
     for (turn, (begin_ns, end_ns, _)) in turns.iter().zip(&talk.notes) {
         let start_ns = ns(turn, "start_ns");
-        let length_ns = ns(turn, if sees_asker { "total_ns" } else { "answer_ns" });
+        let length_ns = ns(turn, if sees_requester { "total_ns" } else { "answer_ns" });
         assert!(*begin_ns <= start_ns && start_ns + length_ns <= *end_ns, "{what}: {begin_ns} {end_ns} {turn}");
-        if sees_asker && turn["view"] == "both" {
+        if sees_requester && turn["view"] == "both" {
             let part = |part: &Value| part.as_u64().expect("a part");
             let sum = part(&turn["request"]["ns"]) + part(&turn["answer_ns"]) + part(&turn["response"]["ns"]);
             assert_eq!(sum, length_ns, "{what}: {turn}");
@@ -137,7 +137,7 @@ fn one_end_has_its_own_part_of_each_request() {
             recorded(&hosts, &[host], "default", &dir, || talk(&hosts, "redis", REDIS, requests(), ""));
         let (_, exchanges) = found(&session, &[]);
         are_the_calls("redis", &exchanges, &talk, host == 0);
-        let view = if host == 0 { "asker" } else { "answerer" };
+        let view = if host == 0 { "requester" } else { "responder" };
         assert!(of_port(&exchanges, talk.port).iter().all(|exchange| exchange["view"] == view));
     }
 }
@@ -167,7 +167,8 @@ fn what_does_not_take_turns_has_no_latency() {
     assert_eq!(subscriber[0]["grade"], "streamed", "{subscriber:?}");
     assert!(subscriber[0]["total_ns"].is_null() && subscriber[0]["response"]["ns"].is_null());
     if nginx.is_some() {
-        let multiplexed: Vec<&Value> = exchanges.iter().filter(|e| e["asker"]["process"] == "h2load").collect();
+        let multiplexed: Vec<&Value> =
+            exchanges.iter().filter(|e| e["requester"]["process"] == "h2load").collect();
         assert!(multiplexed.len() > 4, "{multiplexed:?}");
         assert!(multiplexed.iter().all(|exchange| exchange["total_ns"].is_null()), "{multiplexed:?}");
     }
@@ -201,7 +202,7 @@ fn pgbench_and_the_exchanges_agree_on_each_transaction() {
         .collect();
     assert_eq!(took_us.len(), many);
     let (_, exchanges) = found(&session, &[]);
-    let of_pgbench: Vec<&Value> = exchanges.iter().filter(|e| e["asker"]["process"] == "pgbench").collect();
+    let of_pgbench: Vec<&Value> = exchanges.iter().filter(|e| e["requester"]["process"] == "pgbench").collect();
     let turns = graded(&of_pgbench, "turn");
     // It asks for a few settings first.
     let transactions = &turns[turns.len().checked_sub(many).expect("a turn a transaction")..];
@@ -211,7 +212,7 @@ fn pgbench_and_the_exchanges_agree_on_each_transaction() {
 }
 
 #[test]
-fn a_slow_answer_is_the_answerers_and_a_lost_packet_the_wires() {
+fn a_slow_answer_is_the_responders_and_a_lost_packet_the_wires() {
     const TEST: &str = "slow requests";
     let Some((hosts, dir)) = scene(TEST) else { return };
     let files = tempfile::tempdir().expect("a directory");
@@ -249,7 +250,8 @@ fn a_proxys_own_request_is_within_the_one_that_it_serves() {
     let (_, exchanges) = found(&session, &[]);
     are_the_calls("proxy", &exchanges, &talk, true);
     let ids = |exchange: &Value| exchange["id"].as_str().expect("an id").to_owned();
-    let inner: Vec<String> = exchanges.iter().filter(|e| e["asker"]["process"] == "nginx").map(ids).collect();
+    let inner: Vec<String> =
+        exchanges.iter().filter(|e| e["requester"]["process"] == "nginx").map(ids).collect();
     assert_eq!(inner.len(), many);
     let outer = graded(&of_port(&exchanges, talk.port), "turn");
     // One client at a time: each has its own, and nothing else.

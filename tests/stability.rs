@@ -114,6 +114,7 @@ fn json_keeps_its_keys() {
         ("report", &[]),
         ("report", &["--by", "process"]),
         ("journeys", &["--slowest", "200"]),
+        ("requests", &["--slowest", "200"]),
         ("replay", &[]),
         ("align", &[]),
         ("compare", &[]),

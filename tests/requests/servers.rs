@@ -178,9 +178,9 @@ pub fn talk(hosts: &Hosts, kind: &str, port: u16, requests: usize, path: &str) -
     command.arg(script).args([kind, SERVER, &port.to_string(), &requests.to_string(), path]);
     let output = client(hosts, command);
     assert!(output.status.success(), "{kind}: {}", String::from_utf8_lossy(&output.stderr));
-    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let number = |note: &Value, key: &str| note[key].as_u64().expect("a number");
-    let notes = said["requests"].as_array().expect("notes").iter();
+    let notes = printed["requests"].as_array().expect("notes").iter();
     let notes = notes.map(|note| (number(note, "begin_ns"), number(note, "end_ns"), number(note, "requests")));
-    Talk { port: said["port"].as_u64().expect("a port"), notes: notes.collect() }
+    Talk { port: printed["port"].as_u64().expect("a port"), notes: notes.collect() }
 }

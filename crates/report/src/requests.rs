@@ -18,19 +18,19 @@ use std::collections::BinaryHeap;
 const MOST: usize = 2048;
 /// Number of a group's slowest exchanges whose parts are kept.
 const SLOWEST: usize = 128;
-/// Number of kinds of parts: sending, three of the answerer and the rest of its time, and those of the path.
+/// Number of kinds of parts: sending, three of the responder and the rest of its time, and those of the path.
 const KINDS: usize = 6 + Part::COUNT;
 
 /// Grouping key of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestsBy {
-    /// The answerer's port and process.
+    /// The responder's port and process.
     #[default]
     Service,
     /// Both processes.
     Process,
-    /// The answerer's cgroup.
+    /// The responder's cgroup.
     Cgroup,
     /// Both addresses.
     Flow,
@@ -70,9 +70,9 @@ pub struct RequestRow {
     pub name: String,
     /// Its exchanges by grade. Times are of turns alone.
     pub grades: GradeCounts,
-    /// From the first send of the request to the read of the response's last byte, by the asker's clock.
+    /// From the first send of the request to the read of the response's last byte, by the requester's clock.
     pub total: Option<Quantiles>,
-    /// From the read of the request to the first byte of the response, by the answerer's clock.
+    /// From the read of the request to the first byte of the response, by the responder's clock.
     pub answer: Option<Quantiles>,
     /// Payload of the requests, of all grades.
     pub request_bytes: u64,
@@ -168,7 +168,7 @@ pub fn parts_of(exchange: &Exchange) -> Option<Parts> {
     let total_ns = exchange.total_ns()?;
     let mut parts = [0; KINDS];
     let Some(answer_ns) = exchange.answer_ns() else {
-        parts[1] = total_ns; // the answerer is not in the capture
+        parts[1] = total_ns; // the responder is not in the capture
         return Some(parts);
     };
     match exchange.work {
@@ -342,10 +342,10 @@ pub fn process_name(end: &ExchangeEnd, context: &dyn Context) -> String {
     task(end, context).map_or_else(|| "?".to_owned(), |task| task.comm.clone())
 }
 
-/// Name of a service: port and process of the answerer.
+/// Name of a service: port and process of the responder.
 pub fn service_name(exchange: &Exchange, context: &dyn Context) -> String {
-    let port = exchange.answerer.addr.map_or_else(|| "?".to_owned(), |addr| format!(":{}", addr.port()));
-    match task(&exchange.answerer, context) {
+    let port = exchange.responder.addr.map_or_else(|| "?".to_owned(), |addr| format!(":{}", addr.port()));
+    match task(&exchange.responder, context) {
         Some(task) => format!("{port} {}", task.comm),
         None => port,
     }
@@ -355,19 +355,19 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
     match by {
         RequestsBy::Service => service_name(exchange, context),
         RequestsBy::Process => {
-            let (asker, answerer) = (&exchange.asker, &exchange.answerer);
-            format!("{} → {}", process_name(asker, context), process_name(answerer, context))
+            let (requester, responder) = (&exchange.requester, &exchange.responder);
+            format!("{} → {}", process_name(requester, context), process_name(responder, context))
         }
         RequestsBy::Cgroup => {
-            let path = task(&exchange.answerer, context).map(|task| {
-                let path = context.info(exchange.answerer.node).and_then(|info| info.cgroup_path(task.cgroup));
+            let path = task(&exchange.responder, context).map(|task| {
+                let path = context.info(exchange.responder.node).and_then(|info| info.cgroup_path(task.cgroup));
                 path.map_or_else(|| format!("cgroup {}", task.cgroup), str::to_owned)
             });
             path.unwrap_or_else(|| "not known".to_owned())
         }
         RequestsBy::Flow => {
             let addr = |end: &ExchangeEnd| end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string());
-            format!("{} {} → {}", exchange.proto, addr(&exchange.asker), addr(&exchange.answerer))
+            format!("{} {} → {}", exchange.proto, addr(&exchange.requester), addr(&exchange.responder))
         }
     }
 }
@@ -375,7 +375,7 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::exchange::{AskerBy, Transfer, View};
+    use magscope_core::exchange::{RequesterBy, Transfer, View};
     use magscope_core::flow::Proto;
 
     fn exchange(id: u64, answer_ns: u64) -> Exchange {
@@ -394,9 +394,9 @@ mod tests {
             grade: Grade::Turn,
             broken: None,
             view: View::Both,
-            asker_by: AskerBy::Handshake,
-            asker: ExchangeEnd::default(),
-            answerer: ExchangeEnd::default(),
+            requester_by: RequesterBy::Handshake,
+            requester: ExchangeEnd::default(),
+            responder: ExchangeEnd::default(),
             request: transfer(100, 150),
             response: transfer(150 + answer_ns, 250 + answer_ns),
             pause_ns: None,

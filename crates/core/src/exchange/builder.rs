@@ -152,7 +152,7 @@ impl ExchangeBuilder {
             self.counters.unplaced += 1;
             return;
         };
-        connection.assume_asker(sender);
+        connection.assume_requester(sender);
         connection.push(sender, &piece);
         if !connection.queued {
             connection.queued = true;
@@ -217,11 +217,11 @@ impl ExchangeBuilder {
         let ns = piece.ns(true);
         let opened =
             keys.iter().filter_map(|key| self.marks.get(key)?.opened.map(|opened| (*key, opened))).next_back();
-        let known: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
-        let mut slot = known.first().copied();
+        let slots: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
+        let mut slot = slots.first().copied();
         // Halves that were one connection each are two, and stay incomplete.
-        if known.len() == 2 && known[0] != known[1] {
-            for slot in &known {
+        if slots.len() == 2 && slots[0] != slots[1] {
+            for slot in &slots {
                 self.remove(*slot, Closing::Evicted);
             }
             slot = None;

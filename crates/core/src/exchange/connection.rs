@@ -1,12 +1,12 @@
 //! One connection: cuts its two streams into exchanges.
 //!
-//! The pieces of both directions are processed in the order of one end's calls: the asker's where it is captured, else
-//! the answerer's. A send of the asker after a read begins a new request. Its previous exchange ends there if the
-//! answerer had read that whole request, and nothing behind it, before each byte of its response; the next byte of
+//! The pieces of both directions are processed in the order of one end's calls: the requester's where it is captured, else
+//! the responder's. A send of the requester after a read begins a new request. Its previous exchange ends there if the
+//! responder had read that whole request, and nothing behind it, before each byte of its response; the next byte of
 //! a response decides.
 
 use super::arrivals::Arrivals;
-use super::end::{AskerBy, ExchangeEnd, View, asks_by_port};
+use super::end::{ExchangeEnd, RequesterBy, View, asks_by_port};
 use super::exchange::Exchange;
 use super::grade::{BrokenBy, Grade};
 use super::group::{Closing, Group};
@@ -36,7 +36,7 @@ pub(super) struct End {
 struct Shown {
     /// Closed exchanges.
     exchanges: u64,
-    /// Requests that the asker sent into a response.
+    /// Requests that the requester sent into a response.
     interleaved: u32,
     /// Exchanges whose request was not read completely before the answer.
     early: u32,
@@ -73,17 +73,17 @@ impl Shown {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub proto: Proto,
-    /// By index; which one asks is `asker`.
+    /// By index; which one asks is `requester`.
     pub ends: [Option<End>; 2],
     pub addrs: [Option<Endpoint>; 2],
-    asker: usize,
-    asker_by: AskerBy,
+    requester: usize,
+    requester_by: RequesterBy,
     /// By the index of the sending end.
     arrivals: [Arrivals; 2],
-    /// Requests that the answerer has read, but before no byte of a response so far: position behind them, instant.
-    answerer_reads: VecDeque<(u64, u64)>,
-    /// Position up to which the answerer had read before the last byte of a response.
-    answerer_read: u64,
+    /// Requests that the responder has read, but before no byte of a response so far: position behind them, instant.
+    responder_reads: VecDeque<(u64, u64)>,
+    /// Position up to which the responder had read before the last byte of a response.
+    responder_read: u64,
     /// Position behind the last request byte.
     asked: Option<u64>,
     pub group: Option<Group>,
@@ -123,11 +123,11 @@ impl Connection {
             proto,
             ends: [None; 2],
             addrs: [None; 2],
-            asker: 0,
-            asker_by: AskerBy::Unknown,
+            requester: 0,
+            requester_by: RequesterBy::Unknown,
             arrivals: [Arrivals::new(is_stream), Arrivals::new(is_stream)],
-            answerer_reads: VecDeque::new(),
-            answerer_read: 0,
+            responder_reads: VecDeque::new(),
+            responder_read: 0,
             asked: None,
             group: None,
             pending: None,
@@ -154,23 +154,23 @@ impl Connection {
     }
 
     /// Sets the end that opened the connection.
-    pub fn opened_by(&mut self, asker: usize) {
-        (self.asker, self.asker_by, self.is_midway) = (asker, AskerBy::Handshake, false);
+    pub fn opened_by(&mut self, requester: usize) {
+        (self.requester, self.requester_by, self.is_midway) = (requester, RequesterBy::Handshake, false);
     }
 
-    /// Chooses the asker of a connection whose beginning was not captured.
-    pub fn assume_asker(&mut self, sender: usize) {
-        if self.asker_by != AskerBy::Unknown {
+    /// Chooses the requester of a connection whose beginning was not captured.
+    pub fn assume_requester(&mut self, sender: usize) {
+        if self.requester_by != RequesterBy::Unknown {
             return;
         }
         if self.proto != Proto::TCP {
-            (self.asker, self.asker_by) = (sender, AskerBy::FirstSender);
+            (self.requester, self.requester_by) = (sender, RequesterBy::FirstSender);
             return;
         }
         if let [Some(first), Some(second)] = self.addrs
             && let Some(first_asks) = asks_by_port(first.port(), second.port())
         {
-            (self.asker, self.asker_by) = (usize::from(!first_asks), AskerBy::Ports);
+            (self.requester, self.requester_by) = (usize::from(!first_asks), RequesterBy::Ports);
         }
     }
 
@@ -193,43 +193,43 @@ impl Connection {
     }
 
     pub fn view(&self) -> View {
-        match (self.ends[self.asker], self.ends[1 - self.asker]) {
-            (Some(_), None) => View::Asker,
-            (None, Some(_)) => View::Answerer,
+        match (self.ends[self.requester], self.ends[1 - self.requester]) {
+            (Some(_), None) => View::Requester,
+            (None, Some(_)) => View::Responder,
             _ => View::Both,
         }
     }
 
-    /// The asker's and the answerer's end.
-    pub fn asker_end(&self) -> Option<End> {
-        self.ends[self.asker]
+    /// The requester's and the responder's end.
+    pub fn requester_end(&self) -> Option<End> {
+        self.ends[self.requester]
     }
 
-    pub fn answerer_end(&self) -> Option<End> {
-        self.ends[1 - self.asker]
+    pub fn responder_end(&self) -> Option<End> {
+        self.ends[1 - self.requester]
     }
 
     /// Processes pieces up to an instant of the observed end.
     pub fn process(&mut self, until_ns: u64, around: &mut Surroundings<'_>) {
         let view = self.view();
-        let asker_observes = view != View::Answerer;
+        let requester_observes = view != View::Responder;
         loop {
-            let asks_ns = self.arrivals[self.asker].head_ns(asker_observes);
-            let answers_ns = self.arrivals[1 - self.asker].head_ns(!asker_observes);
+            let asks_ns = self.arrivals[self.requester].head_ns(requester_observes);
+            let answers_ns = self.arrivals[1 - self.requester].head_ns(!requester_observes);
             let (asks, ns) = match (asks_ns, answers_ns) {
                 (None, None) => return,
                 (Some(ns), None) => (true, ns),
                 (None, Some(ns)) => (false, ns),
                 // At equal times a read was before a send.
-                (Some(asks_ns), Some(answers_ns)) if asker_observes == (asks_ns < answers_ns) => {
-                    if asker_observes {
+                (Some(asks_ns), Some(answers_ns)) if requester_observes == (asks_ns < answers_ns) => {
+                    if requester_observes {
                         (true, asks_ns)
                     } else {
                         (false, answers_ns)
                     }
                 }
                 (Some(asks_ns), Some(answers_ns)) => {
-                    if asker_observes {
+                    if requester_observes {
                         (false, answers_ns)
                     } else {
                         (true, asks_ns)
@@ -239,7 +239,7 @@ impl Connection {
             if ns > until_ns {
                 return;
             }
-            let sender = if asks { self.asker } else { 1 - self.asker };
+            let sender = if asks { self.requester } else { 1 - self.requester };
             let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
             if is_gap {
                 piece.broken = piece.broken.or(Some(BrokenBy::UnseenBytes));
@@ -258,29 +258,29 @@ impl Connection {
         }
     }
 
-    /// The asker sent bytes; observed at the answerer, it read them.
+    /// The requester sent bytes; observed at the responder, it read them.
     fn request(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
         let is_stream = self.proto == Proto::TCP;
         let start = if is_stream { piece.start } else { self.asked.unwrap_or(0) };
         let end = if is_stream { piece.end } else { start + 1 };
         if self.asked.is_none() {
-            self.answerer_read = start;
+            self.responder_read = start;
         }
         self.asked = Some(end);
         // A lost datagram is not waited for. What follows a lost piece of a stream shows when that was read.
         let read_ns = piece.read.map(|read| read.ns).or(piece.sent.map(|sent| sent.ns).filter(|_| !is_stream));
         if let Some(read_ns) = read_ns {
-            self.answerer_reads.push_back((end, read_ns));
+            self.responder_reads.push_back((end, read_ns));
         }
         let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
-        if answered && view == View::Answerer {
+        if answered && view == View::Responder {
             self.close(Closing::Next, around);
         }
-        let head = match self.ends[self.asker] {
-            Some(asker) => around.heads.at(asker, true, start),
-            None => self.answerer_end().and_then(|answerer| around.heads.at(answerer, false, start)),
+        let head = match self.ends[self.requester] {
+            Some(requester) => around.heads.at(requester, true, start),
+            None => self.responder_end().and_then(|responder| around.heads.at(responder, false, start)),
         };
-        let open = if answered && view != View::Answerer { &mut self.pending } else { &mut self.group };
+        let open = if answered && view != View::Responder { &mut self.pending } else { &mut self.group };
         let group = open.get_or_insert_with(|| {
             let mut group = around.new_group(start);
             group.head = head;
@@ -289,17 +289,17 @@ impl Connection {
         group.add_request(piece, end);
     }
 
-    /// The asker read bytes; observed at the answerer, it sent them.
+    /// The requester read bytes; observed at the responder, it sent them.
     fn response(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
         let mut read = None;
         if let Some(sent) = piece.sent.filter(|_| view == View::Both) {
-            while self.answerer_reads.front().is_some_and(|(_, ns)| *ns <= sent.ns) {
-                let passed = self.answerer_reads.pop_front();
-                self.answerer_read = passed.map_or(self.answerer_read, |(end, _)| end);
+            while self.responder_reads.front().is_some_and(|(_, ns)| *ns <= sent.ns) {
+                let passed = self.responder_reads.pop_front();
+                self.responder_read = passed.map_or(self.responder_read, |(end, _)| end);
             }
-            read = Some(self.answerer_read);
+            read = Some(self.responder_read);
         } else {
-            self.answerer_reads.clear();
+            self.responder_reads.clear();
         }
         if let Some(pending) = self.pending.take() {
             // Requests that were still unanswered are answered now, and this response may be theirs.
@@ -311,7 +311,7 @@ impl Connection {
                 group.merge(&pending);
             }
         }
-        let (asked, answerer) = (self.asked.unwrap_or(0), self.answerer_end());
+        let (asked, responder) = (self.asked.unwrap_or(0), self.responder_end());
         let group = self.group.get_or_insert_with(|| around.new_group(asked));
         match read {
             Some(read) if read > group.request_end => group.break_by(Some(BrokenBy::Order)),
@@ -320,7 +320,7 @@ impl Connection {
         }
         group.is_owed = read.is_some_and(|read| read < group.request_end);
         if group.response.is_empty() {
-            group.work = work(group, piece, answerer, around.threads);
+            group.work = work(group, piece, responder, around.threads);
         }
         group.add_response(piece);
     }
@@ -352,10 +352,10 @@ impl Connection {
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
         }
-        if self.asker_by == AskerBy::Unknown {
-            broken = broken.or(Some(BrokenBy::UnknownAsker));
+        if self.requester_by == RequesterBy::Unknown {
+            broken = broken.or(Some(BrokenBy::UnknownRequester));
         }
-        let answerer_port = self.addrs[1 - self.asker].map(|addr| addr.port());
+        let answerer_port = self.addrs[1 - self.requester].map(|addr| addr.port());
         let grade = match own.max(self.shown.best()) {
             _ if broken.is_some() => Grade::Broken,
             _ if own == Grade::Unanswered => Grade::Unanswered,
@@ -368,9 +368,9 @@ impl Connection {
             grade,
             broken,
             view,
-            asker_by: self.asker_by,
-            asker: self.end(self.asker, group.request.sender, group.response.reader),
-            answerer: self.end(1 - self.asker, group.response.sender, group.request.reader),
+            requester_by: self.requester_by,
+            requester: self.end(self.requester, group.request.sender, group.response.reader),
+            responder: self.end(1 - self.requester, group.response.sender, group.request.reader),
             request: group.request.transfer,
             response: group.response.transfer,
             pause_ns: None,
@@ -391,11 +391,11 @@ impl Connection {
 }
 
 /// The time of the thread that read a request and sends the first byte of its response.
-fn work(group: &Group, answer: &Piece, answerer: Option<End>, threads: &Threads) -> Option<ThreadTime> {
+fn work(group: &Group, answer: &Piece, responder: Option<End>, threads: &Threads) -> Option<ThreadTime> {
     let (reader, sent) = (group.request.reader?, answer.sent?);
     let read_ns = group.request.transfer.last_read_ns?;
     if sent.who? != reader {
         return None;
     }
-    threads.between(answerer?.node, reader.tid, read_ns, sent.ns)
+    threads.between(responder?.node, reader.tid, read_ns, sent.ns)
 }

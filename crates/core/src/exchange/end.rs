@@ -32,10 +32,10 @@ impl ExchangeEnd {
 pub enum View {
     /// Both ends.
     Both,
-    /// The asker's: transfers and answer are one sum.
-    Asker,
-    /// The answerer's: only its own time is known.
-    Answerer,
+    /// The requester's: transfers and answer are one sum.
+    Requester,
+    /// The responder's: only its own time is known.
+    Responder,
 }
 
 impl View {
@@ -43,8 +43,8 @@ impl View {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Both => "both",
-            Self::Asker => "asker",
-            Self::Answerer => "answerer",
+            Self::Requester => "requester",
+            Self::Responder => "responder",
         }
     }
 }
@@ -52,7 +52,7 @@ impl View {
 /// The source of the knowledge who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AskerBy {
+pub enum RequesterBy {
     /// The end that opened the connection asks.
     Handshake,
     /// Assumed: the end with the port that is not a service's asks.
@@ -63,7 +63,7 @@ pub enum AskerBy {
     Unknown,
 }
 
-impl AskerBy {
+impl RequesterBy {
     /// Name in files and on screens.
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl AskerBy {
 /// The first port that Linux gives to sockets which ask for none.
 const FIRST_EPHEMERAL: u16 = 32_768;
 
-/// Whether the first of two ports is the asker's; `None` if the ports do not show it.
+/// Whether the first of two ports is the requester's; `None` if the ports do not show it.
 pub(super) const fn asks_by_port(own: u16, other: u16) -> Option<bool> {
     match (own >= FIRST_EPHEMERAL, other >= FIRST_EPHEMERAL) {
         (true, false) => Some(true),

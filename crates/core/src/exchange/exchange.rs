@@ -1,6 +1,6 @@
 //! An exchange, closed.
 
-use super::end::{AskerBy, ExchangeEnd, View};
+use super::end::{ExchangeEnd, RequesterBy, View};
 use super::grade::{BrokenBy, Grade};
 use super::nested::Nested;
 use super::threads::ThreadTime;
@@ -24,23 +24,23 @@ pub struct Exchange {
     /// The ends in the capture.
     pub view: View,
     /// The source of the knowledge who asks.
-    pub asker_by: AskerBy,
+    pub requester_by: RequesterBy,
     /// The end that sent the request.
-    pub asker: ExchangeEnd,
+    pub requester: ExchangeEnd,
     /// The end that sent the response.
-    pub answerer: ExchangeEnd,
-    /// The request. Without bytes if the answerer sent by itself.
+    pub responder: ExchangeEnd,
+    /// The request. Without bytes if the responder sent by itself.
     pub request: Transfer,
     /// The response. Without bytes if none came.
     pub response: Transfer,
-    /// From the end of the previous exchange of the connection to the start of this one, by the asker's clock.
+    /// From the end of the previous exchange of the connection to the start of this one, by the requester's clock.
     pub pause_ns: Option<u64>,
-    /// The longest time that the asker had read everything and the response had not ended, nanoseconds.
+    /// The longest time that the requester had read everything and the response had not ended, nanoseconds.
     pub longest_idle_ns: u64,
     /// The answering thread's time between request and response, if the scheduler's hops were captured and one thread
     /// read and answered.
     pub work: Option<ThreadTime>,
-    /// Exchanges that the answerer began and ended meanwhile.
+    /// Exchanges that the responder began and ended meanwhile.
     pub during: Vec<Nested>,
 }
 
@@ -119,23 +119,23 @@ impl ExchangePart {
 }
 
 impl Exchange {
-    /// Instant of the first byte: sent by the asker, or read by the answerer if the asker is not in the capture.
+    /// Instant of the first byte: sent by the requester, or read by the responder if the requester is not in the capture.
     pub fn start_ns(&self) -> Option<u64> {
         self.request.first_sent_ns.or(self.request.last_read_ns).or(self.response.first_sent_ns)
     }
 
-    /// Instant of the last byte: read by the asker, or sent by the answerer if the asker is not in the capture.
+    /// Instant of the last byte: read by the requester, or sent by the responder if the requester is not in the capture.
     pub fn end_ns(&self) -> Option<u64> {
         self.response.last_read_ns.or(self.response.last_sent_ns).or(self.request.last_read_ns)
     }
 
-    /// From the first send of the request to the read of the response's last byte, by the asker's clock, nanoseconds;
-    /// `None` without a latency by its grade, and without the asker.
+    /// From the first send of the request to the read of the response's last byte, by the requester's clock, nanoseconds;
+    /// `None` without a latency by its grade, and without the requester.
     pub fn total_ns(&self) -> Option<u64> {
         if self.grade.has_latency() { self.envelope_ns() } else { None }
     }
 
-    /// The time between the first and the last byte by the asker's clock, of whatever grade, nanoseconds.
+    /// The time between the first and the last byte by the requester's clock, of whatever grade, nanoseconds.
     pub fn envelope_ns(&self) -> Option<u64> {
         let (Some(from), Some(to)) = (self.request.first_sent_ns, self.response.last_read_ns) else {
             return None;
@@ -143,8 +143,8 @@ impl Exchange {
         Some(to.saturating_sub(from))
     }
 
-    /// From the read of the request's last byte to the first send of the response, by the answerer's clock,
-    /// nanoseconds; `None` without a latency by its grade, and without the answerer.
+    /// From the read of the request's last byte to the first send of the response, by the responder's clock,
+    /// nanoseconds; `None` without a latency by its grade, and without the responder.
     pub fn answer_ns(&self) -> Option<u64> {
         if !self.grade.has_latency() {
             return None;

@@ -13,7 +13,7 @@
 //! | `hop(A,B)` | of the journey that ended the request, or of the one that ended the response |
 //! | `request_bytes`, `response_bytes` | payload |
 //! | `retransmits` | of both directions |
-//! | `port` | of the answerer |
+//! | `port` | of the responder |
 //! | `pid`, `comm`, `host` | of either end |
 //! | `grade` | a name of [`Grade`] |
 //! | `proto` | `tcp` or `udp` |
@@ -228,16 +228,16 @@ fn compare(what: Quantity, op: Op, value: u64, exchange: &Exchange) -> bool {
         Quantity::RequestBytes => one(Some(request.bytes)),
         Quantity::ResponseBytes => one(Some(response.bytes)),
         Quantity::Retransmits => one(Some(u64::from(request.retransmits) + u64::from(response.retransmits))),
-        Quantity::Port => one(exchange.answerer.addr.map(|addr| u64::from(addr.port()))),
+        Quantity::Port => one(exchange.responder.addr.map(|addr| u64::from(addr.port()))),
         Quantity::Pid => {
-            let threads = [exchange.asker.thread(), exchange.answerer.thread()].into_iter().flatten();
+            let threads = [exchange.requester.thread(), exchange.responder.thread()].into_iter().flatten();
             of_either(threads.map(|thread| u64::from(thread.tgid)), op, value)
         }
     }
 }
 
 fn is(what: &Property, equal: bool, exchange: &Exchange, context: &dyn Context) -> bool {
-    let ends = [&exchange.asker, &exchange.answerer].into_iter();
+    let ends = [&exchange.requester, &exchange.responder].into_iter();
     match what {
         Property::Grade(grade) => (exchange.grade == *grade) == equal,
         Property::Proto(proto) => (exchange.proto == *proto) == equal,

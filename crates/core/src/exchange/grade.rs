@@ -16,10 +16,10 @@ pub enum Grade {
     Turn,
     /// TLS opens the connection: by its first bytes if they were captured, else by port and position.
     Handshake,
-    /// The asker sent again before the response had ended, or the answerer answered before it had read all of the
+    /// The requester sent again before the response had ended, or the responder answered before it had read all of the
     /// request. Only the time from the first byte to the last is known.
     Overlapped,
-    /// Both directions interleave, or the answerer sends by itself: rates, no latency.
+    /// Both directions interleave, or the responder sends by itself: rates, no latency.
     Streamed,
     /// No byte came back before the connection ended.
     Unanswered,
@@ -78,7 +78,7 @@ pub enum BrokenBy {
     /// The answer was read before it was sent, or was sent before its request: the order of events is wrong.
     Order,
     /// Neither a handshake nor the ports show who asks.
-    UnknownAsker,
+    UnknownRequester,
 }
 
 impl BrokenBy {
@@ -97,7 +97,7 @@ impl fmt::Display for BrokenBy {
             Self::UnseenBytes => f.write_str("bytes not seen"),
             Self::UnseenEnd => f.write_str("bytes not seen at one end"),
             Self::Order => f.write_str("events in the wrong order"),
-            Self::UnknownAsker => f.write_str("who asks is not known"),
+            Self::UnknownRequester => f.write_str("who asks is not known"),
         }
     }
 }

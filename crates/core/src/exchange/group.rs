@@ -14,7 +14,7 @@ const SETTLED_NS: u64 = 10_000_000;
 /// The end of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// The asker's next request was answered.
+    /// The requester's next request was answered.
     Next,
     /// The connection ended.
     Closed,
@@ -93,12 +93,12 @@ pub(super) struct Group {
     pub id: u64,
     pub request: Run,
     pub response: Run,
-    /// Positions of the request in the asker's stream.
+    /// Positions of the request in the requester's stream.
     pub request_start: u64,
     pub request_end: u64,
     /// Number of later requests sent before this one's response had ended.
     pub merged: u32,
-    /// A byte of the response was sent before the answerer had read all of the request.
+    /// A byte of the response was sent before the responder had read all of the request.
     pub early: bool,
     /// The last byte of the response was: more must follow.
     pub is_owed: bool,
@@ -142,8 +142,8 @@ impl Group {
         if let (Some(last_ns), Some(read)) = (last_ns, piece.read) {
             // Without the sender's time, the time between two reads is a safe stand-in.
             let next_ns = piece.sent.map_or(read.ns, |sent| sent.ns);
-            let known_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
-            self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(known_ns));
+            let certain_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
+            self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(certain_ns));
         }
         self.first_response_read_ns = self.first_response_read_ns.or(piece.read.map(|read| read.ns));
         self.response.add(piece);
@@ -165,7 +165,7 @@ impl Group {
         self.broken = self.broken.or(why);
     }
 
-    /// The time until the first byte of the response: the answerer's own, else with both transfers, nanoseconds.
+    /// The time until the first byte of the response: the responder's own, else with both transfers, nanoseconds.
     fn until_answered_ns(&self) -> u64 {
         let (request, response) = (&self.request.transfer, &self.response.transfer);
         let own = response.first_sent_ns.zip(request.last_read_ns);
@@ -200,7 +200,7 @@ impl Group {
         if self.response.is_empty() {
             return Grade::Unanswered;
         }
-        let pauses = view != View::Answerer && self.longest_idle_ns > self.until_answered_ns().max(PAUSE_NS);
+        let pauses = view != View::Responder && self.longest_idle_ns > self.until_answered_ns().max(PAUSE_NS);
         if self.request.is_empty() || self.merged > 1 {
             Grade::Streamed
         } else if self.merged > 0 || self.early {

@@ -8,14 +8,14 @@
 //! and reads at the two ends cuts the streams into exchanges, for any protocol and without a byte of payload. Each
 //! exchange has a [`Grade`], which states what that order proves. Only the grade `turn` has a latency.
 //!
-//! **The parts.** The request's transfer ends when the answerer has read its last byte. The answerer's time
-//! ends with its first byte of the response, whose transfer ends when the asker has read its last byte. The three
+//! **The parts.** The request's transfer ends when the responder has read its last byte. The responder's time
+//! ends with its first byte of the response, whose transfer ends when the requester has read its last byte. The three
 //! parts add up to the whole.
 //!
 //! **Known limits.**
 //! - A turn can hold several requests of the protocol. Their number is unknown without payload.
-//! - `100 Continue` that the asker waits for makes two exchanges of one request.
-//! - A message that the answerer sends by itself belongs to the response before it, unless a pause longer than the
+//! - `100 Continue` that the requester waits for makes two exchanges of one request.
+//! - A message that the responder sends by itself belongs to the response before it, unless a pause longer than the
 //!   answer's own time (at least [`PAUSE_NS`]) shows it: then the exchange is `streamed`.
 //! - With one end in the capture, bytes that crossed in flight are not seen. [`View`] names the end.
 //! - A capture that began in the middle of a connection knows who asks by the ports only.
@@ -38,7 +38,7 @@ mod threads;
 mod tls;
 
 pub use builder::{ExchangeBuilder, ExchangeCounters};
-pub use end::{AskerBy, ExchangeEnd, View};
+pub use end::{ExchangeEnd, RequesterBy, View};
 pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use filter::ExchangeFilter;
 pub use grade::{BrokenBy, Grade, PAUSE_NS};

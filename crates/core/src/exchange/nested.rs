@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 1 << 14;
 /// Maximum number of exchanges within one.
 const MOST_DURING: usize = 64;
 
-/// An exchange that the answerer of another one began and ended meanwhile.
+/// An exchange that the responder of another one began and ended meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Nested {
     /// Number of the inner exchange.
@@ -47,7 +47,7 @@ impl NestedBy {
     }
 }
 
-/// An exchange by its asker.
+/// An exchange by its requester.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     process: (u16, u32),
@@ -70,19 +70,19 @@ impl Processes {
     /// Stores the state of a connection's open exchanges.
     pub fn note(&mut self, connection: &Connection) {
         for group in connection.group.iter().chain(&connection.pending) {
-            self.note_group(group, connection.asker_end(), connection.answerer_end());
+            self.note_group(group, connection.requester_end(), connection.responder_end());
         }
     }
 
-    fn note_group(&mut self, group: &Group, asker: Option<End>, answerer: Option<End>) {
+    fn note_group(&mut self, group: &Group, requester: Option<End>, responder: Option<End>) {
         if let (Some(End { node, .. }), Some(thread), Some(ns)) =
-            (answerer, group.request.reader, group.request.transfer.last_read_ns)
+            (responder, group.request.reader, group.request.transfer.last_read_ns)
         {
             self.note_read((node, thread.tid), ns, group.id);
         }
         let (request, response) = (&group.request, &group.response);
         if let (Some(End { node, .. }), Some(sender), Some(reader), Some(from_ns), Some(to_ns)) = (
-            asker,
+            requester,
             request.sender,
             response.reader,
             request.transfer.first_sent_ns,
@@ -95,16 +95,16 @@ impl Processes {
 
     /// Stores a closed exchange.
     pub fn note_closed(&mut self, exchange: &Exchange) {
-        let (asker, answerer) = (&exchange.asker, &exchange.answerer);
+        let (requester, responder) = (&exchange.requester, &exchange.responder);
         if let (Some(thread), Some(ns), false) =
-            (answerer.reader, exchange.request.last_read_ns, answerer.flow.is_none())
+            (responder.reader, exchange.request.last_read_ns, responder.flow.is_none())
         {
-            self.note_read((answerer.node, thread.tid), ns, exchange.id);
+            self.note_read((responder.node, thread.tid), ns, exchange.id);
         }
         if let (Some(sender), Some(reader), Some(from_ns), Some(to_ns)) =
-            (asker.sender, asker.reader, exchange.request.first_sent_ns, exchange.response.last_read_ns)
+            (requester.sender, requester.reader, exchange.request.first_sent_ns, exchange.response.last_read_ns)
         {
-            let process = (asker.node, sender.tgid);
+            let process = (requester.node, sender.tgid);
             self.note_asked(exchange.id, Asked { process, threads: [sender.tid, reader.tid], from_ns, to_ns });
         }
     }
@@ -146,18 +146,18 @@ impl Processes {
         }
     }
 
-    /// The exchanges that the answerer of this one began and ended between the read of the request and the last send of
+    /// The exchanges that the responder of this one began and ended between the read of the request and the last send of
     /// the response, in order.
     pub fn during(&self, exchange: &Exchange) -> Vec<Nested> {
-        let answerer = &exchange.answerer;
-        let (Some(reader), Some(sender)) = (answerer.reader, answerer.sender) else { return Vec::new() };
+        let responder = &exchange.responder;
+        let (Some(reader), Some(sender)) = (responder.reader, responder.sender) else { return Vec::new() };
         let (Some(from_ns), Some(to_ns)) = (exchange.request.last_read_ns, exchange.response.last_sent_ns)
         else {
             return Vec::new();
         };
-        let Some(ids) = self.of_process.get(&(answerer.node, reader.tgid)) else { return Vec::new() };
+        let Some(ids) = self.of_process.get(&(responder.node, reader.tgid)) else { return Vec::new() };
         let is_alone = reader.tid == sender.tid
-            && self.reads.get(&(answerer.node, reader.tid)).is_none_or(|reads| {
+            && self.reads.get(&(responder.node, reader.tid)).is_none_or(|reads| {
                 !reads.iter().any(|(ns, id)| *id != exchange.id && *ns > from_ns && *ns < to_ns)
             });
         let inner = ids.iter().filter_map(|id| {

@@ -7,7 +7,7 @@ use super::group::Closing;
 use super::piece::{Moment, Piece};
 use super::threads::Threads;
 use super::tls::Heads;
-use super::{AskerBy, View};
+use super::{RequesterBy, View};
 use crate::flow::{FlowId, Proto};
 use crate::journey::{Rungs, ThreadRef};
 use proptest::prelude::*;
@@ -110,10 +110,10 @@ impl Talk {
     fn exchanges(&self, view: View, order: u64) -> Vec<Exchange> {
         let mut connection = Connection::new(Proto::TCP, 0);
         let ends = [End { node: 0, flow: FlowId(1) }, End { node: 0, flow: FlowId(2) }];
-        if view != View::Answerer {
+        if view != View::Responder {
             connection.index_of(ends[0], true).expect("an end");
         }
-        if view != View::Asker {
+        if view != View::Requester {
             connection.index_of(ends[1], false).expect("an end");
         }
         let addr = |port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -131,9 +131,9 @@ impl Talk {
             (piece.journey ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
         });
         for (sender, mut piece) in all {
-            let (asker_sees, answerer_sees) = (view != View::Answerer, view != View::Asker);
+            let (requester_sees, responder_sees) = (view != View::Responder, view != View::Requester);
             let (sends, reads) =
-                if sender == 0 { (asker_sees, answerer_sees) } else { (answerer_sees, asker_sees) };
+                if sender == 0 { (requester_sees, responder_sees) } else { (responder_sees, requester_sees) };
             piece.sent = piece.sent.filter(|_| sends);
             piece.read = piece.read.filter(|_| reads);
             if !reads {
@@ -166,14 +166,17 @@ fn a_request_in_two_sends_and_a_response_in_two_reads_are_one_exchange() {
     let exchanges = talk.exchanges(View::Both, 1);
     assert_eq!(exchanges.len(), 2);
     let first = &exchanges[0];
-    assert_eq!((first.grade, first.view, first.asker_by), (Grade::Turn, View::Both, AskerBy::Handshake));
+    assert_eq!(
+        (first.grade, first.view, first.requester_by),
+        (Grade::Turn, View::Both, RequesterBy::Handshake)
+    );
     assert_eq!((first.request.bytes, first.response.bytes), (120, 3_000));
     assert_eq!(first.part_ns(ExchangePart::RequestTransfer), Some(20));
     assert_eq!(first.answer_ns(), Some(510));
     assert_eq!(first.part_ns(ExchangePart::ResponseTransfer), Some(20));
     assert_eq!(first.total_ns(), Some(550));
     assert_eq!(exchanges[1].pause_ns, Some(910));
-    assert_eq!((first.asker.sender, first.answerer.reader), (Some(CLIENT), Some(SERVER)));
+    assert_eq!((first.requester.sender, first.responder.reader), (Some(CLIENT), Some(SERVER)));
     assert_eq!(first.largest(), Some((ExchangePart::UntilAnswered, 510)));
 }
 
@@ -183,16 +186,16 @@ fn one_end_knows_only_its_part() {
     for _ in 0..3 {
         talk.after(100).ask(100).take(100).after(500).answer(300).get(300);
     }
-    let client = talk.exchanges(View::Asker, 1);
+    let client = talk.exchanges(View::Requester, 1);
     assert_eq!(client.len(), 3);
     for exchange in &client {
-        assert_eq!((exchange.grade, exchange.view), (Grade::Turn, View::Asker));
+        assert_eq!((exchange.grade, exchange.view), (Grade::Turn, View::Requester));
         assert_eq!((exchange.total_ns(), exchange.answer_ns(), exchange.request.ns()), (Some(530), None, None));
     }
-    let server = talk.exchanges(View::Answerer, 1);
+    let server = talk.exchanges(View::Responder, 1);
     assert_eq!(server.len(), 3);
     for exchange in &server {
-        assert_eq!((exchange.grade, exchange.view), (Grade::Turn, View::Answerer));
+        assert_eq!((exchange.grade, exchange.view), (Grade::Turn, View::Responder));
         assert_eq!((exchange.total_ns(), exchange.answer_ns()), (None, Some(510)));
     }
 }
@@ -348,13 +351,13 @@ proptest! {
     fn strict_programs_have_one_turn_a_request(script in scripts(), order in any::<u64>()) {
         let script = Script { window: 1, pushes: false, ..script };
         let (talk, truths) = perform(&script);
-        for view in [View::Both, View::Asker, View::Answerer] {
+        for view in [View::Both, View::Requester, View::Responder] {
             let exchanges = talk.exchanges(view, order);
             prop_assert_eq!(exchanges.len(), truths.len());
             for (exchange, truth) in exchanges.iter().zip(&truths) {
                 prop_assert_eq!(exchange.grade, Grade::Turn);
                 prop_assert_eq!((exchange.request.bytes, exchange.response.bytes), (truth.request, truth.response));
-                if view != View::Answerer {
+                if view != View::Responder {
                     prop_assert_eq!(exchange.total_ns(), Some(truth.last_read_ns - truth.first_sent_ns));
                 }
                 if view == View::Both {
@@ -389,7 +392,7 @@ proptest! {
     #[test]
     fn whatever_a_server_sends_by_itself_the_bytes_are_counted_once(script in scripts(), order in any::<u64>()) {
         let (talk, _) = perform(&script);
-        for view in [View::Both, View::Asker, View::Answerer] {
+        for view in [View::Both, View::Requester, View::Responder] {
             let exchanges = talk.exchanges(view, order);
             let asked: u64 = exchanges.iter().map(|exchange| exchange.request.bytes).sum();
             let answered: u64 = exchanges.iter().map(|exchange| exchange.response.bytes).sum();

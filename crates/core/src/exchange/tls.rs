@@ -53,7 +53,7 @@ impl Heads {
 }
 
 /// Whether an exchange belongs to the handshake of TLS: from the first two bytes of its request if they were captured,
-/// else by the answerer's port and by being one of the first.
+/// else by the responder's port and by being one of the first.
 pub(super) fn is_handshake(head: Option<[u8; 2]>, proto: Proto, port: Option<u16>, exchanges: u64) -> bool {
     match head {
         Some([kind, version]) => version == 3 && matches!(kind, HANDSHAKE | CHANGE_CIPHER_SPEC),

@@ -78,12 +78,12 @@ pub struct Wanted {
 /// What exchanges can be grouped by.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum By {
-    /// Port and process of the answerer
+    /// Port and process of the responder
     #[default]
     Service,
     /// Both processes
     Process,
-    /// Cgroup of the answerer
+    /// Cgroup of the responder
     Cgroup,
     /// Both addresses
     Flow,
@@ -206,10 +206,10 @@ impl<'a> Collector<'a> {
 
     fn collect(&mut self) {
         for exchange in std::mem::take(&mut self.ready) {
-            if !exchange.asker.flow.is_none() {
+            if !exchange.requester.flow.is_none() {
                 let what = format!(
                     "{} → {}",
-                    process_name(&exchange.asker, &self.context),
+                    process_name(&exchange.requester, &self.context),
                     service_name(&exchange, &self.context)
                 );
                 self.named.insert(exchange.id, (what, exchange.envelope_ns()));

@@ -89,7 +89,7 @@ struct Outcome {
     exit_code: u8,
     /// Its duration, nanoseconds.
     duration_ns: u64,
-    /// Its exchanges, as asker or as answerer.
+    /// Its exchanges, as requester or as responder.
     #[serde(flatten)]
     found: Found,
     /// Attempts to connect and resets of all processes in the captured namespaces.

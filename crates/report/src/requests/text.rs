@@ -72,7 +72,7 @@ fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Resu
 fn notes(row: &RequestRow) -> String {
     let mut notes = Vec::new();
     if row.total.is_none() && row.answer.is_some() {
-        notes.push("the asker is not in the capture: times until answered".to_owned());
+        notes.push("the requester is not in the capture: times until answered".to_owned());
     }
     let shares = row.slowest.iter().filter(|part| part.share >= SHOWN).take(PARTS);
     let shares: Vec<String> = shares.map(|part| format!("{} {:.0} %", part.part, part.share * 100.0)).collect();

@@ -4,7 +4,7 @@ use crate::sessions;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{
-    AskerBy, Exchange, ExchangeEnd, Grade, Nested, NestedBy, ThreadTime, Transfer, View,
+    Exchange, ExchangeEnd, Grade, Nested, NestedBy, RequesterBy, ThreadTime, Transfer, View,
 };
 use magscope_core::flow::Proto;
 use magscope_report::requests::process_name;
@@ -29,22 +29,22 @@ pub struct Row {
     /// The ends in the capture.
     pub view: View,
     /// The source of the knowledge who asks.
-    asker_by: AskerBy,
+    requester_by: RequesterBy,
     /// The end that asked.
-    pub asker: End,
+    pub requester: End,
     /// The end that answered.
-    pub answerer: End,
+    pub responder: End,
     /// Time of the first byte, RFC 3339; absent without clock samples.
     pub start_utc: Option<String>,
     /// The same in `CLOCK_MONOTONIC` of the first recording, nanoseconds.
     pub start_ns: Option<u64>,
-    /// From the first send of the request to the read of the response's last byte, by the asker's clock, nanoseconds.
+    /// From the first send of the request to the read of the response's last byte, by the requester's clock, nanoseconds.
     pub total_ns: Option<u64>,
     /// The same of whatever grade.
     pub envelope_ns: Option<u64>,
     /// The request.
     pub request: Bytes,
-    /// From the read of the request to the first byte of the response, by the answerer's clock, nanoseconds.
+    /// From the read of the request to the first byte of the response, by the responder's clock, nanoseconds.
     pub answer_ns: Option<u64>,
     /// How the answering thread spent that, if the scheduler's hops were captured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct Row {
     pub response: Bytes,
     /// Since the previous exchange of the connection, nanoseconds.
     pause_ns: Option<u64>,
-    /// The longest time that the asker had read everything and the response had not ended, nanoseconds.
+    /// The longest time that the requester had read everything and the response had not ended, nanoseconds.
     longest_idle_ns: u64,
     /// Exchanges within it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,7 +118,7 @@ pub struct Inner {
     /// Its number.
     #[serde(serialize_with = "as_text")]
     pub exchange: u64,
-    /// Asker and service, in words; empty if forgotten.
+    /// Requester and service, in words; empty if forgotten.
     pub what: String,
     /// Its length, nanoseconds.
     pub envelope_ns: Option<u64>,
@@ -150,9 +150,9 @@ impl Row {
             grade: exchange.grade,
             broken_because: exchange.broken.map(|why| why.to_string()),
             view: exchange.view,
-            asker_by: exchange.asker_by,
-            asker: End::of(&exchange.asker, context),
-            answerer: End::of(&exchange.answerer, context),
+            requester_by: exchange.requester_by,
+            requester: End::of(&exchange.requester, context),
+            responder: End::of(&exchange.responder, context),
             start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
             start_ns,
             total_ns: exchange.total_ns(),

@@ -49,9 +49,9 @@ fn exchange(text: &mut String, row: &Row, width: usize) {
         "\n#{} {} {} → {} {} {length} {}",
         row.id,
         time.trim_end_matches('Z'),
-        row.asker.words(),
-        row.answerer.words(),
-        row.answerer.addr,
+        row.requester.words(),
+        row.responder.words(),
+        row.responder.addr,
         row.grade,
     );
     fill(text, head.trim_start_matches('\n'), width, "  ", true);

@@ -32,7 +32,7 @@ impl ProcessTree {
 
     /// True if a thread of the tree asked or answered.
     pub fn has(&self, exchange: &Exchange) -> bool {
-        let ends = [&exchange.asker, &exchange.answerer];
+        let ends = [&exchange.requester, &exchange.responder];
         let mut threads = ends.into_iter().flat_map(|end| [end.sender, end.reader]).flatten();
         threads.any(|thread| self.threads.contains(&thread.tid) || self.threads.contains(&thread.tgid))
     }
