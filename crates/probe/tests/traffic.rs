@@ -113,12 +113,12 @@ fn many_small_writes_at_once() {
     }
     undisturbed(|| {
         let writes = sizes(2_000, 90, 3);
-        let (journeys, counted) = account(SERVER, 5204, |c| {
+        // How many of them share a segment depends on when the reader runs.
+        let (journeys, _) = account(SERVER, 5204, |c| {
             c.client.set_nodelay(true).expect("TCP_NODELAY");
             (c.upload(writes.clone(), 1_000), 0)
         });
         are_cut_at(&journeys, &writes);
-        assert!(counted.data_segs_out > 200, "{} segments", counted.data_segs_out);
     });
 }
 
