@@ -109,7 +109,7 @@ fn json_keeps_its_keys() {
     let mut inputs: Vec<Vec<&str>> = recordings.iter().map(|path| vec![&**path]).collect();
     inputs.push(vec![&*a, &*b]);
     inputs.push(vec![&*recordings[0], &*recordings[1]]);
-    let commands: [(&str, &[&str]); 7] = [
+    let commands: [(&str, &[&str]); 8] = [
         ("info", &["--verify"]),
         ("report", &[]),
         ("report", &["--by", "process"]),

@@ -355,11 +355,11 @@ impl Connection {
         if self.requester_by == RequesterBy::Unknown {
             broken = broken.or(Some(BrokenBy::UnknownRequester));
         }
-        let answerer_port = self.addrs[1 - self.requester].map(|addr| addr.port());
+        let responder_port = self.addrs[1 - self.requester].map(|addr| addr.port());
         let grade = match own.max(self.shown.best()) {
             _ if broken.is_some() => Grade::Broken,
             _ if own == Grade::Unanswered => Grade::Unanswered,
-            Grade::Turn if tls::is_handshake(group.head, self.proto, answerer_port, before) => Grade::Handshake,
+            Grade::Turn if tls::is_handshake(group.head, self.proto, responder_port, before) => Grade::Handshake,
             grade => grade,
         };
         let exchange = Exchange {

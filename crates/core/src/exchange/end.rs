@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_show_the_asker_only_where_they_differ_in_kind() {
+    fn ports_show_the_requester_only_where_they_differ_in_kind() {
         assert_eq!(asks_by_port(40_000, 5_432), Some(true));
         assert_eq!(asks_by_port(443, 50_123), Some(false));
         assert_eq!(asks_by_port(5_000, 80), Some(true));
