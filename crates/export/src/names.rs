@@ -66,7 +66,12 @@ impl Names {
 
     /// The command name of a thread; empty if it was never announced.
     pub fn comm(&self, node: u16, tid: u32) -> &str {
-        self.tasks.get(&(node, tid)).map_or("", |task| task.comm.as_str())
+        self.task(node, tid).map_or("", |task| task.comm.as_str())
+    }
+
+    /// The last announcement of a thread.
+    pub fn task(&self, node: u16, tid: u32) -> Option<&Task> {
+        self.tasks.get(&(node, tid))
     }
 
     /// The unique name of each node's host.

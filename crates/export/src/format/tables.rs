@@ -53,7 +53,7 @@ impl<W: TableWriter> Export for Tables<W> {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        self.each(|rows, out| rows.finish(out))?;
+        self.each(|rows, out| rows.flush(out))?;
         self.writer.flush()
     }
 

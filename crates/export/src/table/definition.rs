@@ -85,6 +85,24 @@ tables! {
         retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall, lower_ns: MaybeInt,
         upper_ns: MaybeInt, dropped_by: Name,
     }
+    /// A request and its response.
+    Exchanges "exchanges" {
+        ts_ns: Int, ts: Instant, exchange: Id, end_ns: MaybeInt, total_ns: MaybeInt, half_width_ns: MaybeInt,
+        request_ns: MaybeInt, answer_ns: MaybeInt, response_ns: MaybeInt, on_cpu_ns: MaybeInt, runnable_ns: MaybeInt,
+        blocked_ns: MaybeInt, pause_ns: MaybeInt, longest_idle_ns: Int, envelope_ns: MaybeInt, grade: Name,
+        broken_because: Name, view: Name, asker_by: Name, proto: Name, request_bytes: Int, response_bytes: Int,
+        request_journeys: SmallInts, response_journeys: SmallInts, retransmits: SmallInts,
+        first_request_journey: MaybeId, last_request_journey: MaybeId, first_response_journey: MaybeId,
+        last_response_journey: MaybeId, asker_addr: Address, asker_port: MaybeSmall, answerer_addr: Address,
+        answerer_port: MaybeSmall, asker_host: Name, asker_netns_name: Name, answerer_host: Name,
+        answerer_netns_name: Name, asker_flow: MaybeId, answerer_flow: MaybeId, asker: Name, asker_tgid: MaybeSmall,
+        asker_tid: MaybeSmall, asker_cgroup: Name, answerer: Name, answerer_tgid: MaybeSmall,
+        answerer_tid: MaybeSmall, answerer_cgroup: Name, during: SmallInts,
+    }
+    /// An exchange that the answerer of another one began and ended meanwhile.
+    Nested "nested" {
+        ts_ns: Int, ts: Instant, exchange: Id, inner_exchange: Id, nested_by: Name,
+    }
     /// A flow id and its flow.
     Flows "flows" {
         ts_ns: Int, ts: Instant, flow: Id, host: Name, netns_name: Name, netns: Int, proto: Name, local_addr: Address,
@@ -149,11 +167,13 @@ tables! {
 }
 
 impl Table {
-    /// The tables of recorded data, without computed ones.
+    /// The tables of recordings. Computed ones that need a parameter (an interval, two hops) are not among them.
     pub const RECORDED: &'static [Table] = &[
         Table::Events,
         Table::Hops,
         Table::Journeys,
+        Table::Exchanges,
+        Table::Nested,
         Table::Flows,
         Table::Tcp,
         Table::Losses,
@@ -175,7 +195,7 @@ impl fmt::Display for Table {
 /// Unknown table name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums and histograms"
+    "no table is called `{0}`; there are events, hops, journeys, exchanges, nested, flows, tcp, losses, clock, hits, heads, counts, sums and histograms"
 )]
 pub struct UnknownTable(String);
 

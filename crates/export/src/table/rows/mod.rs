@@ -1,6 +1,7 @@
 //! Converts batches and journeys to rows of the flat tables, in constant memory.
 
 mod events;
+mod exchanges;
 mod hops;
 mod journeys;
 mod samples;
@@ -14,6 +15,7 @@ use crate::wire;
 use arrow::array::RecordBatch;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
+use magscope_core::exchange::{Exchange, ExchangeBuilder};
 use magscope_core::node::NodeInfo;
 use magscope_core::{Filter, Flow, FlowId, Journey};
 use magscope_timeline::merged_reader::Piece;
@@ -59,6 +61,8 @@ struct Node {
     hops: columns::Hops,
     journeys: columns::Journeys,
     common: Common,
+    exchanges: columns::Exchanges,
+    nested: columns::Nested,
     flows: columns::Flows,
     tcp: columns::Tcp,
     losses: columns::Losses,
@@ -71,24 +75,31 @@ struct Node {
 }
 
 /// Converts batches and journeys to rows, in recording order. A node's events are in time order except late
-/// ones, journeys in order of their ends.
+/// ones, journeys in order of their ends, exchanges some seconds after theirs.
 pub struct Rows {
     chosen: Chosen,
     line: TimeLine,
     names: Names,
     nodes: Vec<Node>,
     new_flows: Vec<Flow>,
+    /// If a table of exchanges is selected.
+    exchanges: Option<ExchangeBuilder>,
+    /// Exchanges without rows so far.
+    closed: Vec<Exchange>,
 }
 
 impl Rows {
     /// Rows of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
+        let has_exchanges = chosen.has(Table::Exchanges) || chosen.has(Table::Nested);
         Rows {
             chosen,
             line,
             names: Names::new(infos),
             nodes: infos.iter().map(|_| Node::default()).collect(),
             new_flows: Vec::new(),
+            exchanges: has_exchanges.then(ExchangeBuilder::new),
+            closed: Vec::new(),
         }
     }
 
@@ -97,9 +108,17 @@ impl Rows {
         match piece {
             Piece::Batch(node, batch) => {
                 self.batch(*node, batch);
+                if let Some(exchanges) = &mut self.exchanges {
+                    exchanges.batch(*node, batch, &mut self.closed);
+                    self.closed_exchanges();
+                }
                 self.flush_batches(BATCH_ROWS, out)
             }
             Piece::Journey(journey, _, context) => {
+                // An exchange needs all its journeys, whatever the filter.
+                if let Some(exchanges) = &mut self.exchanges {
+                    exchanges.journey(journey, *context, &mut self.closed);
+                }
                 if self.chosen.wants(journey, *context) {
                     self.journey(journey, *context);
                     self.flush_journeys(BATCH_ROWS, out)?;
@@ -109,10 +128,19 @@ impl Rows {
         }
     }
 
-    /// Emits the rest.
-    pub fn finish(&mut self, out: &mut Out<'_>) -> Result<(), ExportError> {
+    /// Emits the rows so far. Open exchanges have none yet.
+    pub fn flush(&mut self, out: &mut Out<'_>) -> Result<(), ExportError> {
         self.flush_batches(1, out)?;
         self.flush_journeys(1, out)
+    }
+
+    /// Closes open exchanges and emits the rest.
+    pub fn finish(&mut self, out: &mut Out<'_>) -> Result<(), ExportError> {
+        if let Some(exchanges) = &mut self.exchanges {
+            exchanges.finish(&mut self.closed);
+            self.closed_exchanges();
+        }
+        self.flush(out)
     }
 
     fn flush_batches(&mut self, at_least: usize, out: &mut Out<'_>) -> Result<(), ExportError> {
@@ -124,7 +152,7 @@ impl Rows {
                     }
                 )* };
             }
-            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Histograms histograms);
+            flush!(Events events, Exchanges exchanges, Nested nested, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Histograms histograms);
         }
         Ok(())
     }
@@ -189,6 +217,21 @@ impl Rows {
             }
         }
         self.new_flows = new;
+    }
+
+    fn closed_exchanges(&mut self) {
+        let Rows { chosen, line, names, nodes, closed, .. } = self;
+        for exchange in closed.drain(..) {
+            // An exchange belongs to its asker's node, or to the only one that saw it.
+            let end = if exchange.asker.flow.is_none() { &exchange.answerer } else { &exchange.asker };
+            let Some(tables) = nodes.get_mut(usize::from(end.node)) else { continue };
+            if chosen.has(Table::Exchanges) {
+                exchanges::exchange_row(&mut tables.exchanges, *line, names, &exchange);
+            }
+            if chosen.has(Table::Nested) {
+                exchanges::nested_rows(&mut tables.nested, *line, &exchange);
+            }
+        }
     }
 
     fn journey(&mut self, journey: &Journey, context: &dyn Context) {
