@@ -8,6 +8,7 @@ use common::{magnet_scope, run, skipped, stderr, stdout};
 use exports::golden;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_export::Table;
 use magscope_session::{RecordOptions, Recorder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -63,6 +64,19 @@ fn every_query_of_the_page_has_an_answer() {
                 || !ask_of(&made, sql).is_empty(),
             "{sql}"
         );
+    }
+}
+
+#[test]
+fn no_column_has_the_name_of_a_word_of_sql() {
+    if !has_sql("no_column_has_the_name_of_a_word_of_sql") {
+        return;
+    }
+    for table in Table::RECORDED {
+        let schema = table.schema();
+        let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        // Some words are refused only behind a comma.
+        ask(&["demo"], &format!("SELECT 1 AS one, {} FROM {table} LIMIT 1", columns.join(", ")));
     }
 }
 

@@ -90,7 +90,7 @@ tables! {
         ts_ns: Int, ts: Instant, exchange: Id, end_ns: MaybeInt, total_ns: MaybeInt, half_width_ns: MaybeInt,
         request_ns: MaybeInt, answer_ns: MaybeInt, response_ns: MaybeInt, on_cpu_ns: MaybeInt, runnable_ns: MaybeInt,
         blocked_ns: MaybeInt, pause_ns: MaybeInt, longest_idle_ns: Int, envelope_ns: MaybeInt, grade: Name,
-        broken_because: Name, view: Name, asker_by: Name, proto: Name, request_bytes: Int, response_bytes: Int,
+        broken_because: Name, captured_ends: Name, asker_by: Name, proto: Name, request_bytes: Int, response_bytes: Int,
         request_journeys: SmallInts, response_journeys: SmallInts, retransmits: SmallInts,
         first_request_journey: MaybeId, last_request_journey: MaybeId, first_response_journey: MaybeId,
         last_response_journey: MaybeId, asker_addr: Address, asker_port: MaybeSmall, answerer_addr: Address,

@@ -32,7 +32,7 @@ use target::Target;
 /// Arguments of `export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock, hits, heads, counts, sums, histograms; docs/formats.md \
+    after_help = "Tables: events, hops (a row a journey and hop), journeys, exchanges (requests with their responses), nested, flows, tcp, losses, clock, hits, heads, counts, sums, histograms; docs/formats.md \
     describes each column.\n\n\
     magnet-scope export my.session --format parquet -o my.parquet\n  \
     magnet-scope export a.session b.session --format ulm -o - --where 'total > 1ms' | less"

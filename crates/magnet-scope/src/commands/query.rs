@@ -21,7 +21,8 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "magnet-scope query [OPTIONS] <DIR>... <SQL>",
-    after_help = "Tables: events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums, cells (docs/formats.md). Besides SQL's own functions there are \
+    after_help = "Tables: events, hops, journeys, exchanges, nested, flows, tcp, losses, clock, hits, heads, counts, sums, histograms \
+    (docs/formats.md). Besides SQL's own functions there are \
     percentile(ns, 99), journey_duration(hop, ts_ns, at_return), and the tables hop_pair('dev.queue', 'dev.xmit'), \
     between_nodes('client', 'server') and periods(1000), sums over so many milliseconds. docs/queries.md has queries to begin with.\n\n  \
     magnet-scope query my.session \"SELECT hop, percentile(latency_ns, 99) FROM hops WHERE whole GROUP BY hop\""

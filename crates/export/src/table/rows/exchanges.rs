@@ -76,7 +76,7 @@ pub fn exchange_row(rows: &mut columns::Exchanges, line: TimeLine, names: &mut N
     rows.envelope_ns.push(exchange.envelope_ns());
     rows.grade.push(exchange.grade.name());
     rows.broken_because.push(&exchange.broken.map(|why| why.to_string()).unwrap_or_default());
-    rows.view.push(exchange.view.name());
+    rows.captured_ends.push(exchange.view.name());
     rows.asker_by.push(exchange.asker_by.name());
     rows.proto.push(&proto(exchange.proto));
     let (request, response) = (&exchange.request, &exchange.response);
