@@ -27,7 +27,7 @@ macro_rules! tables {
         }
 
         /// Table builders.
-        #[allow(missing_docs)]
+        #[allow(missing_docs, clippy::struct_field_names)] // columns have the names that queries use
         pub(super) mod columns {
             use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
             use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Floats, Name, SmallInts, Text};

@@ -31,7 +31,7 @@ impl EndNames {
             let info: Option<&NodeInfo> = names.infos().get(usize::from(end.node));
             let path = info.and_then(|info| info.cgroup_path(task.cgroup));
             task.comm.as_str().clone_into(&mut found.comm);
-            found.cgroup = path.unwrap_or_default().to_owned();
+            path.unwrap_or_default().clone_into(&mut found.cgroup);
         }
         found
     }
