@@ -359,7 +359,9 @@ impl Connection {
         let grade = match own.max(self.shown.best()) {
             _ if broken.is_some() => Grade::Broken,
             _ if own == Grade::Unanswered => Grade::Unanswered,
-            Grade::Turn if tls::is_handshake(group.head, self.proto, responder_port, before) => Grade::Handshake,
+            Grade::Turn if tls::is_handshake(group.head, self.proto, responder_port, before) => {
+                Grade::Handshake
+            }
             grade => grade,
         };
         let exchange = Exchange {

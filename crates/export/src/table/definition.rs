@@ -90,16 +90,16 @@ tables! {
         ts_ns: Int, ts: Instant, exchange: Id, end_ns: MaybeInt, total_ns: MaybeInt, half_width_ns: MaybeInt,
         request_ns: MaybeInt, answer_ns: MaybeInt, response_ns: MaybeInt, on_cpu_ns: MaybeInt, runnable_ns: MaybeInt,
         blocked_ns: MaybeInt, pause_ns: MaybeInt, longest_idle_ns: Int, envelope_ns: MaybeInt, grade: Name,
-        broken_because: Name, captured_ends: Name, asker_by: Name, proto: Name, request_bytes: Int, response_bytes: Int,
+        broken_because: Name, captured_ends: Name, requester_by: Name, proto: Name, request_bytes: Int, response_bytes: Int,
         request_journeys: SmallInts, response_journeys: SmallInts, retransmits: SmallInts,
         first_request_journey: MaybeId, last_request_journey: MaybeId, first_response_journey: MaybeId,
-        last_response_journey: MaybeId, asker_addr: Address, asker_port: MaybeSmall, answerer_addr: Address,
-        answerer_port: MaybeSmall, asker_host: Name, asker_netns_name: Name, answerer_host: Name,
-        answerer_netns_name: Name, asker_flow: MaybeId, answerer_flow: MaybeId, asker: Name, asker_tgid: MaybeSmall,
-        asker_tid: MaybeSmall, asker_cgroup: Name, answerer: Name, answerer_tgid: MaybeSmall,
-        answerer_tid: MaybeSmall, answerer_cgroup: Name, during: SmallInts,
+        last_response_journey: MaybeId, requester_addr: Address, requester_port: MaybeSmall, responder_addr: Address,
+        responder_port: MaybeSmall, requester_host: Name, requester_netns_name: Name, responder_host: Name,
+        responder_netns_name: Name, requester_flow: MaybeId, responder_flow: MaybeId, requester: Name, requester_tgid: MaybeSmall,
+        requester_tid: MaybeSmall, requester_cgroup: Name, responder: Name, responder_tgid: MaybeSmall,
+        responder_tid: MaybeSmall, responder_cgroup: Name, during: SmallInts,
     }
-    /// An exchange that the answerer of another one began and ended meanwhile.
+    /// An exchange that the responder of another one began and ended meanwhile.
     Nested "nested" {
         ts_ns: Int, ts: Instant, exchange: Id, inner_exchange: Id, nested_by: Name,
     }

@@ -222,8 +222,8 @@ impl Rows {
     fn closed_exchanges(&mut self) {
         let Rows { chosen, line, names, nodes, closed, .. } = self;
         for exchange in closed.drain(..) {
-            // An exchange belongs to its asker's node, or to the only one that saw it.
-            let end = if exchange.asker.flow.is_none() { &exchange.answerer } else { &exchange.asker };
+            // An exchange belongs to its requester's node, or to the only one that saw it.
+            let end = if exchange.requester.flow.is_none() { &exchange.responder } else { &exchange.requester };
             let Some(tables) = nodes.get_mut(usize::from(end.node)) else { continue };
             if chosen.has(Table::Exchanges) {
                 exchanges::exchange_row(&mut tables.exchanges, *line, names, &exchange);
