@@ -77,11 +77,16 @@ fn ns(exchange: &Value, key: &str) -> u64 {
     exchange[key].as_u64().unwrap_or_else(|| panic!("no {key} in {exchange}"))
 }
 
-/// Each note of a talk is one turn, which lies within the call.
+/// Each note of a talk is one exchange, and a turn lies within its call. A server that loses its CPU amid a response
+/// pauses, so that its response may have ended; such exchanges are streamed.
 fn are_the_calls(what: &str, exchanges: &[Value], talk: &Talk, sees_requester: bool) {
-    let turns = graded(&of_port(exchanges, talk.port), "turn");
-    assert_eq!(turns.len(), talk.notes.len(), "{what}");
-    for (turn, (begin_ns, end_ns, _)) in turns.iter().zip(&talk.notes) {
+    let of_talk = of_port(exchanges, talk.port);
+    let requests: Vec<&Value> = of_talk.into_iter().filter(|e| e["grade"] != "handshake").collect();
+    assert_eq!(requests.len(), talk.notes.len(), "{what}");
+    assert!(requests.iter().all(|e| e["grade"] == "turn" || e["grade"] == "streamed"), "{what}: {requests:?}");
+    let turns = requests.iter().zip(&talk.notes).filter(|(exchange, _)| exchange["grade"] == "turn");
+    assert!(turns.clone().count() > talk.notes.len() / 2, "{what}: {requests:?}");
+    for (turn, (begin_ns, end_ns, _)) in turns {
         let start_ns = ns(turn, "start_ns");
         let length_ns = ns(turn, if sees_requester { "total_ns" } else { "answer_ns" });
         assert!(*begin_ns <= start_ns && start_ns + length_ns <= *end_ns, "{what}: {begin_ns} {end_ns} {turn}");
@@ -202,11 +207,13 @@ fn pgbench_and_the_exchanges_agree_on_each_transaction() {
         .collect();
     assert_eq!(took_us.len(), many);
     let (_, exchanges) = found(&session, &[]);
-    let of_pgbench: Vec<&Value> = exchanges.iter().filter(|e| e["requester"]["process"] == "pgbench").collect();
-    let turns = graded(&of_pgbench, "turn");
-    // It asks for a few settings first.
-    let transactions = &turns[turns.len().checked_sub(many).expect("a turn a transaction")..];
-    for (turn, us) in transactions.iter().zip(took_us) {
+    // It asks for a few settings first, and says at last that it ends.
+    let of_pgbench = exchanges.iter().filter(|e| e["requester"]["process"] == "pgbench");
+    let answered: Vec<&Value> = of_pgbench.filter(|e| e["grade"] != "unanswered").collect();
+    let transactions = &answered[answered.len().checked_sub(many).expect("an exchange a transaction")..];
+    let turns = transactions.iter().zip(took_us).filter(|(exchange, _)| exchange["grade"] == "turn");
+    assert!(turns.clone().count() > many / 2, "{transactions:?}");
+    for (turn, us) in turns {
         assert!(ns(turn, "total_ns") <= (us + 1) * 1_000, "{us} µs: {turn}");
     }
 }

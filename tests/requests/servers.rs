@@ -71,10 +71,8 @@ pub fn nginx(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
         .args(["-keyout", &format!("{at}/key"), "-out", &format!("{at}/certificate")])
         .output();
     assert!(key.is_ok_and(|made| made.status.success()), "openssl makes a certificate");
-    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|name| format!("{name}_temp_path {at}/{name};\n"))
-        .collect();
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let paths = paths.map(|name| format!("{name}_temp_path {at}/{name};\n")).concat();
     let text = format!(
         "daemon off; user root; worker_processes 1; pid {at}/pid; error_log {at}/error;\n\
         events {{ }}\n\
@@ -129,7 +127,7 @@ pub fn unbound(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
     Some(start(hosts, command, DNS))
 }
 
-/// The folder of PostgreSQL's programs.
+/// The folder of Postgres' programs.
 fn postgres_programs(test: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let found = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("pgbench").exists());
@@ -139,7 +137,7 @@ fn postgres_programs(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// PostgreSQL with pgbench's tables, and the folder of its programs.
+/// Postgres with pgbench's tables, and the folder of its programs.
 pub fn postgres(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<(Server, PathBuf)> {
     let bin = postgres_programs(test)?;
     // It refuses to run as root.

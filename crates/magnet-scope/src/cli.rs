@@ -97,7 +97,7 @@ pub enum Command {
     DemoHost(demo_host::Args),
     /// Become the command of `run`
     #[command(hide = true)]
-    RunCommand(run::ChildArgs),
+    RunChild(run::ChildArgs),
     /// Print the manual page (roff)
     #[command(hide = true)]
     Man,
@@ -113,7 +113,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args),
             Self::Live(args) => live::run(&args),
             Self::Run(args) => run::run(&args),
-            Self::RunCommand(args) => run::become_command(&args),
+            Self::RunChild(args) => run::become_command(&args),
             Self::Record(args) => record::run(&args),
             Self::Ship(args) => ship::run(&args),
             Self::Replay(args) => replay::run(&args),

@@ -20,8 +20,11 @@ use std::collections::VecDeque;
 /// Exchanges at the beginning of a connection that may overlap without a conclusion about the others: protocols
 /// negotiate there.
 const OPENING: u64 = 2;
-/// Streamed exchanges, or later requests sent into a response, after which a connection counts as streamed.
+/// Streamed exchanges after which a connection counts as streamed, if they are also this part of its exchanges: a
+/// responder without a CPU pauses now and then.
 const STREAMED: u32 = 3;
+const STREAMED_PART: u64 = 4;
+/// Later requests sent into a response after which a connection counts as streamed.
 const INTERLEAVED: u32 = 2;
 
 /// An end of a connection.
@@ -59,7 +62,8 @@ impl Shown {
 
     /// The best grade that an exchange of the connection can have.
     const fn best(&self) -> Grade {
-        if self.interleaved >= INTERLEAVED || self.streamed >= STREAMED {
+        let streams = self.streamed >= STREAMED && self.streamed as u64 * STREAMED_PART >= self.exchanges;
+        if self.interleaved >= INTERLEAVED || streams {
             Grade::Streamed
         } else if self.interleaved > 0 || self.early > 0 {
             Grade::Overlapped

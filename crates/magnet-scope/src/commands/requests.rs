@@ -217,6 +217,9 @@ impl<'a> Collector<'a> {
                     self.named.pop_first();
                 }
             }
+            if self.only.as_ref().is_some_and(|tree| !tree.has(&exchange)) {
+                continue;
+            }
             let matches =
                 self.wanted.matching.as_ref().is_none_or(|filter| filter.matches(&exchange, &self.context));
             if !matches {

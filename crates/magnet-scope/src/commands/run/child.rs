@@ -31,7 +31,7 @@ impl Child {
         let (reader, writer): (OwnedFd, OwnedFd) = rustix::pipe::pipe().context("cannot make a pipe")?;
         rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::CLOEXEC).context("cannot set up a pipe")?;
         let mut own = Command::new("/proc/self/exe");
-        own.arg("run-command").arg("--gate").arg(reader.as_raw_fd().to_string());
+        own.arg("run-child").arg("--gate").arg(reader.as_raw_fd().to_string());
         if as_root {
             own.arg("--as-root");
         }
