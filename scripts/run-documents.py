@@ -87,6 +87,8 @@ PLAN = {
         "sudo magnet-scope record -o DIR --duration 1m": NotRun("it is run as `record -o client.session --duration 1m`"),
         "magnet-scope replay DIR…": Screen("journeys"),
         "magnet-scope report DIR…": Ends(),
+        "magnet-scope requests DIR…": FORM,
+        "sudo magnet-scope run -- curl …": FORM,
         "magnet-scope journeys DIR… --where 'total > 5ms'": Ends(),
         "magnet-scope compare BEFORE AFTER": Ends(),
         "magnet-scope align A B": Ends(),

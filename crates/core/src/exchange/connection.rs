@@ -352,7 +352,7 @@ impl Connection {
         let is_first = self.shown.exchanges == 0;
         let before = self.shown.exchanges;
         self.shown.add(&group, own);
-        let mut broken = group.broken_at(closing);
+        let mut broken = group.broken_at(closing, self.proto == Proto::TCP);
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
         }

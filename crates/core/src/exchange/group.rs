@@ -174,7 +174,7 @@ impl Group {
     }
 
     /// Why it is broken, according to its end too.
-    pub fn broken_at(&self, closing: Closing) -> Option<BrokenBy> {
+    pub fn broken_at(&self, closing: Closing, is_stream: bool) -> Option<BrokenBy> {
         if self.broken.is_some() {
             return self.broken;
         }
@@ -182,6 +182,8 @@ impl Group {
             Closing::Next | Closing::Closed => false,
             Closing::Idle => self.response.is_empty(),
             Closing::Evicted => true,
+            // A datagram is whole.
+            Closing::End(_) if !is_stream => self.response.transfer.journeys < self.request.transfer.journeys,
             Closing::End(ns) => {
                 let response = &self.response.transfer;
                 let last_ns = response.last_read_ns.or(response.last_sent_ns);
