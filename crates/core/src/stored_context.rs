@@ -23,6 +23,11 @@ impl StoredContext {
         StoredContext { infos: infos.to_vec(), ..Self::default() }
     }
 
+    /// The hosts.
+    pub fn infos(&self) -> &[NodeInfo] {
+        &self.infos
+    }
+
     /// Adds a host that begins later.
     pub fn join(&mut self, info: &NodeInfo) {
         self.infos.push(info.clone());

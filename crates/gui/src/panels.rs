@@ -9,6 +9,7 @@ mod heat;
 mod journeys;
 mod losses;
 mod persistence;
+mod requests;
 mod trigger;
 mod xy;
 
@@ -43,6 +44,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Ui
         View::Events => events::show(ui, frame, cx),
         View::Clock => clock::show(ui, frame, cx),
         View::Losses => losses::show(ui, frame, cx),
+        View::Requests => requests::show(ui, frame, cx),
         View::Trigger => trigger::show(ui, frame, cx),
         View::Persistence => persistence::show(ui, frame, cx),
         View::Xy => xy::show(ui, frame, cx),

@@ -254,6 +254,21 @@ impl Sum {
         }
     }
 
+    fn row(&self) -> RequestRow {
+        let (slowest, slowest_exchange) = self.shares();
+        RequestRow {
+            name: self.name.clone(),
+            grades: self.grades,
+            total: self.total.quantiles(),
+            answer: self.answer.quantiles(),
+            request_bytes: self.request_bytes,
+            response_bytes: self.response_bytes,
+            retransmits: self.retransmits,
+            slowest,
+            slowest_exchange,
+        }
+    }
+
     /// The parts of the slowest hundredth, at least of one exchange.
     fn shares(&self) -> (Vec<PartShare>, Option<u64>) {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
@@ -308,26 +323,23 @@ impl RequestSums {
     /// The table of the `top` groups.
     pub fn finish(self, top: usize) -> RequestTable {
         let Ranking { rows, rest, others } = self.groups.ranking(top);
-        let row = |sum: Sum| {
-            let (slowest, slowest_exchange) = sum.shares();
-            RequestRow {
-                name: sum.name,
-                grades: sum.grades,
-                total: sum.total.quantiles(),
-                answer: sum.answer.quantiles(),
-                request_bytes: sum.request_bytes,
-                response_bytes: sum.response_bytes,
-                retransmits: sum.retransmits,
-                slowest,
-                slowest_exchange,
-            }
-        };
+        let rows = rows.iter().map(|entry| entry.value.row()).collect();
+        RequestTable { by: self.by, grades: self.grades, rows, others, rest: rest.grades }
+    }
+
+    /// The table of the `top` groups so far.
+    pub fn table(&self, top: usize) -> RequestTable {
+        let mut sums: Vec<&Sum> = self.groups.iter().map(|(_, sum)| sum).collect();
+        sums.sort_by(|a, b| b.weight().cmp(&a.weight()).then_with(|| a.by_name(b)));
+        let mut rest = self.groups.rest().grades;
+        let left_out = sums.iter().skip(top);
+        left_out.clone().for_each(|sum| rest.merge(sum.grades));
         RequestTable {
             by: self.by,
             grades: self.grades,
-            rows: rows.into_iter().map(|entry| row(entry.value)).collect(),
-            others,
-            rest: rest.grades,
+            others: self.groups.seen() - sums.len() as u64 + left_out.count() as u64,
+            rows: sums.iter().take(top).map(|sum| sum.row()).collect(),
+            rest,
         }
     }
 }

@@ -39,6 +39,7 @@
 //! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
 //! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
+//! - `requests`: exchanges by service, and the slowest.
 //! - `views`: the table of views, for every front end. `controls`: the user's choices.
 //! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
@@ -71,6 +72,7 @@ mod probes;
 mod protocols;
 mod pyramid;
 pub mod recorded;
+mod requests;
 mod roll;
 mod scan;
 mod scope;

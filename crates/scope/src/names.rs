@@ -2,12 +2,8 @@
 
 use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
+use magscope_core::stored_context::StoredContext;
 use magscope_core::{Batch, CleanUp, Event, Flow, FlowId, Hop, Journey, Task};
-use std::collections::HashMap;
-
-/// Maximum number of stored flows, and of threads. Beyond it the table restarts empty: both are announced again
-/// periodically.
-const MOST: usize = 1 << 16;
 
 /// A node: a network namespace of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,44 +17,35 @@ pub struct NetnsKey {
 /// Names behind the numbers of all recordings.
 #[derive(Debug, Default)]
 pub struct Names {
-    infos: Vec<NodeInfo>,
+    stored: StoredContext,
     clean_up: Vec<CleanUp>,
-    flows: HashMap<(u16, FlowId), Flow>,
-    tasks: HashMap<(u16, u32), Task>,
 }
 
 impl Names {
     /// The names of these recordings.
-    pub fn new(infos: Vec<NodeInfo>) -> Self {
-        Names { clean_up: infos.iter().map(CleanUp::of).collect(), infos, ..Names::default() }
+    pub fn new(infos: &[NodeInfo]) -> Self {
+        Names { clean_up: infos.iter().map(CleanUp::of).collect(), stored: StoredContext::new(infos) }
     }
 
     /// Adds a recording.
-    pub fn join(&mut self, info: NodeInfo) {
-        self.clean_up.push(CleanUp::of(&info));
-        self.infos.push(info);
+    pub fn join(&mut self, info: &NodeInfo) {
+        self.clean_up.push(CleanUp::of(info));
+        self.stored.join(info);
     }
 
     /// Stores the names that a batch announces.
     pub fn learn(&mut self, node: u16, batch: &Batch) {
-        if self.flows.len() + batch.flows.len() > MOST {
-            self.flows.clear();
-        }
-        if self.tasks.len() + batch.tasks.len() > MOST {
-            self.tasks.clear();
-        }
-        self.flows.extend(batch.flows.iter().take(MOST).map(|flow| ((node, flow.id), *flow)));
-        self.tasks.extend(batch.tasks.iter().take(MOST).map(|task| ((node, task.tid), task.clone())));
+        self.stored.batch(node, batch);
     }
 
     /// The recordings.
     pub fn infos(&self) -> &[NodeInfo] {
-        &self.infos
+        self.stored.infos()
     }
 
     /// Name of a thread.
     pub fn comm(&self, node: u16, tid: u32) -> Option<&str> {
-        self.tasks.get(&(node, tid)).map(|task| task.comm.as_str())
+        self.stored.task(node, tid).map(|task| task.comm.as_str())
     }
 
     /// The verdict of a journey, in words.
@@ -93,18 +80,18 @@ impl Names {
 
 impl Context for Names {
     fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
-        self.flows.get(&(node, id))
+        self.stored.flow(node, id)
     }
 
     fn task(&self, node: u16, tid: u32) -> Option<&Task> {
-        self.tasks.get(&(node, tid))
+        self.stored.task(node, tid)
     }
 
     fn info(&self, node: u16) -> Option<&NodeInfo> {
-        self.infos.get(usize::from(node))
+        self.stored.info(node)
     }
 
     fn nodes(&self) -> u16 {
-        self.infos.len() as u16
+        self.stored.nodes()
     }
 }

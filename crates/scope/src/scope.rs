@@ -34,6 +34,7 @@ use crate::probe_matches::ProbeMatches;
 use crate::probes::Probes;
 use crate::pyramid::Keep;
 use crate::recorded::{Recorded, Window};
+use crate::requests::Requests;
 use crate::signals::Signals;
 use crate::stats::{HopStats, Sides, Stats};
 use crate::sums::Sums;
@@ -116,6 +117,7 @@ pub struct Scope {
     counts: Counts,
     /// Live, while less is looked at than there is.
     unfiltered: Option<narrowed::Unfiltered>,
+    requests: Requests,
     signals: Signals,
     journal: Journal,
     clocks: Clocks,
@@ -185,7 +187,7 @@ impl Scope {
             places: infos.iter().map(|_| Places::default()).collect(),
             counts: Counts::new(keep, probes.all().len()),
             unfiltered: None,
-            names: Names::new(infos),
+            names: Names::new(&infos),
             state: options.state,
             controls: Controls { channels: asked_for(&probes), ..Controls::default() },
             probes,
@@ -196,6 +198,7 @@ impl Scope {
             weights,
             journeys: Vec::new(),
             stats: Stats::default(),
+            requests: Requests::default(),
             totals: Totals::default(),
             lately: WindowTotals::default(),
             memory: Memory::default(),
@@ -247,7 +250,7 @@ impl Scope {
         self.last_event_ns.push(None);
         self.weights.join(&info);
         self.show_message(format!("{} is here", info.host), false);
-        self.names.join(info);
+        self.names.join(&info);
     }
 
     /// True for a recording with random access.

@@ -98,6 +98,10 @@ views! {
         name: "losses", page: Some(7), tab: Some("losses"), rows: Lines,
         words: "lost events, drops, and the capture's cost",
     }
+    Requests {
+        name: "requests", page: Some(8), tab: Some("requests"), rows: Lines,
+        words: "requests and responses by service, and the slowest",
+    }
     Trigger {
         name: "trigger", page: None, tab: Some("trigger"), rows: Picture,
         words: "condition and mode of the trigger, and its saved windows",

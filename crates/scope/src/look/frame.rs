@@ -2,7 +2,7 @@
 
 use super::{
     Clock, Density, EventTable, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
-    MathTrace, Measurements, Minimap, PersistenceMap, Point, Stop, SumMap, XyTrace,
+    MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap, XyTrace,
 };
 use crate::channel::Channel;
 use crate::frame::Frame;
@@ -154,6 +154,11 @@ impl<'a> Frame<'a> {
     /// The clocks.
     pub fn clock(&self) -> Clock {
         self.scope.clock()
+    }
+
+    /// Requests and responses: at most this many services, and slowest requests.
+    pub fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'a> {
+        self.scope.requests(services, slowest)
     }
 
     /// Losses and overhead.

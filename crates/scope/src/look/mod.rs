@@ -10,10 +10,12 @@ mod readings;
 mod tables;
 mod traces;
 
+pub use crate::requests::{MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, slowest_parts};
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,
 };
 pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
+pub use magscope_report::{RequestRow, RequestTable};
 pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,

@@ -46,6 +46,7 @@ impl Scope {
     /// Counts a batch, except its journeys. Returns the number of bucket edges crossed.
     fn take_batch(&mut self, node: u16, batch: &Batch) -> u64 {
         self.names.learn(node, batch);
+        self.requests.batch(node, batch, &self.names);
         batch.clock.iter().for_each(|sample| self.clocks.push(node, *sample));
         self.weights.batch(node, batch);
         let mut edges = 0;
@@ -179,6 +180,7 @@ impl Scope {
     pub(super) fn take_journeys(&mut self) {
         let mut journeys = std::mem::take(&mut self.journeys);
         for journey in journeys.drain(..) {
+            self.requests.journey(&journey, &self.names);
             let line = self.lifeline(journey);
             self.totals.journey(&line.journey);
             let route = Route { from: line.from, to: line.to };
@@ -268,6 +270,7 @@ impl Scope {
     pub fn end(&mut self) {
         self.correlator.finish(&mut self.journeys);
         self.take_journeys();
+        self.requests.end(&self.names);
         self.all_counts().for_each(|counts| counts.pyramid.settle());
         self.revision += 1;
         if let Some(recorded) = &mut self.recorded {

@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::probe_matches::ProbeMatches;
 use crate::pyramid::{Keep, Lane};
 use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
+use crate::requests::Requests;
 use crate::scan::Scan;
 use crate::signals::Signals;
 use crate::stats::Stats;
@@ -145,6 +146,7 @@ impl Scope {
     pub(super) fn forget_counts(&mut self) {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
         self.stats = Stats::default();
+        self.requests = Requests::default();
         self.totals = Totals::default();
         self.lately = WindowTotals::default();
         self.signals = Signals::new(keep);

@@ -4,7 +4,7 @@ use super::Scope;
 use crate::journal::{Entry, NodeHit};
 use crate::lifeline::Lifeline;
 use crate::look::{
-    Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, Served, Wire,
+    Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, RequestPanel, Served, Wire,
 };
 use crate::probe_matches::is_tied;
 use crate::views::View;
@@ -130,6 +130,10 @@ impl Scope {
         let mut freed: Vec<(String, u64)> = by_words.into_iter().collect();
         freed.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         freed
+    }
+
+    pub(crate) fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'_> {
+        self.requests.panel(services, slowest)
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {

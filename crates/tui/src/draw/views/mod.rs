@@ -6,6 +6,7 @@ mod flows;
 mod hops;
 mod journeys;
 mod losses;
+mod requests;
 
 use super::canvas::Canvas;
 use super::{Extras, scope};
@@ -28,6 +29,7 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
         View::Events => events::draw(canvas, body, frame),
         View::Clock => clock::draw(canvas, body, frame),
         View::Losses => losses::draw(canvas, body, frame, extras),
+        View::Requests => requests::draw(canvas, body, frame),
     }
     if frame.inspector.is_some() && !frame.controls.view.is_on_picture() {
         scope::inspect(canvas, body, frame, extras.ladder_from);

@@ -1,0 +1,96 @@
+//! Requests: the services with their times, then the slowest requests as bars of their parts.
+
+use super::journeys::time_of_day;
+use crate::side::{heading, number};
+use crate::ui_context::UiContext;
+use egui::{Color32, Grid, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use magscope_core::exchange::ExchangePart;
+use magscope_scope::Frame;
+use magscope_scope::format::{bytes, count, duration, percent};
+use magscope_scope::look::{MOST_SLOWEST, RequestTable, SlowRequest, slowest_parts};
+
+/// Number of services.
+const SERVICES: usize = 20;
+/// Size of a bar.
+const BAR: egui::Vec2 = vec2(320.0, 12.0);
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+    let panel = frame.requests(SERVICES, MOST_SLOWEST);
+    ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
+        ui.label(RichText::new(panel.title()).color(cx.c.dim));
+        if panel.table.rows.is_empty() {
+            return;
+        }
+        services(ui, &panel.table, cx);
+        if !panel.slowest.is_empty() {
+            ui.add_space(6.0);
+            heading(ui, "THE SLOWEST", cx);
+            for slow in &panel.slowest {
+                request(ui, frame, slow, cx);
+            }
+        }
+    });
+}
+
+fn services(ui: &mut Ui, table: &RequestTable, cx: &UiContext) {
+    Grid::new("services").num_columns(7).spacing([12.0, 2.0]).show(ui, |ui| {
+        for words in ["service", "p50", "p99", "max", "n", "turns", "where the slowest go"] {
+            ui.label(RichText::new(words).color(cx.c.dim));
+        }
+        ui.end_row();
+        for row in &table.rows {
+            ui.label(&row.name);
+            let times = row.total.or(row.answer);
+            for ns in [times.map(|q| q.p50_ns), times.map(|q| q.p99_ns), times.map(|q| q.max_ns)] {
+                let time = ns.map_or_else(|| "·".to_owned(), duration);
+                ui.label(number(format!("{time:>8}"), cx.c.text));
+            }
+            let all = row.grades.total();
+            ui.label(number(format!("{:>9}", count(all)), cx.c.text));
+            ui.label(number(percent(row.grades.turn as f64 / all.max(1) as f64), cx.c.text));
+            ui.label(RichText::new(slowest_parts(row)).color(cx.c.dim));
+            ui.end_row();
+        }
+    });
+}
+
+fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, cx: &UiContext) {
+    let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
+    let port = slow.service.split(' ').next().unwrap_or_default();
+    let head =
+        format!("{time} {} → {} {port}  {}", slow.requester, slow.responder, duration(slow.total_ns).trim());
+    ui.label(head.trim_start());
+    Grid::new(("request", slow.id)).num_columns(5).spacing([12.0, 2.0]).show(ui, |ui| {
+        for part in &slow.parts {
+            ui.label(RichText::new(part.part.words()).color(cx.c.dim));
+            let size = part.bytes.map(bytes).unwrap_or_default();
+            ui.label(number(format!("{size:>8}"), cx.c.dim));
+            ui.label(number(format!("{:>8}", duration(part.ns)), cx.c.text));
+            bar(ui, slow.total_ns, part.from_ns, part.ns, colour(part.part, cx));
+            ui.label(RichText::new(&part.note).color(cx.c.dim));
+            ui.end_row();
+        }
+    });
+    for inner in &slow.during {
+        ui.label(RichText::new(format!("    {inner}")).color(cx.c.dim));
+    }
+    ui.add_space(4.0);
+}
+
+const fn colour(part: ExchangePart, cx: &UiContext) -> Color32 {
+    match part {
+        ExchangePart::RequestTransfer | ExchangePart::ResponseTransfer => cx.c.dim,
+        ExchangePart::UntilAnswered => cx.c.text,
+    }
+}
+
+/// The place of a part within its request.
+fn bar(ui: &mut Ui, total_ns: u64, from_ns: u64, ns: u64, colour: Color32) {
+    let (area, _) = ui.allocate_exact_size(BAR, Sense::hover());
+    let x = |ns: u64| area.left() + (ns as f64 / total_ns.max(1) as f64) as f32 * area.width();
+    let (from, to) = (x(from_ns), x(from_ns.saturating_add(ns)).min(area.right()));
+    let filled =
+        Rect::from_min_max(pos2(from, area.top() + 1.0), pos2(to.max(from + 1.0), area.bottom() - 1.0));
+    ui.painter().rect_filled(filled, 1.0, colour);
+}

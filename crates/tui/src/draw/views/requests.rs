@@ -1,0 +1,147 @@
+//! Requests: the services with their times, then the slowest requests as bars of their parts on one time axis each.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::time_of_day;
+use magscope_core::exchange::ExchangePart;
+use magscope_scope::Frame;
+use magscope_scope::format::{bytes, count, duration, percent};
+use magscope_scope::look::{RequestPart, RequestRow, SlowRequest, slowest_parts};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Columns of a time, of a count, and of a share.
+const TIME: u16 = 9;
+const COUNT: u16 = 9;
+const SHARE: u16 = 7;
+/// Columns of a service's name, at least.
+const NAME: u16 = 22;
+/// Lines of services: at least, and as a part of the page.
+const SERVICES: u16 = 3;
+const PAGE: u16 = 3;
+/// Columns of a part's name, of its size and its time, and of the bar.
+const PART: u16 = 19;
+const BAR: (u16, u16) = (10, 50);
+
+/// Draws the view.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let most = (area.height / PAGE).max(SERVICES);
+    let panel = frame.requests(usize::from(most), usize::from(area.height));
+    let dim = canvas.theme.dim;
+    canvas.put_cut(area, 1, 0, area.width.saturating_sub(2), &panel.title(), dim);
+    if panel.table.rows.is_empty() {
+        return;
+    }
+    let name = name_width(area);
+    heads(canvas, area, name);
+    let mut y = 2;
+    for row in &panel.table.rows {
+        service(canvas, area, y, name, row);
+        y += 1;
+    }
+    if panel.slowest.is_empty() {
+        return;
+    }
+    canvas.rule(area, y, "─", canvas.theme.grid);
+    canvas.put(area, 1, y, " the slowest ", dim);
+    y += 1;
+    for slow in panel.slowest {
+        // All of it or nothing.
+        if y + slow.parts.len() as u16 >= area.height {
+            return;
+        }
+        y = request(canvas, area, y, frame, slow);
+    }
+}
+
+/// A third of a wide page is the name's.
+fn name_width(area: Rect) -> u16 {
+    NAME.max(area.width / 4)
+}
+
+fn heads(canvas: &mut Canvas, area: Rect, name: u16) {
+    let dim = canvas.theme.dim;
+    let mut end = name;
+    for (words, width) in [("p50", TIME), ("p99", TIME), ("max", TIME), ("n", COUNT), ("turns", SHARE)] {
+        end += width;
+        canvas.put_right(area, end, 1, words, dim);
+    }
+    canvas.put_cut(area, end + 2, 1, area.width.saturating_sub(end + 2), "where the slowest go", dim);
+}
+
+fn service(canvas: &mut Canvas, area: Rect, y: u16, name: u16, row: &RequestRow) {
+    let plain = canvas.theme.plain;
+    canvas.put_cut(area, 2, y, name.saturating_sub(2), &row.name, plain);
+    let times = row.total.or(row.answer);
+    let time = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), |ns| duration(ns).trim().to_owned());
+    let all = row.grades.total();
+    let cells = [
+        (time(times.map(|q| q.p50_ns)), TIME),
+        (time(times.map(|q| q.p99_ns)), TIME),
+        (time(times.map(|q| q.max_ns)), TIME),
+        (count(all), COUNT),
+        (percent(row.grades.turn as f64 / all.max(1) as f64).trim().to_owned(), SHARE),
+    ];
+    let mut end = name;
+    for (words, width) in cells {
+        end += width;
+        canvas.put_right(area, end, y, &words, plain);
+    }
+    let room = area.width.saturating_sub(end + 2);
+    canvas.put_cut(area, end + 2, y, room, &slowest_parts(row), canvas.theme.dim);
+}
+
+/// Draws a request; returns the line below it.
+fn request(canvas: &mut Canvas, area: Rect, mut y: u16, frame: &Frame, slow: &SlowRequest) -> u16 {
+    let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
+    let head = format!(
+        "{time} {} → {} {}  {}",
+        slow.requester,
+        slow.responder,
+        slow.service.split(' ').next().unwrap_or_default(),
+        duration(slow.total_ns).trim()
+    );
+    canvas.put_cut(area, 2, y, area.width.saturating_sub(3), head.trim_start(), canvas.theme.plain);
+    y += 1;
+    let bar = (area.width / 3).clamp(BAR.0, BAR.1);
+    for part in &slow.parts {
+        line(canvas, area, y, bar, slow, part);
+        y += 1;
+        if part.part == ExchangePart::UntilAnswered {
+            for inner in slow.during.iter().take(usize::from(area.height.saturating_sub(y + 1))) {
+                canvas.put_cut(area, 6, y, area.width.saturating_sub(7), inner, canvas.theme.dim);
+                y += 1;
+            }
+        }
+    }
+    y
+}
+
+fn line(canvas: &mut Canvas, area: Rect, y: u16, bar: u16, slow: &SlowRequest, part: &RequestPart) {
+    let dim = canvas.theme.dim;
+    canvas.put(area, 4, y, part.part.words(), dim);
+    let mut end = 4 + PART + TIME;
+    if let Some(n) = part.bytes {
+        let size = bytes(n).split_whitespace().collect::<Vec<_>>().join(" ");
+        canvas.put_right(area, end, y, &size, dim);
+    }
+    end += TIME;
+    canvas.put_right(area, end, y, duration(part.ns).trim(), canvas.theme.plain);
+    let style = style_of(canvas, part.part);
+    let column = |ns: u64| {
+        let at = u128::from(ns) * u128::from(bar) / u128::from(slow.total_ns.max(1));
+        u16::try_from(at).unwrap_or(bar).min(bar)
+    };
+    let from = column(part.from_ns).min(bar - 1);
+    let to = column(part.from_ns.saturating_add(part.ns)).max(from + 1);
+    let fill = if column(part.from_ns.saturating_add(part.ns)) > from { "█" } else { "▏" };
+    canvas.put(area, end + 2 + from, y, &fill.repeat(usize::from(to - from)), style);
+    let note = end + 2 + bar + 2;
+    canvas.put_cut(area, note, y, area.width.saturating_sub(note + 1), &part.note, dim);
+}
+
+fn style_of(canvas: &Canvas, part: ExchangePart) -> Style {
+    match part {
+        ExchangePart::RequestTransfer | ExchangePart::ResponseTransfer => canvas.theme.dim,
+        ExchangePart::UntilAnswered => canvas.theme.plain,
+    }
+}
