@@ -122,6 +122,11 @@ fn losses() {
 }
 
 #[test]
+fn requests() {
+    look("requests", &[Action::Show(View::Requests)]);
+}
+
+#[test]
 fn every_page_has_its_key_its_name_and_a_body_of_its_own() {
     for (width, height) in SIZES {
         let (mut front, mut scope) = (front(), busy());

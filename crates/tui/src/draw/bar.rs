@@ -9,20 +9,29 @@ use ratatui::style::Style;
 /// Blank columns between views.
 const GAP: u16 = 2;
 
-/// Position and text of each view's name.
-fn places() -> impl Iterator<Item = (u16, View, String)> {
+/// Columns for the state of the trigger.
+const STATE: u16 = 14;
+
+/// Position and text of each view's name. A narrow bar has fewer blanks, so that the trigger's state fits too.
+fn places(columns: u16) -> impl Iterator<Item = (u16, View, String)> {
+    let is_wide = row(false).last().is_none_or(|(at, _, words)| at + width(&words) + GAP + STATE < columns);
+    row(!is_wide)
+}
+
+fn row(narrow: bool) -> impl Iterator<Item = (u16, View, String)> {
+    let (blank, gap) = if narrow { ("", 1) } else { (" ", GAP) };
     let mut x = 1;
     View::pages().map(move |(page, spec)| {
-        let words = format!("{page} {}", spec.name);
+        let words = format!("{page}{blank}{}", spec.name);
         let at = x;
-        x += width(&words) + GAP;
+        x += width(&words) + gap;
         (at, spec.view, words)
     })
 }
 
-/// The view at column `x`.
-pub fn view_at(x: u16) -> Option<View> {
-    places().find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, view, _)| view)
+/// The view at column `x` of a bar with this many columns.
+pub fn view_at(x: u16, columns: u16) -> Option<View> {
+    places(columns).find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, view, _)| view)
 }
 
 /// Maximum and minimum number of columns for the trigger condition.
@@ -33,7 +42,7 @@ const LEAST_CONDITION: usize = 8;
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let mut end = 0;
-    for (x, view, words) in places() {
+    for (x, view, words) in places(area.width) {
         let here = view == frame.controls.view;
         end = canvas.put(area, x, 0, &words, if here { theme.selected } else { theme.dim });
     }

@@ -36,7 +36,7 @@ pub enum Hit {
 pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
     let shell = Shell::new(area);
     if shell.bar.contains(at) {
-        return view_at(at.x - shell.bar.x).map(Hit::Tab);
+        return view_at(at.x - shell.bar.x, shell.bar.width).map(Hit::Tab);
     }
     if !shell.body.contains(at) {
         return None;
