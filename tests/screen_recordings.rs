@@ -69,6 +69,9 @@ fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
     terminal.shows(&format!("{SERVER}:7001"));
     terminal.keys("6");
     terminal.shows("the clocks");
+    terminal.keys("8");
+    terminal.shows(&format!("turns: {DATAGRAMS} of {DATAGRAMS} exchanges"));
+    terminal.shows("until answered");
     terminal.keys("q");
     assert!(terminal.ends());
 }
