@@ -1,13 +1,13 @@
 //! The pieces of one direction, put back into the order of the stream.
 
 use super::piece::Piece;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// Pieces that have arrived and are not processed yet.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// TCP: by position; UDP: by time.
-    waiting: BTreeMap<(u64, u64), Piece>,
+    /// In the order of their keys. Most arrive in that order.
+    waiting: VecDeque<Piece>,
     /// TCP: position behind the last processed piece.
     next: Option<u64>,
     is_stream: bool,
@@ -18,9 +18,18 @@ impl Arrivals {
         Arrivals { is_stream, ..Arrivals::default() }
     }
 
-    pub fn push(&mut self, piece: &Piece) {
-        let at = if self.is_stream { piece.start } else { piece.ns(true) };
-        self.waiting.insert((at, piece.journey), *piece);
+    /// TCP: by position; UDP: by time.
+    fn key(&self, piece: &Piece) -> (u64, u64) {
+        (if self.is_stream { piece.start } else { piece.ns(true) }, piece.journey.id)
+    }
+
+    pub fn push(&mut self, piece: Piece) {
+        let key = self.key(&piece);
+        if self.waiting.back().is_none_or(|last| self.key(last) <= key) {
+            return self.waiting.push_back(piece);
+        }
+        let at = self.waiting.partition_point(|other| self.key(other) <= key);
+        self.waiting.insert(at, piece);
     }
 
     pub fn len(&self) -> usize {
@@ -33,12 +42,12 @@ impl Arrivals {
 
     /// The instant of the next piece at the observed end.
     pub fn head_ns(&self, sent: bool) -> Option<u64> {
-        self.waiting.first_key_value().map(|(_, piece)| piece.ns(sent))
+        self.waiting.front().map(|piece| piece.ns(sent))
     }
 
     /// The next piece, and whether bytes before it are missing. Bytes that were processed already are skipped.
     pub fn pop(&mut self) -> Option<(Piece, bool)> {
-        while let Some((_, mut piece)) = self.waiting.pop_first() {
+        while let Some(mut piece) = self.waiting.pop_front() {
             let Some(next) = self.next.filter(|_| self.is_stream) else {
                 self.next = Some(piece.end);
                 return Some((piece, false));

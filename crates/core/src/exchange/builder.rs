@@ -24,9 +24,10 @@ use crate::node::NodeInfo;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Waiting time for journeys with earlier bytes, nanoseconds. A half without its other end ends 300 ms after its last
-/// event.
-pub const HOLD_NS: u64 = 1_000_000_000;
+/// Waiting time for journeys with earlier bytes, nanoseconds: between two ends of one recording, and else. A journey
+/// ends at most 50 ms after it was read, a half without its other end 300 ms after its last event, and halves of two
+/// recordings are joined later.
+pub const HOLD_NS: [u64; 2] = [100_000_000, 1_000_000_000];
 /// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// A response without further bytes for this long is complete, nanoseconds.
@@ -75,8 +76,8 @@ pub struct ExchangeBuilder {
     free: Vec<usize>,
     by_end: Map<(u16, FlowId), Slot>,
     marks: Map<(u16, FlowId), Marks>,
-    /// Connections with waiting pieces, by the instant of their processing.
-    due: VecDeque<(u64, Slot)>,
+    /// Connections with waiting pieces, by the instant of their processing; one queue a waiting time.
+    due: [VecDeque<(u64, Slot)>; 2],
     /// Every connection, roughly by the instant at which it may be idle.
     idle: VecDeque<(u64, Slot)>,
     /// Closed exchanges that wait for those within them, and for what their connection shows.
@@ -129,20 +130,13 @@ impl ExchangeBuilder {
         }
         let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
         let ends = ends.map(|(node, flow)| (!flow.is_none()).then_some(End { node, flow }));
-        let served = self.served(journey, context);
-        let piece = Piece::of(journey, served);
-        let Some(slot) = self.slot_of(journey.proto, ends, &piece) else {
+        let piece = Piece::of(journey);
+        let slot = self.slot_of_all(ends, &piece).or_else(|| self.slot_of(journey, ends, &piece, context));
+        let now_ns = self.now_ns;
+        let Some((slot, connection)) = slot.and_then(|slot| Some((slot, self.connection(slot)?))) else {
             self.counters.unplaced += 1;
             return;
         };
-        let now_ns = self.now_ns;
-        let Some(connection) = self.connection(slot) else { return };
-        for (end, is_sender) in [(ends[0], true), (ends[1], false)] {
-            let flow = end.and_then(|end| context.flow(end.node, end.flow));
-            if let Some((flow, index)) = flow.zip(end.and_then(|end| connection.index_of(end, is_sender))) {
-                note_addrs(connection, index, flow);
-            }
-        }
         let sender = match ends {
             [Some(end), _] => connection.index_of(end, true),
             [None, Some(end)] => connection.index_of(end, false).map(|receiver| 1 - receiver),
@@ -153,10 +147,10 @@ impl ExchangeBuilder {
             return;
         };
         connection.assume_requester(sender);
-        connection.push(sender, &piece);
-        if !connection.queued {
-            connection.queued = true;
-            self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
+        connection.push(sender, piece);
+        if !std::mem::replace(&mut connection.queued, true) {
+            let hold = connection.hold();
+            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
         }
         self.waiting += 1;
         if self.waiting > MOST_WAITING {
@@ -210,52 +204,63 @@ impl ExchangeBuilder {
         if *own == number { connection.as_deref_mut() } else { None }
     }
 
+    /// The connection of a journey, if it has all ends of the journey and no later one has its addresses.
+    fn slot_of_all(&mut self, ends: [Option<End>; 2], piece: &Piece) -> Option<Slot> {
+        let first = ends.into_iter().flatten().next()?;
+        let slot = *self.by_end.get(&(first.node, first.flow))?;
+        let connection = self.connection(slot)?;
+        let has_all = ends.iter().flatten().all(|end| connection.ends.contains(&Some(*end)));
+        let is_later = connection.reopened_ns.is_some_and(|reopened_ns| piece.ns(true) >= reopened_ns);
+        (has_all && !is_later).then_some(slot)
+    }
+
     /// The connection of a journey, a new one if need be.
-    fn slot_of(&mut self, proto: Proto, ends: [Option<End>; 2], piece: &Piece) -> Option<Slot> {
-        let of = |end: &Option<End>| end.map(|end| (end.node, end.flow));
-        let keys: Vec<(u16, FlowId)> = ends.iter().filter_map(of).collect();
+    fn slot_of(
+        &mut self,
+        journey: &Journey,
+        ends: [Option<End>; 2],
+        piece: &Piece,
+        context: &dyn Context,
+    ) -> Option<Slot> {
         let ns = piece.ns(true);
-        let opened =
-            keys.iter().filter_map(|key| self.marks.get(key)?.opened.map(|opened| (*key, opened))).next_back();
-        let slots: Vec<Slot> = keys.iter().filter_map(|key| self.by_end.get(key).copied()).collect();
-        let mut slot = slots.first().copied();
+        let slots = ends.map(|end| self.by_end.get(&end.map(|end| (end.node, end.flow))?).copied());
+        let mut slot = slots[0].or(slots[1]);
         // Halves that were one connection each are two, and stay incomplete.
-        if slots.len() == 2 && slots[0] != slots[1] {
-            for slot in &slots {
-                self.remove(*slot, Closing::Evicted);
-            }
+        if let [Some(first), Some(second)] = slots
+            && first != second
+        {
+            self.remove(first, Closing::Evicted);
+            self.remove(second, Closing::Evicted);
             slot = None;
         }
         // A new connection with the addresses of an old one.
-        if let (Some(old), Some((_, (opened_ns, _)))) = (slot, opened)
-            && let Some(connection) = self.connection(old)
-            && opened_ns > connection.first_ns
+        if let Some(old) = slot
+            && let Some(reopened_ns) = self.connection(old)?.reopened_ns
+            && ns >= reopened_ns
         {
-            if ns < opened_ns {
-                return None;
-            }
             self.remove(old, Closing::Closed);
             slot = None;
         }
         let slot = match slot {
             Some(slot) => slot,
-            None => self.insert(proto, ns, opened.map(|(key, (_, own))| (key, own))),
+            None => self.insert(journey, ends, ns, context),
         };
         let connection = self.connection(slot)?;
-        let mut placed = Vec::with_capacity(2);
         for (end, is_first) in ends.iter().zip([true, false]) {
             if let Some(end) = end {
-                connection.index_of(*end, is_first)?;
-                placed.push((end.node, end.flow));
+                let index = connection.index_of(*end, is_first)?;
+                if let Some(flow) = context.flow(end.node, end.flow) {
+                    note_addrs(connection, index, flow);
+                }
             }
         }
-        for key in placed {
-            self.by_end.insert(key, slot);
+        for end in ends.into_iter().flatten() {
+            self.by_end.insert((end.node, end.flow), slot);
         }
         Some(slot)
     }
 
-    fn insert(&mut self, proto: Proto, ns: u64, opened: Option<((u16, FlowId), bool)>) -> Slot {
+    fn insert(&mut self, journey: &Journey, ends: [Option<End>; 2], ns: u64, context: &dyn Context) -> Slot {
         while self.connections.len() - self.free.len() >= MOST_CONNECTIONS {
             let Some((_, slot)) = self.idle.pop_front() else { break };
             if self.connection(slot).is_some() {
@@ -264,9 +269,12 @@ impl ExchangeBuilder {
             }
         }
         self.counters.connections += 1;
-        let mut connection = Box::new(Connection::new(proto, ns));
-        if let Some(((node, flow), own)) = opened.filter(|_| proto == Proto::TCP)
-            && let Some(index) = connection.index_of(End { node, flow }, true)
+        let mut connection = Box::new(Connection::new(journey.proto, ns));
+        connection.served = self.served(journey, context);
+        let opened = |end: &End| Some((*end, self.marks.get(&(end.node, end.flow))?.opened?));
+        if let Some((end, (_, own))) =
+            ends.iter().flatten().find_map(opened).filter(|_| journey.proto == Proto::TCP)
+            && let Some(index) = connection.index_of(end, ends[0] == Some(end))
         {
             connection.opened_by(if own { index } else { 1 - index });
         }
@@ -349,7 +357,8 @@ impl ExchangeBuilder {
     }
 
     fn process_waiting(&mut self, until_ns: u64) {
-        while let Some((_, slot)) = self.due.pop_front() {
+        let due = std::mem::take(&mut self.due);
+        for (_, slot) in due.into_iter().flatten() {
             if let Some(connection) = self.connection(slot) {
                 connection.queued = false;
             }
@@ -357,20 +366,30 @@ impl ExchangeBuilder {
         }
     }
 
+    /// Processes a connection whose waiting time is over.
+    fn process_due(&mut self, slot: Slot) {
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connection(slot) else { return };
+        connection.queued = false;
+        let hold_ns = HOLD_NS[connection.hold()];
+        self.process(slot, now_ns.saturating_sub(hold_ns));
+        let is_ended = self.is_ended(slot);
+        let Some(connection) = self.connection(slot) else { return };
+        if is_ended && connection.last_ns.saturating_add(hold_ns) <= now_ns {
+            self.remove(slot, Closing::Closed);
+        } else if connection.has_waiting() || is_ended {
+            connection.queued = true;
+            let hold = connection.hold();
+            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
+        }
+    }
+
     /// Does what is due by now.
     fn advance(&mut self, ready: &mut Vec<Exchange>) {
         let now_ns = self.now_ns;
-        while let Some((_, slot)) = self.due.pop_front_if(|(ns, _)| *ns <= now_ns) {
-            let Some(connection) = self.connection(slot) else { continue };
-            connection.queued = false;
-            self.process(slot, now_ns.saturating_sub(HOLD_NS));
-            let is_ended = self.is_ended(slot);
-            let Some(connection) = self.connection(slot) else { continue };
-            if is_ended && connection.last_ns.saturating_add(HOLD_NS) <= now_ns {
-                self.remove(slot, Closing::Closed);
-            } else if connection.has_waiting() || is_ended {
-                connection.queued = true;
-                self.due.push_back((now_ns.saturating_add(HOLD_NS), slot));
+        for hold in 0..HOLD_NS.len() {
+            while let Some((_, slot)) = self.due[hold].pop_front_if(|(ns, _)| *ns <= now_ns) {
+                self.process_due(slot);
             }
         }
         while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {
@@ -420,6 +439,12 @@ impl ExchangeBuilder {
         if event.tcp_flags & SYN != 0 {
             let opens = sends == (event.tcp_flags & ACK == 0);
             marks.opened = Some((event.time_ns, opens));
+            if let Some(slot) = self.by_end.get(&(node, event.flow)).copied()
+                && let Some(connection) = self.connection(slot)
+                && event.time_ns > connection.first_ns
+            {
+                connection.reopened_ns.get_or_insert(event.time_ns);
+            }
         } else {
             marks.finished_ns[usize::from(!sends)] = event.time_ns;
         }
@@ -428,11 +453,12 @@ impl ExchangeBuilder {
     /// A socket has ended.
     fn ended(&mut self, node: u16, event: &Event) {
         self.marks(node, event).ended_ns = event.time_ns;
-        let due_ns = self.now_ns.max(event.time_ns).saturating_add(HOLD_NS);
+        let now_ns = self.now_ns.max(event.time_ns);
         let Some(slot) = self.by_end.get(&(node, event.flow)).copied() else { return };
         let Some(connection) = self.connection(slot) else { return };
         if !std::mem::replace(&mut connection.queued, true) {
-            self.due.push_back((due_ns, slot));
+            let hold = connection.hold();
+            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
         }
     }
 }

@@ -14,6 +14,7 @@ use super::piece::Piece;
 use super::threads::{ThreadTime, Threads};
 use super::tls::{self, Heads};
 use crate::flow::{Endpoint, FlowId, Proto};
+use crate::hop::HopSet;
 use crate::journey::ThreadRef;
 use std::collections::VecDeque;
 
@@ -101,6 +102,10 @@ pub(super) struct Connection {
     pub last_ns: u64,
     /// True while the connection is in the queue of those with new pieces.
     pub queued: bool,
+    /// Instant of a SYN on its addresses after its first piece: later pieces are of a new connection.
+    pub reopened_ns: Option<u64>,
+    /// Hops of the capture, for blame.
+    pub served: HopSet,
 }
 
 /// What the processing of pieces needs besides the connection.
@@ -141,6 +146,8 @@ impl Connection {
             first_ns,
             last_ns: first_ns,
             queued: false,
+            reopened_ns: None,
+            served: HopSet::EMPTY,
         }
     }
 
@@ -178,7 +185,7 @@ impl Connection {
         }
     }
 
-    pub fn push(&mut self, sender: usize, piece: &Piece) {
+    pub fn push(&mut self, sender: usize, piece: Piece) {
         self.last_ns = self.last_ns.max(piece.ns(true)).max(piece.ns(false));
         self.arrivals[sender].push(piece);
     }
@@ -194,6 +201,12 @@ impl Connection {
     /// The best grade that an exchange of the connection can have, by what it has shown.
     pub fn best(&self) -> Grade {
         self.shown.best()
+    }
+
+    /// Which of the two waiting times for journeys it has: 0 for both ends in one recording, else 1.
+    pub fn hold(&self) -> usize {
+        let [first, second] = self.ends.map(|end| end.map(|end| end.node));
+        usize::from(first.is_none() || first != second)
     }
 
     pub fn view(&self) -> View {
@@ -255,15 +268,15 @@ impl Connection {
                 piece.broken = piece.broken.or(Some(BrokenBy::UnseenEnd));
             }
             if asks {
-                self.request(&piece, view, around);
+                self.request(piece, view, around);
             } else {
-                self.response(&piece, view, around);
+                self.response(piece, view, around);
             }
         }
     }
 
     /// The requester sent bytes; observed at the responder, it read them.
-    fn request(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
+    fn request(&mut self, piece: Piece, view: View, around: &mut Surroundings<'_>) {
         let is_stream = self.proto == Proto::TCP;
         let start = if is_stream { piece.start } else { self.asked.unwrap_or(0) };
         let end = if is_stream { piece.end } else { start + 1 };
@@ -294,7 +307,7 @@ impl Connection {
     }
 
     /// The requester read bytes; observed at the responder, it sent them.
-    fn response(&mut self, piece: &Piece, view: View, around: &mut Surroundings<'_>) {
+    fn response(&mut self, piece: Piece, view: View, around: &mut Surroundings<'_>) {
         let mut read = None;
         if let Some(sent) = piece.sent.filter(|_| view == View::Both) {
             while self.responder_reads.front().is_some_and(|(_, ns)| *ns <= sent.ns) {
@@ -312,7 +325,7 @@ impl Connection {
                 self.close(Closing::Next, around);
                 self.group = Some(pending);
             } else if let Some(group) = &mut self.group {
-                group.merge(&pending);
+                group.merge(pending);
             }
         }
         let (asked, responder) = (self.asked.unwrap_or(0), self.responder_end());
@@ -324,7 +337,7 @@ impl Connection {
         }
         group.is_owed = read.is_some_and(|read| read < group.request_end);
         if group.response.is_empty() {
-            group.work = work(group, piece, responder, around.threads);
+            group.work = work(group, &piece, responder, around.threads);
         }
         group.add_response(piece);
     }
@@ -377,8 +390,8 @@ impl Connection {
             requester_by: self.requester_by,
             requester: self.end(self.requester, group.request.sender, group.response.reader),
             responder: self.end(1 - self.requester, group.response.sender, group.request.reader),
-            request: group.request.transfer,
-            response: group.response.transfer,
+            request: group.request.finish(self.served),
+            response: group.response.finish(self.served),
             pause_ns: None,
             longest_idle_ns: group.longest_idle_ns,
             work: group.work,

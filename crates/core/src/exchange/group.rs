@@ -5,7 +5,9 @@ use super::exchange::Transfer;
 use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::piece::Piece;
 use super::threads::ThreadTime;
-use crate::journey::ThreadRef;
+use crate::blame::Blame;
+use crate::hop::HopSet;
+use crate::journey::{Journey, ThreadRef};
 
 /// At the end of the capture a response is complete if nothing followed it for its exchange's own time, and at least for
 /// this long, nanoseconds.
@@ -27,9 +29,11 @@ pub(super) enum Closing {
 }
 
 /// The bytes of one direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub transfer: Transfer,
+    /// The last journey.
+    last: Option<Journey>,
     /// The thread of the first send.
     pub sender: Option<ThreadRef>,
     /// The thread of the last read.
@@ -37,20 +41,18 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn add(&mut self, piece: &Piece) {
+    pub fn add(&mut self, piece: Piece) {
+        let half_width_ns = piece.journey.across.half_width_ns();
         let transfer = &mut self.transfer;
         if transfer.journeys == 0 {
-            transfer.first_journey = piece.journey;
-            transfer.half_width_ns = piece.half_width_ns;
+            transfer.first_journey = piece.journey.id;
+            transfer.half_width_ns = half_width_ns;
             self.sender = piece.sent.and_then(|sent| sent.who);
         }
-        transfer.half_width_ns = transfer.half_width_ns.zip(piece.half_width_ns).map(|(a, b)| a.max(b));
+        transfer.half_width_ns = transfer.half_width_ns.zip(half_width_ns).map(|(a, b)| a.max(b));
         transfer.bytes += piece.bytes();
         transfer.journeys = transfer.journeys.saturating_add(1);
-        transfer.retransmits = transfer.retransmits.saturating_add(piece.retransmits);
-        transfer.last_journey = piece.journey;
-        transfer.last_blame = piece.blame;
-        transfer.last_rungs = piece.rungs;
+        transfer.retransmits = transfer.retransmits.saturating_add(piece.journey.retransmits());
         if let Some(sent) = piece.sent {
             transfer.first_sent_ns = Some(transfer.first_sent_ns.map_or(sent.ns, |ns| ns.min(sent.ns)));
             transfer.last_sent_ns = transfer.last_sent_ns.max(Some(sent.ns));
@@ -59,15 +61,16 @@ impl Run {
             transfer.last_read_ns = transfer.last_read_ns.max(Some(read.ns));
             self.reader = read.who.or(self.reader);
         }
+        self.last = Some(piece.journey);
     }
 
     /// Appends later bytes of the same direction.
-    fn append(&mut self, later: &Run) {
+    fn append(&mut self, later: Run) {
         if later.is_empty() {
             return;
         }
         if self.is_empty() {
-            *self = *later;
+            *self = later;
             return;
         }
         let (all, more) = (&mut self.transfer, &later.transfer);
@@ -75,11 +78,21 @@ impl Run {
         all.bytes += more.bytes;
         all.journeys = all.journeys.saturating_add(more.journeys);
         all.retransmits = all.retransmits.saturating_add(more.retransmits);
-        (all.last_journey, all.last_blame) = (more.last_journey, more.last_blame);
-        all.last_rungs = more.last_rungs;
         all.last_sent_ns = all.last_sent_ns.max(more.last_sent_ns);
         all.last_read_ns = all.last_read_ns.max(more.last_read_ns);
         self.reader = later.reader.or(self.reader);
+        self.last = later.last.or(self.last.take());
+    }
+
+    /// The transfer, with the time of its last journey.
+    pub fn finish(&self, served: HopSet) -> Transfer {
+        let Some(last) = &self.last else { return self.transfer };
+        Transfer {
+            last_journey: last.id,
+            last_blame: Blame::of(last, served),
+            last_rungs: last.rungs,
+            ..self.transfer
+        }
     }
 
     pub const fn is_empty(&self) -> bool {
@@ -130,30 +143,30 @@ impl Group {
         }
     }
 
-    pub fn add_request(&mut self, piece: &Piece, end: u64) {
-        self.request.add(piece);
+    pub fn add_request(&mut self, piece: Piece, end: u64) {
         self.request_end = end;
         self.break_by(piece.broken);
+        self.request.add(piece);
     }
 
     /// Adds bytes of the response.
-    pub fn add_response(&mut self, piece: &Piece) {
+    pub fn add_response(&mut self, piece: Piece) {
         let last_ns = self.response.transfer.last_read_ns;
         if let (Some(last_ns), Some(read)) = (last_ns, piece.read) {
             // Without the sender's time, the time between two reads is a safe stand-in.
             let next_ns = piece.sent.map_or(read.ns, |sent| sent.ns);
-            let certain_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
+            let certain_ns = last_ns.saturating_add(piece.journey.across.half_width_ns().unwrap_or(0));
             self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(certain_ns));
         }
         self.first_response_read_ns = self.first_response_read_ns.or(piece.read.map(|read| read.ns));
-        self.response.add(piece);
         self.break_by(piece.broken);
+        self.response.add(piece);
     }
 
     /// Takes a later request in, which was sent before the response to this one had ended.
-    pub fn merge(&mut self, later: &Group) {
-        self.request.append(&later.request);
-        self.response.append(&later.response);
+    pub fn merge(&mut self, later: Group) {
+        self.request.append(later.request);
+        self.response.append(later.response);
         self.request_end = later.request_end;
         self.merged = self.merged.saturating_add(1).saturating_add(later.merged);
         self.early |= later.early;

@@ -44,3 +44,8 @@ pub use filter::ExchangeFilter;
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};
 pub use threads::ThreadTime;
+
+/// Memory of a connection, bytes, without its journeys that wait and its flows.
+pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>();
+/// Memory of a journey that waits for earlier ones, bytes.
+pub const PIECE_BYTES: usize = size_of::<piece::Piece>();

@@ -1,11 +1,9 @@
 //! What an exchange needs of a journey.
 
 use super::grade::BrokenBy;
-use crate::blame::Blame;
 use crate::flow::Proto;
-use crate::hop::{Direction, Hop, HopSet};
+use crate::hop::{Direction, Hop};
 use crate::journey::{Journey, Rungs, ThreadRef};
-use std::ops::Range;
 
 /// A program's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,39 +13,29 @@ pub(super) struct Moment {
 }
 
 /// The bytes of a journey, and the calls that sent and read them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Piece {
-    pub journey: u64,
     /// TCP: position in the stream. UDP: unused.
     pub start: u64,
     pub end: u64,
     pub sent: Option<Moment>,
     pub read: Option<Moment>,
-    pub half_width_ns: Option<u64>,
-    pub retransmits: u32,
-    pub blame: Option<Blame>,
-    pub rungs: Rungs,
     pub broken: Option<BrokenBy>,
+    pub journey: Journey,
 }
 
 impl Piece {
-    pub fn of(journey: &Journey, served: HopSet) -> Self {
-        let tx = journey.all_rungs().filter(|rung| rung.hop.direction() == Direction::Tx);
-        let sent = tx.map(|rung| rung.time_ns).min().map(|ns| Moment { ns, who: journey.sender });
+    pub fn of(journey: &Journey) -> Self {
+        let sent = sent_ns(journey).map(|ns| Moment { ns, who: journey.sender });
         let read = journey.rungs.time_ns(Hop::AppRecv).map(|ns| Moment { ns, who: journey.reader });
         let unread = !journey.rx_flow.is_none() && read.is_none();
-        let Range { start, end } = journey.range;
         Piece {
-            journey: journey.id,
-            start,
-            end,
+            start: journey.range.start,
+            end: journey.range.end,
             sent,
             read,
-            half_width_ns: journey.across.half_width_ns(),
-            retransmits: journey.retransmits(),
-            blame: Blame::of(journey, served),
-            rungs: journey.rungs,
             broken: (!journey.verdict.is_whole() || unread).then(|| BrokenBy::verdict(journey.verdict)),
+            journey: journey.clone(),
         }
     }
 
@@ -60,6 +48,16 @@ impl Piece {
         let (own, other) = if sent { (self.sent, self.read) } else { (self.read, self.sent) };
         own.or(other).map_or(0, |moment| moment.ns)
     }
+}
+
+/// The first event at the sender.
+fn sent_ns(journey: &Journey) -> Option<u64> {
+    let first = |rungs: &Rungs| {
+        let hops = rungs.hops().take_while(|hop| hop.direction() == Direction::Tx);
+        hops.filter_map(|hop| rungs.time_ns(hop)).min()
+    };
+    let copies = journey.copies.iter().filter_map(|copy| first(&copy.rungs)).min();
+    first(&journey.rungs).into_iter().chain(copies).min()
 }
 
 /// True for protocols with exchanges.

@@ -8,8 +8,9 @@ use super::piece::{Moment, Piece};
 use super::threads::Threads;
 use super::tls::Heads;
 use super::{RequesterBy, View};
+use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
-use crate::journey::{Rungs, ThreadRef};
+use crate::journey::{Across, Journey, Presence, Rungs, ThreadRef, Verdict};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -52,20 +53,43 @@ impl Stream {
             let moment = |calls, who| at(calls, end).map(|ns| Moment { ns, who: Some(who) });
             let read = moment(&self.read, to);
             pieces.push(Piece {
-                journey: first_journey + number as u64,
+                journey: journey(first_journey + number as u64),
                 start: base + start,
                 end: base + end,
                 sent: moment(&self.sent, from),
                 read,
-                half_width_ns: Some(0),
-                retransmits: 0,
-                blame: None,
-                rungs: Rungs::default(),
                 broken: read.is_none().then_some(BrokenBy::Journey("in-flight")),
             });
             start = end;
         }
         pieces
+    }
+}
+
+/// A journey without a hop.
+fn journey(id: u64) -> Journey {
+    Journey {
+        id,
+        proto: Proto::TCP,
+        tx_node: 0,
+        rx_node: 0,
+        across: Across::OneClock,
+        tx_flow: FlowId(1),
+        rx_flow: FlowId(2),
+        range: 0..0,
+        rungs: Rungs::default(),
+        sender: None,
+        reader: None,
+        copies: Vec::new(),
+        copies_left_out: 0,
+        copy: 0,
+        ip_id: 0,
+        presence: Presence::Unsaid,
+        verdict: Verdict::Complete,
+        drop_ifindex: 0,
+        drop_rules_changed: false,
+        drop_filter: SocketFilter::default(),
+        ambiguous: false,
     }
 }
 
@@ -128,7 +152,7 @@ impl Talk {
             .collect();
         // Any order of arrival.
         all.sort_by_key(|(sender, piece)| {
-            (piece.journey ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
+            (piece.journey.id ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
         });
         for (sender, mut piece) in all {
             let (requester_sees, responder_sees) = (view != View::Responder, view != View::Requester);
@@ -139,7 +163,7 @@ impl Talk {
             if !reads {
                 piece.broken = None;
             }
-            connection.push(sender, &piece);
+            connection.push(sender, piece);
         }
         let (mut next_id, mut closed) = (0, Vec::new());
         let mut around = Surroundings {
