@@ -32,6 +32,7 @@ use Shows::{Here, No};
 const SUBCOMMANDS: &[(&str, &[Shows])] = &[
     ("demo", &[No("its hosts are its own; its screen is `live`'s")]),
     ("live", &[No("foreign_screens goes over every screen")]),
+    ("run", &[No("it shows this host's processes by the rows of `requests`")]),
     ("record", &[Here(&["record", "--connect", "{PEER}", "--duration", "500ms", "-o", "{OUT}"])]),
     ("ship", &[Here(&["ship", "{A}", "{DIR}"])]),
     ("replay", &[Here(&["replay", "{A}"])]),
@@ -51,6 +52,14 @@ const SUBCOMMANDS: &[(&str, &[Shows])] = &[
             Here(&["report", "{A}", "--by", "node"]),
             Here(&["report", "{A}", "--by", "process"]),
             Here(&["report", "{A}", "{B}"]),
+        ],
+    ),
+    (
+        "requests",
+        &[
+            Here(&["requests", "{A}"]),
+            Here(&["requests", "{A}", "--json", "--by", "flow"]),
+            Here(&["requests", "{A}", "{B}", "--by", "cgroup"]),
         ],
     ),
     (
