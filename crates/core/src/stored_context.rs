@@ -19,8 +19,8 @@ pub struct StoredContext {
 
 impl StoredContext {
     /// Without flows and threads, for recordings of these hosts.
-    pub fn new(infos: &[NodeInfo]) -> Self {
-        StoredContext { infos: infos.to_vec(), ..Self::default() }
+    pub fn new(infos: Vec<NodeInfo>) -> Self {
+        StoredContext { infos, ..Self::default() }
     }
 
     /// The hosts.
@@ -29,8 +29,8 @@ impl StoredContext {
     }
 
     /// Adds a host that begins later.
-    pub fn join(&mut self, info: &NodeInfo) {
-        self.infos.push(info.clone());
+    pub fn join(&mut self, info: NodeInfo) {
+        self.infos.push(info);
     }
 
     /// Stores the announcements of a batch.

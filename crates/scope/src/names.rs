@@ -23,13 +23,13 @@ pub struct Names {
 
 impl Names {
     /// The names of these recordings.
-    pub fn new(infos: &[NodeInfo]) -> Self {
+    pub fn new(infos: Vec<NodeInfo>) -> Self {
         Names { clean_up: infos.iter().map(CleanUp::of).collect(), stored: StoredContext::new(infos) }
     }
 
     /// Adds a recording.
-    pub fn join(&mut self, info: &NodeInfo) {
-        self.clean_up.push(CleanUp::of(info));
+    pub fn join(&mut self, info: NodeInfo) {
+        self.clean_up.push(CleanUp::of(&info));
         self.stored.join(info);
     }
 

@@ -187,7 +187,7 @@ impl Scope {
             places: infos.iter().map(|_| Places::default()).collect(),
             counts: Counts::new(keep, probes.all().len()),
             unfiltered: None,
-            names: Names::new(&infos),
+            names: Names::new(infos),
             state: options.state,
             controls: Controls { channels: asked_for(&probes), ..Controls::default() },
             probes,
@@ -250,7 +250,7 @@ impl Scope {
         self.last_event_ns.push(None);
         self.weights.join(&info);
         self.show_message(format!("{} is here", info.host), false);
-        self.names.join(&info);
+        self.names.join(info);
     }
 
     /// True for a recording with random access.

@@ -169,7 +169,7 @@ impl<'a> Collector<'a> {
         Collector {
             wanted,
             utc,
-            context: StoredContext::new(infos),
+            context: StoredContext::new(infos.to_vec()),
             builder: ExchangeBuilder::new(),
             sums: RequestSums::new(wanted.by.into()),
             not_matching: 0,
