@@ -146,7 +146,6 @@ impl ExchangeBuilder {
             self.counters.unplaced += 1;
             return;
         };
-        connection.assume_requester(sender);
         connection.push(sender, piece);
         if !std::mem::replace(&mut connection.queued, true) {
             let hold = connection.hold();

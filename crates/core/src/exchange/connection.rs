@@ -169,13 +169,16 @@ impl Connection {
         (self.requester, self.requester_by, self.is_midway) = (requester, RequesterBy::Handshake, false);
     }
 
-    /// Chooses the requester of a connection whose beginning was not captured.
-    pub fn assume_requester(&mut self, sender: usize) {
+    /// Chooses the requester of a connection whose beginning was not captured. The journeys of both directions that
+    /// belong to its first bytes have arrived.
+    fn assume_requester(&mut self) {
         if self.requester_by != RequesterBy::Unknown {
             return;
         }
         if self.proto != Proto::TCP {
-            (self.requester, self.requester_by) = (sender, RequesterBy::FirstSender);
+            let first_ns = |arrivals: &Arrivals| arrivals.head_ns(true).unwrap_or(u64::MAX);
+            self.requester = usize::from(first_ns(&self.arrivals[1]) < first_ns(&self.arrivals[0]));
+            self.requester_by = RequesterBy::FirstSender;
             return;
         }
         if let [Some(first), Some(second)] = self.addrs
@@ -228,6 +231,7 @@ impl Connection {
 
     /// Processes pieces up to an instant of the observed end.
     pub fn process(&mut self, until_ns: u64, around: &mut Surroundings<'_>) {
+        self.assume_requester();
         let view = self.view();
         let requester_observes = view != View::Responder;
         loop {

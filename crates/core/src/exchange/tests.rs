@@ -430,3 +430,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_first_datagram_is_the_request_whatever_arrives_first() {
+    for order in [[0, 1], [1, 0]] {
+        let mut connection = Connection::new(Proto::UDP, 0);
+        for (index, flow) in [(0, 1), (1, 2)] {
+            let end = End { node: index, flow: FlowId(flow) };
+            connection.index_of(end, index == 0).expect("an end");
+        }
+        let at = |ns, who| Some(Moment { ns, who: Some(who) });
+        for sender in order {
+            let (sent, read) =
+                if sender == 1 { (at(10, SERVER), at(20, CLIENT)) } else { (at(30, CLIENT), at(40, SERVER)) };
+            let journey = Journey { proto: Proto::UDP, ..journey(1 + sender as u64) };
+            connection.push(sender, Piece { start: 0, end: 5, sent, read, broken: None, journey });
+        }
+        let (mut next_id, mut closed) = (0, Vec::new());
+        let mut around = Surroundings {
+            next_id: &mut next_id,
+            closed: &mut closed,
+            heads: &Heads::default(),
+            threads: &Threads::default(),
+        };
+        connection.process(u64::MAX, &mut around);
+        connection.close_all(Closing::Closed, &mut around);
+        assert_eq!(closed.len(), 1);
+        assert_eq!((closed[0].grade, closed[0].total_ns()), (Grade::Turn, Some(30)));
+        assert_eq!(closed[0].requester_by, RequesterBy::FirstSender);
+    }
+}

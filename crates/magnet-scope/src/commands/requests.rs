@@ -113,17 +113,17 @@ pub fn run(args: &Args) -> Result<()> {
     let walked = recordings.walk(limits, |piece| collector.piece(&piece))?;
     reporting::note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
-    print(collector.finish(), args.json, joint.as_deref())
+    print(&collector.finish(), args.json, joint.as_deref())
 }
 
 /// Prints collected exchanges, below what is to be said of several recordings.
-pub fn print(found: Found, json: bool, joint: Option<&str>) -> Result<()> {
+fn print(found: &Found, json: bool, joint: Option<&str>) -> Result<()> {
     if json {
         // JSON is data; notes go to stderr.
         joint.iter().flat_map(|text| text.lines()).for_each(output::note);
-        return output::json(&found);
+        return output::json(found);
     }
-    let text = text::page(&found, reporting::width());
+    let text = text::page(found, reporting::width());
     output::text(&joint.map_or_else(|| text.clone(), |joint| format!("{joint}\n{text}")))
 }
 

@@ -43,14 +43,14 @@ pub struct Row {
     /// The same of whatever grade.
     pub envelope_ns: Option<u64>,
     /// The request.
-    pub request: Bytes,
+    pub request: TransferRow,
     /// From the read of the request to the first byte of the response, by the responder's clock, nanoseconds.
     pub answer_ns: Option<u64>,
     /// How the answering thread spent that, if the scheduler's hops were captured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<ThreadTime>,
     /// The response.
-    pub response: Bytes,
+    pub response: TransferRow,
     /// Since the previous exchange of the connection, nanoseconds.
     pause_ns: Option<u64>,
     /// The longest time that the requester had read everything and the response had not ended, nanoseconds.
@@ -77,7 +77,7 @@ pub struct End {
 
 /// The bytes of one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Bytes {
+pub struct TransferRow {
     /// Payload bytes.
     pub bytes: u64,
     /// From the first send to the read of the last byte, nanoseconds.
@@ -157,10 +157,10 @@ impl Row {
             start_ns,
             total_ns: exchange.total_ns(),
             envelope_ns: exchange.envelope_ns(),
-            request: Bytes::of(&exchange.request, has_latency),
+            request: TransferRow::of(&exchange.request, has_latency),
             answer_ns: exchange.answer_ns(),
             work: exchange.work.filter(|_| has_latency),
-            response: Bytes::of(&exchange.response, has_latency),
+            response: TransferRow::of(&exchange.response, has_latency),
             pause_ns: exchange.pause_ns,
             longest_idle_ns: exchange.longest_idle_ns,
             during: exchange.during.iter().map(inner).collect(),
@@ -187,10 +187,10 @@ impl End {
     }
 }
 
-impl Bytes {
+impl TransferRow {
     fn of(transfer: &Transfer, has_latency: bool) -> Self {
         let parts = transfer.last_blame.iter().flat_map(Blame::parts);
-        Bytes {
+        TransferRow {
             bytes: transfer.bytes,
             ns: transfer.ns().filter(|_| has_latency),
             half_width_ns: transfer.half_width_ns,

@@ -1,7 +1,7 @@
 //! Exchanges as text: the table of groups, then the slowest as bars of their parts on a line of time.
 
 use super::Found;
-use super::row::{Bytes, Row};
+use super::row::{Row, TransferRow};
 use magscope_core::exchange::{ExchangePart, NestedBy};
 use magscope_report::requests::write_requests;
 use magscope_scope::format::{bytes, count, duration};
@@ -106,7 +106,7 @@ fn during(text: &mut String, row: &Row, width: usize) {
 }
 
 /// The largest parts of the time of a transfer.
-fn transfer_notes(transfer: &Bytes) -> String {
+fn transfer_notes(transfer: &TransferRow) -> String {
     let mut parts: Vec<(u64, &str)> =
         transfer.last_parts.iter().map(|part| (part.ns, part.part.words())).collect();
     if let Some(ns) = transfer.sending_ns {
