@@ -109,11 +109,12 @@ impl ExchangeBuilder {
     /// Takes the events of a recording's batch. `ready` gets the exchanges that are complete.
     pub fn batch(&mut self, node: u16, batch: &Batch, ready: &mut Vec<Exchange>) {
         for event in &batch.events {
-            match event.hop {
-                Hop::SchedSwitch | Hop::SchedWakeup => self.threads.event(node, event),
-                Hop::SockDestroy => self.ended(node, event),
-                _ if event.tcp_flags & (SYN | FIN) != 0 && event.proto == Proto::TCP => self.flags(node, event),
-                _ => {}
+            if event.tcp_flags & (SYN | FIN) != 0 && event.proto == Proto::TCP {
+                self.flags(node, event);
+            } else if event.hop == Hop::SockDestroy {
+                self.ended(node, event);
+            } else {
+                self.threads.event(node, event);
             }
         }
         batch.heads.iter().for_each(|head| self.heads.push(node, head));

@@ -52,17 +52,13 @@ pub(super) struct Threads {
 
 impl Threads {
     pub fn event(&mut self, node: u16, event: &Event) {
-        match event.hop {
-            Hop::SchedSwitch => {
-                self.since_ns.entry(node).or_default().0.get_or_insert(event.time_ns);
-                self.change(node, event.detail.other_tid(), event.time_ns, Change::Off);
-                self.change(node, event.tid, event.time_ns, Change::On);
-            }
-            Hop::SchedWakeup => {
-                self.since_ns.entry(node).or_default().1.get_or_insert(event.time_ns);
-                self.change(node, event.tid, event.time_ns, Change::Woken);
-            }
-            _ => {}
+        if event.hop == Hop::SchedSwitch {
+            self.since_ns.entry(node).or_default().0.get_or_insert(event.time_ns);
+            self.change(node, event.detail.other_tid(), event.time_ns, Change::Off);
+            self.change(node, event.tid, event.time_ns, Change::On);
+        } else if event.hop == Hop::SchedWakeup {
+            self.since_ns.entry(node).or_default().1.get_or_insert(event.time_ns);
+            self.change(node, event.tid, event.time_ns, Change::Woken);
         }
     }
 
