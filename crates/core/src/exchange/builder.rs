@@ -1,8 +1,8 @@
 //! Builds exchanges from the events and journeys of one recording or of several.
 //!
 //! Journeys end in another order than their bytes were sent and read. A connection's journeys wait for [`HOLD_NS`] of
-//! the recording's time and are then processed in order. Memory is bounded by [`MOST_CONNECTIONS`] and
-//! [`MOST_WAITING`].
+//! the recording's time and are then processed in order. Memory is bounded by [`MOST_CONNECTIONS`],
+//! [`MOST_WAITING`] and [`MOST_CLOSED`].
 
 use super::connection::{Connection, End, Surroundings};
 use super::exchange::Exchange;
@@ -34,6 +34,8 @@ pub const JUDGE_NS: u64 = 2_000_000_000;
 pub const IDLE_NS: u64 = 30_000_000_000;
 /// Maximum number of open connections; beyond it the one with the longest idle time is closed.
 pub const MOST_CONNECTIONS: usize = 1 << 16;
+/// Maximum number of closed exchanges that wait; beyond it the oldest do not wait for [`JUDGE_NS`].
+pub const MOST_CLOSED: usize = 1 << 16;
 /// Maximum number of waiting journeys; beyond it all of them are processed at once.
 pub const MOST_WAITING: usize = 1 << 18;
 
@@ -408,9 +410,15 @@ impl ExchangeBuilder {
         self.release(ready, now_ns);
     }
 
+    /// The oldest closed exchange, if it has waited long enough or too many wait.
+    fn next_closed(&mut self, until_ns: u64) -> Option<(u64, Slot, Exchange)> {
+        let is_full = self.closed.len() > MOST_CLOSED;
+        self.closed.pop_front_if(|(ns, ..)| is_full || *ns <= until_ns)
+    }
+
     /// Outputs closed exchanges, with those within them.
     fn release(&mut self, ready: &mut Vec<Exchange>, until_ns: u64) {
-        while let Some((_, slot, mut exchange)) = self.closed.pop_front_if(|(ns, ..)| *ns <= until_ns) {
+        while let Some((_, slot, mut exchange)) = self.next_closed(until_ns) {
             if exchange.grade == Grade::Turn {
                 exchange.grade = self.best.get(&slot).copied().unwrap_or(Grade::Turn);
             }
