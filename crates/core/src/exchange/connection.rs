@@ -28,6 +28,9 @@ const STREAMED_PART: u64 = 4;
 /// Later requests sent into a response after which a connection counts as streamed.
 const INTERLEAVED: u32 = 2;
 
+/// Maximum number of stored reads of a request. A response is sent within the last of them.
+const MOST_READS: usize = 4_096;
+
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
@@ -237,27 +240,16 @@ impl Connection {
         loop {
             let asks_ns = self.arrivals[self.requester].head_ns(requester_observes);
             let answers_ns = self.arrivals[1 - self.requester].head_ns(!requester_observes);
-            let (asks, ns) = match (asks_ns, answers_ns) {
+            let asks = match (asks_ns, answers_ns) {
                 (None, None) => return,
-                (Some(ns), None) => (true, ns),
-                (None, Some(ns)) => (false, ns),
+                (_, None) => true,
+                (None, _) => false,
                 // At equal times a read was before a send.
-                (Some(asks_ns), Some(answers_ns)) if requester_observes == (asks_ns < answers_ns) => {
-                    if requester_observes {
-                        (true, asks_ns)
-                    } else {
-                        (false, answers_ns)
-                    }
-                }
-                (Some(asks_ns), Some(answers_ns)) => {
-                    if requester_observes {
-                        (false, answers_ns)
-                    } else {
-                        (true, asks_ns)
-                    }
-                }
+                (Some(asks_ns), Some(answers_ns)) if requester_observes => asks_ns < answers_ns,
+                (Some(asks_ns), Some(answers_ns)) => asks_ns <= answers_ns,
             };
-            if ns > until_ns {
+            let ns = if asks { asks_ns } else { answers_ns };
+            if ns.is_none_or(|ns| ns > until_ns) {
                 return;
             }
             let sender = if asks { self.requester } else { 1 - self.requester };
@@ -292,6 +284,12 @@ impl Connection {
         let read_ns = piece.read.map(|read| read.ns).or(piece.sent.map(|sent| sent.ns).filter(|_| !is_stream));
         if let Some(read_ns) = read_ns {
             self.responder_reads.push_back((end, read_ns));
+            // No response refers to what was read so long before.
+            if self.responder_reads.len() > MOST_READS
+                && let Some((end, _)) = self.responder_reads.pop_front()
+            {
+                self.responder_read = end;
+            }
         }
         let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
         if answered && view == View::Responder {

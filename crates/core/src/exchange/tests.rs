@@ -460,3 +460,22 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
         assert_eq!(closed[0].requester_by, RequesterBy::FirstSender);
     }
 }
+
+#[test]
+fn an_upload_without_an_answer_takes_no_more_memory_with_its_length() {
+    let mut talk = Talk::default();
+    for _ in 0..10_000 {
+        talk.ask(10).take(10);
+    }
+    talk.answer(5).get(5);
+    let exchanges = talk.exchanges(View::Both, 1);
+    assert_eq!(exchanges.len(), 1);
+    assert_eq!((exchanges[0].grade, exchanges[0].request.bytes), (Grade::Turn, 100_000));
+    let mut talk = Talk::default();
+    talk.ask(10).take(10).answer(5);
+    for _ in 0..10_000 {
+        talk.ask(10).take(10);
+    }
+    talk.get(5);
+    assert_eq!(talk.grades(), [Grade::Overlapped], "it answered after the first ten bytes");
+}
