@@ -157,7 +157,7 @@ fn what_does_not_take_turns_has_no_latency() {
     let (session, (pipelined, subscriber)) = recorded(&hosts, &[0, 2], "default", &dir, || {
         if nginx.is_some() {
             let mut command = Command::new("h2load");
-            command.args(["-n", "500", "-c", "2", "-m", "10", &format!("https://{SERVER}:{HTTPS}/")]);
+            command.args(["-n", "500", "-c", "2", "-m", "10", &format!("https://{SERVER}:{HTTPS}/large")]);
             let output = client(&hosts, command);
             assert!(stdout(&output).contains("500 succeeded"), "{}", stdout(&output));
         }

@@ -84,7 +84,7 @@ pub struct ExchangeBuilder {
     idle: VecDeque<(u64, Slot)>,
     /// Closed exchanges that wait for those within them, and for what their connection shows.
     closed: VecDeque<(u64, Slot, Exchange)>,
-    /// The best grade of connections that do not take turns, the oldest first.
+    /// The best grade of connections that do not take turns.
     best: BTreeMap<(usize, u32), Grade>,
     threads: Threads,
     heads: Heads,
@@ -314,6 +314,7 @@ impl ExchangeBuilder {
     fn note_best(&mut self, slot: Slot, connection: &Connection) {
         let best = connection.best();
         if best == Grade::Turn {
+            self.best.remove(&slot);
             return;
         }
         self.best.insert(slot, best);
