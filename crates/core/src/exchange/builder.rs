@@ -28,6 +28,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// ends at most 50 ms after it was read, a half without its other end 300 ms after its last event, and halves of two
 /// recordings are joined later.
 pub const HOLD_NS: [u64; 2] = [100_000_000, 1_000_000_000];
+/// Maximum time that a quiet recording holds up the exchanges of others, nanoseconds.
+pub const LAG_NS: u64 = 5_000_000_000;
 /// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// A response without further bytes for this long is complete, nanoseconds.
@@ -90,6 +92,8 @@ pub struct ExchangeBuilder {
     heads: Heads,
     processes: Processes,
     served: Map<(u16, u16), HopSet>,
+    /// Newest event of each recording, and of all.
+    newest_ns: Vec<u64>,
     now_ns: u64,
     waiting: usize,
     next_id: u64,
@@ -110,6 +114,8 @@ impl ExchangeBuilder {
 
     /// Takes the events of a recording's batch. `ready` gets the exchanges that are complete.
     pub fn batch(&mut self, node: u16, batch: &Batch, ready: &mut Vec<Exchange>) {
+        // The journeys of earlier batches have arrived, those of this one come after it.
+        self.advance(self.arrived_ns(), ready);
         for event in &batch.events {
             if event.tcp_flags & (SYN | FIN) != 0 && event.proto == Proto::TCP {
                 self.flags(node, event);
@@ -120,10 +126,21 @@ impl ExchangeBuilder {
             }
         }
         batch.heads.iter().for_each(|head| self.heads.push(node, head));
-        if let Some(last) = batch.events.last() {
-            self.now_ns = self.now_ns.max(last.time_ns);
+        let at = usize::from(node);
+        if self.newest_ns.len() <= at {
+            self.newest_ns.resize(at + 1, 0);
         }
-        self.advance(ready);
+        if let (Some(last), Some(newest_ns)) = (batch.events.last(), self.newest_ns.get_mut(at)) {
+            *newest_ns = (*newest_ns).max(last.time_ns);
+            self.now_ns = self.now_ns.max(*newest_ns);
+        }
+    }
+
+    /// The instant up to which the journeys of all recordings have arrived. A quiet recording is waited for only so
+    /// long.
+    fn arrived_ns(&self) -> u64 {
+        let oldest_ns = self.newest_ns.iter().copied().filter(|ns| *ns != 0).min();
+        oldest_ns.unwrap_or(0).max(self.now_ns.saturating_sub(LAG_NS))
     }
 
     /// Takes a journey, with the context of its flows.
@@ -370,8 +387,7 @@ impl ExchangeBuilder {
     }
 
     /// Processes a connection whose waiting time is over.
-    fn process_due(&mut self, slot: Slot) {
-        let now_ns = self.now_ns;
+    fn process_due(&mut self, slot: Slot, now_ns: u64) {
         let Some(connection) = self.connection(slot) else { return };
         connection.queued = false;
         let hold_ns = HOLD_NS[connection.hold()];
@@ -383,16 +399,15 @@ impl ExchangeBuilder {
         } else if connection.has_waiting() || is_ended {
             connection.queued = true;
             let hold = connection.hold();
-            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
+            self.due[hold].push_back((self.now_ns.saturating_add(HOLD_NS[hold]), slot));
         }
     }
 
-    /// Does what is due by now.
-    fn advance(&mut self, ready: &mut Vec<Exchange>) {
-        let now_ns = self.now_ns;
+    /// Does what is due by an instant.
+    fn advance(&mut self, now_ns: u64, ready: &mut Vec<Exchange>) {
         for hold in 0..HOLD_NS.len() {
             while let Some((_, slot)) = self.due[hold].pop_front_if(|(ns, _)| *ns <= now_ns) {
-                self.process_due(slot);
+                self.process_due(slot, now_ns);
             }
         }
         while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {

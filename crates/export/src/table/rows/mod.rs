@@ -61,8 +61,8 @@ struct Node {
     hops: columns::Hops,
     journeys: columns::Journeys,
     common: Common,
-    exchanges: columns::Exchanges,
-    nested: columns::Nested,
+    /// Made for the first exchange: their columns take memory in each reader.
+    exchanges: Option<Box<(columns::Exchanges, columns::Nested)>>,
     flows: columns::Flows,
     tcp: columns::Tcp,
     losses: columns::Losses,
@@ -152,7 +152,15 @@ impl Rows {
                     }
                 )* };
             }
-            flush!(Events events, Exchanges exchanges, Nested nested, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Histograms histograms);
+            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Histograms histograms);
+            let Some(tables) = &mut node.exchanges else { continue };
+            let (exchanges, nested) = &mut **tables;
+            if exchanges.rows >= at_least {
+                out(Table::Exchanges, at as u16, exchanges.finish()?)?;
+            }
+            if nested.rows >= at_least {
+                out(Table::Nested, at as u16, nested.finish()?)?;
+            }
         }
         Ok(())
     }
@@ -225,11 +233,12 @@ impl Rows {
             // An exchange belongs to its requester's node, or to the only one that saw it.
             let end = if exchange.requester.flow.is_none() { &exchange.responder } else { &exchange.requester };
             let Some(tables) = nodes.get_mut(usize::from(end.node)) else { continue };
+            let (rows, nested) = &mut **tables.exchanges.get_or_insert_default();
             if chosen.has(Table::Exchanges) {
-                exchanges::exchange_row(&mut tables.exchanges, *line, names, &exchange);
+                exchanges::exchange_row(rows, *line, names, &exchange);
             }
             if chosen.has(Table::Nested) {
-                exchanges::nested_rows(&mut tables.nested, *line, &exchange);
+                exchanges::nested_rows(nested, *line, &exchange);
             }
         }
     }
