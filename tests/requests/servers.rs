@@ -157,6 +157,12 @@ pub fn postgres(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<(Server, Pat
     command.arg("-D").arg(&data).args(["-p", &POSTGRES.to_string(), "-h", SERVER, "-k", ""]);
     command.args(["-c", "fsync=off", "-c", "dynamic_shared_memory_type=mmap"]);
     let server = start(hosts, command, POSTGRES);
+    // It accepts connections before it answers them.
+    let is_ready = || {
+        let asked = as_user("pg_isready").args(["-q", "-h", SERVER, "-p", &POSTGRES.to_string()]).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    assert!(in_namespace(&hosts.names[0], || eventually(is_ready)), "PostgreSQL is ready");
     Some((server, bin))
 }
 
