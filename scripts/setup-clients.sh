@@ -8,7 +8,7 @@ clients=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/clients
 
 # Debian's packages. On other distributions, the tests of missing ones are skipped.
 missing=()
-for name in tshark babeltrace2 zstd xdotool; do
+for name in tshark babeltrace2 zstd xdotool openssl; do
     command -v "$name" >/dev/null || missing+=("$name")
 done
 # A Prometheus that scrapes, and checks the result.

@@ -115,19 +115,24 @@ impl Drop for Victim {
     }
 }
 
-/// An agent, and a relay that reads it.
-fn victims(hosts: &Hosts, dir: &Path, tls: &str) -> [Victim; 2] {
-    let path = |name: &str| dir.join(name).display().to_string();
-    let (agent_socket, relay_socket) = (path("agent.sock"), path("relay.sock"));
-    let [agent_at, relay_at] = PLACES.map(|(_, port)| format!("{SERVER}:{port}"));
-    let keys = ["--tls", tls, "--identity", "host-server"];
-    let agent = ["agent", "--listen", &agent_at, "--socket", &agent_socket, "--watch-socket", "off"];
+const KEYS: [&str; 2] = ["--identity", "host-server"];
+
+/// An agent.
+fn agent(hosts: &Hosts, dir: &Path, tls: &str) -> Victim {
+    let socket = dir.join("agent.sock").display().to_string();
+    let at = format!("{SERVER}:{}", PLACES[0].1);
+    let agent = ["agent", "--listen", &at, "--socket", &socket, "--watch-socket", "off", "--tls", tls];
     let capture = ["--hops", "all", "--max-overhead", "off", "--memory", "256MiB"];
-    let agent = Victim::start(hosts, "agent", &[&agent[..], &keys, &capture].concat());
-    let address = format!("unix:{agent_socket}");
-    let relay = ["relay", "--connect", &address, "--listen", &relay_at, "--socket", &relay_socket];
-    let relay = Victim::start(hosts, "relay", &[&relay[..], &keys, &["--memory", "256MiB"]].concat());
-    [agent, relay]
+    Victim::start(hosts, "agent", &[&agent[..], &KEYS, &capture].concat())
+}
+
+/// A relay that reads the agent.
+fn relay(hosts: &Hosts, dir: &Path, tls: &str) -> Victim {
+    let address = format!("unix:{}", dir.join("agent.sock").display());
+    let socket = dir.join("relay.sock").display().to_string();
+    let at = format!("{SERVER}:{}", PLACES[1].1);
+    let relay = ["relay", "--connect", &address, "--listen", &at, "--socket", &socket, "--tls", tls];
+    Victim::start(hosts, "relay", &[&relay[..], &KEYS, &["--memory", "256MiB"]].concat())
 }
 
 /// Its description for a viewer with TLS, in one attempt.
@@ -147,7 +152,7 @@ fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
         return;
     }
     let Some((hosts, dir, tls)) = scene("halfopen") else { return };
-    let victims = victims(&hosts, dir.path(), &tls);
+    let victims = [agent(&hosts, dir.path(), &tls), relay(&hosts, dir.path(), &tls)];
     for ((name, port), victim) in PLACES.into_iter().zip(&victims) {
         let open = || in_namespace(&hosts.names[1], || TcpStream::connect((SERVER, port)).expect("it listens"));
         let ended = AtomicBool::new(false);
@@ -177,6 +182,15 @@ fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
         assert!(messages.len() < 300, "{name}: {} lines", messages.len());
     }
     victims.into_iter().rev().for_each(Victim::end);
+}
+
+/// Ends the traffic of a test that fails, too: its thread is waited for.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Sends datagrams within the server until `enough`.
@@ -241,11 +255,15 @@ fn slow_readers_of_one_guest_stay_within_the_units_memory() {
     let Some((hosts, dir, tls)) = scene("slow") else { return };
     let made = run(&["agent", "init", &tls, "--viewer", "guest?no-payload"]);
     assert!(made.status.success(), "{}", stderr(&made));
-    let victims = victims(&hosts, dir.path(), &tls);
+    let mut victims = Vec::new();
     let enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| traffic(&hosts, &enough));
-        for ((name, port), victim) in PLACES.into_iter().zip(&victims) {
+        let _ends = SetOnDrop(&enough);
+        // The relay reads the agent, so it starts after the agent's other readers were counted.
+        for ((name, port), start) in PLACES.into_iter().zip([agent, relay]) {
+            victims.push(start(&hosts, dir.path(), &tls));
+            let victim = victims.last().expect("it was started");
             let stored_bytes = |about: &Value| about["hosts"][0]["holds"]["bytes"].as_u64();
             let there = || {
                 about(&hosts, port, &tls, "viewer-me").is_ok_and(|about| stored_bytes(&about) > Some(16 << 20))
@@ -279,7 +297,6 @@ fn slow_readers_of_one_guest_stay_within_the_units_memory() {
             let kib: u64 = peak.trim_end_matches(" kB").parse().expect("a number");
             assert!(kib < 768 << 10, "{name}: {peak}");
         }
-        enough.store(true, Ordering::Relaxed);
     });
     victims.into_iter().rev().for_each(Victim::end);
 }

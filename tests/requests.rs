@@ -219,7 +219,7 @@ fn pgbench_and_the_exchanges_agree_on_each_transaction() {
 }
 
 #[test]
-fn a_slow_answer_is_the_responders_and_a_lost_packet_the_wires() {
+fn a_slow_answer_is_the_responders_and_its_blocked_time_is_known() {
     const TEST: &str = "slow requests";
     let Some((hosts, dir)) = scene(TEST) else { return };
     let files = tempfile::tempdir().expect("a directory");

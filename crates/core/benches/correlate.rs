@@ -3,17 +3,17 @@
 //! `cargo bench -p magscope-core --bench correlate [-- PART OF A NAME [ROUNDS]]`. Rounds are interleaved, so
 //! that other load on the machine affects all rows alike.
 
+mod generated;
 mod spent;
 mod windows;
 
+use generated::traffic;
 use magscope_core::batch::{Loss, LossCause};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::{Backend, Coverage};
-use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_core::{Batch, GeneratorOptions};
 use std::hint::black_box;
-use std::time::Duration;
 use windows::Windows;
 
 /// Makes the batches of one row.
@@ -24,19 +24,6 @@ struct Case {
     served: HopSet,
     limits: Limits,
     batches: Vec<Batch>,
-}
-
-fn traffic(options: GeneratorOptions) -> Vec<Batch> {
-    let mut generator = Generator::new(options);
-    let mut batches = Vec::new();
-    loop {
-        let mut batch = Batch::default();
-        let progress = generator.next(&mut batch, Duration::ZERO);
-        batches.push(batch);
-        if !matches!(progress, Ok(Progress::More)) {
-            return batches;
-        }
-    }
 }
 
 /// Each batch lost one record of a hundred, as with an occasionally late reader.

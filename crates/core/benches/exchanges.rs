@@ -3,32 +3,19 @@
 //!
 //! `cargo bench -p magscope-core --bench exchanges [-- ROUNDS]`. The two are interleaved, round by round.
 
+mod generated;
 mod spent;
 #[allow(dead_code)] // each bench uses a part
 mod windows;
 
+use generated::traffic;
 use magscope_core::context::NodeContext;
 use magscope_core::exchange::{CONNECTION_BYTES, ExchangeBuilder};
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_core::{Batch, GeneratorOptions};
 use std::hint::black_box;
-use std::time::Duration;
 use windows::Windows;
-
-fn traffic(options: GeneratorOptions) -> Vec<Batch> {
-    let mut generator = Generator::new(options);
-    let mut batches = Vec::new();
-    loop {
-        let mut batch = Batch::default();
-        let progress = generator.next(&mut batch, Duration::ZERO);
-        batches.push(batch);
-        if !matches!(progress, Ok(Progress::More)) {
-            return batches;
-        }
-    }
-}
 
 /// One pass: CPU time in nanoseconds.
 fn run(batches: &[Batch], info: &NodeInfo, with: bool) -> u64 {

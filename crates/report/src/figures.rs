@@ -107,7 +107,10 @@ pub(super) fn heights(values: &[f64], highest: f64) -> String {
 }
 
 /// Writes text with line breaks at blanks; the lines after the first begin with `indent`.
-pub(super) fn wrap(out: &mut String, line: &str, width: usize, indent: &str) -> fmt::Result {
+///
+/// # Errors
+/// Those of `out`; a string has none.
+pub fn wrap(out: &mut String, line: &str, width: usize, indent: &str) -> fmt::Result {
     let lead = line.len() - line.trim_start().len();
     let (mut at, mut first) = (lead, true);
     out.push_str(&line[..lead]);

@@ -34,6 +34,7 @@ pub use connections::{Connections, PointReason};
 pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use drops::{DeciderRow, Drops, ReasonRow};
 pub use estimates::Estimate;
+pub use figures::wrap;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};

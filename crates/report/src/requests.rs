@@ -4,7 +4,7 @@ mod text;
 
 pub use text::write_requests;
 
-use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
+use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::{HopPairStats, Quantiles};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
@@ -148,10 +148,10 @@ pub struct PartShare {
 }
 
 /// The parts of one exchange, nanoseconds, in the order of [`kind_words`].
-pub type Parts = [u64; KINDS];
+type Parts = [u64; KINDS];
 
 /// Words of a kind of part.
-pub fn kind_words(kind: usize) -> &'static str {
+fn kind_words(kind: usize) -> &'static str {
     match kind {
         0 => "sending the request",
         1 => "until answered",
@@ -164,7 +164,7 @@ pub fn kind_words(kind: usize) -> &'static str {
 }
 
 /// The parts of an exchange; they add up to its total, up to unseen hops of a transfer. `None` without a total.
-pub fn parts_of(exchange: &Exchange) -> Option<Parts> {
+fn parts_of(exchange: &Exchange) -> Option<Parts> {
     let total_ns = exchange.total_ns()?;
     let mut parts = [0; KINDS];
     let Some(answer_ns) = exchange.answer_ns() else {
@@ -318,13 +318,6 @@ impl RequestSums {
     /// True without any exchange.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
-    }
-
-    /// The table of the `top` groups.
-    pub fn finish(self, top: usize) -> RequestTable {
-        let Ranking { rows, rest, others } = self.groups.ranking(top);
-        let rows = rows.iter().map(|entry| entry.value.row()).collect();
-        RequestTable { by: self.by, grades: self.grades, rows, others, rest: rest.grades }
     }
 
     /// The table of the `top` groups so far.

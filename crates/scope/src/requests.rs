@@ -2,12 +2,11 @@
 
 use crate::format::{count, duration, percent};
 use crate::names::Names;
-use magscope_core::Batch;
-use magscope_core::Journey;
 use magscope_core::context::Context;
-use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeEnd, ExchangePart, Grade};
+use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeEnd, ExchangePart, Grade, Transfer};
+use magscope_core::{Batch, Blame, Journey};
 use magscope_report::requests::{
-    RequestRow, RequestSums, RequestTable, RequestsBy, kind_words, parts_of, process_name, service_name,
+    RequestRow, RequestSums, RequestTable, RequestsBy, process_name, service_name,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -222,31 +221,30 @@ fn parts(exchange: &Exchange) -> Vec<RequestPart> {
                 from_ns: begin_ns,
                 ns,
                 bytes: transfer.map(|transfer| transfer.bytes),
-                note: note(exchange, part),
+                note: part_note(exchange, part),
             }
         })
         .collect()
 }
 
-/// The largest parts of a part's time.
-fn note(exchange: &Exchange, part: ExchangePart) -> String {
+/// Where the time of a part went, the longest first: `waiting for a CPU 5.13 ms, the wire 25.8 µs`. Empty if unknown.
+pub fn part_note(exchange: &Exchange, part: ExchangePart) -> String {
     let mut times: Vec<(u64, &str)> = match part {
-        ExchangePart::UntilAnswered => {
-            let Some(parts) = parts_of(exchange).filter(|_| exchange.work.is_some()) else {
-                return String::new();
-            };
-            (2..5).filter_map(|kind| Some((*parts.get(kind)?, kind_words(kind)))).collect()
-        }
-        ExchangePart::RequestTransfer | ExchangePart::ResponseTransfer => {
-            let transfer =
-                if part == ExchangePart::RequestTransfer { &exchange.request } else { &exchange.response };
-            let blame = transfer.last_blame.iter().flat_map(magscope_core::Blame::parts);
-            let sending = transfer.sending_ns().map(|ns| (ns, "sending"));
-            blame.map(|(part, ns)| (ns, part.words())).chain(sending).collect()
-        }
+        ExchangePart::UntilAnswered => exchange.work.map_or_else(Vec::new, |work| {
+            let waiting = (work.runnable_ns, "waiting for a CPU");
+            vec![(work.on_cpu_ns, "on a CPU"), waiting, (work.blocked_ns, "blocked")]
+        }),
+        ExchangePart::RequestTransfer => transfer_times(&exchange.request),
+        ExchangePart::ResponseTransfer => transfer_times(&exchange.response),
     };
     times.sort_by(|a, b| b.cmp(a));
     let shown = times.iter().filter(|(ns, _)| *ns > 0).take(NOTES);
     let shown: Vec<String> = shown.map(|(ns, words)| format!("{words} {}", duration(*ns).trim())).collect();
     shown.join(", ")
+}
+
+fn transfer_times(transfer: &Transfer) -> Vec<(u64, &'static str)> {
+    let blame = transfer.last_blame.iter().flat_map(Blame::parts);
+    let sending = transfer.sending_ns().map(|ns| (ns, "sending"));
+    blame.map(|(part, ns)| (ns, part.words())).chain(sending).collect()
 }

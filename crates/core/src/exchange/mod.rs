@@ -19,7 +19,7 @@
 //!   answer's own time (at least [`PAUSE_NS`]) shows it: then the exchange is `streamed`.
 //! - With one end in the capture, bytes that crossed in flight are not seen. [`View`] names the end.
 //! - A capture that began in the middle of a connection knows who asks by the ports only.
-//! - UDP: a datagram's position in the order of the sends stands for its position in a stream.
+//! - UDP: the order of the sends gives each datagram its position.
 
 mod arrivals;
 mod builder;

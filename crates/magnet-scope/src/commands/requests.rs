@@ -5,7 +5,10 @@
 mod row;
 mod text;
 
+pub use text::page;
+
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
+use crate::commands::run::ProcessTree;
 use crate::joint::Joint;
 use crate::recordings::Recordings;
 use crate::{output, reporting};
@@ -17,9 +20,6 @@ use magscope_core::stored_context::StoredContext;
 use magscope_report::requests::{RequestSums, RequestTable, RequestsBy, process_name, service_name};
 use magscope_timeline::UtcMap;
 use magscope_timeline::merged_reader::Piece;
-pub use text::page;
-
-use crate::commands::run::ProcessTree;
 use row::Row;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -155,7 +155,7 @@ pub struct Collector<'a> {
     sums: RequestSums,
     not_matching: u64,
     /// By length and then start, the shortest first.
-    slowest: BTreeMap<(u64, Reverse<u64>), Exchange>,
+    slowest: BTreeMap<(u64, Reverse<u64>), Row>,
     /// What exchanges within others are called, and their length.
     named: BTreeMap<u64, (String, Option<u64>)>,
     ready: Vec<Exchange>,
@@ -227,11 +227,23 @@ impl<'a> Collector<'a> {
                 continue;
             }
             self.sums.add(&exchange, &self.context);
-            let length_ns = exchange.total_ns().or(exchange.answer_ns()).unwrap_or(0);
-            self.slowest.insert((length_ns, Reverse(exchange.id)), exchange);
-            if self.slowest.len() > self.wanted.slowest as usize {
-                self.slowest.pop_first();
-            }
+            self.list(&exchange);
+        }
+    }
+
+    /// Lists an exchange if it is among the slowest. Names are resolved at once: a thread's number can be used again.
+    fn list(&mut self, exchange: &Exchange) {
+        let most = self.wanted.slowest as usize;
+        // Exchanges without a latency come last.
+        let length_ns = exchange.total_ns().or(exchange.answer_ns()).unwrap_or(0);
+        let key = (length_ns, Reverse(exchange.id));
+        let is_full = self.slowest.len() >= most;
+        if is_full && self.slowest.first_key_value().is_none_or(|(shortest, _)| key < *shortest) {
+            return;
+        }
+        self.slowest.insert(key, Row::of(exchange, &self.context, &self.utc, &self.named));
+        if is_full {
+            self.slowest.pop_first();
         }
     }
 
@@ -239,12 +251,10 @@ impl<'a> Collector<'a> {
     pub fn finish(mut self) -> Found {
         self.builder.finish(&mut self.ready);
         self.collect();
-        let rows = self.slowest.values().rev();
-        let rows = rows.map(|exchange| Row::of(exchange, &self.context, &self.utc, &self.named)).collect();
         Found {
-            table: self.sums.finish(usize::from(self.wanted.top)),
+            table: self.sums.table(usize::from(self.wanted.top)),
             not_matching: self.not_matching,
-            exchanges: rows,
+            exchanges: self.slowest.into_values().rev().collect(),
         }
     }
 }

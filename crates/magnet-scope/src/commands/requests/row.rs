@@ -4,10 +4,11 @@ use crate::sessions;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{
-    Exchange, ExchangeEnd, Grade, Nested, NestedBy, RequesterBy, ThreadTime, Transfer, View,
+    Exchange, ExchangeEnd, ExchangePart, Grade, Nested, NestedBy, RequesterBy, ThreadTime, Transfer, View,
 };
 use magscope_core::flow::Proto;
 use magscope_report::requests::process_name;
+use magscope_scope::look::part_note;
 use magscope_timeline::UtcMap;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -55,6 +56,9 @@ pub struct Row {
     pause_ns: Option<u64>,
     /// The longest time that the requester had read everything and the response had not ended, nanoseconds.
     longest_idle_ns: u64,
+    /// Where the time of each part went, in the order of the parts.
+    #[serde(skip)]
+    pub notes: [String; 3],
     /// Exchanges within it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub during: Vec<Inner>,
@@ -163,6 +167,7 @@ impl Row {
             response: TransferRow::of(&exchange.response, has_latency),
             pause_ns: exchange.pause_ns,
             longest_idle_ns: exchange.longest_idle_ns,
+            notes: ExchangePart::ALL.map(|part| part_note(exchange, part)),
             during: exchange.during.iter().map(inner).collect(),
         }
     }

@@ -1,9 +1,10 @@
 //! Exchanges as text: the table of groups, then the slowest as bars of their parts on a line of time.
 
 use super::Found;
-use super::row::{Row, TransferRow};
+use super::row::Row;
 use magscope_core::exchange::{ExchangePart, NestedBy};
 use magscope_report::requests::write_requests;
+use magscope_report::wrap;
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
@@ -46,7 +47,7 @@ fn exchange(text: &mut String, row: &Row, width: usize) {
         (None, None, None) => String::new(),
     };
     let head = format!(
-        "\n#{} {} {} → {} {} {length} {}",
+        "#{} {} {} → {} {} {length} {}",
         row.id,
         time.trim_end_matches('Z'),
         row.requester.words(),
@@ -54,9 +55,10 @@ fn exchange(text: &mut String, row: &Row, width: usize) {
         row.responder.addr,
         row.grade,
     );
-    fill(text, head.trim_start_matches('\n'), width, "  ", true);
+    text.push('\n');
+    paragraph(text, &head, width, "  ");
     if let Some(why) = &row.broken_because {
-        fill(text, &format!("  {why}"), width, "  ", false);
+        paragraph(text, &format!("  {why}"), width, "  ");
     }
     let bar = width.saturating_sub(2 + NAMES + 1 + SIZE + 1 + TIME + 1).clamp(BAR.0, BAR.1);
     let mut drawn = Bar { at_ns: 0, total_ns: row.total_ns.unwrap_or(0), columns: bar };
@@ -65,24 +67,18 @@ fn exchange(text: &mut String, row: &Row, width: usize) {
         (ExchangePart::UntilAnswered, None, row.answer_ns),
         (ExchangePart::ResponseTransfer, Some(&row.response), row.response.ns),
     ];
-    for (part, transfer, ns) in parts {
+    for ((part, transfer, ns), note) in parts.into_iter().zip(&row.notes) {
         let size = transfer.map_or_else(String::new, |transfer| compact(&bytes(transfer.bytes)));
         let time = ns.map_or_else(|| "·".to_owned(), duration);
         let bar = ns.map(|ns| drawn.next(ns)).unwrap_or_default();
         let line = format!("  {:<NAMES$} {size:>SIZE$} {time:>TIME$} {bar}", part.words());
         let _ = writeln!(text, "{}", line.trim_end());
-        let notes = match (transfer, row.work) {
-            (Some(transfer), _) => transfer_notes(transfer),
-            (None, Some(work)) => format!(
-                "on a CPU {}, waiting for one {}, blocked {}",
-                duration(work.on_cpu_ns),
-                duration(work.runnable_ns),
-                duration(work.blocked_ns)
-            ),
-            (None, None) => String::new(),
-        };
+        let resent = transfer.map_or(0, |transfer| transfer.retransmits);
+        let resent = (resent > 0).then(|| format!("sent again {resent}×"));
+        let notes: Vec<String> =
+            [note.clone()].into_iter().filter(|note| !note.is_empty()).chain(resent).collect();
         if !notes.is_empty() {
-            fill(text, &format!("    {notes}"), width, "    ", false);
+            paragraph(text, &format!("    {}", notes.join(", ")), width, "    ");
         }
         if part == ExchangePart::UntilAnswered {
             during(text, row, width);
@@ -98,28 +94,11 @@ fn during(text: &mut String, row: &Row, width: usize) {
         };
         let took = inner.envelope_ns.map_or_else(String::new, |ns| format!(" {}", duration(ns)));
         let line = format!("    during: #{} {}{took} ({proof})", inner.exchange, inner.what);
-        fill(text, &line, width, "      ", false);
+        paragraph(text, &line, width, "      ");
     }
     if row.during.len() > MOST_INNER {
         let _ = writeln!(text, "    and {} more (`--json` has them)", row.during.len() - MOST_INNER);
     }
-}
-
-/// The largest parts of the time of a transfer.
-fn transfer_notes(transfer: &TransferRow) -> String {
-    let mut parts: Vec<(u64, &str)> =
-        transfer.last_parts.iter().map(|part| (part.ns, part.part.words())).collect();
-    if let Some(ns) = transfer.sending_ns {
-        parts.push((ns, "sending"));
-    }
-    parts.sort_by(|a, b| b.cmp(a));
-    let shown = parts.iter().filter(|(ns, _)| *ns > 0).take(3);
-    let mut notes: Vec<String> =
-        shown.map(|(ns, words)| format!("{words} {}", compact(&duration(*ns)))).collect();
-    if transfer.retransmits > 0 {
-        notes.push(format!("sent again {}×", transfer.retransmits));
-    }
-    notes.join(", ")
 }
 
 /// Bars that follow each other.
@@ -150,27 +129,8 @@ fn compact(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a line with breaks at blanks; words wider than the line are cut.
-fn fill(text: &mut String, line: &str, width: usize, indent: &str, blank_before: bool) {
-    if blank_before {
-        text.push('\n');
-    }
-    let lead = line.len() - line.trim_start().len();
-    let (mut at, mut first) = (lead, true);
-    text.push_str(&line[..lead]);
-    for word in line[lead..].split(' ') {
-        let columns = word.chars().count();
-        if !first && at + 1 + columns > width {
-            text.push('\n');
-            text.push_str(indent);
-            at = indent.len();
-        } else if !first {
-            text.push(' ');
-            at += 1;
-        }
-        text.extend(word.chars().take(width.saturating_sub(at)));
-        at += columns.min(width.saturating_sub(at));
-        first = false;
-    }
-    text.push('\n');
+/// Writes text with line breaks at blanks.
+fn paragraph(text: &mut String, line: &str, width: usize, indent: &str) {
+    // Writing into a String cannot fail.
+    let _ = wrap(text, line, width, indent);
 }
