@@ -59,9 +59,29 @@ pub fn run(
     out: &Outbox,
 ) {
     if let Err(because) = send_all(memory, request, derived, terms_filter, out) {
-        // The limit's error is nested in another.
-        let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
-        out.fail(&stopped);
+        out.fail(&stopped(because));
+    }
+}
+
+/// The reason behind an error. The source has it as it is, the sink within an I/O error, and a table writer within
+/// its own error.
+fn stopped(because: SourceError) -> Stopped {
+    let because = match because.downcast::<Stopped>() {
+        Ok(stopped) => return *stopped,
+        Err(because) => because,
+    };
+    let of_io = |error: io::Error| error.downcast().unwrap_or_else(|error| Stopped::Failed(error.to_string()));
+    match because.downcast::<ExportError>() {
+        Ok(error) => match *error {
+            ExportError::Io(error) => of_io(error),
+            error @ (ExportError::Arrow(_) | ExportError::Parquet(_) | ExportError::Format(_)) => {
+                Stopped::Failed(error.to_string())
+            }
+        },
+        Err(because) => match because.downcast::<io::Error>() {
+            Ok(error) => of_io(*error),
+            Err(because) => Stopped::Failed(because.to_string()),
+        },
     }
 }
 
@@ -204,5 +224,23 @@ impl TableWriter for Sink {
 
     fn finish(&mut self) -> Result<(), ExportError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_found_in_whatever_error_it_comes() {
+        let gone = || io::Error::other(Stopped::Gone);
+        let errors: [SourceError; 3] =
+            [Box::new(Stopped::Gone), Box::new(gone()), Box::new(ExportError::Io(gone()))];
+        for error in errors {
+            assert!(matches!(stopped(error), Stopped::Gone));
+        }
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(matches!(stopped(Box::new(ExportError::Io(full))), Stopped::Failed(_)));
+        assert!(matches!(stopped(Box::new(ExportError::Format("x".to_owned()))), Stopped::Failed(_)));
     }
 }
