@@ -152,6 +152,18 @@ fn the_checker_holds_each_hop_of_a_process_against_its_call() {
     finds("a look is no read", 4, "time_ns", 8090);
 }
 
+/// A journey waits 5 ms for the return of its send, so the hop may be missing only if the call took longer.
+#[test]
+fn the_checker_lets_a_send_without_return_pass_only_if_it_returned_late() {
+    let journeys = [journey("tcp", (50, 70), &[("tcp.send", 1020, 7, 8), ("app.recv", 9090, 7, 9)])];
+    let check_with = |end_ns: u64| {
+        let send = Call { end_ns, ..call("send", 1000, 0, 20) };
+        check(&[talk("tcp", vec![send], vec![call("read", 9000, 0, 20)])], &journeys)
+    };
+    assert!(check_with(9090 + 5_000_000).is_err());
+    assert_eq!(check_with(9091 + 5_000_000), Ok(0));
+}
+
 #[test]
 fn the_checker_finds_bytes_that_were_looked_at_and_not_read() {
     let sends = vec![call("send", 1000, 0, 20)];
