@@ -39,6 +39,11 @@ impl StoredContext {
             make_room(&mut self.flows, &(node, flow.id));
             self.flows.insert((node, flow.id), *flow);
         }
+        self.threads(node, batch);
+    }
+
+    /// Stores the announced threads of a batch alone.
+    pub fn threads(&mut self, node: u16, batch: &Batch) {
         for task in &batch.tasks {
             make_room(&mut self.tasks, &(node, task.tid));
             self.tasks.insert((node, task.tid), task.clone());

@@ -68,14 +68,15 @@ pub fn note_unserved(argument: &str, asked: HopSet, infos: &[NodeInfo]) {
 
 /// Reads a source to its end and reports on it.
 pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
-    let mut report = ReportBuilder::new(source.info());
+    let mut report = ReportBuilder::new(source.info()).requests();
     let walked = walk(source, limits, |piece| add(&mut report, &piece))?;
     note_evicted(&walked);
     Ok(Findings::new(report, walked, None))
 }
 
 /// Reads recordings to their end for a configured report.
-pub fn of_all(recordings: &Recordings, limits: Limits, mut report: ReportBuilder) -> Result<Findings> {
+pub fn of_all(recordings: &Recordings, limits: Limits, report: ReportBuilder) -> Result<Findings> {
+    let mut report = report.requests();
     let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
     note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
@@ -89,7 +90,7 @@ pub fn of_agents(
     duration: Option<Duration>,
     stop: &Stop,
 ) -> Result<Findings> {
-    let mut report = ReportBuilder::of_many(followed.infos());
+    let mut report = ReportBuilder::of_many(followed.infos()).requests();
     let mut follower = followed.follower(limits);
     let until = Until::new(duration, stop);
     let mut add = |came: Received<'_>| match came {

@@ -26,9 +26,10 @@ fn benches(c: &mut Criterion) {
     }
     batches.push(batch);
     let node = source.info().clone();
-    let asked: [(&str, Ask); 4] = [
+    let asked: [(&str, Ask); 5] = [
         ("plain", |report| report),
         ("by process", |report| report.by(GroupBy::Process)),
+        ("requests", ReportBuilder::requests),
         ("throughput", ReportBuilder::throughput),
         ("window", |report| report.window(Window::Receives(1000))),
     ];

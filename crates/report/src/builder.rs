@@ -8,6 +8,7 @@ use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
 use super::kernel::KernelSums;
+use super::requests::RequestSection;
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::unobserved::UnobservedHop;
@@ -123,6 +124,7 @@ pub struct ReportBuilder {
     groups: Option<(GroupBy, Option<Groups>)>,
     layers: Option<Layers>,
     receives: Option<Receives>,
+    requests: Option<RequestSection>,
     customs: Customs,
     governed: Stretches,
     estimates: Estimates,
@@ -162,6 +164,7 @@ impl ReportBuilder {
             groups: None,
             layers: None,
             receives: None,
+            requests: None,
             customs: Customs::default(),
             governed: Stretches::default(),
             estimates: Estimates::default(),
@@ -187,6 +190,7 @@ impl ReportBuilder {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
         self.estimates.join(info);
+        self.requests.iter_mut().for_each(|requests| requests.join(info));
         self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
         self.places.push(Places::default());
         self.infos.push(info.clone());
@@ -221,6 +225,13 @@ impl ReportBuilder {
         self
     }
 
+    /// Adds requests and responses by service.
+    #[must_use]
+    pub fn requests(mut self) -> Self {
+        self.requests = Some(RequestSection::new(&self.infos));
+        self
+    }
+
     /// Counts the events and losses of a batch.
     pub fn batch(&mut self, batch: &Batch) -> &mut Self {
         self.batch_of(0, batch)
@@ -243,6 +254,7 @@ impl ReportBuilder {
             batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
             batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
         }
+        self.requests.iter_mut().for_each(|requests| requests.batch(node, batch));
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
@@ -322,6 +334,7 @@ impl ReportBuilder {
         extra.ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
         self.drops.journey(context.dropped_by(journey));
+        self.requests.iter_mut().for_each(|requests| requests.journey(journey, context));
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
@@ -416,6 +429,7 @@ impl ReportBuilder {
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
+            requests: self.requests.and_then(|requests| requests.finish(self.top)),
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {

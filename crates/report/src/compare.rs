@@ -30,11 +30,13 @@
 mod blocks;
 mod interval;
 mod runs;
+mod services;
 mod side;
 mod warning;
 
 pub use interval::least_journeys;
 pub use runs::LEAST_RUNS;
+pub use services::{PartDifference, ServiceDifference};
 pub use side::{Run, Side};
 pub use warning::{CaptureSide, Warning};
 
@@ -68,6 +70,8 @@ pub struct Comparison {
     pub compared: usize,
     /// Each protocol separately.
     pub protocols: Vec<Protocol>,
+    /// Requests by service, those with the most exchanges first.
+    pub services: Vec<ServiceDifference>,
 }
 
 /// Summary of the captures of one side.
@@ -252,9 +256,13 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         let each = protos.iter().map(|proto| protocol(*proto, &runs(a, *proto), &runs(b, *proto), miss));
         each.collect::<Vec<Protocol>>()
     };
+    let services = |miss| services::compare(&a.services, &b.services, miss);
     // The number of comparable figures does not depend on the error of each: the first pass only counts.
-    let compared = protocols(1.0 - CONFIDENCE).iter().map(Protocol::compared).sum::<usize>();
-    let protocols = protocols((1.0 - CONFIDENCE) / compared.max(1) as f64);
+    let all = 1.0 - CONFIDENCE;
+    let compared = protocols(all).iter().map(Protocol::compared).sum::<usize>()
+        + services(all).iter().map(ServiceDifference::compared).sum::<usize>();
+    let each = all / compared.max(1) as f64;
+    let (protocols, services) = (protocols(each), services(each));
     let mut warnings = warning::of(a, b);
     warnings.extend(protocols.iter().flat_map(warning::of_routes));
     Comparison {
@@ -265,16 +273,28 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         least_runs: LEAST_RUNS,
         compared,
         protocols,
+        services,
     }
 }
 
+/// Number of figures with an interval.
+fn comparable<'m>(times: impl Iterator<Item = &'m Measured>, shares: &[Share]) -> usize {
+    let quantiles = times.flat_map(|measured| [&measured.p50, &measured.p99]);
+    let shares = shares.iter().filter(|share| share.comparable).count();
+    quantiles.filter(|quantile| quantile.at_least_ns.is_some()).count() + shares
+}
+
 impl Protocol {
-    /// Figures with an interval.
     fn compared(&self) -> usize {
-        let times = std::iter::once(&self.total).chain(self.steps.iter().map(|step| &step.measured));
-        let quantiles = times.flat_map(|measured| [&measured.p50, &measured.p99]);
-        let shares = self.shares.iter().filter(|share| share.comparable).count();
-        quantiles.filter(|quantile| quantile.at_least_ns.is_some()).count() + shares
+        let steps = self.steps.iter().map(|step| &step.measured);
+        comparable(std::iter::once(&self.total).chain(steps), &self.shares)
+    }
+}
+
+impl ServiceDifference {
+    fn compared(&self) -> usize {
+        let parts = self.parts.iter().map(|part| &part.measured);
+        comparable(std::iter::once(&self.total).chain(parts), &self.grades)
     }
 }
 
@@ -375,14 +395,25 @@ fn quantile(a: Vec<Estimate>, b: Vec<Estimate>, miss: f64) -> Quantile {
 }
 
 fn shares(a: &[Folded], b: &[Folded], miss: f64) -> Vec<Share> {
-    let names = Verdict::NAMES.into_iter().chain(["resent"]);
+    let names: Vec<_> = Verdict::NAMES.into_iter().chain(["resent"]).collect();
     let count = |run: &Folded, kind: usize| run.counts.kinds.get(kind).copied().unwrap_or(run.counts.resent);
-    let of = |runs: &[Folded]| runs.iter().map(|run| run.counts.journeys()).sum::<u64>();
-    let all = names.enumerate().map(|(kind, name)| {
-        let sum = |runs: &[Folded]| runs.iter().map(|run| count(run, kind)).sum::<u64>();
-        let each = |runs: &[Folded]| {
-            let share = |run: &Folded| count(run, kind) as f64 / run.counts.journeys().max(1) as f64;
-            runs.iter().map(share).collect::<Vec<_>>()
+    share_rows(&names, (a, b), count, |run| run.counts.journeys(), miss)
+}
+
+/// Shares of each kind in the captures of both sides: `count` gives the number of the kind at an index of `names`, `all`
+/// the number of all kinds.
+fn share_rows<T>(
+    names: &[&'static str],
+    (a, b): (&[T], &[T]),
+    count: impl Fn(&T, usize) -> u64,
+    all: impl Fn(&T) -> u64,
+    miss: f64,
+) -> Vec<Share> {
+    let of = |runs: &[T]| runs.iter().map(&all).sum::<u64>();
+    let rows = names.iter().enumerate().map(|(kind, name)| {
+        let sum = |runs: &[T]| runs.iter().map(|run| count(run, kind)).sum::<u64>();
+        let each = |runs: &[T]| {
+            runs.iter().map(|run| count(run, kind) as f64 / all(run).max(1) as f64).collect::<Vec<_>>()
         };
         let (in_a, of_a, in_b, of_b) = (sum(a), of(a), sum(b), of(b));
         let interval = runs::between(&each(a), &each(b), miss);
@@ -390,7 +421,7 @@ fn shares(a: &[Folded], b: &[Folded], miss: f64) -> Vec<Share> {
         let differs = shares_differ((in_a, of_a), (in_b, of_b)) && beyond_runs;
         Share { kind: name, a: in_a, of_a, b: in_b, of_b, comparable: interval.is_some(), differs }
     });
-    all.filter(|share| share.a + share.b > 0).collect()
+    rows.filter(|share| share.a + share.b > 0).collect()
 }
 
 fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

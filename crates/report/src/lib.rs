@@ -85,6 +85,9 @@ pub struct Report {
     /// The journeys in the requested groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupTable>,
+    /// Requests and responses by service, on request; `None` without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestTable>,
     /// Input and output of each layer, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,

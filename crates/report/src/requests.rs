@@ -1,7 +1,9 @@
 //! Exchanges by service, process, cgroup or flow: their times, and where the time of the slowest goes.
 
+mod section;
 mod text;
 
+pub(crate) use section::RequestSection;
 pub use text::write_requests;
 
 use crate::stats::heaviest::{Heaviest, Weighed};
@@ -104,7 +106,7 @@ pub struct GradeCounts {
 }
 
 impl GradeCounts {
-    fn count(&mut self, grade: Grade) {
+    pub(crate) fn count(&mut self, grade: Grade) {
         *self.of_mut(grade) += 1;
     }
 

@@ -68,6 +68,10 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         Some(table) => super::groups::write(out, table, width)?,
         None => write_flows(out, report, width)?,
     }
+    if let Some(requests) = &report.requests {
+        writeln!(out, "\nrequests and responses")?;
+        super::requests::write_requests(out, requests, width)?;
+    }
     if let Some(throughput) = &report.throughput {
         super::throughput::write(out, throughput, report.duration_ns, width)?;
     }

@@ -1,5 +1,6 @@
 //! Comparison: no difference is found without one, and a slowed step is found alone.
 
+use magscope_core::context::NodeContext;
 use magscope_core::node::{Backend, NodeInfo, Service};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Event, Generator, GeneratorOptions, Hop, HopSet, Limits, Proto};
@@ -52,7 +53,9 @@ fn read(side: &mut Side, info: &NodeInfo, hops: HopSet, run: Run) {
         if progress == Progress::End {
             correlator.finish(&mut done);
         }
-        done.drain(..).for_each(|journey| reading.journey(&journey));
+        for journey in done.drain(..) {
+            reading.journey(&journey, &NodeContext { correlator: &correlator, node: info });
+        }
         if progress == Progress::End {
             side.add(reading);
             return;

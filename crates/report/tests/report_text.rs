@@ -81,6 +81,12 @@ fn by_process() {
 }
 
 #[test]
+fn requests_by_service() {
+    let ask = |report: ReportBuilder| report.requests().top_flows(3);
+    insta::assert_snapshot!(section(80, "requests and responses", ask));
+}
+
+#[test]
 fn by_cgroup() {
     insta::assert_snapshot!(section(80, "by cgroup", |report| report.by(GroupBy::Cgroup)));
 }

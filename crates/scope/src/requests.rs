@@ -121,26 +121,27 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Takes the events of a batch.
-    pub fn batch(&mut self, node: u16, batch: &Batch, names: &Names) {
+    /// Takes the events of a batch. `visit` gets every exchange that was closed.
+    pub fn batch(&mut self, node: u16, batch: &Batch, names: &Names, visit: impl FnMut(&Exchange)) {
         self.builder.batch(node, batch, &mut self.ready);
-        self.collect(names);
+        self.collect(names, visit);
     }
 
-    /// Takes a journey.
-    pub fn journey(&mut self, journey: &Journey, names: &Names) {
+    /// Takes a journey. `visit` gets every exchange that was closed.
+    pub fn journey(&mut self, journey: &Journey, names: &Names, visit: impl FnMut(&Exchange)) {
         self.builder.journey(journey, names, &mut self.ready);
-        self.collect(names);
+        self.collect(names, visit);
     }
 
-    /// Ends the source: closes what is open.
-    pub fn end(&mut self, names: &Names) {
+    /// Ends the source: closes what is open. `visit` gets every exchange that was closed.
+    pub fn end(&mut self, names: &Names, visit: impl FnMut(&Exchange)) {
         self.builder.finish(&mut self.ready);
-        self.collect(names);
+        self.collect(names, visit);
     }
 
-    fn collect(&mut self, names: &Names) {
+    fn collect(&mut self, names: &Names, mut visit: impl FnMut(&Exchange)) {
         for exchange in self.ready.drain(..) {
+            visit(&exchange);
             self.sums.add(&exchange, names);
             if !exchange.requester.flow.is_none() {
                 let what = service_name(&exchange, names);

@@ -2,7 +2,7 @@
 
 use crate::clocks::{ClockRelation, state_name};
 use crate::histogram::Times;
-use crate::snapshot::{HopState, HostSnapshot, Snapshot};
+use crate::snapshot::{HopState, HostSnapshot, ServiceTally, Snapshot};
 use magscope_core::Hop;
 use magscope_timeline::pair::{Hint, State};
 
@@ -332,6 +332,7 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
             out.counter(&labels, host, journey.n);
         }
     }
+    requests(out, snapshot);
     out.family(
         "magnet_scope_hop_latency_seconds",
         Kind::Histogram,
@@ -371,6 +372,54 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
     );
     for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::DevQueue).is_none()) {
         out.histogram(&labels.0, host, &host.total.queue);
+    }
+}
+
+/// Emits requests by service.
+fn requests(out: &mut impl Figures, snapshot: &Snapshot) {
+    out.family(
+        "magnet_scope_exchanges",
+        Kind::Counter,
+        "",
+        "Requests with their responses, by port and process of the responder and by grade: only exchanges of the grade \
+         turn have times.",
+    );
+    each_service(snapshot, |labels, host, service| {
+        for count in &service.grades {
+            let labels: Vec<_> = labels.iter().copied().chain([("grade", &*count.grade)]).collect();
+            out.counter(&labels, host, count.n);
+        }
+    });
+    out.family(
+        "magnet_scope_request_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from the first send of a request to the read of its response's last byte.",
+    );
+    each_service(snapshot, |labels, host, service| {
+        if service.total.n > 0 {
+            out.histogram(labels, host, &service.total);
+        }
+    });
+    out.family(
+        "magnet_scope_answer_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from the read of a request to the first send of its response: the responder's own.",
+    );
+    each_service(snapshot, |labels, host, service| {
+        if service.answer.n > 0 {
+            out.histogram(labels, host, &service.answer);
+        }
+    });
+}
+
+fn each_service(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HostSnapshot, &ServiceTally)) {
+    for (labels, host) in hosts(snapshot) {
+        for service in &host.total.services {
+            let port = service.port.map(|port| port.to_string()).unwrap_or_default();
+            visit(&labels.with(&[("port", &port), ("process", &service.process)]), host, service);
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! # Modules
 //!
 //! - `sensor`: fed like a report. `sums`: the sums, since the start and in `ring`, the last minute.
-//!   `histogram`: log-linear, exact at the exported bounds. `clocks`: relations of several hosts' clocks.
+//!   `histogram`: log-linear, exact at the exported bounds. `clocks`: relations of several hosts' clocks. `services`: requests.
 //! - `snapshot`: plain data. `latest`: the newest one, for concurrent readers. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
 //!   functions of a snapshot.
 //! - `sexp`: reads s-expressions from peers, without recursion.
@@ -28,6 +28,7 @@ pub mod otlp;
 pub mod protobuf;
 mod ring;
 mod sensor;
+mod services;
 mod sexp;
 mod snapshot;
 mod sums;
@@ -39,6 +40,6 @@ pub use latest::{LatestSnapshot, Publisher};
 pub use sensor::Sensor;
 pub use sexp::{BadSexp, Sexp};
 pub use snapshot::{
-    Began, BreakCount, CauseCount, DropCount, HopState, HopTally, HostSnapshot, JourneyCount, KernelHop,
-    KernelTally, LeftOut, PairTimes, SelfUsage, Snapshot, Tally, cause_name,
+    Began, BreakCount, CauseCount, DropCount, GradeCount, HopState, HopTally, HostSnapshot, JourneyCount,
+    KernelHop, KernelTally, LeftOut, PairTimes, SelfUsage, ServiceTally, Snapshot, Tally, cause_name,
 };

@@ -2,11 +2,15 @@
 
 use crate::clocks::ClockWatch;
 use crate::ring::Ring;
+use crate::services::service;
 use crate::snapshot::{Began, HopState, HostSnapshot, LeftOut, SelfUsage, Snapshot};
 use crate::sums::{Sums, clean};
 use magscope_core::clock::ClockSample;
+use magscope_core::context::Context;
+use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeLimits};
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
+use magscope_core::stored_context::StoredContext;
 use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
 use magscope_timeline::align::Online;
 use magscope_timeline::merged_reader::Piece;
@@ -14,6 +18,9 @@ use std::collections::BTreeMap;
 
 /// Maximum number of hosts; data of further hosts is counted and ignored.
 const MOST_HOSTS: usize = 1_024;
+
+/// A sensor runs for months beside other programs, in less memory than an analysis.
+const LIMITS: ExchangeLimits = ExchangeLimits { connections: 1 << 13, closed: 1 << 13, waiting: 1 << 15 };
 
 /// State of one host.
 struct Host {
@@ -34,13 +41,24 @@ struct Host {
 pub struct Sensor {
     named: bool,
     hosts: Vec<Host>,
+    exchanges: ExchangeBuilder,
+    /// Exchanges end after their journeys, when the reader's own context may have other names.
+    context: StoredContext,
+    ready: Vec<Exchange>,
     clocks: ClockWatch,
 }
 
 impl Sensor {
     /// A sensor for these hosts; `named` adds the host to each metric.
     pub fn new(infos: &[NodeInfo], named: bool) -> Self {
-        let mut sensor = Sensor { named, hosts: Vec::new(), clocks: ClockWatch::default() };
+        let mut sensor = Sensor {
+            named,
+            hosts: Vec::new(),
+            exchanges: ExchangeBuilder::with(LIMITS),
+            context: StoredContext::default(),
+            ready: Vec::new(),
+            clocks: ClockWatch::default(),
+        };
         for info in infos {
             sensor.join(info);
         }
@@ -55,6 +73,7 @@ impl Sensor {
         let mut info = NodeInfo { host: clean(&info.host), kernel: clean(&info.kernel), ..info.clone() };
         let others: Vec<NodeInfo> = self.hosts.iter().map(|host| host.info.clone()).collect();
         make_name_unique(&others, &mut info);
+        self.context.join(info.clone());
         self.hosts.push(Host {
             sampled: Sampled::of(&info),
             info,
@@ -71,9 +90,29 @@ impl Sensor {
     /// Processes a piece of a walk.
     pub fn add(&mut self, piece: &Piece<'_>) {
         match piece {
-            Piece::Batch(node, batch) => self.batch(*node, batch),
-            Piece::Journey(journey, ..) => self.journey(journey),
+            Piece::Batch(node, batch) => {
+                self.batch(*node, batch);
+                self.context.threads(*node, batch);
+                self.exchanges.batch(*node, batch, &mut self.ready);
+            }
+            Piece::Journey(journey, _, context) => {
+                self.journey(journey);
+                self.exchanges.journey(journey, *context, &mut self.ready);
+            }
         }
+        for exchange in std::mem::take(&mut self.ready) {
+            self.exchange(&exchange);
+        }
+    }
+
+    /// Counts an exchange at its responder, or at its requester if only that is watched.
+    fn exchange(&mut self, exchange: &Exchange) {
+        let (responder, requester) = (&exchange.responder, &exchange.requester);
+        let node = if responder.flow.is_none() { requester.node } else { responder.node };
+        let thread = responder.thread();
+        let task = thread.and_then(|thread| self.context.task(responder.node, thread.tid));
+        let service = service(exchange, task.map_or("", |task| &task.comm));
+        self.count(node, exchange.end_ns(), |sums| sums.exchange(&service, exchange));
     }
 
     fn batch(&mut self, node: u16, batch: &Batch) {

@@ -115,6 +115,9 @@ pub struct Tally {
     pub clock_breaks: Vec<BreakCount>,
     /// Journeys by verdict.
     pub journeys: Vec<JourneyCount>,
+    /// Requests and responses by service.
+    #[serde(default)]
+    pub services: Vec<ServiceTally>,
     /// Times between neighbouring hops of complete journeys.
     pub latencies: Vec<PairTimes>,
     /// Time from available data to the woken reader on its CPU.
@@ -197,6 +200,30 @@ pub struct JourneyCount {
     /// Name of the verdict.
     pub verdict: String,
     /// Number of journeys.
+    pub n: u64,
+}
+
+/// Exchanges of one service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceTally {
+    /// Port of the responder; `None` for all services together that have no place of their own.
+    pub port: Option<u16>,
+    /// Process of the responder; empty if unknown.
+    pub process: String,
+    /// Exchanges by grade.
+    pub grades: Vec<GradeCount>,
+    /// From the first send of the request to the read of the response's last byte, of exchanges of the grade `turn`.
+    pub total: Times,
+    /// From the read of the request to the first send of the response, of the same.
+    pub answer: Times,
+}
+
+/// Exchanges of one grade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GradeCount {
+    /// Name of the grade.
+    pub grade: String,
+    /// Number of exchanges.
     pub n: u64,
 }
 

@@ -1,11 +1,13 @@
 //! Sums of the whole time or of a part of it.
 
 use crate::histogram::Histogram;
+use crate::services::{Service, Services};
 use crate::snapshot::{
     BreakCount, CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally,
     cause_name,
 };
 use magscope_core::clock::Break;
+use magscope_core::exchange::Exchange;
 use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::Sum;
@@ -30,6 +32,7 @@ pub struct Sums {
     /// By position in [`Break::ALL`].
     clock_breaks: [u64; Break::ALL.len()],
     journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
+    services: Services,
     /// By protocol, because the hop below another depends on it.
     latencies: BTreeMap<(Hop, Hop, Proto), Histogram>,
     wakeup: Histogram,
@@ -128,6 +131,7 @@ impl Default for Sums {
             late: 0,
             clock_breaks: [0; Break::ALL.len()],
             journeys: BTreeMap::new(),
+            services: Services::default(),
             latencies: BTreeMap::new(),
             wakeup: Histogram::default(),
             queue: Histogram::default(),
@@ -178,6 +182,11 @@ impl Sums {
         self.journeys.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
     }
 
+    /// Counts a request and its response.
+    pub fn exchange(&mut self, service: &Service, exchange: &Exchange) {
+        self.services.add(service, exchange);
+    }
+
     /// The time between two neighbouring hops of a whole journey.
     pub fn latency(&mut self, proto: Proto, (from, to): (Hop, Hop), ns: u64) {
         self.latencies.entry((from, to, proto)).or_default().record(ns);
@@ -213,6 +222,7 @@ impl Sums {
             let sums = self.journeys.entry(*proto).or_default();
             sums.iter_mut().zip(kinds).for_each(|(sum, n)| *sum += n);
         }
+        self.services.merge(&other.services);
         for (pair, histogram) in &other.latencies {
             self.latencies.entry(*pair).or_default().merge(histogram);
         }
@@ -247,6 +257,7 @@ impl Sums {
                 .map(|(kind, n)| BreakCount { kind: kind.name().to_owned(), n })
                 .collect(),
             journeys: journeys.collect(),
+            services: self.services.tally(),
             latencies: pairs(
                 self.latencies.iter().map(|((from, to, proto), times)| (*from, *to, proto.to_string(), times)),
             ),

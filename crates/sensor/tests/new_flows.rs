@@ -52,7 +52,7 @@ fn a_sensor_does_not_grow_with_ever_new_flows() {
     let limits = Limits { max_flows: 14 * FLOWS, ..Limits::default() };
     let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
     let mut walker = Walker::new(vec![Box::new(Flowing(flows, info))], &OneClock, limits, Duration::ZERO);
-    assert_flat("sensor", 60, || {
+    assert_flat("sensor", 120, || {
         walker.step(&mut |piece| sensor.add(&piece)).expect("a generator never fails");
     });
 }

@@ -10,8 +10,9 @@ use magscope_core::{
 use magscope_sensor::exposition::Format;
 use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
-    Began, BreakCount, CauseCount, ClockHint, ClockRelation, DropCount, HopState, HopTally, HostSnapshot,
-    JourneyCount, KernelHop, KernelTally, LeftOut, PairTimes, SelfUsage, Sensor, Snapshot, Tally, Times,
+    Began, BreakCount, CauseCount, ClockHint, ClockRelation, DropCount, GradeCount, HopState, HopTally,
+    HostSnapshot, JourneyCount, KernelHop, KernelTally, LeftOut, PairTimes, SelfUsage, Sensor, ServiceTally,
+    Snapshot, Tally, Times,
 };
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::walk;
@@ -198,6 +199,13 @@ fn tally() -> impl Strategy<Value = Tally> {
                 .into_iter()
                 .map(|((from, to), times)| PairTimes { from, to, proto: "tcp".to_owned(), times })
                 .collect(),
+            services: vec![ServiceTally {
+                port: Some(443),
+                process: "a\"\n".to_owned(),
+                grades: vec![GradeCount { grade: "turn".to_owned(), n: late }],
+                total: queue.clone(),
+                answer: queue.clone(),
+            }],
             late,
             clock_breaks: vec![BreakCount { kind: "realtime".to_owned(), n: late }],
             wakeup: queue.clone(),

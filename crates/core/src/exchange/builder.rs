@@ -1,8 +1,7 @@
 //! Builds exchanges from the events and journeys of one recording or of several.
 //!
 //! Journeys end in another order than their bytes were sent and read. A connection's journeys wait for [`HOLD_NS`] of
-//! the recording's time and are then processed in order. Memory is bounded by [`MOST_CONNECTIONS`],
-//! [`MOST_WAITING`] and [`MOST_CLOSED`].
+//! the recording's time and are then processed in order. Memory is bounded by [`ExchangeLimits`].
 
 use super::connection::{Connection, End, Surroundings};
 use super::exchange::Exchange;
@@ -34,12 +33,23 @@ pub const LAG_NS: u64 = 5_000_000_000;
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// A response without further bytes for this long is complete, nanoseconds.
 pub const IDLE_NS: u64 = 30_000_000_000;
-/// Maximum number of open connections; beyond it the one with the longest idle time is closed.
-pub const MOST_CONNECTIONS: usize = 1 << 16;
-/// Maximum number of closed exchanges that wait; beyond it the oldest do not wait for [`JUDGE_NS`].
-pub const MOST_CLOSED: usize = 1 << 16;
-/// Maximum number of waiting journeys; beyond it all of them are processed at once.
-pub const MOST_WAITING: usize = 1 << 18;
+
+/// Limits of a builder's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeLimits {
+    /// Open connections, of some 3.8 kB each; beyond it the one with the longest idle time is closed.
+    pub connections: usize,
+    /// Closed exchanges that wait; beyond it the oldest do not wait for [`JUDGE_NS`].
+    pub closed: usize,
+    /// Waiting journeys, of some 500 bytes each; beyond it all of them are processed at once.
+    pub waiting: usize,
+}
+
+impl Default for ExchangeLimits {
+    fn default() -> Self {
+        ExchangeLimits { connections: 1 << 16, closed: 1 << 16, waiting: 1 << 18 }
+    }
+}
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -76,6 +86,7 @@ struct Marks {
 /// exchanges from time to time.
 #[derive(Debug, Default)]
 pub struct ExchangeBuilder {
+    limits: ExchangeLimits,
     connections: Vec<(u32, Option<Box<Connection>>)>,
     free: Vec<usize>,
     by_end: Map<(u16, FlowId), Slot>,
@@ -102,9 +113,14 @@ pub struct ExchangeBuilder {
 }
 
 impl ExchangeBuilder {
-    /// An empty one.
+    /// An empty one with the default limits.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty one.
+    pub fn with(limits: ExchangeLimits) -> Self {
+        ExchangeBuilder { limits, ..Self::default() }
     }
 
     /// Its counters.
@@ -172,7 +188,7 @@ impl ExchangeBuilder {
             self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
         }
         self.waiting += 1;
-        if self.waiting > MOST_WAITING {
+        if self.waiting > self.limits.waiting {
             self.process_waiting(u64::MAX);
             self.release(ready, u64::MAX);
         }
@@ -280,7 +296,7 @@ impl ExchangeBuilder {
     }
 
     fn insert(&mut self, journey: &Journey, ends: [Option<End>; 2], ns: u64, context: &dyn Context) -> Slot {
-        while self.connections.len() - self.free.len() >= MOST_CONNECTIONS {
+        while self.connections.len() - self.free.len() >= self.limits.connections {
             let Some((_, slot)) = self.idle.pop_front() else { break };
             if self.connection(slot).is_some() {
                 self.counters.evicted += 1;
@@ -335,7 +351,7 @@ impl ExchangeBuilder {
             return;
         }
         self.best.insert(slot, best);
-        if self.best.len() > MOST_CONNECTIONS {
+        if self.best.len() > self.limits.connections {
             let old = self.closed.front().map(|(_, slot, _)| *slot);
             self.best.retain(|slot, _| {
                 Some(*slot) == old || self.connections.get(slot.0).is_some_and(|c| c.0 == slot.1)
@@ -428,7 +444,7 @@ impl ExchangeBuilder {
 
     /// The oldest closed exchange, if it has waited long enough or too many wait.
     fn next_closed(&mut self, until_ns: u64) -> Option<(u64, Slot, Exchange)> {
-        let is_full = self.closed.len() > MOST_CLOSED;
+        let is_full = self.closed.len() > self.limits.closed;
         self.closed.pop_front_if(|(ns, ..)| is_full || *ns <= until_ns)
     }
 
@@ -447,7 +463,7 @@ impl ExchangeBuilder {
     /// The marks of an event's end.
     fn marks(&mut self, node: u16, event: &Event) -> &mut Marks {
         let key = (node, event.flow);
-        if self.marks.len() >= MOST_CONNECTIONS && !self.marks.contains_key(&key) {
+        if self.marks.len() >= self.limits.connections && !self.marks.contains_key(&key) {
             self.marks.clear();
         }
         self.marks.entry(key).or_default()

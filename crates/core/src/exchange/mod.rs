@@ -37,7 +37,7 @@ mod tests;
 mod threads;
 mod tls;
 
-pub use builder::{ExchangeBuilder, ExchangeCounters};
+pub use builder::{ExchangeBuilder, ExchangeCounters, ExchangeLimits};
 pub use end::{ExchangeEnd, RequesterBy, View};
 pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use filter::ExchangeFilter;

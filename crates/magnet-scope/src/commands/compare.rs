@@ -78,7 +78,7 @@ fn read(side: &mut Side, hops: HopSet, limits: Limits, source: &mut impl Source)
     let mut run = Run::new(source.info(), hops);
     let walked = reporting::walk(source, limits, |piece| match piece {
         Piece::Batch(_, batch) => run.batch(batch),
-        Piece::Journey(journey, ..) => run.journey(journey),
+        Piece::Journey(journey, _, context) => run.journey(journey, context),
     })?;
     reporting::note_evicted(&walked);
     side.add(run);

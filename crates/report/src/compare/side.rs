@@ -4,20 +4,23 @@
 use super::Summary;
 use super::blocks::Blocks;
 use super::runs::Estimate;
+use super::services::{FoldedServices, Services};
 use magscope_core::batch::Batch;
+use magscope_core::context::Context;
 use magscope_core::flow::Proto;
 use magscope_core::hop::{Hop, HopSet};
 use magscope_core::journey::{Journey, Rung, Verdict};
 use magscope_core::node::NodeInfo;
 use std::collections::BTreeMap;
 
-/// One recording during the read. Memory grows with protocols and hops, not with time.
-#[derive(Clone, Debug)]
+/// One recording during the read. Memory grows with protocols, hops and services, not with time.
+#[derive(Debug)]
 pub struct Run {
     info: NodeInfo,
     /// The hops that all recordings have.
     hops: HopSet,
     sums: BTreeMap<Proto, Sums>,
+    services: Services,
     lost_events: u64,
     span: Option<(u64, u64)>,
     disordered: u64,
@@ -43,7 +46,7 @@ pub(super) struct Counts {
 
 /// Times and their sum.
 #[derive(Clone, Debug, Default)]
-struct Sum {
+pub(super) struct Sum {
     times: Blocks,
     ns: u128,
 }
@@ -70,18 +73,19 @@ pub(super) struct Folded {
 pub struct Side {
     pub(super) infos: Vec<NodeInfo>,
     pub(super) runs: Vec<BTreeMap<Proto, Folded>>,
+    pub(super) services: Vec<FoldedServices>,
     pub(super) lost_events: u64,
     disordered: u64,
     duration_ns: u64,
 }
 
 impl Sum {
-    fn record(&mut self, ns: u64) {
+    pub fn record(&mut self, ns: u64) {
         self.times.record(ns);
         self.ns += u128::from(ns);
     }
 
-    fn fold(&self) -> Times {
+    pub fn fold(&self) -> Times {
         let estimate = |q| Estimate::of(&self.times, q);
         Times { n: self.times.all().n(), ns: self.ns, p50: estimate(0.5), p99: estimate(0.99) }
     }
@@ -96,8 +100,15 @@ impl Counts {
 impl Run {
     /// A recording to be read, reduced to the hops that all of them have.
     pub fn new(info: &NodeInfo, hops: HopSet) -> Self {
-        let info = info.clone();
-        Run { info, hops, sums: BTreeMap::new(), lost_events: 0, span: None, disordered: 0 }
+        Run {
+            services: Services::new(info),
+            info: info.clone(),
+            hops,
+            sums: BTreeMap::new(),
+            lost_events: 0,
+            span: None,
+            disordered: 0,
+        }
     }
 
     /// Counts the events and losses of a batch.
@@ -106,11 +117,13 @@ impl Run {
             let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
             self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
         }
+        self.services.batch(batch);
         self.lost_events = self.lost_events.saturating_add(batch.lost());
     }
 
-    /// Counts a journey.
-    pub fn journey(&mut self, journey: &Journey) {
+    /// Counts a journey; the context resolves its flows.
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        self.services.journey(journey, context);
         let sums = self.sums.entry(journey.proto).or_default();
         sums.counts.kinds[journey.verdict.kind()] += 1;
         sums.counts.resent += u64::from(journey.retransmits() > 0);
@@ -152,6 +165,7 @@ impl Side {
         let fold =
             |sums: &Sums| Folded { totals: each(&sums.totals), steps: each(&sums.steps), counts: sums.counts };
         self.runs.push(run.sums.iter().map(|(proto, sums)| (*proto, fold(sums))).collect());
+        self.services.push(run.services.fold());
         self.infos.push(run.info);
         self.lost_events = self.lost_events.saturating_add(run.lost_events);
         self.disordered += run.disordered;

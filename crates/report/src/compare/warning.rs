@@ -1,6 +1,7 @@
 //! Differences that make two captures hard to compare.
 
 use super::runs::LEAST_RUNS;
+use super::services::MOST_SERVICES;
 use super::{Protocol, RouteDifference, Side};
 use magscope_core::flow::Proto;
 use magscope_core::hop::Hop;
@@ -52,6 +53,8 @@ pub enum Warning {
     },
     /// Events of one of them are missing.
     EventsLost(CaptureSide, u64),
+    /// Exchanges of services beyond the maximum number of services.
+    ServicesLeftOut(CaptureSide, u64),
 }
 
 /// All differences, also between captures of one side.
@@ -75,6 +78,12 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     for (which, lost) in [(CaptureSide::A, a.lost_events), (CaptureSide::B, b.lost_events)] {
         if lost > 0 {
             all.push(Warning::EventsLost(which, lost));
+        }
+    }
+    for (which, side) in [(CaptureSide::A, a), (CaptureSide::B, b)] {
+        let others = side.services.iter().map(|run| run.others).sum();
+        if others > 0 {
+            all.push(Warning::ServicesLeftOut(which, others));
         }
     }
     let (in_a, in_b) = (a.runs.len(), b.runs.len());
@@ -155,6 +164,9 @@ impl fmt::Display for Warning {
                 "totals of {proto} are from {} to {}; {} journeys of A and {} of B were seen from {} to {}: left out of them",
                 route.0, route.1, n.0, n.1, other.0, other.1
             ),
+            Self::ServicesLeftOut(which, n) => {
+                write!(f, "{n} requests of {which} are of services beyond the first {MOST_SERVICES}: left out")
+            }
             Self::EventsLost(which, n) => {
                 write!(f, "{n} events of {which} were lost: journeys around them are not measured")
             }

@@ -46,7 +46,7 @@ impl Scope {
     /// Counts a batch, except its journeys. Returns the number of bucket edges crossed.
     fn take_batch(&mut self, node: u16, batch: &Batch) -> u64 {
         self.names.learn(node, batch);
-        self.requests.batch(node, batch, &self.names);
+        self.watch_exchanges(|requests, names, visit| requests.batch(node, batch, names, visit));
         batch.clock.iter().for_each(|sample| self.clocks.push(node, *sample));
         self.weights.batch(node, batch);
         let mut edges = 0;
@@ -180,7 +180,7 @@ impl Scope {
     pub(super) fn take_journeys(&mut self) {
         let mut journeys = std::mem::take(&mut self.journeys);
         for journey in journeys.drain(..) {
-            self.requests.journey(&journey, &self.names);
+            self.watch_exchanges(|requests, names, visit| requests.journey(&journey, names, visit));
             let line = self.lifeline(journey);
             self.totals.journey(&line.journey);
             let route = Route { from: line.from, to: line.to };
@@ -189,7 +189,7 @@ impl Scope {
                 self.routes.push(route);
             }
             let fires = self.watch.journey(&line, &self.names);
-            self.fires(fires, line.end_ns(), Some(&line));
+            self.fires(fires, line.end_ns(), fires.then(|| line.key()));
             let accepted = self.controls.accepts(&line, &self.names);
             if !self.is_recorded() {
                 self.stats.journey(&line);
@@ -270,7 +270,7 @@ impl Scope {
     pub fn end(&mut self) {
         self.correlator.finish(&mut self.journeys);
         self.take_journeys();
-        self.requests.end(&self.names);
+        self.watch_exchanges(|requests, names, visit| requests.end(names, visit));
         self.all_counts().for_each(|counts| counts.pyramid.settle());
         self.revision += 1;
         if let Some(recorded) = &mut self.recorded {

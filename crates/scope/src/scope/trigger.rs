@@ -4,22 +4,73 @@ use super::Scope;
 use crate::channel::Channel;
 use crate::lifeline::Lifeline;
 use crate::look::TriggerStatus;
+use crate::memory::Memory;
+use crate::names::Names;
 use crate::overhead::Overhead;
-use crate::trigger::{Capture, CaptureWindow, Condition, Mode};
+use crate::requests::Requests;
+use crate::trigger::{Capture, CaptureWindow, Condition, Mode, Watch};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
+use magscope_core::exchange::Exchange;
 use magscope_core::node::Service;
 
 /// Maximum number of journeys in a captured window: the slowest.
 const MOST_LINES: usize = 1024;
 
+/// Checks closed exchanges against the condition.
+struct ExchangeWatch<'s> {
+    watch: &'s mut Watch,
+    memory: &'s Memory,
+    names: &'s Names,
+    /// Instant and journey of each that fired.
+    fired: Vec<(u64, Option<u64>)>,
+}
+
+impl ExchangeWatch<'_> {
+    fn exchange(&mut self, exchange: &Exchange) {
+        let memory = self.memory;
+        if self.watch.exchange(exchange, self.names, || last_journey(memory, exchange)) {
+            self.fired.push((exchange.end_ns().unwrap_or(0), self.watch.opened_journey()));
+        }
+    }
+}
+
+/// The key of the journey that ended an exchange. Numbers of journeys are unique for each end only.
+fn last_journey(memory: &Memory, exchange: &Exchange) -> Option<u64> {
+    let (last, from, to) = if exchange.response.bytes > 0 {
+        (exchange.response.last_journey, &exchange.responder, &exchange.requester)
+    } else {
+        (exchange.request.last_journey, &exchange.requester, &exchange.responder)
+    };
+    let found = memory.all().find(|line| {
+        let journey = &line.journey;
+        journey.id == last
+            && (journey.tx_flow == from.flow && !from.flow.is_none()
+                || journey.rx_flow == to.flow && !to.flow.is_none())
+    });
+    found.map(Lifeline::key)
+}
+
 impl Scope {
-    /// The trigger fired, or not.
-    pub(super) fn fires(&mut self, fires: bool, at_ns: u64, line: Option<&Lifeline>) {
+    /// Feeds the requests; every exchange that is closed meanwhile is checked against the condition.
+    pub(super) fn watch_exchanges(
+        &mut self,
+        feed: impl FnOnce(&mut Requests, &Names, &mut dyn FnMut(&Exchange)),
+    ) {
+        let (watch, memory, names) = (&mut self.watch, &self.memory, &self.names);
+        let mut checked = ExchangeWatch { watch, memory, names, fired: Vec::new() };
+        feed(&mut self.requests, names, &mut |exchange| checked.exchange(exchange));
+        for (at_ns, key) in checked.fired {
+            self.fires(true, at_ns, key);
+        }
+    }
+
+    /// The trigger fired, or not; `key` is that of the journey that caused it.
+    pub(super) fn fires(&mut self, fires: bool, at_ns: u64, key: Option<u64>) {
         if fires {
             let newer = self.fired.is_none_or(|(before_ns, _)| before_ns <= at_ns);
             if newer {
-                self.fired = Some((at_ns, line.map(Lifeline::key)));
+                self.fired = Some((at_ns, key));
             }
             self.revision += 1;
         }

@@ -9,6 +9,7 @@ pub use watch::MOST_CAPTURES;
 pub(crate) use watch::{CaptureWindow, Watch};
 
 use crate::channel::Channel;
+use magscope_core::exchange::ExchangeFilter;
 use magscope_core::{Filter, Hop, HopSet};
 use std::fmt;
 
@@ -49,6 +50,8 @@ pub enum Condition {
     },
     /// A journey that matches a `--where` expression.
     Journey(Filter),
+    /// An exchange, as a condition of `requests --where`: `request > 50ms` is its total time.
+    Request(ExchangeFilter),
     /// The kernel dropped a packet.
     Drop,
     /// A byte range was sent again.
@@ -159,6 +162,7 @@ impl Condition {
                 std::iter::once(Hop::TcpState).collect()
             }
             Self::Journey(filter) => filter.hops(),
+            Self::Request(filter) => filter.hops(),
             Self::Drop => std::iter::once(Hop::SkbDrop).collect(),
             Self::Retransmit => std::iter::once(Hop::TcpRetransmit).collect(),
             Self::Signal { .. } | Self::EventLoss | Self::Hit(_) | Self::ClockStep { .. } => HopSet::EMPTY,

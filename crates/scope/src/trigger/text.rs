@@ -4,6 +4,8 @@
 //! hop(dev.recv,app.recv) > 2ms      level; also <
 //! srtt rises 5ms                    edge; also falls
 //! cwnd slope -100                   change per second
+//! request > 50ms                    a request's time until its response was read
+//! request(answer > 20ms)            an exchange, as a `requests --where` expression
 //! drop · retransmit · loss          an event
 //! hit refill                        a hit of a custom probe
 //! clock(web,db) step > 1ms          a step of one of two hosts' clocks
@@ -12,6 +14,7 @@
 
 use super::{Condition, Edge};
 use crate::channel::{Channel, Unit};
+use magscope_core::exchange::ExchangeFilter;
 use magscope_core::{Filter, Hop};
 use std::fmt;
 
@@ -42,14 +45,33 @@ impl Condition {
             "drop" => Self::Drop,
             "retransmit" => Self::Retransmit,
             "loss" => Self::EventLoss,
-            _ => match (hit(text), measured(text)?) {
-                (Some(probe), _) => Self::Hit(probe.to_owned()),
-                (_, Some(condition)) => condition,
-                _ => Self::Journey(Filter::parse(text)?),
-            },
+            _ => {
+                if let Some(filter) = request(text)? {
+                    Self::Request(filter)
+                } else if let Some(probe) = hit(text) {
+                    Self::Hit(probe.to_owned())
+                } else if let Some(condition) = measured(text)? {
+                    condition
+                } else {
+                    Self::Journey(Filter::parse(text)?)
+                }
+            }
         };
         Ok(Some(condition))
     }
+}
+
+/// The filter after `request`: in parentheses, or a comparison of the total time.
+fn request(text: &str) -> Result<Option<ExchangeFilter>, TriggerError> {
+    let Some(rest) = text.strip_prefix("request").map(str::trim_start) else { return Ok(None) };
+    let filter = if let Some(inner) = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        ExchangeFilter::parse(inner)?
+    } else if rest.starts_with(['<', '>', '=', '!']) {
+        ExchangeFilter::parse(&format!("{TOTAL} {rest}"))?
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(filter))
 }
 
 /// The name of a custom probe after `hit`.
@@ -86,6 +108,9 @@ fn measured(text: &str) -> Result<Option<Condition>, TriggerError> {
     let edge = Edge::of(word, number(right, Unit::Time)?);
     Ok(edge.map(|edge| Condition::Latency { from, to, edge }))
 }
+
+/// The field of an exchange's filter that `request > 50ms` compares.
+const TOTAL: &str = "total";
 
 const UNITS: [(&str, f64, &[Unit]); 11] = [
     ("ns", 1.0, &[Unit::Time]),
@@ -147,6 +172,7 @@ impl fmt::Display for Condition {
                 write!(f, "{channel} {word} {}", written(value, channel.unit()))
             }
             Self::Journey(filter) => filter.fmt(f),
+            Self::Request(filter) => write!(f, "request({filter})"),
             Self::Drop => f.write_str("drop"),
             Self::Retransmit => f.write_str("retransmit"),
             Self::EventLoss => f.write_str("loss"),
@@ -167,6 +193,7 @@ mod tests {
     fn texts_are_conditions_and_back() {
         let latency = |edge| Condition::Latency { from: Hop::DevRecv, to: Hop::AppRecv, edge };
         let signal = |channel, edge| Condition::Signal { channel, edge };
+        let request = |text| Condition::Request(ExchangeFilter::parse(text).expect("a filter"));
         let table = [
             ("hop(dev.recv,app.recv) > 2ms", latency(Edge::Above(2e6))),
             ("hop(dev.recv, app.recv) rises 1.5 ms", latency(Edge::Rises(1.5e6))),
@@ -178,6 +205,9 @@ mod tests {
                 signal(Channel::Throughput(magscope_core::Layer::Device), Edge::Above(1e7)),
             ),
             ("own_cpu > 5%", signal(Channel::OwnCpu, Edge::Above(0.05))),
+            ("request > 50ms", request("total > 50ms")),
+            ("request(answer > 20ms and port = 443)", request("answer > 20ms and port = 443")),
+            ("request (not (total > 5ms or broken))", request("not (total > 5ms or broken)")),
             ("drop", Condition::Drop),
             (" retransmit ", Condition::Retransmit),
             ("loss", Condition::EventLoss),
@@ -204,9 +234,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (text, message) in
-            [("srtt > 5", "no time"), ("cwnd > 5ms", "no number"), ("verdikt = lost", "verdict")]
-        {
+        for (text, message) in [
+            ("srtt > 5", "no time"),
+            ("cwnd > 5ms", "no number"),
+            ("verdikt = lost", "verdict"),
+            ("request(answr > 5ms)", "answer"),
+            ("request > 5", "unit"),
+        ] {
             let error = Condition::parse(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");
         }

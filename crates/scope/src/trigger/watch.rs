@@ -9,7 +9,9 @@ use crate::channel::Channel;
 use crate::format::short_duration;
 use crate::lifeline::Lifeline;
 use crate::names::Names;
+use magscope_core::exchange::Exchange;
 use magscope_core::{Event, FlowId, Hop, Loss, TcpSample};
+use magscope_report::requests::service_name;
 use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of captured windows; the oldest is evicted.
@@ -129,6 +131,27 @@ impl Watch {
             _ => return false,
         };
         self.hit(hit.0, Some(line.key()), hit.1)
+    }
+
+    /// An exchange was closed. `find` gives the key of the journey that ended it, if that is in memory.
+    pub fn exchange(&mut self, exchange: &Exchange, names: &Names, find: impl FnOnce() -> Option<u64>) -> bool {
+        let Some(Condition::Request(filter)) = &self.settings.condition else { return false };
+        if !filter.matches(exchange, names) {
+            return false;
+        }
+        let total = exchange.total_ns().map_or_else(String::new, |ns| format!(" {}", short_duration(ns)));
+        let because = format!("request{total} to {}", service_name(exchange, names));
+        let fires = self.hit(exchange.end_ns().unwrap_or(0), None, because);
+        // A search in all journeys: only for a window.
+        if let Some(opened) = self.open.last_mut().filter(|open| fires && open.number == self.fired) {
+            opened.journey = find();
+        }
+        fires
+    }
+
+    /// The journey of the window that was opened last, if that is still open.
+    pub fn opened_journey(&self) -> Option<u64> {
+        self.open.last()?.journey
     }
 
     /// A connection's state was sampled.

@@ -2,13 +2,15 @@
 
 use crate::wrap::wrap;
 use magscope_report::compare::{
-    Change, Comparison, Measured, Protocol, Quantile, Share, Summary, least_journeys,
+    Change, Comparison, Measured, Protocol, Quantile, ServiceDifference, Share, Summary, least_journeys,
 };
 use magscope_scope::format::{count, duration, percent, short_duration};
 use std::fmt::Write;
 
 /// Indentation of a conclusion.
 const INDENT: &str = "    ";
+/// Width of a row's name.
+const NAME: usize = 24;
 
 /// The comparison for a terminal of `width` columns, at least 80. Ends with a line break.
 pub fn render(comparison: &Comparison, width: usize) -> String {
@@ -23,6 +25,9 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     }
     for protocol in &comparison.protocols {
         write_protocol(&mut text, protocol, width);
+    }
+    for service in &comparison.services {
+        write_service(&mut text, service, width);
     }
     if comparison.protocols.is_empty() {
         text.push_str("\nNo journeys in either.\n");
@@ -60,40 +65,68 @@ fn summary(side: &Summary) -> String {
     text
 }
 
-fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
+/// The titles of a table's columns.
+fn head(text: &mut String, name: &str) {
     let _ = writeln!(
         text,
-        "\n{:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
-        protocol.proto.to_string().to_uppercase(),
-        "n A",
-        "n B",
-        "p50 A",
-        "p50 B",
-        "p99 A",
-        "p99 B"
+        "{name:<NAME$}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
+        "n A", "n B", "p50 A", "p50 B", "p99 A", "p99 B"
     );
+}
+
+/// Requests to one service, and where a difference is.
+fn write_service(text: &mut String, service: &ServiceDifference, width: usize) {
+    let name = format!("requests to {}", service.service);
+    text.push('\n');
+    wrap(text, &name, width, INDENT);
+    head(text, "grade turn");
+    row(text, "total", &service.total, None, width);
+    for part in &service.parts {
+        row(text, part.part.words(), &part.measured, None, width);
+    }
+    shares(text, "grades", &service.grades, width);
+    let found = service.parts.iter().filter(|part| part.measured.change.is_found());
+    let difference = |quantile: &Quantile| quantile.b_ns.abs_diff(quantile.a_ns);
+    let largest = found.max_by_key(|part| difference(&part.measured.p50).max(difference(&part.measured.p99)));
+    let whole = whole(service.total.change);
+    let conclusion = match largest {
+        Some(part) => format!("{name}: {whole}; look first at *{}*", part.part.words()),
+        None => format!("{name}: {whole}"),
+    };
+    wrap(text, &conclusion, width, INDENT);
+}
+
+/// Words for the change of a total.
+const fn whole(change: Change) -> &'static str {
+    match change {
+        Change::Slower => "slower on the whole",
+        Change::Faster => "faster on the whole",
+        Change::Mixed => "changed on the whole",
+        Change::OnlyInA | Change::OnlyInB => "no total to compare",
+        Change::NotShown => "no difference shown on the whole",
+        Change::TooFew => "too few recordings or journeys to compare the whole",
+    }
+}
+
+fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
+    text.push('\n');
+    head(text, &protocol.proto.to_string().to_uppercase());
     row(text, "total", &protocol.total, None, width);
     for step in &protocol.steps {
         row(text, &format!("{} → {}", step.from, step.to), &step.measured, Some(step.effect_ns), width);
     }
-    shares(text, &protocol.shares, width);
+    shares(text, "how they ended", &protocol.shares, width);
     wrap(text, &conclusion(protocol), width, INDENT);
 }
 
 /// Recommendation.
 fn conclusion(protocol: &Protocol) -> String {
     let proto = protocol.proto.to_string().to_uppercase();
-    let total = match protocol.total.change {
-        Change::Slower => "slower on the whole",
-        Change::Faster => "faster on the whole",
-        Change::Mixed => "changed on the whole",
-        Change::OnlyInA | Change::OnlyInB if protocol.other_routes.is_empty() => {
-            return format!("{proto}: nothing to compare");
-        }
-        Change::OnlyInA | Change::OnlyInB => "no total to compare",
-        Change::NotShown => "no difference shown on the whole",
-        Change::TooFew => "too few recordings or journeys to compare the whole",
-    };
+    let is_one_sided = matches!(protocol.total.change, Change::OnlyInA | Change::OnlyInB);
+    if is_one_sided && protocol.other_routes.is_empty() {
+        return format!("{proto}: nothing to compare");
+    }
+    let total = whole(protocol.total.change);
     let found = protocol.steps.iter().filter(|step| step.measured.change.is_found());
     match found.max_by_key(|step| step.effect_ns.unsigned_abs()) {
         Some(step) => {
@@ -111,7 +144,7 @@ fn conclusion(protocol: &Protocol) -> String {
 fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, width: usize) {
     let figure = |n: u64, ns: u64| if n == 0 { "·".to_owned() } else { duration(ns) };
     let line = format!(
-        "{name:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
+        "{name:<NAME$}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
         count(row.n_a),
         count(row.n_b),
         figure(row.n_a, row.p50.a_ns),
@@ -180,13 +213,13 @@ fn figures(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// Verdicts of journeys. Differences are marked.
-fn shares(text: &mut String, shares: &[Share], width: usize) {
+/// Verdicts of journeys, or grades of exchanges. Differences are marked.
+fn shares(text: &mut String, what: &str, shares: &[Share], width: usize) {
     let of = |n: u64, of: u64| percent(n as f64 / of.max(1) as f64);
     let each = shares.iter().map(|share| {
         let mark = if share.differs { " — differs" } else { "" };
         let figures = format!("{} → {}", of(share.a, share.of_a).trim(), of(share.b, share.of_b).trim());
         format!("{} {figures} ({} → {}){mark}", share.kind, count(share.a), count(share.b))
     });
-    wrap(text, &format!("how they ended: {}", each.collect::<Vec<_>>().join("; ")), width, INDENT);
+    wrap(text, &format!("{what}: {}", each.collect::<Vec<_>>().join("; ")), width, INDENT);
 }

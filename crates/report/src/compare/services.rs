@@ -1,0 +1,176 @@
+//! Requests of one service in the captures of both sides.
+
+use super::side::{Sum, Times};
+use super::{Measured, Share, measured, share_rows};
+use crate::requests::{GradeCounts, service_name};
+use magscope_core::batch::Batch;
+use magscope_core::context::Context;
+use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangePart, Grade};
+use magscope_core::journey::Journey;
+use magscope_core::node::NodeInfo;
+use magscope_core::stored_context::StoredContext;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of services in a capture; the exchanges of further ones are counted only. Each has four tables of times,
+/// of up to 600 kB.
+pub(super) const MOST_SERVICES: usize = 16;
+
+/// The requests of one service in both sides. Times are of exchanges of the grade `turn`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServiceDifference {
+    /// Port and process of the responder.
+    pub service: String,
+    /// From the first send of the request to the read of the response's last byte.
+    pub total: Measured,
+    /// The three parts of it.
+    pub parts: Vec<PartDifference>,
+    /// Shares of exchanges by grade.
+    pub grades: Vec<Share>,
+}
+
+/// One part of the time of requests in both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartDifference {
+    /// The part.
+    pub part: ExchangePart,
+    /// The figures.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// Exchanges of one service in one capture.
+#[derive(Clone, Debug, Default)]
+struct ServiceSum {
+    grades: GradeCounts,
+    total: Sum,
+    parts: [Sum; ExchangePart::ALL.len()],
+}
+
+/// Stored summary of a service in one capture.
+#[derive(Clone, Debug)]
+pub(super) struct FoldedService {
+    grades: GradeCounts,
+    total: Times,
+    parts: [Times; ExchangePart::ALL.len()],
+}
+
+/// The services of one capture during the read.
+#[derive(Debug)]
+pub(super) struct Services {
+    builder: ExchangeBuilder,
+    context: StoredContext,
+    sums: BTreeMap<String, ServiceSum>,
+    others: u64,
+    ready: Vec<Exchange>,
+}
+
+/// The services of one capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FoldedServices {
+    pub services: BTreeMap<String, FoldedService>,
+    /// Exchanges of further services.
+    pub others: u64,
+}
+
+impl Services {
+    pub fn new(info: &NodeInfo) -> Self {
+        Services {
+            builder: ExchangeBuilder::new(),
+            context: StoredContext::new(vec![info.clone()]),
+            sums: BTreeMap::new(),
+            others: 0,
+            ready: Vec::new(),
+        }
+    }
+
+    pub fn batch(&mut self, batch: &Batch) {
+        self.context.batch(0, batch);
+        self.builder.batch(0, batch, &mut self.ready);
+        self.collect();
+    }
+
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        self.builder.journey(journey, context, &mut self.ready);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for exchange in std::mem::take(&mut self.ready) {
+            let name = service_name(&exchange, &self.context);
+            if self.sums.len() >= MOST_SERVICES && !self.sums.contains_key(&name) {
+                self.others += 1;
+                continue;
+            }
+            self.sums.entry(name).or_default().add(&exchange);
+        }
+    }
+
+    pub fn fold(mut self) -> FoldedServices {
+        self.builder.finish(&mut self.ready);
+        self.collect();
+        let services = self.sums.iter().map(|(name, sum)| (name.clone(), sum.fold())).collect();
+        FoldedServices { services, others: self.others }
+    }
+}
+
+impl ServiceSum {
+    fn add(&mut self, exchange: &Exchange) {
+        self.grades.count(exchange.grade);
+        if let Some(ns) = exchange.total_ns() {
+            self.total.record(ns);
+        }
+        for (sum, part) in self.parts.iter_mut().zip(ExchangePart::ALL) {
+            if let Some(ns) = exchange.part_ns(part) {
+                sum.record(ns);
+            }
+        }
+    }
+
+    fn fold(&self) -> FoldedService {
+        FoldedService {
+            grades: self.grades,
+            total: self.total.fold(),
+            parts: self.parts.each_ref().map(Sum::fold),
+        }
+    }
+}
+
+/// Compares the services that have times in any capture, those with the most exchanges first.
+pub(super) fn compare(a: &[FoldedServices], b: &[FoldedServices], miss: f64) -> Vec<ServiceDifference> {
+    let names: BTreeSet<&String> = a.iter().chain(b).flat_map(|run| run.services.keys()).collect();
+    let mut all: Vec<ServiceDifference> = names.into_iter().map(|name| difference(name, a, b, miss)).collect();
+    all.retain(|row| {
+        [&row.total].into_iter().chain(row.parts.iter().map(|part| &part.measured)).any(has_times)
+    });
+    all.sort_by_key(|row| std::cmp::Reverse(row.grades.iter().map(|share| share.a + share.b).sum::<u64>()));
+    all
+}
+
+fn has_times(measured: &Measured) -> bool {
+    measured.n_a + measured.n_b > 0
+}
+
+fn difference(name: &str, a: &[FoldedServices], b: &[FoldedServices], miss: f64) -> ServiceDifference {
+    let of = |runs: &[FoldedServices]| -> Vec<FoldedService> {
+        runs.iter().filter_map(|run| run.services.get(name).cloned()).collect()
+    };
+    let (a, b) = (of(a), of(b));
+    let times = |runs: &[FoldedService], which: &dyn Fn(&FoldedService) -> Times| -> Vec<Times> {
+        runs.iter().map(which).collect()
+    };
+    let both = |which: &dyn Fn(&FoldedService) -> Times| measured(&times(&a, which), &times(&b, which), miss);
+    let parts = ExchangePart::ALL.into_iter().enumerate();
+    ServiceDifference {
+        service: name.to_owned(),
+        total: both(&|run| run.total),
+        parts: parts.map(|(at, part)| PartDifference { part, measured: both(&|run| run.parts[at]) }).collect(),
+        grades: share_rows(
+            &Grade::ALL.map(Grade::name),
+            (&a, &b),
+            |run, kind| Grade::ALL.get(kind).map_or(0, |grade| run.grades.of(*grade)),
+            |run| run.grades.total(),
+            miss,
+        ),
+    }
+}
