@@ -1,7 +1,7 @@
 //! Sorts marks by time. Marks arrive at the end of their journeys. The buffer is bounded; later arrivals are
 //! counted.
 
-use crate::mark::Mark;
+use crate::mark::{Mark, MarkKind};
 
 /// Number of held marks; the maximum is twice that.
 const HELD: usize = 128 << 10;
@@ -33,7 +33,9 @@ impl Order {
         self.held.sort_by_key(|mark| mark.ns);
         let many = if all { self.held.len() } else { HELD.min(self.held.len()) };
         for mark in self.held.drain(..many) {
-            self.late += u64::from(self.at_ns.is_some_and(|at| mark.ns < at));
+            // A span of a request comes seconds after its begin, and readers take it anywhere.
+            let is_span = matches!(mark.what, MarkKind::Request(_));
+            self.late += u64::from(!is_span && self.at_ns.is_some_and(|at| mark.ns < at));
             self.at_ns = Some(self.at_ns.map_or(mark.ns, |at| at.max(mark.ns)));
             give(mark)?;
         }

@@ -5,13 +5,18 @@ use crate::common;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Int64Type};
-use common::Recording;
+use common::{Files, Recording};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Filter, GeneratorOptions, Hop};
+use magscope_export::format::chrome::Chrome;
+use magscope_export::format::marked::Marked;
+use magscope_export::format::netlogger::{Dialect, NetLogger, parse};
 use magscope_export::format::tables::{TableWriter, Tables};
+use magscope_export::mark::Marks;
 use magscope_export::{Chosen, Export, ExportError, Table, TimeLine, Written as Exported};
 use magscope_session::Session;
 use magscope_timeline::merged_reader::Piece;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -203,4 +208,54 @@ fn neither_a_flush_nor_a_filter_of_journeys_changes_exchanges() {
     }
     assert_eq!(names(&at_once, "grade"), names(&flushed, "grade"));
     assert!(at_once.num_rows() > 1);
+}
+
+/// A log and a trace of the recording.
+fn streams(recording: &Recording) -> [String; 2] {
+    let (files, infos) = (Files::default(), std::slice::from_ref(&recording.info));
+    let marks = || Marks::new(infos, LINE, Chosen::default()).with_requests();
+    let log = NetLogger::new(files.create("log"), Dialect::Ulm, infos);
+    recording.export(&mut Marked::new(marks(), log));
+    recording.export(&mut Marked::new(marks(), Chrome::new(files.create("trace"))));
+    ["log", "trace"].map(|name| String::from_utf8(files.bytes(name)).expect("text"))
+}
+
+/// What the spans of a stream are called, and their durations in nanoseconds.
+type SpanTimes = BTreeMap<String, i64>;
+
+#[test]
+fn every_turn_is_a_request_and_an_answer_in_logs_and_traces() {
+    let recording = golden("demo");
+    let rows = Written::of(&recording, &[Table::Exchanges]).all(Table::Exchanges);
+    let ids = numbers(&rows, "exchange");
+    let mut expected = SpanTimes::new();
+    for (name, column) in [("request", "total_ns"), ("answer", "answer_ns")] {
+        let times = ids.iter().zip(numbers(&rows, column));
+        expected.extend(times.filter_map(|(id, ns)| Some((format!("{name} {}", (*id)?), ns?))));
+    }
+    assert!(expected.len() > 200, "{} spans", expected.len());
+    let [log, trace] = streams(&recording);
+
+    let (mut begins, mut in_log) = (BTreeMap::new(), SpanTimes::new());
+    for line in log.lines().map(|line| parse(line).expect("a line")) {
+        let Some((name, moment)) = line.event.split_once('.') else { continue };
+        let Some(number) = line.get(&["ID"]).and_then(|id| id.strip_prefix("request-")) else { continue };
+        let span = format!("{name} {number}");
+        if moment == "begin" {
+            begins.insert(span, line.ns);
+        } else {
+            assert_eq!(line.number::<i64>(&["MAG.LAT"]), Some(line.ns - begins[&span]), "{span}");
+            in_log.insert(span.clone(), line.ns - begins[&span]);
+        }
+    }
+    assert_eq!(in_log, expected);
+
+    let trace: Value = serde_json::from_str(&trace).expect("JSON");
+    let spans =
+        trace["traceEvents"].as_array().expect("events").iter().filter(|event| event["cat"] == "request");
+    let span = |event: &Value| {
+        let us = event["dur"].as_f64().expect("a duration");
+        (event["name"].as_str().expect("a name").to_owned(), (us * 1_000.0).round() as i64)
+    };
+    assert_eq!(spans.map(span).collect::<SpanTimes>(), expected);
 }

@@ -11,25 +11,36 @@ use crate::mark::{Mark, MarkKind};
 use crate::output::{Output, Written};
 use magscope_core::Hop;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-/// Threads after those of hops: losses, drops, then custom probes.
+/// Threads after those of hops: losses, drops, then custom probes, then connections with requests.
 const LOST: u32 = 100;
 const PROBES: u32 = 101;
+const REQUESTS: u32 = 1_000;
+/// Maximum number of connections with a thread of their own; beyond it the numbers begin again.
+const MOST_CONNECTIONS: usize = 1 << 16;
 
 /// Writes Chrome's JSON.
 pub struct Chrome {
     file: Option<Box<dyn Output>>,
     first_ns: Option<i64>,
     named: BTreeSet<(u16, u32)>,
+    /// Threads of connections. The exchanges of one follow each other.
+    connections: BTreeMap<(u16, u64), u32>,
     events: u64,
 }
 
 impl Chrome {
     /// Into this file.
     pub fn new(file: Box<dyn Output>) -> Self {
-        Chrome { file: Some(file), first_ns: None, named: BTreeSet::new(), events: 0 }
+        Chrome {
+            file: Some(file),
+            first_ns: None,
+            named: BTreeSet::new(),
+            connections: BTreeMap::new(),
+            events: 0,
+        }
     }
 
     fn put(&mut self, event: &Value) -> Result<(), ExportError> {
@@ -37,6 +48,15 @@ impl Chrome {
         file.write_all(if self.events == 0 { b"{\"traceEvents\":[\n" } else { b",\n" })?;
         self.events += 1;
         Ok(file.write_all(event.to_string().as_bytes())?)
+    }
+
+    fn connection(&mut self, node: u16, connection: u64) -> u32 {
+        let key = (node, connection);
+        if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&key) {
+            self.connections.clear();
+        }
+        let next = REQUESTS + self.connections.len() as u32;
+        *self.connections.entry(key).or_insert(next)
     }
 
     /// Microseconds since the first mark.
@@ -117,6 +137,18 @@ impl MarkWriter for Chrome {
                     args.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
                 self.put(&json!({
                     "ph": "i", "s": "t", "name": name, "cat": "probe", "ts": us, "pid": pid, "tid": thread, "args": args,
+                }))
+            }
+            MarkKind::Request(span) => {
+                let thread = self.connection(mark.node, span.connection);
+                self.name(mark, thread, &span.label())?;
+                let Slice { name, args } = tracks::request(span);
+                let args: serde_json::Map<String, Value> =
+                    args.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+                let dur = span.end_ns.wrapping_sub(mark.ns) as f64 / 1_000.0;
+                self.put(&json!({
+                    "ph": "X", "name": name, "cat": "request", "ts": us, "dur": dur, "pid": pid, "tid": thread,
+                    "args": args,
                 }))
             }
             MarkKind::LeftOut { hop, by, count, recorded } => {

@@ -57,6 +57,8 @@ impl<W: MarkWriter> Export for Marked<W> {
     }
 
     fn finish(&mut self) -> Result<Written, ExportError> {
+        let Marked { marks, order, .. } = self;
+        marks.finish(|mark| order.push(mark));
         self.drain(true)?;
         let mut written = self.writer.finish()?;
         if self.order.late() > 0 {

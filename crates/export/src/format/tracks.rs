@@ -1,6 +1,6 @@
 //! Presentation of marks in trace viewers: slice names, details, and counters.
 
-use crate::mark::{Hit, LeftOutBy, Mark, Probed};
+use crate::mark::{Hit, LeftOutBy, Mark, Probed, RequestSpan};
 use magscope_core::{Hop, TcpSample};
 use std::net::SocketAddr;
 
@@ -78,6 +78,23 @@ pub fn probed(mark: &Mark, probed: &Probed) -> Slice {
         args.push(("namespace", mark.place.to_string()));
     }
     Slice { name: probe.name.clone(), args }
+}
+
+/// The slice of a request or of its answer.
+pub fn request(span: &RequestSpan) -> Slice {
+    let mut args = vec![
+        ("exchange", span.exchange.to_string()),
+        ("request_bytes", span.bytes.0.to_string()),
+        ("response_bytes", span.bytes.1.to_string()),
+    ];
+    if let Some((requester, responder)) = span.addresses {
+        args.push(("requester", requester.to_string()));
+        args.push(("responder", responder.to_string()));
+    }
+    if span.tid != 0 {
+        args.push(("thread", format!("{} {}/{}", span.comm, span.tgid, span.tid)));
+    }
+    Slice { name: format!("{} {}", span.side.name(), span.exchange), args }
 }
 
 /// Name of the counter of rejected events.

@@ -1,5 +1,6 @@
 //! Converts batches and journeys to marks.
 
+use super::spans::Spans;
 use super::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed, Took};
 use crate::Chosen;
 use crate::names::Names;
@@ -23,12 +24,21 @@ pub struct Marks {
     new_flows: Vec<Flow>,
     /// Last reported counters of each hop.
     counted: BTreeMap<(u16, Hop), HopCount>,
+    spans: Option<Spans>,
 }
 
 impl Marks {
     /// Marks of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
-        Marks { chosen, line, names: Names::new(infos), new_flows: Vec::new(), counted: BTreeMap::new() }
+        let names = Names::new(infos);
+        Marks { chosen, line, names, new_flows: Vec::new(), counted: BTreeMap::new(), spans: None }
+    }
+
+    /// Adds spans of requests, unless a filter selects journeys.
+    #[must_use]
+    pub fn with_requests(mut self) -> Self {
+        self.spans = self.chosen.filter.is_none().then(Spans::default);
+        self
     }
 
     /// The nodes.
@@ -66,6 +76,16 @@ impl Marks {
                 self.journey(journey, *context, &mut out);
             }
             Piece::Journey(..) => {}
+        }
+        if let Some(spans) = &mut self.spans {
+            spans.piece(piece, &mut self.names, self.line, &mut out);
+        }
+    }
+
+    /// The marks of what is open at the end.
+    pub fn finish(&mut self, mut out: impl FnMut(Mark)) {
+        if let Some(spans) = &mut self.spans {
+            spans.finish(&mut self.names, self.line, &mut out);
         }
     }
 

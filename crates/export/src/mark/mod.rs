@@ -1,8 +1,10 @@
 //! Single marks: a hit of a journey, a drop, a loss, a sample. For event formats, as opposed to tables.
 
 mod marks;
+mod spans;
 
 pub use marks::Marks;
+pub use spans::{RequestSpan, SpanSide};
 
 use magscope_core::batch::Loss;
 use magscope_core::custom::{CustomProbe, ProbeHit};
@@ -50,6 +52,8 @@ pub enum MarkKind {
     },
     /// A custom probe was passed.
     Probe(Box<Probed>),
+    /// A request, or its answer, began.
+    Request(Box<RequestSpan>),
     /// A sampler or a filter rejected events of a hop since the previous mark.
     LeftOut {
         /// The hop.

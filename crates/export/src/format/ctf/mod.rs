@@ -155,6 +155,7 @@ impl MarkWriter for Ctf<'_> {
                 self.put(mark, LOSS, loss.count)
             }
             MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::Request(_) => Ok(()), // not asked for: a stream of CTF is in order
             MarkKind::LeftOut { hop, by, count, recorded } => {
                 self.place(mark);
                 self.text(hop.name());

@@ -11,6 +11,7 @@ use super::reasons::Reasons;
 use super::rejoin::{is_packet, rejoin};
 use super::threads::{Threads, Tids};
 use super::write::CAPTURE;
+use crate::mark::SpanSide;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
@@ -104,6 +105,7 @@ impl Events {
             "events.lost" => self.loss(line, ns),
             // The hops of that journey carry the same information.
             "journey.lost" => self.taken += 1,
+            _ if is_span(event) => self.taken += 1,
             _ => match (self.hop(event), sampled(event)) {
                 (Some(hop), _) => self.hit(line, ns, hop),
                 (None, Some(field)) => self.sample(line, ns, field),
@@ -453,6 +455,11 @@ impl Events {
             ..NodeInfo::default()
         }
     }
+}
+
+/// True for the begin and the end of a request or of an answer.
+fn is_span(event: &str) -> bool {
+    [SpanSide::Requester, SpanSide::Responder].iter().any(|side| side.events().contains(&event))
 }
 
 /// True if the line says that its packet may be another one.

@@ -6,7 +6,7 @@ use super::field::{addresses, digits, number, signed, text};
 use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
-use crate::mark::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed};
+use crate::mark::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed, RequestSpan};
 use crate::names::hosts;
 use crate::output::{Output, Written};
 use magscope_core::journey::Resend;
@@ -286,6 +286,36 @@ impl NetLogger {
     }
 }
 
+impl NetLogger {
+    /// A line at the begin of a request or of its answer, and one at its end, with one ID for all four.
+    fn request(&mut self, mark: &Mark, span: &RequestSpan) -> Result<(), ExportError> {
+        let took_ns = u64::try_from(span.end_ns.saturating_sub(mark.ns)).unwrap_or(0);
+        let [begin, end] = span.side.events();
+        for (event, ns, latency) in [(begin, mark.ns, None), (end, span.end_ns, Some(took_ns))] {
+            let mark = Mark { ns, ..mark.clone() };
+            self.begin(&mark, "Usage", event);
+            let (line, words) = (&mut self.chunk, self.words);
+            text(line, words.id, &span.id());
+            addresses(line, words, span.addresses);
+            text(line, words.proto, &span.proto.to_string());
+            number(line, words.volume, if latency.is_none() { span.bytes.0 } else { span.bytes.1 });
+            if let Some(ns) = latency {
+                number(line, words.latency, ns);
+                text(line, words.from, begin);
+            }
+            if span.tid != 0 {
+                number(line, words.process, u64::from(span.tgid));
+                number(line, words.thread, u64::from(span.tid));
+                if !span.comm.is_empty() {
+                    text(line, words.comm, &span.comm);
+                }
+            }
+            self.end(&mark)?;
+        }
+        Ok(())
+    }
+}
+
 impl MarkWriter for NetLogger {
     fn batch(&mut self, batch: &Batch) {
         self.counted.batch(batch);
@@ -309,6 +339,7 @@ impl MarkWriter for NetLogger {
             }
             MarkKind::Sample { sample, ends } => self.sample(mark, sample, *ends),
             MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::Request(span) => self.request(mark, span),
             MarkKind::LeftOut { hop, by, count, recorded } => {
                 // Filtered events are unwanted; sampled-out events are missing.
                 let level = if *by == LeftOutBy::Sampler { "Warning" } else { "Usage" };

@@ -8,7 +8,7 @@ mod messages;
 use super::marked::MarkWriter;
 use super::tracks;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, MarkKind, Probed};
+use crate::mark::{Hit, Mark, MarkKind, Probed, RequestSpan};
 use crate::output::{Output, Written};
 use magscope_core::{Hop, custom};
 use messages::{
@@ -22,6 +22,7 @@ use std::io::Write;
 /// Track kinds of a node without a hop.
 const PROBES: u64 = 1 << 32;
 const LEFT_OUT: u64 = 2 << 32;
+const REQUESTS: u64 = 3 << 32;
 /// Maximum number of described tracks; beyond it descriptions repeat, which viewers accept.
 const MOST_TRACKS: usize = 1 << 18;
 
@@ -159,6 +160,31 @@ impl Perfetto {
         Ok(())
     }
 
+    /// A slice on the track of its connection: exchanges of a connection follow each other.
+    fn request(&mut self, mark: &Mark, span: &RequestSpan) -> Result<(), ExportError> {
+        let parent = self.below(mark, REQUESTS, "requests")?;
+        let uuid = 1 << 60 | u64::from(mark.node) << 44 | span.connection & 0xfff_ffff_ffff;
+        let track = self.track(uuid, || TrackDescriptor {
+            name: Some(span.label()),
+            parent_uuid: Some(parent),
+            ..TrackDescriptor::default()
+        })?;
+        let slice = tracks::request(span);
+        let begin = TrackEvent {
+            kind: Some(SLICE_BEGIN),
+            track_uuid: Some(track),
+            name: Some(slice.name),
+            categories: vec!["request".to_owned()],
+            debug_annotations: slice.args.into_iter().map(|(k, v)| annotation(k, v)).collect(),
+            // Journeys have the smaller numbers.
+            flow_ids: vec![1 << 62 | span.exchange],
+            ..TrackEvent::default()
+        };
+        self.event(mark.ns, begin)?;
+        let end = TrackEvent { kind: Some(SLICE_END), track_uuid: Some(track), ..TrackEvent::default() };
+        self.event(span.end_ns, end)
+    }
+
     fn process(&mut self, mark: &Mark, hit: &Hit) -> Result<u64, ExportError> {
         let parent = self.hop(mark, hit.hop.order(), hit.hop.name())?;
         if hit.tgid == 0 {
@@ -255,6 +281,7 @@ impl MarkWriter for Perfetto {
                 self.event(*to_ns, end)
             }
             MarkKind::Probe(probed) => self.probe(mark, probed),
+            MarkKind::Request(span) => self.request(mark, span),
             MarkKind::LeftOut { hop, by, count, .. } => {
                 let of = LEFT_OUT | (*by as u64) << 8 | u64::from(hop.id());
                 let count = i64::try_from(*count).unwrap_or(i64::MAX);

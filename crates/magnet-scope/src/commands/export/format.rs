@@ -183,16 +183,16 @@ impl Format {
             Self::Ulm | Self::Bp => {
                 let dialect = if self == Self::Ulm { Dialect::Ulm } else { Dialect::Bp };
                 let writer = NetLogger::new(stream()?, dialect, infos);
-                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+                Box::new(Marked::new(Marks::new(infos, line, chosen).with_requests(), writer))
             }
             Self::Pcapng => Box::new(Pcapng::new(stream()?, infos, line, chosen, &args.hops)),
             Self::Perfetto => {
                 let writer = Perfetto::new(stream()?);
-                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+                Box::new(Marked::new(Marks::new(infos, line, chosen).with_requests(), writer))
             }
             Self::Chrome => {
                 let writer = Chrome::new(stream()?);
-                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+                Box::new(Marked::new(Marks::new(infos, line, chosen).with_requests(), writer))
             }
             Self::Ctf => {
                 let writer = Ctf::new(create, infos, uuid(about));
