@@ -1,5 +1,6 @@
 //! Exchanges of real servers, held against what their clients noted by their own clocks.
 
+mod faults;
 mod servers;
 
 use crate::common::agents::{Running, on};

@@ -2,6 +2,7 @@
 
 use crate::common::hosts::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 use crate::common::{is_root, uninterrupted};
+use magscope_core::context::NodeContext;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Correlator, Limits};
 use magscope_report::compare::{CONFIDENCE, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
@@ -64,8 +65,8 @@ fn talk(hosts: &Hosts) {
     });
 }
 
-/// A recording as a comparison takes it.
-fn read(session: &Session, hops: magscope_core::HopSet) -> Run {
+/// A recording as a side of a comparison.
+fn read(session: &Session, hops: magscope_core::HopSet) -> Side {
     let mut run = Run::new(session.info(), hops);
     let mut source = session.replay(None, None);
     let mut correlator = Correlator::new(session.info().coverage.served(), Limits::default());
@@ -77,9 +78,13 @@ fn read(session: &Session, hops: magscope_core::HopSet) -> Run {
         if progress == Progress::End {
             correlator.finish(&mut done);
         }
-        done.drain(..).for_each(|journey| run.journey(&journey));
+        for journey in done.drain(..) {
+            run.journey(&journey, &NodeContext { correlator: &correlator, node: session.info() });
+        }
         if progress == Progress::End {
-            return run;
+            let mut side = Side::default();
+            side.add(run);
+            return side;
         }
     }
 }
@@ -95,7 +100,7 @@ fn random(state: &mut u64) -> u64 {
 
 /// So many recordings for each of two sides, none of them twice. Where a side has several, those of both take turns in time: a machine
 /// whose load changes once, or for a while, differs in fact, and is then on both sides.
-fn drawn(runs: &[Run], a_side: usize, state: &mut u64) -> [Side; 2] {
+fn drawn(runs: &[Side], a_side: usize, state: &mut u64) -> [Side; 2] {
     loop {
         let mut left: Vec<usize> = (0..runs.len()).collect();
         let mut sides: [Vec<usize>; 2] = Default::default();
@@ -112,7 +117,7 @@ fn drawn(runs: &[Run], a_side: usize, state: &mut u64) -> [Side; 2] {
             return sides.map(|side| {
                 let mut all = Side::default();
                 for at in side {
-                    all.add(runs[at].clone());
+                    all.append(&runs[at]);
                 }
                 all
             });
@@ -133,6 +138,16 @@ fn alarms(comparison: &Comparison) -> Vec<String> {
         }
         let shares = protocol.shares.iter().filter(|share| share.differs);
         all.extend(shares.map(|share| format!("{} {share:?}", protocol.proto)));
+    }
+    for service in &comparison.services {
+        let parts = service.parts.iter().map(|part| (part.part.words(), &part.measured));
+        for (what, measured) in parts.chain([("total", &service.total)]) {
+            if measured.change.is_found() {
+                all.push(format!("{} {what}: p50 {:?}, p99 {:?}", service.service, measured.p50, measured.p99));
+            }
+        }
+        let grades = service.grades.iter().filter(|share| share.differs);
+        all.extend(grades.map(|share| format!("{} {share:?}", service.service)));
     }
     all
 }
@@ -168,7 +183,7 @@ fn recordings_of_the_same_traffic_differ_no_more_often_than_the_confidence_allow
         })
         .collect();
     let hops = common_hops(sessions.iter().map(Session::info));
-    let runs: Vec<Run> = sessions.iter().map(|session| read(session, hops)).collect();
+    let runs: Vec<Side> = sessions.iter().map(|session| read(session, hops)).collect();
 
     let mut state = 1;
     let (mut false_alarms, mut with_intervals) = (0, 0);

@@ -1,7 +1,7 @@
 """Clients of real servers. Each notes its requests by CLOCK_MONOTONIC: just before it sends the first byte, and just
 after it has read the last byte of the response. Prints one JSON object: its own port and the list of requests.
 
-usage: client.py http|https|redis|pipelined|subscriber|dns HOST PORT REQUESTS [PATH]
+usage: client.py http|https|small-window|redis|pipelined|subscriber|dns HOST PORT REQUESTS [PATH]
 """
 import json
 import random
@@ -25,9 +25,20 @@ def note(begin, many=1):
 
 
 def connect():
+    if kind == "small-window":
+        return connect_with_small_window()
     plain = socket.create_connection((host, port), timeout=60)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return plain
+
+
+def connect_with_small_window():
+    """The window is 2 kB, and each read waits 5 ms."""
+    stream = socket.socket()
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    stream.settimeout(60)
+    stream.connect((host, port))
+    return stream
 
 
 class Reader:
@@ -37,6 +48,8 @@ class Reader:
         self.stream, self.buffer = stream, b""
 
     def more(self):
+        if kind == "small-window":
+            time.sleep(0.005)
         data = self.stream.recv(65536)
         if not data:
             raise SystemExit("the server closed the connection")
@@ -95,6 +108,14 @@ def http():
     return own
 
 
+def ended(stream):
+    """Waits until the server has closed too, so that the last response has ended for whoever watches."""
+    own = stream.getsockname()[1]
+    stream.shutdown(socket.SHUT_WR)
+    stream.recv(1)
+    return own
+
+
 def redis():
     stream = connect()
     reader = Reader(stream)
@@ -105,20 +126,21 @@ def redis():
         stream.sendall(request)
         reader.redis()
         note(begin)
-    return stream.getsockname()[1]
+    return ended(stream)
 
 
 def pipelined():
-    """Eight requests at once, and a new one with each response."""
+    """Eight requests at once, and a new one with each response. Responses are read one by one: who reads eight at
+    once, and then sends eight, takes turns."""
     stream = connect()
-    reader = Reader(stream)
-    request = command(b"PING")
+    request, response = command(b"PING"), b"+PONG\r\n"
     begin, sent = now(), 0
     for _ in range(min(8, requests)):
         stream.sendall(request)
         sent += 1
     for _ in range(requests):
-        reader.redis()
+        if stream.recv(len(response), socket.MSG_WAITALL) != response:
+            raise SystemExit("no response to PING")
         if sent < requests:
             stream.sendall(request)
             sent += 1
@@ -158,5 +180,13 @@ def dns():
     return stream.getsockname()[1]
 
 
-run = {"http": http, "https": http, "redis": redis, "pipelined": pipelined, "subscriber": subscriber, "dns": dns}
+run = {
+    "http": http,
+    "https": http,
+    "small-window": http,
+    "redis": redis,
+    "pipelined": pipelined,
+    "subscriber": subscriber,
+    "dns": dns,
+}
 print(json.dumps({"port": run[kind](), "requests": notes}))

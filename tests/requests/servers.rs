@@ -21,6 +21,7 @@ pub const HTTPS: u16 = 8_443;
 pub const REDIS: u16 = 6_379;
 pub const DNS: u16 = 53;
 pub const POSTGRES: u16 = 5_432;
+pub const PAGE: u16 = 7_000;
 
 /// A server that ends with this value.
 pub struct Server {
@@ -96,7 +97,21 @@ pub fn redis(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
     if !tool(test, "redis-server") {
         return None;
     }
-    let mut command = Command::new("redis-server");
+    Some(start(hosts, redis_command(Command::new("redis-server"), dir), REDIS))
+}
+
+/// Redis that runs on the first CPU, and only when nobody else wants it.
+pub fn starved_redis(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
+    if !tool(test, "redis-server") || !tool(test, "chrt") {
+        return None;
+    }
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", "chrt", "--idle", "0", "redis-server"]);
+    Some(start(hosts, redis_command(command, dir), REDIS))
+}
+
+/// Adds the arguments of Redis.
+fn redis_command(mut command: Command, dir: &TempDir) -> Command {
     command.args([
         "--port",
         &REDIS.to_string(),
@@ -108,7 +123,26 @@ pub fn redis(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
         "yes",
     ]);
     command.args(["--protected-mode", "no", "--dir", &dir.path().display().to_string()]);
-    Some(start(hosts, command, REDIS))
+    command
+}
+
+/// The path of a script of these tests.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/requests").join(name)
+}
+
+/// `page.py` as a server, in front of Redis.
+pub fn page_server(hosts: &Hosts) -> Server {
+    let mut command = Command::new("python3");
+    command.arg(script("page.py")).args(["serve", SERVER, &PAGE.to_string(), &REDIS.to_string()]);
+    start(hosts, command, PAGE)
+}
+
+/// `page.py` as a client, which asks for these words.
+pub fn page(hosts: &Hosts, words: &[&str]) -> Talk {
+    let mut command = Command::new("python3");
+    command.arg(script("page.py")).args(["ask", SERVER, &PAGE.to_string()]).args(words);
+    Talk::of(&client(hosts, command))
 }
 
 /// unbound with one name of its own.
@@ -179,14 +213,20 @@ pub struct Talk {
 
 /// Runs `client.py`.
 pub fn talk(hosts: &Hosts, kind: &str, port: u16, requests: usize, path: &str) -> Talk {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/requests/client.py");
     let mut command = Command::new("python3");
-    command.arg(script).args([kind, SERVER, &port.to_string(), &requests.to_string(), path]);
-    let output = client(hosts, command);
-    assert!(output.status.success(), "{kind}: {}", String::from_utf8_lossy(&output.stderr));
-    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let number = |note: &Value, key: &str| note[key].as_u64().expect("a number");
-    let notes = printed["requests"].as_array().expect("notes").iter();
-    let notes = notes.map(|note| (number(note, "begin_ns"), number(note, "end_ns"), number(note, "requests")));
-    Talk { port: printed["port"].as_u64().expect("a port"), notes: notes.collect() }
+    command.arg(script("client.py")).args([kind, SERVER, &port.to_string(), &requests.to_string(), path]);
+    Talk::of(&client(hosts, command))
+}
+
+impl Talk {
+    /// What a client printed.
+    fn of(output: &Output) -> Self {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let number = |note: &Value, key: &str| note[key].as_u64().expect("a number");
+        let notes = printed["requests"].as_array().expect("notes").iter();
+        let notes =
+            notes.map(|note| (number(note, "begin_ns"), number(note, "end_ns"), number(note, "requests")));
+        Talk { port: printed["port"].as_u64().expect("a port"), notes: notes.collect() }
+    }
 }

@@ -157,6 +157,18 @@ impl Blame {
         Some(blame)
     }
 
+    /// Moves time from *waiting for the reader* to *waiting for a CPU*: the reader was ready to run, without a CPU, for
+    /// `runnable_ns` in all, nanoseconds.
+    pub fn note_runnable(&mut self, runnable_ns: u64) {
+        let more_ns = runnable_ns.saturating_sub(self.parts_ns[Part::Scheduler as usize]);
+        let ns = more_ns.min(self.parts_ns[Part::ReaderAway as usize]);
+        if ns > 0 {
+            self.parts_ns[Part::ReaderAway as usize] -= ns;
+            self.parts_ns[Part::Scheduler as usize] += ns;
+            self.seen |= 1 << Part::Scheduler as u16;
+        }
+    }
+
     /// Time of a part, nanoseconds; `None` if the journey has no span of it.
     pub fn ns(&self, part: Part) -> Option<u64> {
         (self.seen & 1 << part as u16 != 0).then(|| self.parts_ns[part as usize])

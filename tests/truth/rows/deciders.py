@@ -1,6 +1,8 @@
 """Programs that drop every seventh datagram: of interfaces, cgroups and sockets.
 
-    deciders.py attach KIND DIRECTION NAME      attaches one to `v0` of this namespace, and ends
+    deciders.py attach KIND DIRECTION NAME [DEVICE]
+                                                attaches one to a device of this namespace, `v0` by default, and ends;
+                                                `by_chance` drops one packet of seven
     deciders.py ROLE ADDRESS PEER DIRECTORY     as packets.py
 """
 
@@ -81,14 +83,15 @@ def attach_xdp(index, program, is_generic):
     request(19, 0, link + attribute(43 | 0x8000, attribute(1, struct.pack("=i", program)) + mode))
 
 
-def attach(kind, direction, name):
-    index = socket.if_nametoindex("v0")
+def attach(kind, direction, name, device="v0"):
+    index = socket.if_nametoindex(device)
     is_egress = direction == "egress"
     if kind in ("xdp", "xdp_generic"):
         program = loaded(XDP, name, of_bytes((0, 4), ETHERNET + IP + UDP + LAST, 2, 1))
         attach_xdp(index, program, kind == "xdp_generic")
         return
-    program = loaded(SCHED_CLS, name, of_packet(ETHERNET + IP + UDP + LAST, 0, 2))
+    by_chance = [instruction(0x85, value=RANDOM)] + verdict(0, 2)
+    program = loaded(SCHED_CLS, name, by_chance if name == "by_chance" else of_packet(ETHERNET + IP + UDP + LAST, 0, 2))
     if kind == "tcx":
         attach_to(index, program, 47 if is_egress else 46)
         return

@@ -339,6 +339,8 @@ impl Connection {
         }
         group.is_owed = read.is_some_and(|read| read < group.request_end);
         if group.response.is_empty() {
+            // At once: later its thread's changes may have been forgotten.
+            group.request.note_runnable(responder, around.threads);
             group.work = work(group, &piece, responder, around.threads);
         }
         group.add_response(piece);
@@ -361,7 +363,8 @@ impl Connection {
     }
 
     fn close(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
-        let Some(group) = self.group.take() else { return };
+        let Some(mut group) = self.group.take() else { return };
+        group.response.note_runnable(self.requester_end(), around.threads);
         let view = self.view();
         let own = group.own_grade(view);
         let is_first = self.shown.exchanges == 0;

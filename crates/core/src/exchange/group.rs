@@ -1,12 +1,13 @@
 //! An exchange that is still open.
 
+use super::connection::End;
 use super::end::View;
 use super::exchange::Transfer;
 use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::piece::Piece;
-use super::threads::ThreadTime;
+use super::threads::{ThreadTime, Threads};
 use crate::blame::Blame;
-use crate::hop::HopSet;
+use crate::hop::{Hop, HopSet};
 use crate::journey::{Journey, ThreadRef};
 
 /// At the end of the capture a response is complete if nothing followed it for its exchange's own time, and at least for
@@ -38,6 +39,8 @@ pub(super) struct Run {
     pub sender: Option<ThreadRef>,
     /// The thread of the last read.
     pub reader: Option<ThreadRef>,
+    /// How long that thread was ready to run before the read, nanoseconds; 0 if unknown.
+    runnable_ns: u64,
 }
 
 impl Run {
@@ -84,15 +87,21 @@ impl Run {
         self.last = later.last.or(self.last.take());
     }
 
+    /// Notes how long the reader of the last journey was ready to run, from the arrival of the data to its read.
+    pub fn note_runnable(&mut self, end: Option<End>, threads: &Threads) {
+        let (Some(end), Some(reader), Some(last)) = (end, self.reader, &self.last) else { return };
+        let times = [Hop::SockReady, Hop::AppRecv].map(|hop| last.rungs.time_ns(hop));
+        let [Some(ready_ns), Some(read_ns)] = times else { return };
+        let time = threads.until(end.node, reader.tid, ready_ns, read_ns);
+        self.runnable_ns = time.map_or(0, |time| time.runnable_ns);
+    }
+
     /// The transfer, with the time of its last journey.
     pub fn finish(&self, served: HopSet) -> Transfer {
         let Some(last) = &self.last else { return self.transfer };
-        Transfer {
-            last_journey: last.id,
-            last_blame: Blame::of(last, served),
-            last_rungs: last.rungs,
-            ..self.transfer
-        }
+        let mut last_blame = Blame::of(last, served);
+        last_blame.iter_mut().for_each(|blame| blame.note_runnable(self.runnable_ns));
+        Transfer { last_journey: last.id, last_blame, last_rungs: last.rungs, ..self.transfer }
     }
 
     pub const fn is_empty(&self) -> bool {

@@ -81,6 +81,26 @@ impl Threads {
 
     /// A thread's time between two instants, at both of which it had a CPU; `None` if its changes are not known.
     pub fn between(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
+        self.spent(node, tid, from_ns, to_ns, |_| Some(Change::On))
+    }
+
+    /// A thread's time until an instant at which it had a CPU; `None` if its changes are not known, up to the last one
+    /// before the time.
+    pub fn until(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
+        self.spent(node, tid, from_ns, to_ns, |changes| {
+            let before = changes.list.iter().rev().find(|(ns, _)| *ns <= from_ns);
+            before.map(|(_, change)| *change)
+        })
+    }
+
+    fn spent(
+        &self,
+        node: u16,
+        tid: u32,
+        from_ns: u64,
+        to_ns: u64,
+        first: impl FnOnce(&Changes) -> Option<Change>,
+    ) -> Option<ThreadTime> {
         let (Some(switches_ns), Some(wake_ups_ns)) = *self.since_ns.get(&node)? else { return None };
         let none = Changes::default();
         let changes = self.changes.get(&(node, tid)).unwrap_or(&none);
@@ -88,7 +108,7 @@ impl Threads {
             return None;
         }
         let mut time = ThreadTime::default();
-        let (mut since_ns, mut state) = (from_ns, Change::On);
+        let (mut since_ns, mut state) = (from_ns, first(changes)?);
         let within = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
         // Whether it slept shows only at its next change.
         for (ns, change) in within.copied().chain([(to_ns, Change::On)]) {
@@ -130,6 +150,24 @@ mod tests {
         let time = threads.between(0, 7, 50, 350).expect("known");
         assert_eq!(time, ThreadTime { on_cpu_ns: 50 + 70 + 50, runnable_ns: 30 + 40, blocked_ns: 60 });
         assert_eq!(time.on_cpu_ns + time.runnable_ns + time.blocked_ns, 300);
+    }
+
+    #[test]
+    fn before_a_read_a_thread_may_have_been_anywhere() {
+        let mut threads = Threads::default();
+        for event in [wake(1, 9), switch(2, 0, 7), switch(100, 7, 8), switch(130, 8, 7), switch(200, 7, 0)] {
+            threads.event(0, &event);
+        }
+        threads.event(0, &wake(260, 7));
+        threads.event(0, &switch(300, 0, 7));
+        let until = |from_ns| {
+            let time = threads.until(0, 7, from_ns, 310).expect("known");
+            (time.on_cpu_ns, time.runnable_ns, time.blocked_ns)
+        };
+        assert_eq!(until(110), (70 + 10, 20 + 40, 60), "it had lost its CPU");
+        assert_eq!(until(210), (10, 40, 50), "it slept");
+        assert_eq!(until(270), (10, 30, 0), "it had been woken");
+        assert_eq!(threads.until(0, 11, 110, 310), None, "never seen");
     }
 
     #[test]

@@ -173,6 +173,16 @@ impl Side {
         self.duration_ns = self.duration_ns.saturating_add(to - from);
     }
 
+    /// Adds the runs of another side.
+    pub fn append(&mut self, other: &Side) {
+        self.runs.extend_from_slice(&other.runs);
+        self.services.extend_from_slice(&other.services);
+        self.infos.extend_from_slice(&other.infos);
+        self.lost_events = self.lost_events.saturating_add(other.lost_events);
+        self.disordered += other.disordered;
+        self.duration_ns = self.duration_ns.saturating_add(other.duration_ns);
+    }
+
     pub(super) fn summary(&self) -> Summary {
         let all = || self.runs.iter().flat_map(BTreeMap::values).map(|folded| folded.counts);
         let first = self.infos.first();

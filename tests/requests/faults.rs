@@ -1,0 +1,172 @@
+//! Faults that somebody else made are found by `requests` alone: which request, which part of it, and why.
+
+use super::servers::{HTTP, PAGE, REDIS, Talk, page, talk};
+use super::{are_the_calls, found, ns, of_port, recorded, scene, servers};
+use crate::common::agents::Running;
+use crate::common::hosts::{in_namespace, ip};
+use crate::common::skipped;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// The scheduler's hops say what the answering thread did.
+const SCHEDULED: &str = "default,+sched.switch,+sched.wakeup";
+
+/// Where most of the time of a service's slowest requests went, in words.
+fn largest_part(all: &Value, port: u16) -> String {
+    let rows = all["rows"].as_array().expect("services");
+    let name = format!(":{port} ");
+    let row = rows.iter().find(|row| row["name"].as_str().is_some_and(|of| of.starts_with(&name)));
+    let row = row.unwrap_or_else(|| panic!("no service {name} in {all}"));
+    row["slowest"][0]["part"].as_str().unwrap_or_else(|| panic!("no part in {row}")).to_owned()
+}
+
+/// A program that runs until this value goes.
+struct Beside(Option<Running>);
+
+impl Beside {
+    fn start(host: &str, mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Beside(Some(in_namespace(host, || Running::of(command))))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            running.signal(rustix::process::Signal::KILL);
+            running.wait();
+        }
+    }
+}
+
+#[test]
+fn slow_code_a_lock_and_a_slow_database_are_told_apart() {
+    const TEST: &str = "faults of a server";
+    const WORDS: [&str; 4] = ["ping", "spin", "lock", "ask"];
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let files = tempfile::tempdir().expect("a directory");
+    let Some(_redis) = servers::redis(TEST, &hosts, &files) else { return };
+    // It asks a database on its own host.
+    assert!(ip(&["-n", &hosts.names[2], "link", "set", "lo", "up"]));
+    let _page = servers::page_server(&hosts);
+    let words: Vec<&str> = WORDS.repeat(5);
+    let (session, talk) = recorded(&hosts, &[0, 2], SCHEDULED, &dir, || page(&hosts, &words));
+    let (_, exchanges) = found(&session, &[]);
+    are_the_calls("page", &exchanges, &talk, true);
+    let matching = |filter: &str| -> Vec<String> {
+        let (_, matching) = found(&session, &["--where", &format!("{filter} and port = {PAGE}")]);
+        matching.iter().map(|exchange| exchange["id"].to_string()).collect()
+    };
+    let of_words = |wanted: &[&str]| -> Vec<String> {
+        let asked = of_port(&exchanges, talk.port).into_iter().zip(&words);
+        asked.filter(|(_, word)| wanted.contains(word)).map(|(e, _)| e["id"].to_string()).collect()
+    };
+    assert_eq!(matching("on_cpu > 35ms"), of_words(&["spin"]));
+    assert_eq!(matching("blocked > 45ms"), of_words(&["lock", "ask"]));
+    // What it was blocked in is a request of its own, as long as the database says that it slept.
+    for (exchange, word) in of_port(&exchanges, talk.port).into_iter().zip(&words) {
+        let during = exchange["during"].as_array().map_or(0, Vec::len);
+        assert_eq!(during, usize::from(*word == "ask"), "{word}: {exchange}");
+        if *word == "ask" {
+            let inner = &exchange["during"][0]["exchange"];
+            let inner = exchanges.iter().find(|e| e["id"] == *inner).expect("it is listed");
+            assert_eq!(inner["responder"]["process"], "redis-server");
+            let inner_ns = ns(inner, "total_ns");
+            assert!(inner_ns >= 50_000_000 && inner_ns <= ns(exchange, "answer_ns"), "{inner} in {exchange}");
+        }
+    }
+}
+
+/// A number of TCP's statistics of a host.
+fn tcp_statistic(host: &str, file: &str, group: &str, name: &str) -> u64 {
+    // `/proc/net` is that of the first thread.
+    let path = format!("/proc/thread-self/net/{file}");
+    let text = in_namespace(host, || std::fs::read_to_string(path).expect("statistics"));
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
+    let [names, values] = [lines.next(), lines.next()].map(|line| line.expect("a line").split_whitespace());
+    let (_, value) = names.zip(values).find(|(of, _)| *of == name).expect(name);
+    value.parse().expect("a number")
+}
+
+#[test]
+fn a_lossy_link_is_retransmissions() {
+    const TEST: &str = "requests over a lossy link";
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let files = tempfile::tempdir().expect("a directory");
+    let Some(_redis) = servers::redis(TEST, &hosts, &files) else { return };
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/truth/rows/deciders.py");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &hosts.names[2], "python3", "-B", programs]);
+    command.args(["attach", "tcx", "ingress", "by_chance", "s0"]).stderr(Stdio::null());
+    if !command.status().is_ok_and(|status| status.success()) {
+        return skipped(TEST, "this kernel has no tcx (Linux 6.6 and later do)");
+    }
+    let (session, talk) = recorded(&hosts, &[0, 2], "default", &dir, || talk(&hosts, "redis", REDIS, 60, ""));
+    let sent_again = tcp_statistic(&hosts.names[0], "snmp", "Tcp", "RetransSegs");
+    let opened_again = tcp_statistic(&hosts.names[0], "netstat", "TcpExt", "TCPSynRetrans");
+    let (all, exchanges) = found(&session, &[]);
+    are_the_calls("redis", &exchanges, &talk, true);
+    let resent: u64 = exchanges.iter().map(|e| ns(&e["request"], "retransmits")).sum();
+    assert!(resent > 0, "one of seven packets was lost: {exchanges:?}");
+    assert_eq!(resent, sent_again - opened_again, "the kernel's own count");
+    assert_eq!(largest_part(&all, REDIS), "waiting for retransmission", "{all}");
+}
+
+#[test]
+fn a_full_queue_is_the_senders_stack() {
+    const TEST: &str = "requests behind a full queue";
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let files = tempfile::tempdir().expect("a directory");
+    let Some(_redis) = servers::redis(TEST, &hosts, &files) else { return };
+    // 60 kB at 8 Mbit/s are 60 ms.
+    let queue = "qdisc add dev s0 root tbf rate 8mbit burst 20k limit 60k".split(' ');
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &hosts.names[2], "tc"]).args(queue).stderr(Stdio::null());
+    if !command.status().is_ok_and(|status| status.success()) {
+        return skipped(TEST, "tc has no tbf here");
+    }
+    let flood = "import socket\n\
+        s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET,socket.SO_SNDBUF,1<<20)\n\
+        while True:\n  s.sendto(bytes(1200),('10.77.1.2',9))\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", flood]);
+    let _flood = Beside::start(&hosts.names[2], command);
+    let (session, talk) =
+        recorded(&hosts, &[0, 2], "default,+dev.queue", &dir, || talk(&hosts, "redis", REDIS, 30, ""));
+    let (all, exchanges) = found(&session, &["--where", &format!("port = {REDIS}")]);
+    are_the_calls("redis", &exchanges, &talk, true);
+    assert_eq!(largest_part(&all, REDIS), "the sender's stack", "{all}");
+    let filter = format!("hop(dev.queue,dev.xmit) > 10ms and port = {REDIS}");
+    let (_, waited) = found(&session, &["--where", &filter]);
+    assert!(waited.len() > talk.notes.len() / 2, "{waited:?}");
+}
+
+#[test]
+fn a_small_window_holds_the_response_in_tcps_queue() {
+    const TEST: &str = "requests with a small window";
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let files = tempfile::tempdir().expect("a directory");
+    let Some(_nginx) = servers::nginx(TEST, &hosts, &files) else { return };
+    let (session, talk): (_, Talk) =
+        recorded(&hosts, &[0, 2], "default", &dir, || talk(&hosts, "small-window", HTTP, 3, "/large"));
+    let (all, exchanges) = found(&session, &[]);
+    assert_eq!(of_port(&exchanges, talk.port).len(), 3, "{all}");
+    assert_eq!(largest_part(&all, HTTP), "held in TCP's send queue", "{all}");
+}
+
+#[test]
+fn a_server_without_a_cpu_waits_for_one() {
+    const TEST: &str = "requests to a server without a CPU";
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let files = tempfile::tempdir().expect("a directory");
+    // It runs only when nobody else wants its CPU, and somebody always does.
+    let Some(_redis) = servers::starved_redis(TEST, &hosts, &files) else { return };
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", "python3", "-c", "while True: pass"]);
+    let _load = Beside::start(&hosts.names[1], command);
+    let (session, talk) = recorded(&hosts, &[0, 2], SCHEDULED, &dir, || talk(&hosts, "redis", REDIS, 10, ""));
+    let (all, exchanges) = found(&session, &[]);
+    assert_eq!(of_port(&exchanges, talk.port).len(), 10, "{all}");
+    let part = largest_part(&all, REDIS);
+    assert!(part.ends_with("waiting for a CPU"), "{part}: {all}");
+}
