@@ -2,6 +2,7 @@
 
 mod faults;
 mod servers;
+mod uses;
 
 use crate::common::agents::{Running, on};
 use crate::common::exports::tool;

@@ -1,5 +1,6 @@
 """Clients of real servers. Each notes its requests by CLOCK_MONOTONIC: just before it sends the first byte, and just
-after it has read the last byte of the response. Prints one JSON object: its own port and the list of requests.
+after it has read the last byte of the response. Prints one JSON object: its own port, the list of requests, and for
+Redis the number of segments that were sent again.
 
 usage: client.py http|https|small-window|redis|pipelined|subscriber|dns HOST PORT REQUESTS [PATH]
 """
@@ -13,7 +14,7 @@ import time
 
 kind, host, port, requests = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 path = sys.argv[5] if len(sys.argv) > 5 else "/"
-notes = []
+notes, printed = [], {}
 
 
 def now():
@@ -108,6 +109,11 @@ def http():
     return own
 
 
+def resent(stream):
+    """Segments that the kernel says it sent again: `tcpi_total_retrans`."""
+    return struct.unpack_from("=I", stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0]
+
+
 def ended(stream):
     """Waits until the server has closed too, so that the last response has ended for whoever watches."""
     own = stream.getsockname()[1]
@@ -118,7 +124,7 @@ def ended(stream):
 
 def redis():
     stream = connect()
-    reader = Reader(stream)
+    reader, opening = Reader(stream), resent(stream)
     for number in range(requests):
         key = b"key-%d" % (number % 100)
         request = command(b"SET", key, b"x" * random.randrange(1, 3000)) if number % 3 == 0 else command(b"GET", key)
@@ -126,6 +132,7 @@ def redis():
         stream.sendall(request)
         reader.redis()
         note(begin)
+    printed["resent"] = resent(stream) - opening
     return ended(stream)
 
 
@@ -189,4 +196,5 @@ run = {
     "subscriber": subscriber,
     "dns": dns,
 }
-print(json.dumps({"port": run[kind](), "requests": notes}))
+printed["port"] = run[kind]()
+print(json.dumps({**printed, "requests": notes}))

@@ -8,6 +8,8 @@ The server answers each line with `done`. The words are what it does before:
     ping    nothing
     spin    computes for 40 ms of its thread's time
     lock    waits for a lock that another thread holds for 60 ms
+    rest    sleeps for 5 ms
+    sleep   sleeps for 500 ms
     ask     asks a Redis server at DATABASE_PORT, which sleeps for 50 ms
 
 The client prints a JSON object as `client.py` does: its port, and begin and end of each call by CLOCK_MONOTONIC.
@@ -51,6 +53,8 @@ def serve_one(stream, database_end):
             spin()
         elif word == b"lock":
             wait_for_lock()
+        elif word in (b"rest", b"sleep"):
+            time.sleep(0.005 if word == b"rest" else 0.5)
         elif word == b"ask":
             database = database or connect(*database_end)
             database.sendall(b"DEBUG SLEEP 0.05\r\n")

@@ -208,6 +208,8 @@ pub fn client(hosts: &Hosts, mut command: Command) -> Output {
 /// A talk of `client.py`: its port, and begin, end and number of requests of each note.
 pub struct Talk {
     pub port: u64,
+    /// Segments that the kernel says it sent again, if the client asked it.
+    pub resent: Option<u64>,
     pub notes: Vec<(u64, u64, u64)>,
 }
 
@@ -227,6 +229,7 @@ impl Talk {
         let notes = printed["requests"].as_array().expect("notes").iter();
         let notes =
             notes.map(|note| (number(note, "begin_ns"), number(note, "end_ns"), number(note, "requests")));
-        Talk { port: printed["port"].as_u64().expect("a port"), notes: notes.collect() }
+        let port = printed["port"].as_u64().expect("a port");
+        Talk { port, resent: printed["resent"].as_u64(), notes: notes.collect() }
     }
 }

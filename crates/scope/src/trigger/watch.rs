@@ -16,6 +16,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of captured windows; the oldest is evicted.
 pub const MOST_CAPTURES: usize = 64;
+/// Part of a window that lies before something which began earlier than the window would.
+const LEAD: u64 = 10;
 /// Maximum number of windows that wait for their end. A hit beyond that counts, without a window of its own.
 pub const MOST_OPEN: usize = 16;
 /// Maximum number of flows with a stored previous value; beyond it the table restarts empty.
@@ -118,19 +120,20 @@ impl Watch {
                 let (from, to, edge) = (*from, *to, *edge);
                 let Some(ns) = line.journey.between_ns(from, to) else { return false };
                 let at_ns = line.journey.rung(to).map_or(line.end_ns(), |rung| rung.time_ns);
+                let since_ns = at_ns.saturating_sub(ns);
                 let of =
                     if line.journey.tx_flow.is_none() { line.journey.rx_flow } else { line.journey.tx_flow };
                 if !self.edge(edge, (0, of), (at_ns, ns as f64)) {
                     return false;
                 }
-                (at_ns, format!("hop({from},{to}) = {}", short_duration(ns)))
+                (since_ns, at_ns, format!("hop({from},{to}) = {}", short_duration(ns)))
             }
             Some(Condition::Journey(filter)) if filter.matches(&line.journey, names) => {
-                (line.end_ns(), filter.to_string())
+                (line.start_ns(), line.end_ns(), filter.to_string())
             }
             _ => return false,
         };
-        self.hit(hit.0, Some(line.key()), hit.1)
+        self.hit_since(hit.0, hit.1, Some(line.key()), hit.2)
     }
 
     /// An exchange was closed. `find` gives the key of the journey that ended it, if that is in memory.
@@ -141,7 +144,8 @@ impl Watch {
         }
         let total = exchange.total_ns().map_or_else(String::new, |ns| format!(" {}", short_duration(ns)));
         let because = format!("request{total} to {}", service_name(exchange, names));
-        let fires = self.hit(exchange.end_ns().unwrap_or(0), None, because);
+        let end_ns = exchange.end_ns().unwrap_or(0);
+        let fires = self.hit_since(exchange.start_ns().unwrap_or(end_ns), end_ns, None, because);
         // A search in all journeys: only for a window.
         if let Some(opened) = self.open.last_mut().filter(|open| fires && open.number == self.fired) {
             opened.journey = find();
@@ -228,7 +232,7 @@ impl Watch {
     /// Fires now, independent of the hold-off.
     pub fn force(&mut self, now_ns: u64) {
         self.stopped = false;
-        self.fire(now_ns, None, "forced".to_owned());
+        self.fire(now_ns, now_ns, None, "forced".to_owned());
     }
 
     fn edge(&mut self, edge: Edge, of: (u16, FlowId), now: (u64, f64)) -> bool {
@@ -239,8 +243,13 @@ impl Watch {
         edge.passes(before, now)
     }
 
-    /// Records a match. True if the trigger fires.
+    /// Records a match of an instant. True if the trigger fires.
     fn hit(&mut self, at_ns: u64, journey: Option<u64>, because: String) -> bool {
+        self.hit_since(at_ns, at_ns, journey, because)
+    }
+
+    /// Records a match of something that began earlier. True if the trigger fires.
+    fn hit_since(&mut self, since_ns: u64, at_ns: u64, journey: Option<u64>, because: String) -> bool {
         self.matches += 1;
         if self.stopped {
             return false;
@@ -255,11 +264,11 @@ impl Watch {
             }
             _ => {}
         }
-        self.fire(at_ns, journey, because);
+        self.fire(since_ns, at_ns, journey, because);
         true
     }
 
-    fn fire(&mut self, at_ns: u64, journey: Option<u64>, because: String) {
+    fn fire(&mut self, since_ns: u64, at_ns: u64, journey: Option<u64>, because: String) {
         self.fired += 1;
         self.last_ns = Some(self.last_ns.map_or(at_ns, |last| last.max(at_ns)));
         if let HoldOff::Matches(n) = self.settings.hold_off {
@@ -271,8 +280,11 @@ impl Watch {
         }
         let window = u128::from(self.settings.window_ns);
         let pre_ns = (window * u128::from(self.settings.pre_per_cent.min(100)) / 100) as u64;
-        let (from_ns, to_ns) =
-            (at_ns.saturating_sub(pre_ns), at_ns.saturating_add(self.settings.window_ns - pre_ns));
+        // What took longer than the part before the trigger is whole in the window, with a little before it.
+        let is_cut = pre_ns > 0 && since_ns < at_ns.saturating_sub(pre_ns);
+        let lead_ns = self.settings.window_ns / LEAD;
+        let from_ns = if is_cut { since_ns.saturating_sub(lead_ns) } else { at_ns.saturating_sub(pre_ns) };
+        let to_ns = at_ns.saturating_add(self.settings.window_ns - pre_ns);
         self.open.push(Capture { number: self.fired, at_ns, from_ns, to_ns, journey, because });
     }
 
@@ -352,6 +364,14 @@ mod tests {
             assert_eq!(watch.windows().next().map(|saved| saved.lines.len()), Some(1));
             assert_eq!(closed[0].because, "hop(dev.recv,app.recv) = 60 ns");
         }
+    }
+
+    #[test]
+    fn what_took_longer_than_the_time_before_the_trigger_is_whole_in_the_window() {
+        let mut watch = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing);
+        assert!(watch.journey(&slow(1, 10_000, 251), &Names::default()), "1 ns more than 25 per cent");
+        let closed = watch.close(u64::MAX, |_| Vec::new());
+        assert_eq!((closed[0].from_ns, closed[0].to_ns), (10_000 - 251 - 100, 10_750));
     }
 
     #[test]
