@@ -174,6 +174,10 @@ pub enum Action {
     SelectRow(i32),
     /// Acts on the selected row: filters by its flow, shows its journey or seeks to its event.
     TakeRow,
+    /// Selects the exchange with this number, and shows its journey.
+    ChooseRequest(u64),
+    /// Shows the exchange of the selected journey; in the view of requests, the journey of the selected one.
+    ShowExchange,
     /// Orders the table of flows.
     OrderFlows(FlowOrder),
     /// Lists the slowest, the most recent or the lost journeys.

@@ -98,6 +98,8 @@ pub struct Controls {
     pub hop: Option<Hop>,
     /// The [key](Lifeline::key) of the selected journey.
     pub journey: Option<u64>,
+    /// Number of the selected exchange.
+    pub request: Option<u64>,
     /// The panel on top.
     pub top: Top,
     /// Whether the picture rolls.

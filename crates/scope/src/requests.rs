@@ -4,17 +4,19 @@ use crate::format::{count, duration, percent};
 use crate::names::Names;
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeEnd, ExchangePart, Grade, Transfer};
-use magscope_core::{Batch, Blame, Journey};
+use magscope_core::{Batch, Blame, FlowId, Journey};
 use magscope_report::requests::{
     RequestRow, RequestSums, RequestTable, RequestsBy, process_name, service_name,
 };
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Number of slowest requests in memory.
 pub const MOST_SLOWEST: usize = 64;
 /// Number of exchanges whose names are stored for those around them.
 const MOST_NAMED: usize = 1 << 14;
+/// Number of recent exchanges in memory, for the journeys of the picture.
+const MOST_RECENT: usize = 1 << 10;
 /// Number of parts of the path in a note, and of inner exchanges.
 const NOTES: usize = 3;
 const INNER: usize = 4;
@@ -34,14 +36,47 @@ pub struct RequestPart {
     pub note: String,
 }
 
-/// A request among the slowest.
+/// A journey of an exchange. Numbers of journeys are unique for each end only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JourneyRef {
+    id: u64,
+    sender: FlowId,
+    receiver: FlowId,
+}
+
+impl JourneyRef {
+    /// The journeys that ended the request and the response of an exchange.
+    pub(crate) fn last_of(exchange: &Exchange) -> [Option<Self>; 2] {
+        let (requester, responder) = (exchange.requester.flow, exchange.responder.flow);
+        let of = |transfer: &Transfer, sender, receiver| {
+            (transfer.journeys > 0).then_some(JourneyRef { id: transfer.last_journey, sender, receiver })
+        };
+        [of(&exchange.request, requester, responder), of(&exchange.response, responder, requester)]
+    }
+
+    /// True for this journey.
+    pub(crate) fn is(&self, journey: &Journey) -> bool {
+        self.id == journey.id && are_ends(journey, self.sender, self.receiver)
+    }
+}
+
+/// True if a journey went from one of these flows to the other; one of them may not be in the capture.
+fn are_ends(journey: &Journey, sender: FlowId, receiver: FlowId) -> bool {
+    !sender.is_none() && journey.tx_flow == sender || !receiver.is_none() && journey.rx_flow == receiver
+}
+
+/// A request among the slowest, or that of a journey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
     /// Number of the exchange.
     pub id: u64,
+    /// Its grade.
+    pub grade: Grade,
+    /// The journeys that ended the request and the response.
+    pub last_journeys: [Option<JourneyRef>; 2],
     /// Instant of the first byte, nanoseconds on the time line.
     pub start_ns: u64,
-    /// Duration, nanoseconds.
+    /// Duration, nanoseconds; without a latency by its grade, the time between its first and its last byte.
     pub total_ns: u64,
     /// The requester: process and node.
     pub requester: String,
@@ -60,8 +95,10 @@ pub struct SlowRequest {
 pub struct RequestPanel<'a> {
     /// By service, those with the most exchanges first.
     pub table: RequestTable,
-    /// The slowest first.
+    /// The slowest first; before them the request of a journey, if that was asked for.
     pub slowest: Vec<&'a SlowRequest>,
+    /// Number of the selected exchange.
+    pub selected: Option<u64>,
 }
 
 /// Smallest share of a part that is named.
@@ -105,7 +142,29 @@ pub struct Requests {
     /// By duration and number, the shortest first.
     slowest: BTreeMap<(u64, Reverse<u64>), SlowRequest>,
     named: BTreeMap<u64, (String, Option<u64>)>,
+    /// The latest exchanges, with the names of their ends at that time.
+    recent: VecDeque<(Exchange, EndNames)>,
+    /// The request of a journey.
+    chosen: Option<SlowRequest>,
     ready: Vec<Exchange>,
+}
+
+/// Names of an exchange.
+#[derive(Clone, Debug)]
+struct EndNames {
+    requester: String,
+    responder: String,
+    service: String,
+}
+
+impl EndNames {
+    fn of(exchange: &Exchange, names: &Names) -> Self {
+        EndNames {
+            requester: end_name(&exchange.requester, names),
+            responder: end_name(&exchange.responder, names),
+            service: service_name(exchange, names),
+        }
+    }
 }
 
 impl Default for Requests {
@@ -115,6 +174,8 @@ impl Default for Requests {
             sums: RequestSums::new(RequestsBy::Service),
             slowest: BTreeMap::new(),
             named: BTreeMap::new(),
+            recent: VecDeque::new(),
+            chosen: None,
             ready: Vec::new(),
         }
     }
@@ -150,32 +211,58 @@ impl Requests {
                     self.named.pop_first();
                 }
             }
-            let Some(total_ns) = exchange.total_ns() else { continue };
-            let key = (total_ns, Reverse(exchange.id));
-            let is_full = self.slowest.len() >= MOST_SLOWEST;
-            if is_full && self.slowest.first_key_value().is_some_and(|(fastest, _)| key < *fastest) {
-                continue;
+            let end_names = EndNames::of(&exchange, names);
+            if let Some(total_ns) = exchange.total_ns() {
+                let key = (total_ns, Reverse(exchange.id));
+                let is_full = self.slowest.len() >= MOST_SLOWEST;
+                if !is_full || self.slowest.first_key_value().is_none_or(|(fastest, _)| key >= *fastest) {
+                    self.slowest.insert(key, slow_request(&exchange, &end_names, &self.named));
+                    if is_full {
+                        self.slowest.pop_first();
+                    }
+                }
             }
-            self.slowest.insert(key, slow_request(&exchange, total_ns, names, &self.named));
-            if is_full {
-                self.slowest.pop_first();
+            if self.recent.len() >= MOST_RECENT {
+                self.recent.pop_front();
             }
+            self.recent.push_back((exchange, end_names));
         }
     }
 
     /// The view, with at most this many services and slowest requests.
-    pub fn panel(&self, services: usize, slowest: usize) -> RequestPanel<'_> {
+    pub fn panel(&self, services: usize, slowest: usize, selected: Option<u64>) -> RequestPanel<'_> {
         RequestPanel {
             table: self.sums.table(services),
-            slowest: self.slowest.values().rev().take(slowest).collect(),
+            slowest: self.listed().take(slowest).collect(),
+            selected,
         }
+    }
+
+    /// The requests of the view: the one of a journey, then the slowest.
+    pub fn listed(&self) -> impl Iterator<Item = &SlowRequest> {
+        let is_other = |slow: &&SlowRequest| self.chosen.as_ref().is_none_or(|chosen| chosen.id != slow.id);
+        self.chosen.iter().chain(self.slowest.values().rev().filter(is_other))
+    }
+
+    /// Lists the exchange of a journey before the slowest. Returns its number, if it is still in memory.
+    pub fn choose(&mut self, journey: &Journey) -> Option<u64> {
+        let (first_ns, last_ns) = journey.span_ns()?;
+        let has = |(exchange, _): &&(Exchange, EndNames)| {
+            let (requester, responder) = (exchange.requester.flow, exchange.responder.flow);
+            let is_of_ends = are_ends(journey, requester, responder) || are_ends(journey, responder, requester);
+            let (Some(from_ns), Some(to_ns)) = (exchange.start_ns(), exchange.end_ns()) else { return false };
+            // Exchanges of a connection follow each other.
+            is_of_ends && first_ns <= to_ns && last_ns >= from_ns
+        };
+        let (exchange, end_names) = self.recent.iter().rev().find(has)?;
+        self.chosen = Some(slow_request(exchange, end_names, &self.named));
+        Some(exchange.id)
     }
 }
 
 fn slow_request(
     exchange: &Exchange,
-    total_ns: u64,
-    names: &Names,
+    end_names: &EndNames,
     named: &BTreeMap<u64, (String, Option<u64>)>,
 ) -> SlowRequest {
     let inner = exchange.during.iter().take(INNER).map(|inner| {
@@ -185,11 +272,13 @@ fn slow_request(
     });
     SlowRequest {
         id: exchange.id,
+        grade: exchange.grade,
+        last_journeys: JourneyRef::last_of(exchange),
         start_ns: exchange.start_ns().unwrap_or(0),
-        total_ns,
-        requester: end_name(&exchange.requester, names),
-        responder: end_name(&exchange.responder, names),
-        service: service_name(exchange, names),
+        total_ns: exchange.envelope_ns().unwrap_or(0),
+        requester: end_names.requester.clone(),
+        responder: end_names.responder.clone(),
+        service: end_names.service.clone(),
         parts: parts(exchange),
         during: inner.collect(),
     }

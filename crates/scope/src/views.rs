@@ -20,6 +20,8 @@ pub enum Rows {
     Pairs,
     /// A table of events.
     Events,
+    /// The slowest requests.
+    Requests,
     /// Lines without an action, which only scroll.
     Lines,
 }
@@ -99,7 +101,7 @@ views! {
         words: "lost events, drops, and the capture's cost",
     }
     Requests {
-        name: "requests", page: Some(8), tab: Some("requests"), rows: Lines,
+        name: "requests", page: Some(8), tab: Some("requests"), rows: Requests,
         words: "requests and responses by service, and the slowest",
     }
     Trigger {

@@ -124,6 +124,30 @@ fn losses() {
 #[test]
 fn requests() {
     look("requests", &[Action::Show(View::Requests)]);
+    look("requests_selected", &[Action::Show(View::Requests), Action::SelectRow(1), Action::SelectRow(1)]);
+}
+
+#[test]
+fn from_a_request_to_its_journey_and_back() {
+    let mut scope = busy();
+    scope.apply(Action::Show(View::Requests));
+    let listed: Vec<u64> = scope.frame().requests(9, 9).slowest.iter().map(|slow| slow.id).collect();
+    assert!(listed.len() > 2, "{listed:?}");
+    for (n, id) in listed.iter().enumerate().take(3) {
+        scope.apply(Action::SelectRow(i32::from(n > 0)));
+        assert_eq!(scope.frame().controls.request, Some(*id));
+    }
+    scope.apply(Action::TakeRow);
+    let journey = scope.frame().controls.journey;
+    assert!(journey.is_some() && scope.frame().controls.view == View::Scope);
+    scope.apply(Action::ShowExchange);
+    assert_eq!(
+        (scope.frame().controls.view, scope.frame().controls.request),
+        (View::Requests, Some(listed[2]))
+    );
+    assert_eq!(scope.frame().requests(9, 9).slowest[0].id, listed[2], "before the slowest");
+    scope.apply(Action::ShowExchange);
+    assert_eq!((scope.frame().controls.view, scope.frame().controls.journey), (View::Scope, journey));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use crate::side::{heading, number};
 use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use magscope_core::exchange::ExchangePart;
-use magscope_scope::Frame;
 use magscope_scope::format::{bytes, count, duration, percent};
 use magscope_scope::look::{MOST_SLOWEST, RequestTable, SlowRequest, slowest_parts};
+use magscope_scope::{Action, Frame};
 
 /// Number of services.
 const SERVICES: usize = 20;
@@ -27,7 +27,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             ui.add_space(6.0);
             heading(ui, "THE SLOWEST", cx);
             for slow in &panel.slowest {
-                request(ui, frame, slow, cx);
+                request(ui, frame, slow, panel.selected == Some(slow.id), cx);
             }
         }
     });
@@ -55,12 +55,15 @@ fn services(ui: &mut Ui, table: &RequestTable, cx: &UiContext) {
     });
 }
 
-fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, cx: &UiContext) {
+fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, is_selected: bool, cx: &mut UiContext) {
     let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
     let port = slow.service.split(' ').next().unwrap_or_default();
     let head =
         format!("{time} {} → {} {port}  {}", slow.requester, slow.responder, duration(slow.total_ns).trim());
-    ui.label(head.trim_start());
+    let head = if slow.grade.has_latency() { head } else { format!("{head}, {}", slow.grade) };
+    if ui.selectable_label(is_selected, head.trim_start()).on_hover_text("show its journey").clicked() {
+        cx.act(Action::ChooseRequest(slow.id));
+    }
     Grid::new(("request", slow.id)).num_columns(5).spacing([12.0, 2.0]).show(ui, |ui| {
         for part in &slow.parts {
             ui.label(RichText::new(part.part.words()).color(cx.c.dim));

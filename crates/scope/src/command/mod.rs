@@ -105,7 +105,7 @@ const GENERAL: [Command; 5] = [
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
 ];
 
-const INSTRUMENT: [Command; 67] = [
+const INSTRUMENT: [Command; 68] = [
     act("next-view", "", Action::NextView(1), "the next view"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
     act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
@@ -122,6 +122,7 @@ const INSTRUMENT: [Command; 67] = [
     own("open", "hop by hop", FrontEndCommand::Open, "open it: a journey hop by hop, a flow's journeys"),
     own("page-up", "hop", FrontEndCommand::Page(-1), "hop above; in a table, a page up"),
     own("page-down", "hop", FrontEndCommand::Page(1), "hop below; in a table, a page down"),
+    act("request", "", Action::ShowExchange, "the request of a journey, or the journey of a request"),
     act("list", "list", Action::NextList, "slowest, most recent, or bad: dropped and lost"),
     own("filter", "filter", FrontEndCommand::Ask(Question::Filter), "only journeys for which something holds"),
     act("route", "", Action::NextRoute, "next route between nodes, or all"),

@@ -205,6 +205,11 @@ impl Scope {
             Action::SelectAt { time_ns, within_ns, hop } => self.select_at(time_ns, within_ns, hop),
             Action::SelectRow(by) => self.select_row(by),
             Action::TakeRow => self.take_row(),
+            Action::ChooseRequest(id) => {
+                self.controls.request = Some(id);
+                self.show_journey_of_request();
+            }
+            Action::ShowExchange => self.exchange(),
             Action::OrderFlows(order) => self.controls.order = order,
             Action::NextList => {
                 self.controls.list = match self.controls.list {

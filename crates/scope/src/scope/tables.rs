@@ -133,7 +133,7 @@ impl Scope {
     }
 
     pub(crate) fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'_> {
-        self.requests.panel(services, slowest)
+        self.requests.panel(services, slowest, self.controls.request)
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {

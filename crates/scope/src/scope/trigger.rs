@@ -7,7 +7,7 @@ use crate::look::TriggerStatus;
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::Overhead;
-use crate::requests::Requests;
+use crate::requests::{JourneyRef, Requests};
 use crate::trigger::{Capture, CaptureWindow, Condition, Mode, Watch};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
@@ -35,20 +35,11 @@ impl ExchangeWatch<'_> {
     }
 }
 
-/// The key of the journey that ended an exchange. Numbers of journeys are unique for each end only.
+/// The key of the journey that ended an exchange.
 fn last_journey(memory: &Memory, exchange: &Exchange) -> Option<u64> {
-    let (last, from, to) = if exchange.response.bytes > 0 {
-        (exchange.response.last_journey, &exchange.responder, &exchange.requester)
-    } else {
-        (exchange.request.last_journey, &exchange.requester, &exchange.responder)
-    };
-    let found = memory.all().find(|line| {
-        let journey = &line.journey;
-        journey.id == last
-            && (journey.tx_flow == from.flow && !from.flow.is_none()
-                || journey.rx_flow == to.flow && !to.flow.is_none())
-    });
-    found.map(Lifeline::key)
+    let [request, response] = JourneyRef::last_of(exchange);
+    let last = response.or(request)?;
+    memory.all().find(|line| last.is(&line.journey)).map(Lifeline::key)
 }
 
 impl Scope {

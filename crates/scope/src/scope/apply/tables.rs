@@ -1,10 +1,12 @@
 //! Views and the rows of their tables.
 
 use crate::controls::Top;
+use crate::lifeline::Lifeline;
 use crate::pick::Pick;
 use crate::scope::{HOP_IDS, Scope};
 use crate::views::{Rows, View};
 use magscope_core::Hop;
+use magscope_core::exchange::ExchangePart;
 
 impl Scope {
     pub(super) fn show(&mut self, view: View) {
@@ -31,6 +33,7 @@ impl Scope {
                 let last = self.hop_rows().len().saturating_sub(1);
                 self.controls.row = self.controls.row.min(last).saturating_add_signed(by as isize).min(last);
             }
+            Rows::Requests => self.select_request(by),
             Rows::Lines => {
                 self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(HOP_IDS);
             }
@@ -69,7 +72,64 @@ impl Scope {
                 self.show(View::Scope);
                 self.controls.top = if self.controls.journey.is_some() { Top::Inspector } else { Top::Nothing };
             }
+            Rows::Requests => self.show_journey_of_request(),
             Rows::Lines => {}
+        }
+    }
+
+    fn select_request(&mut self, by: i32) {
+        let listed: Vec<u64> = self.requests.listed().map(|slow| slow.id).collect();
+        let now = listed.iter().position(|id| Some(*id) == self.controls.request);
+        let last = listed.len().saturating_sub(1);
+        let first = if by < 0 { last } else { 0 };
+        let at = now.map_or(first, |now| now.saturating_add_signed(by as isize).min(last));
+        self.controls.request = listed.get(at).copied();
+    }
+
+    /// From a journey to its request, and from a request to the journey that ended its longer transfer.
+    pub(super) fn exchange(&mut self) {
+        if self.controls.view == View::Requests {
+            return self.show_journey_of_request();
+        }
+        let Some(line) = self.selected.clone().or_else(|| self.controls.journey.and_then(|key| self.find(key)))
+        else {
+            return self.show_message("select a journey first: its request is shown then".to_owned(), true);
+        };
+        match self.requests.choose(&line.journey) {
+            Some(id) => {
+                self.show(View::Requests);
+                self.controls.request = Some(id);
+            }
+            None => {
+                let words =
+                    "this journey is in no request that is kept: requests end some seconds after their bytes";
+                self.show_message(words.to_owned(), true);
+            }
+        }
+    }
+
+    pub(super) fn show_journey_of_request(&mut self) {
+        if self.controls.request.is_none() {
+            self.select_request(1);
+        }
+        let selected = self.requests.listed().find(|slow| Some(slow.id) == self.controls.request);
+        let Some(slow) = selected else { return };
+        let longest = slow.parts.iter().filter(|part| part.part != ExchangePart::UntilAnswered);
+        let is_request =
+            longest.max_by_key(|part| part.ns).is_some_and(|p| p.part == ExchangePart::RequestTransfer);
+        let [request, response] = slow.last_journeys;
+        let Some(last) = (if is_request { request } else { response }).or(request) else { return };
+        let (start_ns, key) =
+            (slow.start_ns, self.memory.all().find(|line| last.is(&line.journey)).map(Lifeline::key));
+        self.show(View::Scope);
+        match key {
+            Some(key) => {
+                self.choose_journey(key);
+                self.controls.top = Top::Inspector;
+            }
+            // The journeys of this time are read again.
+            None if self.is_recorded() => self.seek(start_ns),
+            None => self.show_message("this request's journeys are not kept any more".to_owned(), true),
         }
     }
 

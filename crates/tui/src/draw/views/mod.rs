@@ -43,6 +43,6 @@ pub fn selected_row(frame: &Frame, area: Rect) -> Option<usize> {
         Rows::Flows => frame.flows(rows).rows.iter().position(|row| row.selected),
         Rows::Journeys => frame.journeys(rows).rows.iter().position(|row| row.selected),
         Rows::Events => frame.events(rows).rows.iter().position(|row| row.selected),
-        Rows::Picture | Rows::Pairs | Rows::Lines => None,
+        Rows::Picture | Rows::Pairs | Rows::Requests | Rows::Lines => None,
     }
 }

@@ -5,7 +5,7 @@ use crate::draw::time_of_day;
 use magscope_core::exchange::ExchangePart;
 use magscope_scope::Frame;
 use magscope_scope::format::{bytes, count, duration, percent};
-use magscope_scope::look::{RequestPart, RequestRow, SlowRequest, slowest_parts};
+use magscope_scope::look::{RequestPanel, RequestPart, RequestRow, SlowRequest, slowest_parts};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -44,13 +44,33 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     canvas.rule(area, y, "─", canvas.theme.grid);
     canvas.put(area, 1, y, " the slowest ", dim);
     y += 1;
-    for slow in panel.slowest {
+    let room = usize::from(area.height.saturating_sub(y));
+    for slow in panel.slowest.iter().skip(first_shown(&panel, room)) {
         // All of it or nothing.
         if y + slow.parts.len() as u16 >= area.height {
             return;
         }
-        y = request(canvas, area, y, frame, slow);
+        let is_selected = panel.selected == Some(slow.id);
+        y = request(canvas, area, y, frame, slow, is_selected);
     }
+}
+
+/// Lines of a request.
+fn lines(slow: &SlowRequest) -> usize {
+    1 + slow.parts.len() + slow.during.len()
+}
+
+/// The first request that is drawn, so that the selected one is within `room` lines.
+fn first_shown(panel: &RequestPanel<'_>, room: usize) -> usize {
+    let selected = panel.slowest.iter().position(|slow| Some(slow.id) == panel.selected).unwrap_or(0);
+    let mut left = room;
+    let fits = panel.slowest.iter().take(selected + 1).rev().take_while(|slow| {
+        let needed = lines(slow);
+        let is_room = needed <= left;
+        left = left.saturating_sub(needed);
+        is_room
+    });
+    (selected + 1).saturating_sub(fits.count()).min(selected)
 }
 
 /// A third of a wide page is the name's.
@@ -91,7 +111,14 @@ fn service(canvas: &mut Canvas, area: Rect, y: u16, name: u16, row: &RequestRow)
 }
 
 /// Draws a request; returns the line below it.
-fn request(canvas: &mut Canvas, area: Rect, mut y: u16, frame: &Frame, slow: &SlowRequest) -> u16 {
+fn request(
+    canvas: &mut Canvas,
+    area: Rect,
+    mut y: u16,
+    frame: &Frame,
+    slow: &SlowRequest,
+    is_selected: bool,
+) -> u16 {
     let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
     let head = format!(
         "{time} {} → {} {}  {}",
@@ -100,6 +127,11 @@ fn request(canvas: &mut Canvas, area: Rect, mut y: u16, frame: &Frame, slow: &Sl
         slow.service.split(' ').next().unwrap_or_default(),
         duration(slow.total_ns).trim()
     );
+    // A request of a journey may be of any grade; the slowest are turns.
+    let head = if slow.grade.has_latency() { head } else { format!("{head}, {}", slow.grade) };
+    if is_selected {
+        canvas.put(area, 0, y, "▸", canvas.theme.plain);
+    }
     canvas.put_cut(area, 2, y, area.width.saturating_sub(3), head.trim_start(), canvas.theme.plain);
     y += 1;
     let bar = (area.width / 3).clamp(BAR.0, BAR.1);
