@@ -50,7 +50,7 @@ impl Question {
                 "proto = tcp and total > 1ms · port = 5432 · cpu = 3 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
             }
             Self::Trigger => {
-                "hop(dev.recv,app.recv) > 2ms · srtt rises 5ms · drop · hit PROBE · verdict = lost · empty: nothing"
+                "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · hit PROBE · verdict = lost · empty: nothing"
             }
             Self::Math => {
                 "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"
