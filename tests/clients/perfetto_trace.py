@@ -9,6 +9,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 trace = pb.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
 tracks, hits, flows, ended, counters = {}, [], {}, 0, 0
+spans, begun = {}, {}
 probes, counted, lost, reasons, bare, widths, total_widths = {}, {}, [], [], 0, 0, 0
 for packet in trace.packet:
     if packet.HasField("track_descriptor"):
@@ -38,7 +39,13 @@ for packet in trace.packet:
         elif event.type == pb.TrackEvent.TYPE_COUNTER:
             counters += 1
             counted[tracks[event.track_uuid]] = event.counter_value
+        elif event.type == pb.TrackEvent.TYPE_SLICE_BEGIN and "request" in event.categories:
+            assert event.track_uuid not in begun, "requests of one connection overlap"
+            begun[event.track_uuid] = (event.name, packet.timestamp)
         elif event.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
             lost.append(event.name)
-found = {"hits": hits, "flows": len(flows), "ended": ended, "counters": counters, "probes": probes, "counted": counted, "lost": lost}
+        elif event.track_uuid in begun:
+            name, begin = begun.pop(event.track_uuid)
+            spans[name] = packet.timestamp - begin
+found = {"hits": hits, "flows": len(flows), "ended": ended, "counters": counters, "probes": probes, "counted": counted, "lost": lost, "spans": spans}
 json.dump(found | {"reasons": reasons, "bare": bare, "widths": widths, "total_widths": total_widths}, sys.stdout)

@@ -39,12 +39,15 @@ fn by_size(mut numbers: Vec<u64>) -> Vec<u64> {
     numbers
 }
 
-/// The lines of a log in order, without journey numbers, which depend on the order of ends.
+/// The lines of a log in order, without journey numbers, which depend on the order of ends, and without spans of
+/// requests: a log does not say who opened a connection.
 fn lines(log: &Path) -> Vec<String> {
     let number = |field: &str| field.starts_with("ID=") || field.starts_with("guid=");
+    let is_span = |line: &&str| [" ID=request-", " guid=request-"].iter().any(|id| line.contains(id));
     let text = fs::read_to_string(log).expect("text");
     let mut lines: Vec<String> = text
         .lines()
+        .filter(|line| !is_span(line))
         .map(|line| line.split(' ').filter(|field| !number(field)).collect::<Vec<_>>().join(" "))
         .collect();
     lines.sort_unstable();

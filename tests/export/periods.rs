@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// Recordings that are read as those of two hosts.
 const PAIR: [&str; 2] = ["demo", "retransmissions"];
 /// The lists of a report with times, and what `periods` has of them.
-const LISTS: [(&str, Covered); 8] = [
+const LISTS: [(&str, Covered); 10] = [
     ("hops.latency", Covered::By("hop")),
     ("hops.protocols.latency", Covered::By("hop")),
     ("blame.parts.time", Covered::By("part")),
@@ -19,6 +19,8 @@ const LISTS: [(&str, Covered); 8] = [
     ("hops.protocols.half_width", Covered::Not("`half_width_ns` has the largest")),
     ("hops.nodes.latency", Covered::Not("`host` divides by hosts, not by namespaces")),
     ("hops.nodes.protocols.latency", Covered::Not("`host` divides by hosts, not by namespaces")),
+    ("requests.rows.total", Covered::Not("periods are of journeys; exchanges have a table")),
+    ("requests.rows.answer", Covered::Not("periods are of journeys; exchanges have a table")),
     ("flows.total", Covered::Not("`flow` has the steps of a flow")),
 ];
 /// The groups of rows.

@@ -57,6 +57,18 @@ fn babeltrace_reads_the_ctf_to_the_nanosecond() {
     }
 }
 
+/// Name and duration of the spans that the turns of a table give, nanoseconds.
+fn spans_of(exchanges: &[BTreeMap<String, Value>]) -> BTreeMap<String, u64> {
+    let span = |row: &BTreeMap<String, Value>, name: &str, column: &str| {
+        let id = row["exchange"].as_str().map_or_else(|| row["exchange"].to_string(), str::to_owned);
+        let ns = row.get(column)?;
+        let ns = ns.as_u64().or_else(|| ns.as_str()?.parse().ok())?;
+        Some((format!("{name} {id}"), ns))
+    };
+    let both = |row| [span(row, "request", "total_ns"), span(row, "answer", "answer_ns")];
+    exchanges.iter().flat_map(both).flatten().collect()
+}
+
 #[test]
 fn perfettos_definitions_decode_the_trace() {
     for session in GOLDEN {
@@ -82,6 +94,8 @@ fn perfettos_definitions_decode_the_trace() {
         let journeys: BTreeSet<String> = hops.iter().map(|row| row["journey"].to_string()).collect();
         assert_eq!(found["flows"], journeys.len(), "{session}");
         assert_eq!(found["counters"], table(&dir, session, "tcp").len() * 6, "{session}");
+        let spans: BTreeMap<String, u64> = serde_json::from_value(found["spans"].clone()).expect("durations");
+        assert_eq!(spans, spans_of(&table(&dir, session, "exchanges")), "{session}");
     }
 }
 
@@ -103,5 +117,11 @@ fn chromes_json_is_json_and_has_every_hop() {
         assert!(seen == want, "{session}: {} and {} events", seen.len(), want.len());
         // Doubles are exact to a nanosecond here, because they are relative to the first mark.
         assert!(events.iter().filter_map(|e| e["ts"].as_f64()).all(|us| us < 1e12));
+        let spans = events.iter().filter(|event| event["cat"] == "request").map(|event| {
+            let ns = (event["dur"].as_f64().expect("a duration") * 1_000.0).round() as u64;
+            (event["name"].as_str().expect("a name").to_owned(), ns)
+        });
+        let spans: BTreeMap<String, u64> = spans.collect();
+        assert_eq!(spans, spans_of(&table(&dir, session, "exchanges")), "{session}");
     }
 }

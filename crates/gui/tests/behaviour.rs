@@ -10,6 +10,7 @@ use egui_kittest::kittest::Queryable;
 use magscope_core::Correlator;
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
+use magscope_core::stored_context::StoredContext;
 use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tint};
 use magscope_report::compare::{Run, Side, compare};
 use magscope_scope::trigger::{HoldOff, Mode};
@@ -295,7 +296,7 @@ fn side(times: u64) -> (Side, Spreads) {
             correlator.push(&batch, &mut done);
         }
         for journey in &done {
-            run.journey(journey);
+            run.journey(journey, &StoredContext::default());
             spreads.add(journey);
         }
         side.add(run);

@@ -3,6 +3,7 @@
 
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
+use magscope_core::stored_context::StoredContext;
 use magscope_core::{Batch, Correlator, Journey, Limits};
 use magscope_report::compare::{CONFIDENCE, Change, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_session::Session;
@@ -41,22 +42,24 @@ fn journeys(name: &str) -> (NodeInfo, Vec<Journey>) {
 }
 
 /// Ten recordings of the same workload: a real one, divided into ten consecutive parts.
-fn set(name: &str) -> Vec<Run> {
+fn set(name: &str) -> Vec<Side> {
     let (info, journeys) = journeys(name);
     let hops = common_hops([&info]);
     let cut = journeys.chunks(journeys.len().div_ceil(SET));
     let runs = cut.map(|part| {
         let mut run = Run::new(&info, hops);
         for journey in part {
-            run.journey(journey);
+            run.journey(journey, &StoredContext::default());
         }
-        run
+        let mut side = Side::default();
+        side.add(run);
+        side
     });
     runs.collect()
 }
 
 /// Compares `a_side` recordings per side, drawn without replacement.
-fn draw(set: &[Run], a_side: usize, seed: u64) -> Comparison {
+fn draw(set: &[Side], a_side: usize, seed: u64) -> Comparison {
     let mut order: Vec<usize> = (0..set.len()).collect();
     for at in (1..order.len()).rev() {
         let other = mixed(seed << 8 | at as u64) % (at as u64 + 1);
@@ -65,7 +68,7 @@ fn draw(set: &[Run], a_side: usize, seed: u64) -> Comparison {
     let side = |indices: &[usize]| {
         let mut side = Side::default();
         for at in indices {
-            side.add(set[*at].clone());
+            side.append(&set[*at]);
         }
         side
     };
@@ -116,7 +119,7 @@ fn one_or_two_journeys_a_recording_have_no_interval() {
             for part in journeys[from..].chunks(count).take(a_side) {
                 let mut run = Run::new(&info, hops);
                 for journey in part {
-                    run.journey(journey);
+                    run.journey(journey, &StoredContext::default());
                 }
                 side.add(run);
             }

@@ -39,7 +39,7 @@ pub const IDLE_NS: u64 = 30_000_000_000;
 pub struct ExchangeLimits {
     /// Open connections, of some 3.8 kB each; beyond it the one with the longest idle time is closed.
     pub connections: usize,
-    /// Closed exchanges that wait; beyond it the oldest do not wait for [`JUDGE_NS`].
+    /// Closed exchanges that wait; beyond it the oldest are not judged by what follows.
     pub closed: usize,
     /// Waiting journeys, of some 500 bytes each; beyond it all of them are processed at once.
     pub waiting: usize,

@@ -100,7 +100,9 @@ impl Run {
     pub fn finish(&self, served: HopSet) -> Transfer {
         let Some(last) = &self.last else { return self.transfer };
         let mut last_blame = Blame::of(last, served);
-        last_blame.iter_mut().for_each(|blame| blame.note_runnable(self.runnable_ns));
+        if let Some(blame) = &mut last_blame {
+            blame.note_runnable(self.runnable_ns);
+        }
         Transfer { last_journey: last.id, last_blame, last_rungs: last.rungs, ..self.transfer }
     }
 

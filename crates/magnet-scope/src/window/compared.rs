@@ -55,8 +55,8 @@ fn side(
         },
         |piece| match piece {
             Piece::Batch(_, batch) => run.batch(batch),
-            Piece::Journey(journey, ..) => {
-                run.journey(journey);
+            Piece::Journey(journey, _, context) => {
+                run.journey(journey, context);
                 spreads.add(journey);
             }
         },

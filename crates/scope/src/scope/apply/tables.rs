@@ -95,16 +95,13 @@ impl Scope {
         else {
             return self.show_message("select a journey first: its request is shown then".to_owned(), true);
         };
-        match self.requests.choose(&line.journey) {
-            Some(id) => {
-                self.show(View::Requests);
-                self.controls.request = Some(id);
-            }
-            None => {
-                let words =
-                    "this journey is in no request that is kept: requests end some seconds after their bytes";
-                self.show_message(words.to_owned(), true);
-            }
+        if let Some(id) = self.requests.choose(&line.journey) {
+            self.show(View::Requests);
+            self.controls.request = Some(id);
+        } else {
+            let words =
+                "this journey is in no request that is kept: requests end some seconds after their bytes";
+            self.show_message(words.to_owned(), true);
         }
     }
 
