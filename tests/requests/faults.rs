@@ -21,16 +21,16 @@ fn largest_part(all: &Value, port: u16) -> String {
 }
 
 /// A program that runs until this value goes.
-struct Beside(Option<Running>);
+struct BackgroundProgram(Option<Running>);
 
-impl Beside {
+impl BackgroundProgram {
     fn start(host: &str, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Beside(Some(in_namespace(host, || Running::of(command))))
+        BackgroundProgram(Some(in_namespace(host, || Running::of(command))))
     }
 }
 
-impl Drop for Beside {
+impl Drop for BackgroundProgram {
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
             running.signal(rustix::process::Signal::KILL);
@@ -117,7 +117,7 @@ fn a_full_queue_is_the_senders_stack() {
         while True:\n  s.sendto(bytes(1200),('10.77.1.2',9))\n";
     let mut command = Command::new("python3");
     command.args(["-c", flood]);
-    let _flood = Beside::start(&hosts.names[2], command);
+    let _flood = BackgroundProgram::start(&hosts.names[2], command);
     let (session, talk) =
         recorded(&hosts, &[0, 2], "default,+dev.queue", &dir, || talk(&hosts, "redis", REDIS, 30, ""));
     let (all, exchanges) = found(&session, &["--where", &format!("port = {REDIS}")]);
@@ -150,7 +150,7 @@ fn a_server_without_a_cpu_waits_for_one() {
     let Some(_redis) = servers::starved_redis(TEST, &hosts, &files) else { return };
     let mut command = Command::new("taskset");
     command.args(["-c", "0", "python3", "-c", "while True: pass"]);
-    let _load = Beside::start(&hosts.names[1], command);
+    let _load = BackgroundProgram::start(&hosts.names[1], command);
     let (session, talk) = recorded(&hosts, &[0, 2], SCHEDULED, &dir, || talk(&hosts, "redis", REDIS, 10, ""));
     let (all, exchanges) = found(&session, &[]);
     assert_eq!(of_port(&exchanges, talk.port).len(), 10, "{all}");

@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn who_asks_must_be_known() {
-        let known = turn(80, 7, RequesterBy::Ports);
-        assert_eq!(service(&known, "a\nb"), Some((80, "a?b".to_owned())));
+        let by_ports = turn(80, 7, RequesterBy::Ports);
+        assert_eq!(service(&by_ports, "a\nb"), Some((80, "a?b".to_owned())));
         assert_eq!(service(&turn(80, 7, RequesterBy::Unknown), "x"), None);
     }
 }
