@@ -60,6 +60,11 @@ if ! "$clients/bin/python" -c 'import prometheus_client, sexpdata' 2>/dev/null; 
     say "installing parsers of OpenMetrics and of s-expressions"
     "$clients/bin/pip" install -q prometheus_client sexpdata >&2 || say "could not: their tests are skipped"
 fi
+# A server and a client of gRPC.
+if ! "$clients/bin/python" -c 'import grpc' 2>/dev/null; then
+    say "installing gRPC"
+    "$clients/bin/pip" install -q grpcio >&2 || say "could not: its test is skipped"
+fi
 # A collector of OpenTelemetry.
 if ! "$clients/bin/python" -c 'import rotel' 2>/dev/null; then
     say "installing a collector of OpenTelemetry"

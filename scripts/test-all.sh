@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test unattended: `make test` and the tests that take longer. A table at the end has the results.
 #
-# usage: scripts/test-all.sh     (SOAK=10m and FUZZ_SECS=60 for other times, KERNELS='6.12 6.1' for other kernels)
+# usage: scripts/test-all.sh     (SOAK=10m, FUZZ_SECS=60, REQUESTS=1000 and KERNELS='6.12 6.1' for others)
 # The output of each step goes to target/test-all/STEP.log. After a failed step, the next ones still run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -34,6 +34,7 @@ step truth scripts/truth-kernels.sh "${kernels[@]}"
 step flavours scripts/test-kernels.sh --suites points 6.12:rt 6.12:generic
 step arm64 scripts/test-kernels.sh --suites 'exact points' 6.12:arm64
 step recordings scripts/recordings-arm64.sh
+step requests env MAGSCOPE_REQUESTS="${REQUESTS:-100000}" "${e2e[@]}" --nocapture requests::each_request requests::a_turn_of_grpc
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step new-hop scripts/check-new-hop
 step new-view scripts/check-new-view

@@ -54,7 +54,7 @@ fn recorded<T>(
 /// What `requests` finds, in the order of its exchanges.
 fn found(session: &Path, more: &[&str]) -> (Value, Vec<Value>) {
     let path = session.display().to_string();
-    let output = run(&[&["requests", &path, "--json", "--slowest", "100000"], more].concat());
+    let output = run(&[&["requests", &path, "--json", "--slowest", "1000000"], more].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let mut exchanges = all["exchanges"].as_array().expect("exchanges").clone();
@@ -179,6 +179,33 @@ fn what_does_not_take_turns_has_no_latency() {
         assert!(multiplexed.len() > 4, "{multiplexed:?}");
         assert!(multiplexed.iter().all(|exchange| exchange["total_ns"].is_null()), "{multiplexed:?}");
     }
+}
+
+/// gRPC negotiates in both directions, so that its connections may take no turns even where calls follow each other. A
+/// turn that is there is a call, or belongs to the opening of a channel.
+#[test]
+fn a_turn_of_grpc_is_a_call_or_opens_the_channel() {
+    const TEST: &str = "calls of gRPC";
+    let Some((hosts, dir)) = scene(TEST) else { return };
+    let Some((_server, python)) = servers::rpc_server(TEST, &hosts) else { return };
+    let (session, [asked, many]) = recorded(&hosts, &[0, 2], "default", &dir, || {
+        [("ask", requests()), ("many", requests())]
+            .map(|(kind, calls)| servers::rpc(&hosts, &python, kind, calls))
+    });
+    let (_, exchanges) = found(&session, &["--where", &format!("port = {}", servers::RPC)]);
+    assert!(exchanges.len() > asked.notes.len() / 2, "{} exchanges", exchanges.len());
+    let begins = |talk: &Talk| talk.notes.iter().map(|(begin_ns, ..)| *begin_ns).min().expect("a call");
+    let last_ns = asked.notes.iter().map(|(_, end_ns, _)| *end_ns).max().expect("a call");
+    let mut turns = vec![0; asked.notes.len()];
+    for turn in exchanges.iter().filter(|exchange| exchange["grade"] == "turn") {
+        let start_ns = ns(turn, "start_ns");
+        let end_ns = start_ns + ns(turn, "total_ns");
+        let call = asked.notes.iter().position(|(begin, end, _)| *begin <= start_ns && end_ns <= *end);
+        let opens = end_ns <= begins(&asked) || start_ns >= last_ns && end_ns <= begins(&many);
+        assert!(call.is_some() || opens, "{turn}");
+        call.into_iter().for_each(|call| turns[call] += 1);
+    }
+    assert!(turns.iter().all(|turns| *turns <= 1), "{turns:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Real servers in a namespace, each in a directory of its own, and their clients.
 
 use crate::common::agents::Running;
-use crate::common::exports::tool;
+use crate::common::exports::{python_with, tool};
 use crate::common::hosts::{Hosts, SERVER, in_namespace};
 use crate::common::{NOBODY, eventually, skipped};
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub const REDIS: u16 = 6_379;
 pub const DNS: u16 = 53;
 pub const POSTGRES: u16 = 5_432;
 pub const PAGE: u16 = 7_000;
+pub const RPC: u16 = 7_001;
 
 /// A server that ends with this value.
 pub struct Server {
@@ -136,6 +137,21 @@ pub fn page_server(hosts: &Hosts) -> Server {
     let mut command = Command::new("python3");
     command.arg(script("page.py")).args(["serve", SERVER, &PAGE.to_string(), &REDIS.to_string()]);
     start(hosts, command, PAGE)
+}
+
+/// `rpc.py` as a server of gRPC, and the Python that has it.
+pub fn rpc_server(test: &str, hosts: &Hosts) -> Option<(Server, PathBuf)> {
+    let python = python_with(test, "grpc")?;
+    let mut command = Command::new(&python);
+    command.arg(script("rpc.py")).args(["serve", SERVER, &RPC.to_string()]);
+    Some((start(hosts, command, RPC), python))
+}
+
+/// `rpc.py` as a client: begin, end and number of requests of each call.
+pub fn rpc(hosts: &Hosts, python: &Path, kind: &str, calls: usize) -> Talk {
+    let mut command = Command::new(python);
+    command.arg(script("rpc.py")).args([kind, SERVER, &RPC.to_string(), &calls.to_string()]);
+    Talk::of(&client(hosts, command))
 }
 
 /// `page.py` as a client, which asks for these words.

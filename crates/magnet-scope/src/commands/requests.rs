@@ -62,7 +62,7 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Wanted {
     /// Number of single exchanges: the slowest that match
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     slowest: u32,
     /// Count and list only exchanges that match: `answer > 20ms and port = 443`
     #[arg(long = "where", value_name = "EXPR")]
