@@ -424,6 +424,10 @@ fn share_rows<T>(
     rows.filter(|share| share.a + share.b > 0).collect()
 }
 
-fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serialises as text.
+pub(crate) fn as_text<T: std::fmt::Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }

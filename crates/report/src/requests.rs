@@ -11,7 +11,7 @@ use crate::stats::{HopPairStats, Quantiles};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeEnd, Grade};
-use magscope_core::flow::Task;
+use magscope_core::flow::{Proto, Task};
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -68,6 +68,9 @@ pub struct RequestTable {
 /// One group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RequestRow {
+    /// TCP or UDP.
+    #[serde(serialize_with = "crate::compare::as_text")]
+    pub proto: Proto,
     /// Name of the group.
     pub name: String,
     /// Its exchanges by grade. Times are of turns alone.
@@ -86,6 +89,13 @@ pub struct RequestRow {
     pub slowest: Vec<PartShare>,
     /// Number of the slowest exchange.
     pub slowest_exchange: Option<u64>,
+}
+
+impl RequestRow {
+    /// Protocol and name.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.proto, self.name)
+    }
 }
 
 /// Number of exchanges of each grade.
@@ -200,6 +210,7 @@ struct Slow {
 
 #[derive(Clone, Debug, Default)]
 struct Sum {
+    proto: Proto,
     name: String,
     grades: GradeCounts,
     total: HopPairStats,
@@ -228,7 +239,7 @@ impl Weighed for Sum {
     }
 
     fn by_name(&self, other: &Self) -> Ordering {
-        self.name.cmp(&other.name)
+        (self.proto, &self.name).cmp(&(other.proto, &other.name))
     }
 }
 
@@ -259,6 +270,7 @@ impl Sum {
     fn row(&self) -> RequestRow {
         let (slowest, slowest_exchange) = self.shares();
         RequestRow {
+            proto: self.proto,
             name: self.name.clone(),
             grades: self.grades,
             total: self.total.quantiles(),
@@ -298,7 +310,7 @@ impl Sum {
 #[derive(Debug)]
 pub struct RequestSums {
     by: RequestsBy,
-    groups: Heaviest<String, Sum>,
+    groups: Heaviest<(Proto, String), Sum>,
     grades: GradeCounts,
 }
 
@@ -312,8 +324,8 @@ impl RequestSums {
     pub fn add(&mut self, exchange: &Exchange, context: &dyn Context) {
         self.grades.count(exchange.grade);
         let name = group_name(self.by, exchange, context);
-        let sum = self.groups.entry(name.clone());
-        sum.name = name;
+        let sum = self.groups.entry((exchange.proto, name.clone()));
+        (sum.proto, sum.name) = (exchange.proto, name);
         sum.add(exchange);
     }
 
@@ -374,7 +386,7 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
         }
         RequestsBy::Flow => {
             let addr = |end: &ExchangeEnd| end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string());
-            format!("{} {} → {}", exchange.proto, addr(&exchange.requester), addr(&exchange.responder))
+            format!("{} → {}", addr(&exchange.requester), addr(&exchange.responder))
         }
     }
 }
@@ -383,7 +395,6 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
 mod tests {
     use super::*;
     use magscope_core::exchange::{RequesterBy, Transfer, View};
-    use magscope_core::flow::Proto;
 
     fn exchange(id: u64, answer_ns: u64) -> Exchange {
         let transfer = |sent: u64, read: u64| Transfer {

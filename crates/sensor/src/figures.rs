@@ -418,7 +418,8 @@ fn each_service(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &Hos
     for (labels, host) in hosts(snapshot) {
         for service in &host.total.services {
             let port = service.port.map(|port| port.to_string()).unwrap_or_default();
-            visit(&labels.with(&[("port", &port), ("process", &service.process)]), host, service);
+            let of = [("proto", &*service.proto), ("port", &port), ("process", &service.process)];
+            visit(&labels.with(&of), host, service);
         }
     }
 }

@@ -3,14 +3,15 @@
 use crate::histogram::Histogram;
 use crate::snapshot::{GradeCount, ServiceTally};
 use crate::sums::clean;
+use magscope_core::Proto;
 use magscope_core::exchange::{Exchange, Grade, RequesterBy};
 use std::collections::BTreeMap;
 
 /// Maximum number of services of a host. Exchanges of further services are one series together.
 const MOST_SERVICES: usize = 64;
 
-/// Port and process of a responder; `None` for all others together.
-pub type Service = Option<(u16, String)>;
+/// Protocol, and port and process of the responder; no port for all others together.
+pub type Service = (Proto, Option<(u16, String)>);
 
 /// Exchanges of one service.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +28,8 @@ pub struct Services(BTreeMap<Service, ServiceSum>);
 /// The service of an exchange whose responder is this process. Exchanges whose requester is unknown belong to no
 /// service: their port may be the client's.
 pub fn service(exchange: &Exchange, process: &str) -> Service {
-    let port = exchange.responder.addr?.port();
-    (exchange.requester_by != RequesterBy::Unknown).then(|| (port, clean(process)))
+    let addr = exchange.responder.addr.filter(|_| exchange.requester_by != RequesterBy::Unknown);
+    (exchange.proto, addr.map(|addr| (addr.port(), clean(process))))
 }
 
 impl Services {
@@ -46,7 +47,7 @@ impl Services {
 
     fn entry(&mut self, service: &Service) -> &mut ServiceSum {
         let is_full = self.0.len() >= MOST_SERVICES && !self.0.contains_key(service);
-        self.0.entry(if is_full { None } else { service.clone() }).or_default()
+        self.0.entry(if is_full { (service.0, None) } else { service.clone() }).or_default()
     }
 
     /// Adds all counts of `other`.
@@ -71,8 +72,10 @@ impl Services {
             Grade::ALL.into_iter().filter_map(count).collect()
         };
         let tally = |(service, sum): (&Service, &ServiceSum)| ServiceTally {
-            port: service.as_ref().map(|(port, _)| *port),
+            proto: service.0.to_string(),
+            port: service.1.as_ref().map(|(port, _)| *port),
             process: service
+                .1
                 .as_ref()
                 .map_or_else(|| "other services".to_owned(), |(_, process)| process.clone()),
             grades: grades(sum),
@@ -87,7 +90,6 @@ impl Services {
 mod tests {
     use super::*;
     use magscope_core::exchange::{ExchangeEnd, Transfer, View};
-    use magscope_core::flow::Proto;
 
     fn turn(port: u16, answer_ns: u64, requester_by: RequesterBy) -> Exchange {
         let transfer = |sent: u64, read: u64| Transfer {
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn who_asks_must_be_known() {
         let by_ports = turn(80, 7, RequesterBy::Ports);
-        assert_eq!(service(&by_ports, "a\nb"), Some((80, "a?b".to_owned())));
-        assert_eq!(service(&turn(80, 7, RequesterBy::Unknown), "x"), None);
+        assert_eq!(service(&by_ports, "a\nb"), (Proto::TCP, Some((80, "a?b".to_owned()))));
+        assert_eq!(service(&turn(80, 7, RequesterBy::Unknown), "x"), (Proto::TCP, None));
     }
 }

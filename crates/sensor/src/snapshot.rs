@@ -206,6 +206,8 @@ pub struct JourneyCount {
 /// Exchanges of one service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceTally {
+    /// `tcp` or `udp`.
+    pub proto: String,
     /// Port of the responder; `None` for all services together that have no place of their own.
     pub port: Option<u16>,
     /// Process of the responder; empty if unknown.

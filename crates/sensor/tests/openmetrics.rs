@@ -200,6 +200,7 @@ fn tally() -> impl Strategy<Value = Tally> {
                 .map(|((from, to), times)| PairTimes { from, to, proto: "tcp".to_owned(), times })
                 .collect(),
             services: vec![ServiceTally {
+                proto: "tcp".to_owned(),
                 port: Some(443),
                 process: "a\"\n".to_owned(),
                 grades: vec![GradeCount { grade: "turn".to_owned(), n: late }],

@@ -34,7 +34,7 @@ pub(super) enum Closing {
 pub(super) struct Run {
     pub transfer: Transfer,
     /// The last journey.
-    last: Option<Journey>,
+    last: Option<Box<Journey>>,
     /// The thread of the first send.
     pub sender: Option<ThreadRef>,
     /// The thread of the last read.

@@ -48,4 +48,4 @@ pub use threads::ThreadTime;
 /// Memory of a connection, bytes, without its journeys that wait and its flows.
 pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>();
 /// Memory of a journey that waits for earlier ones, bytes.
-pub const PIECE_BYTES: usize = size_of::<piece::Piece>();
+pub const PIECE_BYTES: usize = size_of::<piece::Piece>() + size_of::<crate::journey::Journey>();

@@ -21,7 +21,7 @@ pub(super) struct Piece {
     pub sent: Option<Moment>,
     pub read: Option<Moment>,
     pub broken: Option<BrokenBy>,
-    pub journey: Journey,
+    pub journey: Box<Journey>,
 }
 
 impl Piece {
@@ -35,7 +35,7 @@ impl Piece {
             sent,
             read,
             broken: (!journey.verdict.is_whole() || unread).then(|| BrokenBy::verdict(journey.verdict)),
-            journey: journey.clone(),
+            journey: Box::new(journey.clone()),
         }
     }
 

@@ -53,7 +53,7 @@ impl Stream {
             let moment = |calls, who| at(calls, end).map(|ns| Moment { ns, who: Some(who) });
             let read = moment(&self.read, to);
             pieces.push(Piece {
-                journey: journey(first_journey + number as u64),
+                journey: Box::new(journey(first_journey + number as u64)),
                 start: base + start,
                 end: base + end,
                 sent: moment(&self.sent, from),
@@ -444,7 +444,8 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
             let (sent, read) =
                 if sender == 1 { (at(10, SERVER), at(20, CLIENT)) } else { (at(30, CLIENT), at(40, SERVER)) };
             let journey = Journey { proto: Proto::UDP, ..journey(1 + sender as u64) };
-            connection.push(sender, Piece { start: 0, end: 5, sent, read, broken: None, journey });
+            connection
+                .push(sender, Piece { start: 0, end: 5, sent, read, broken: None, journey: Box::new(journey) });
         }
         let (mut next_id, mut closed) = (0, Vec::new());
         let mut around = Surroundings {

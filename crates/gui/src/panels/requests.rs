@@ -40,7 +40,7 @@ fn services(ui: &mut Ui, table: &RequestTable, cx: &UiContext) {
         }
         ui.end_row();
         for row in &table.rows {
-            ui.label(&row.name);
+            ui.label(row.label());
             let times = row.total.or(row.answer);
             for ns in [times.map(|q| q.p50_ns), times.map(|q| q.p99_ns), times.map(|q| q.max_ns)] {
                 let time = ns.map_or_else(|| "·".to_owned(), duration);

@@ -1,11 +1,12 @@
 //! Requests of one service in the captures of both sides.
 
 use super::side::{Sum, Times};
-use super::{Measured, Share, measured, share_rows};
+use super::{Measured, Share, as_text, measured, share_rows};
 use crate::requests::{GradeCounts, service_name};
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangePart, Grade};
+use magscope_core::flow::Proto;
 use magscope_core::journey::Journey;
 use magscope_core::node::NodeInfo;
 use magscope_core::stored_context::StoredContext;
@@ -19,6 +20,9 @@ pub(super) const MOST_SERVICES: usize = 16;
 /// The requests of one service in both sides. Times are of exchanges of the grade `turn`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceDifference {
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
     /// Port and process of the responder.
     pub service: String,
     /// From the first send of the request to the read of the response's last byte.
@@ -60,7 +64,7 @@ pub(super) struct FoldedService {
 pub(super) struct Services {
     builder: ExchangeBuilder,
     context: StoredContext,
-    sums: BTreeMap<String, ServiceSum>,
+    sums: BTreeMap<(Proto, String), ServiceSum>,
     others: u64,
     ready: Vec<Exchange>,
 }
@@ -68,7 +72,7 @@ pub(super) struct Services {
 /// The services of one capture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FoldedServices {
-    pub services: BTreeMap<String, FoldedService>,
+    pub services: BTreeMap<(Proto, String), FoldedService>,
     /// Exchanges of further services.
     pub others: u64,
 }
@@ -97,19 +101,19 @@ impl Services {
 
     fn collect(&mut self) {
         for exchange in std::mem::take(&mut self.ready) {
-            let name = service_name(&exchange, &self.context);
-            if self.sums.len() >= MOST_SERVICES && !self.sums.contains_key(&name) {
+            let key = (exchange.proto, service_name(&exchange, &self.context));
+            if self.sums.len() >= MOST_SERVICES && !self.sums.contains_key(&key) {
                 self.others += 1;
                 continue;
             }
-            self.sums.entry(name).or_default().add(&exchange);
+            self.sums.entry(key).or_default().add(&exchange);
         }
     }
 
     pub fn fold(mut self) -> FoldedServices {
         self.builder.finish(&mut self.ready);
         self.collect();
-        let services = self.sums.iter().map(|(name, sum)| (name.clone(), sum.fold())).collect();
+        let services = self.sums.iter().map(|(key, sum)| (key.clone(), sum.fold())).collect();
         FoldedServices { services, others: self.others }
     }
 }
@@ -138,7 +142,7 @@ impl ServiceSum {
 
 /// Compares the services that have times in any capture, those with the most exchanges first.
 pub(super) fn compare(a: &[FoldedServices], b: &[FoldedServices], miss: f64) -> Vec<ServiceDifference> {
-    let names: BTreeSet<&String> = a.iter().chain(b).flat_map(|run| run.services.keys()).collect();
+    let names: BTreeSet<&(Proto, String)> = a.iter().chain(b).flat_map(|run| run.services.keys()).collect();
     let mut all: Vec<ServiceDifference> = names.into_iter().map(|name| difference(name, a, b, miss)).collect();
     all.retain(|row| {
         [&row.total].into_iter().chain(row.parts.iter().map(|part| &part.measured)).any(has_times)
@@ -151,9 +155,14 @@ fn has_times(measured: &Measured) -> bool {
     measured.n_a + measured.n_b > 0
 }
 
-fn difference(name: &str, a: &[FoldedServices], b: &[FoldedServices], miss: f64) -> ServiceDifference {
+fn difference(
+    key: &(Proto, String),
+    a: &[FoldedServices],
+    b: &[FoldedServices],
+    miss: f64,
+) -> ServiceDifference {
     let of = |runs: &[FoldedServices]| -> Vec<FoldedService> {
-        runs.iter().filter_map(|run| run.services.get(name).cloned()).collect()
+        runs.iter().filter_map(|run| run.services.get(key).cloned()).collect()
     };
     let (a, b) = (of(a), of(b));
     let times = |runs: &[FoldedService], which: &dyn Fn(&FoldedService) -> Times| -> Vec<Times> {
@@ -162,7 +171,8 @@ fn difference(name: &str, a: &[FoldedServices], b: &[FoldedServices], miss: f64)
     let both = |which: &dyn Fn(&FoldedService) -> Times| measured(&times(&a, which), &times(&b, which), miss);
     let parts = ExchangePart::ALL.into_iter().enumerate();
     ServiceDifference {
-        service: name.to_owned(),
+        proto: key.0,
+        service: key.1.clone(),
         total: both(&|run| run.total),
         parts: parts.map(|(at, part)| PartDifference { part, measured: both(&|run| run.parts[at]) }).collect(),
         grades: share_rows(

@@ -62,7 +62,7 @@ fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Resu
     let quantiles = row.total.or(row.answer);
     let times =
         quantiles.map_or_else(|| ["·"; 3].map(str::to_owned), |q| [q.p50_ns, q.p99_ns, q.max_ns].map(time));
-    write!(out, "{:<name_width$}", fit(&row.name, name_width))?;
+    write!(out, "{:<name_width$}", fit(&row.label(), name_width))?;
     times.iter().try_for_each(|time| write!(out, " {time:>8}"))?;
     let all = row.grades.total();
     let share = row.grades.turn as f64 / all.max(1) as f64 * 100.0;

@@ -76,7 +76,7 @@ fn head(text: &mut String, name: &str) {
 
 /// Requests to one service, and where a difference is.
 fn write_service(text: &mut String, service: &ServiceDifference, width: usize) {
-    let name = format!("requests to {}", service.service);
+    let name = format!("requests to {} {}", service.proto, service.service);
     text.push('\n');
     wrap(text, &name, width, INDENT);
     head(text, "grade turn");

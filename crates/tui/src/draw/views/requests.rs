@@ -90,7 +90,7 @@ fn heads(canvas: &mut Canvas, area: Rect, name: u16) {
 
 fn service(canvas: &mut Canvas, area: Rect, y: u16, name: u16, row: &RequestRow) {
     let plain = canvas.theme.plain;
-    canvas.put_cut(area, 2, y, name.saturating_sub(2), &row.name, plain);
+    canvas.put_cut(area, 2, y, name.saturating_sub(2), &row.label(), plain);
     let times = row.total.or(row.answer);
     let time = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), |ns| duration(ns).trim().to_owned());
     let all = row.grades.total();
