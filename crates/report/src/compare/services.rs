@@ -5,7 +5,7 @@ use super::{Measured, Share, as_text, measured, share_rows};
 use crate::requests::{GradeCounts, service_name};
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
-use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangePart, Grade};
+use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangePart, Grade, RequesterBy};
 use magscope_core::flow::Proto;
 use magscope_core::journey::Journey;
 use magscope_core::node::NodeInfo;
@@ -101,6 +101,10 @@ impl Services {
 
     fn collect(&mut self) {
         for exchange in std::mem::take(&mut self.ready) {
+            // Its port may be the client's, and it has no times.
+            if exchange.requester_by == RequesterBy::Unknown {
+                continue;
+            }
             let key = (exchange.proto, service_name(&exchange, &self.context));
             if self.sums.len() >= MOST_SERVICES && !self.sums.contains_key(&key) {
                 self.others += 1;
