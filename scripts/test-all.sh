@@ -34,7 +34,7 @@ step truth scripts/truth-kernels.sh "${kernels[@]}"
 step flavours scripts/test-kernels.sh --suites points 6.12:rt 6.12:generic
 step arm64 scripts/test-kernels.sh --suites 'exact points' 6.12:arm64
 step recordings scripts/recordings-arm64.sh
-step requests env MAGSCOPE_REQUESTS="${REQUESTS:-100000}" "${e2e[@]}" --nocapture requests::each_request requests::a_turn_of_grpc
+step requests env MAGSCOPE_REQUESTS="${REQUESTS:-100000}" "${e2e[@]}" --nocapture requests::each_request requests::a_turn_of_grpc requests::pgbench
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step new-hop scripts/check-new-hop
 step new-view scripts/check-new-view
