@@ -10,6 +10,7 @@ use crate::common::hosts::{Hosts, SERVER, in_namespace, ip};
 use crate::common::{eventually, is_root, run, stderr, stdout};
 use serde_json::Value;
 use servers::{DNS, HTTP, HTTPS, POSTGRES, PROXY, REDIS, Talk, client, talk};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -186,28 +187,36 @@ fn what_does_not_take_turns_has_no_latency() {
 #[test]
 fn a_turn_of_grpc_is_a_call_or_opens_the_channel() {
     const TEST: &str = "calls of gRPC";
+    /// Exchanges in which a channel is opened: settings, their confirmation, and perhaps the first call with them.
+    const OPENING: usize = 3;
     let Some((hosts, dir)) = scene(TEST) else { return };
     let Some((_server, python)) = servers::rpc_server(TEST, &hosts) else { return };
-    let (session, [asked, many]) = recorded(&hosts, &[0, 2], "default", &dir, || {
+    let (session, [asked, _]) = recorded(&hosts, &[0, 2], "default", &dir, || {
         [("ask", requests()), ("many", requests())]
             .map(|(kind, calls)| servers::rpc(&hosts, &python, kind, calls))
     });
     let (_, exchanges) = found(&session, &["--where", &format!("port = {}", servers::RPC)]);
     assert!(exchanges.len() > asked.notes.len() / 2, "{} exchanges", exchanges.len());
-    let begins = |talk: &Talk| talk.notes.iter().map(|(begin_ns, ..)| *begin_ns).min().expect("a call");
-    let last_ns = asked.notes.iter().map(|(_, end_ns, _)| *end_ns).max().expect("a call");
     let mut turns = vec![0; asked.notes.len()];
-    for turn in exchanges.iter().filter(|exchange| exchange["grade"] == "turn") {
-        let start_ns = ns(turn, "start_ns");
-        let end_ns = start_ns + ns(turn, "total_ns");
+    let mut of_connection: BTreeMap<String, usize> = BTreeMap::new();
+    for exchange in &exchanges {
+        let connection = exchange["requester"]["addr"].as_str().expect("an address").to_owned();
+        let number = of_connection.entry(connection).or_default();
+        *number += 1;
+        if exchange["grade"] != "turn" {
+            continue;
+        }
+        let start_ns = ns(exchange, "start_ns");
+        let end_ns = start_ns + ns(exchange, "total_ns");
         let call = asked.notes.iter().position(|(begin, end, _)| *begin <= start_ns && end_ns <= *end);
-        let opens = end_ns <= begins(&asked) || start_ns >= last_ns && end_ns <= begins(&many);
-        assert!(call.is_some() || opens, "{turn}");
+        // Without a CPU, the first call is asked while both ends still negotiate.
+        assert!(call.is_some() || *number <= OPENING, "{exchange}");
         if let Some(call) = call {
             turns[call] += 1;
         }
     }
-    assert!(turns.iter().all(|turns| *turns <= 1), "{turns:?}");
+    // The opening may end within the first call.
+    assert!(turns.iter().skip(1).all(|turns| *turns <= 1), "{turns:?}");
 }
 
 #[test]
