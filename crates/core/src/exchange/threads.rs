@@ -81,15 +81,21 @@ impl Threads {
 
     /// A thread's time between two instants, at both of which it had a CPU; `None` if its changes are not known.
     pub fn between(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
-        self.spent(node, tid, from_ns, to_ns, |_| Some(Change::On))
+        self.spent(node, tid, from_ns, to_ns, |_| Change::On)
     }
 
-    /// A thread's time until an instant at which it had a CPU; `None` if its changes are not known, up to the last one
-    /// before the time.
+    /// A thread's time until an instant at which it had a CPU; `None` if its changes are not known.
     pub fn until(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
         self.spent(node, tid, from_ns, to_ns, |changes| {
             let before = changes.list.iter().rev().find(|(ns, _)| *ns <= from_ns);
-            before.map(|(_, change)| *change)
+            let mut later = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
+            // All changes are seen, so without an earlier one the next two show what it was.
+            match (before, later.next(), later.next()) {
+                (Some((_, change)), ..) => *change,
+                (None, Some((_, Change::On)), _) => Change::Woken,
+                (None, Some((_, Change::Woken)), Some((_, Change::On))) => Change::Off,
+                (None, ..) => Change::On,
+            }
         })
     }
 
@@ -99,7 +105,7 @@ impl Threads {
         tid: u32,
         from_ns: u64,
         to_ns: u64,
-        first: impl FnOnce(&Changes) -> Option<Change>,
+        first: impl FnOnce(&Changes) -> Change,
     ) -> Option<ThreadTime> {
         let (Some(switches_ns), Some(wake_ups_ns)) = *self.since_ns.get(&node)? else { return None };
         let none = Changes::default();
@@ -108,7 +114,7 @@ impl Threads {
             return None;
         }
         let mut time = ThreadTime::default();
-        let (mut since_ns, mut state) = (from_ns, first(changes)?);
+        let (mut since_ns, mut state) = (from_ns, first(changes));
         let within = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
         // Whether it slept shows only at its next change.
         for (ns, change) in within.copied().chain([(to_ns, Change::On)]) {
@@ -167,7 +173,14 @@ mod tests {
         assert_eq!(until(110), (70 + 10, 20 + 40, 60), "it had lost its CPU");
         assert_eq!(until(210), (10, 40, 50), "it slept");
         assert_eq!(until(270), (10, 30, 0), "it had been woken");
-        assert_eq!(threads.until(0, 11, 110, 310), None, "never seen");
+        // Without an earlier change, the next ones show what it was.
+        for event in [switch(400, 12, 11), wake(410, 13), switch(420, 11, 13)] {
+            threads.event(0, &event);
+        }
+        let of = |tid| threads.until(0, tid, 320, 430).map(|t| (t.on_cpu_ns, t.runnable_ns, t.blocked_ns));
+        assert_eq!(of(11), Some((20, 80 + 10, 0)), "it had been ready to run");
+        assert_eq!(of(13), Some((10, 10, 90)), "it had been asleep");
+        assert_eq!(of(14), Some((110, 0, 0)), "it ran all the time");
     }
 
     #[test]
