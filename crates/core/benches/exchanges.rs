@@ -73,7 +73,7 @@ fn main() {
         println!("{name:<16}{alone:>16.2}{with:>16.2}{ratio:>10.2}{range:>16}");
     }
     println!(
-        "a connection: {CONNECTION_BYTES} bytes, and {} for each waiting journey",
+        "a connection: up to {CONNECTION_BYTES} bytes, and {} for each waiting journey",
         magscope_core::exchange::PIECE_BYTES
     );
 }

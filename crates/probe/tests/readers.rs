@@ -150,8 +150,8 @@ fn stay_on(cpu: usize) {
 /// Longest pause between two reads of a reader that counts as present, nanoseconds.
 const SPIN_NS: u64 = 50_000;
 
-/// Reads in a loop, without blocking, until told to end. Notes for each datagram when the last read that found
-/// nothing began.
+/// Reads in a loop, without blocking, until `ended`. Adds, for each datagram, the instant at which the last read without
+/// one began.
 fn spin(socket: &UdpSocket, empty_ns: &Mutex<Vec<u64>>, reads: &AtomicU64, ended: &AtomicBool) {
     let mut last_empty_ns = 0;
     while !ended.load(SeqCst) {

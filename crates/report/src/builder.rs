@@ -7,22 +7,24 @@ use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
+use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
-use super::requests::RequestSection;
+use super::requests::{RequestSums, RequestsBy};
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::unobserved::UnobservedHop;
 use super::{
-    CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, NotFollowed,
-    Report, VerdictRow,
+    CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, NotFollowed, Report,
+    VerdictRow,
 };
 use crate::stats::layers::Layers;
 use crate::stats::running::Window;
-use crate::stats::{HopPairStats, HopRate, per_second};
+use crate::stats::{HopRate, per_second};
 use magscope_core::batch::{Batch, LossCause};
 use magscope_core::blame::{self, Blame};
 use magscope_core::context::Context;
 use magscope_core::event::Event;
+use magscope_core::exchange::ExchangeReader;
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hash::Map;
 use magscope_core::hop::{Direction, HOP_IDS, Hop, HopSet};
@@ -43,62 +45,12 @@ const UNKNOWN: &str = "not known";
 /// Name of the row of namespaces beyond [`MAX_NODES`].
 const FURTHER: &str = "further namespaces";
 
-#[derive(Default)]
-struct HopSum {
-    rate: HopRate,
-    /// Times from the hop below, which differs between protocols.
-    steps: BTreeMap<Proto, Steps>,
-}
-
-/// Times to a hop from the hop below, of one protocol.
-#[derive(Default)]
-struct Steps {
-    latency: Box<HopPairStats>,
-    half_width: Option<Box<HopPairStats>>,
-    unresolvable: u64,
-}
-
-impl HopSum {
-    fn latency(&mut self, proto: Proto, ns: u64) -> &mut Steps {
-        let steps = self.steps.entry(proto).or_default();
-        steps.latency.record(ns);
-        steps
-    }
-
-    /// A row a protocol.
-    fn protocols(&self) -> Vec<HopProtocol> {
-        let row = |(proto, steps): (&Proto, &Steps)| {
-            Some(HopProtocol {
-                proto: *proto,
-                latency: steps.latency.quantiles()?,
-                half_width: steps.half_width.as_ref().and_then(|widths| widths.quantiles()),
-                unresolvable: steps.half_width.is_some().then_some(steps.unresolvable),
-                histogram: steps.latency.buckets(),
-            })
-        };
-        self.steps.iter().filter_map(row).collect()
-    }
-}
-
 /// Counts of a protocol's journeys in addition to the verdicts.
 #[derive(Clone, Copy, Default)]
 struct Extra {
     resent: u64,
     retransmits: u64,
     ambiguous: u64,
-}
-
-/// One entry per hop, by its number.
-struct HopSums(Box<[HopSum; HOP_IDS]>);
-
-impl HopSums {
-    fn new() -> Self {
-        HopSums(Box::new(std::array::from_fn(|_| HopSum::default())))
-    }
-
-    fn of(&mut self, hop: Hop) -> &mut HopSum {
-        &mut self.0[usize::from(hop.id())]
-    }
 }
 
 /// Adds up batches and journeys. Memory grows with hops, and up to a bound with namespaces and flows; not with time.
@@ -124,7 +76,7 @@ pub struct ReportBuilder {
     groups: Option<(GroupBy, Option<Groups>)>,
     layers: Option<Layers>,
     receives: Option<Receives>,
-    requests: Option<RequestSection>,
+    requests: Option<(ExchangeReader, RequestSums)>,
     customs: Customs,
     governed: Stretches,
     estimates: Estimates,
@@ -190,7 +142,9 @@ impl ReportBuilder {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
         self.estimates.join(info);
-        self.requests.iter_mut().for_each(|requests| requests.join(info));
+        if let Some((reader, _)) = &mut self.requests {
+            reader.join(info);
+        }
         self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
         self.places.push(Places::default());
         self.infos.push(info.clone());
@@ -228,7 +182,7 @@ impl ReportBuilder {
     /// Adds requests and responses by service.
     #[must_use]
     pub fn requests(mut self) -> Self {
-        self.requests = Some(RequestSection::new(&self.infos));
+        self.requests = Some((ExchangeReader::new(&self.infos), RequestSums::new(RequestsBy::Service)));
         self
     }
 
@@ -254,7 +208,9 @@ impl ReportBuilder {
             batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
             batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
         }
-        self.requests.iter_mut().for_each(|requests| requests.batch(node, batch));
+        if let Some((reader, sums)) = &mut self.requests {
+            sums.add_all(&reader.batch(node, batch), reader.context());
+        }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
@@ -334,7 +290,9 @@ impl ReportBuilder {
         extra.ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
         self.drops.journey(context.dropped_by(journey));
-        self.requests.iter_mut().for_each(|requests| requests.journey(journey, context));
+        if let Some((reader, sums)) = &mut self.requests {
+            sums.add_all(&reader.journey(journey, context), reader.context());
+        }
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
@@ -429,7 +387,10 @@ impl ReportBuilder {
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
-            requests: self.requests.and_then(|requests| requests.finish(self.top)),
+            requests: self.requests.and_then(|(mut reader, mut sums)| {
+                sums.add_all(&reader.finish(), reader.context());
+                (!sums.is_empty()).then(|| sums.table(self.top))
+            }),
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {

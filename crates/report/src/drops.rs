@@ -138,6 +138,9 @@ fn decider_rows(journeys: BTreeMap<String, u64>) -> Vec<DeciderRow> {
 
 pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
     let listed = |rows: &[ReasonRow]| listed(rows.iter().map(|row| (row.packets, row.reason.as_str())));
+    if drops.dropped > 0 || !drops.deciders.is_empty() || drops.cleaned_up > 0 {
+        out.push('\n');
+    }
     if drops.dropped > 0 {
         let packets = plural(drops.dropped, "packet", "packets");
         wrap(out, &format!("The kernel dropped {packets}: {}.", listed(&drops.reasons)), width, "  ")?;

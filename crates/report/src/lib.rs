@@ -19,6 +19,7 @@ mod estimates;
 mod figures;
 mod governed;
 mod groups;
+mod hop_sums;
 mod kernel;
 pub mod requests;
 mod running;

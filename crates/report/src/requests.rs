@@ -1,9 +1,7 @@
 //! Exchanges by service, process, cgroup or flow: their times, and where the time of the slowest goes.
 
-mod section;
 mod text;
 
-pub(crate) use section::RequestSection;
 pub use text::write_requests;
 
 use crate::stats::heaviest::{Heaviest, Weighed};
@@ -327,6 +325,13 @@ impl RequestSums {
         let sum = self.groups.entry((exchange.proto, name.clone()));
         (sum.proto, sum.name) = (exchange.proto, name);
         sum.add(exchange);
+    }
+
+    /// Counts exchanges.
+    pub fn add_all(&mut self, exchanges: &[Exchange], context: &dyn Context) {
+        for exchange in exchanges {
+            self.add(exchange, context);
+        }
     }
 
     /// True without any exchange.

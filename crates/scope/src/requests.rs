@@ -244,6 +244,11 @@ impl Requests {
         self.chosen.iter().chain(self.slowest.values().rev().filter(is_other))
     }
 
+    /// Lists the slowest alone again.
+    pub fn unchoose(&mut self) {
+        self.chosen = None;
+    }
+
     /// Lists the exchange of a journey before the slowest. Returns its number, if it is still in memory.
     pub fn choose(&mut self, journey: &Journey) -> Option<u64> {
         let (first_ns, last_ns) = journey.span_ns()?;

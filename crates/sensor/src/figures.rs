@@ -55,6 +55,7 @@ pub fn of_hosts(out: &mut impl Figures, snapshot: &Snapshot) {
     hops(out, snapshot);
     events(out, snapshot);
     journeys(out, snapshot);
+    requests(out, snapshot);
 }
 
 /// Emits the metrics of the program itself.
@@ -332,7 +333,6 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
             out.counter(&labels, host, journey.n);
         }
     }
-    requests(out, snapshot);
     out.family(
         "magnet_scope_hop_latency_seconds",
         Kind::Histogram,
@@ -375,6 +375,9 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
     }
 }
 
+/// One of a service's distributions.
+type ServiceTimes = fn(&ServiceTally) -> &Times;
+
 /// Emits requests by service.
 fn requests(out: &mut impl Figures, snapshot: &Snapshot) {
     out.family(
@@ -390,28 +393,26 @@ fn requests(out: &mut impl Figures, snapshot: &Snapshot) {
             out.counter(&labels, host, count.n);
         }
     });
-    out.family(
-        "magnet_scope_request_seconds",
-        Kind::Histogram,
-        "seconds",
-        "Time from the first send of a request to the read of its response's last byte.",
-    );
-    each_service(snapshot, |labels, host, service| {
-        if service.total.n > 0 {
-            out.histogram(labels, host, &service.total);
-        }
-    });
-    out.family(
-        "magnet_scope_answer_seconds",
-        Kind::Histogram,
-        "seconds",
-        "Time from the read of a request to the first send of its response: the responder's own.",
-    );
-    each_service(snapshot, |labels, host, service| {
-        if service.answer.n > 0 {
-            out.histogram(labels, host, &service.answer);
-        }
-    });
+    let histograms: [(_, _, ServiceTimes); 2] = [
+        (
+            "magnet_scope_request_seconds",
+            "Time from the first send of a request to the read of its response's last byte.",
+            |service| &service.total,
+        ),
+        (
+            "magnet_scope_answer_seconds",
+            "Time from the read of a request to the first send of its response: the responder's own.",
+            |service| &service.answer,
+        ),
+    ];
+    for (name, help, which) in histograms {
+        out.family(name, Kind::Histogram, "seconds", help);
+        each_service(snapshot, |labels, host, service| {
+            if which(service).n > 0 {
+                out.histogram(labels, host, which(service));
+            }
+        });
+    }
 }
 
 fn each_service(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HostSnapshot, &ServiceTally)) {

@@ -146,7 +146,9 @@ fn from_a_request_to_its_journey_and_back() {
         (View::Requests, Some(listed[2]))
     );
     assert_eq!(scope.frame().requests(9, 9).slowest[0].id, listed[2], "before the slowest");
-    scope.apply(Action::ShowExchange);
+    scope.apply(Action::Back);
+    assert_eq!(scope.frame().requests(9, 9).slowest[0].id, listed[0], "the slowest alone");
+    scope.apply(Action::ChooseRequest(listed[2]));
     assert_eq!((scope.frame().controls.view, scope.frame().controls.journey), (View::Scope, journey));
 }
 

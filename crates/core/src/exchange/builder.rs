@@ -37,7 +37,7 @@ pub const IDLE_NS: u64 = 30_000_000_000;
 /// Limits of a builder's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeLimits {
-    /// Open connections, of some 2.4 kB each; beyond it the one with the longest idle time is closed.
+    /// Open connections, of up to 3.9 kB each; beyond it the one with the longest idle time is closed.
     pub connections: usize,
     /// Closed exchanges that wait; beyond it the oldest are not judged by what follows.
     pub closed: usize,

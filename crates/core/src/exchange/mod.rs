@@ -32,6 +32,7 @@ mod grade;
 mod group;
 mod nested;
 mod piece;
+mod reader;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -43,9 +44,13 @@ pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use filter::ExchangeFilter;
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};
+pub use reader::ExchangeReader;
 pub use threads::ThreadTime;
 
-/// Memory of a connection, bytes, without its journeys that wait and its flows.
-pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>();
+use crate::journey::Journey;
+
+/// Maximum memory of a connection, bytes, with the last journeys of two requests and of their responses, without journeys
+/// that wait.
+pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>() + 4 * size_of::<Journey>();
 /// Memory of a journey that waits for earlier ones, bytes.
-pub const PIECE_BYTES: usize = size_of::<piece::Piece>() + size_of::<crate::journey::Journey>();
+pub const PIECE_BYTES: usize = size_of::<piece::Piece>() + size_of::<Journey>();

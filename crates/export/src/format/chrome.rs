@@ -18,7 +18,7 @@ use std::io::Write;
 const LOST: u32 = 100;
 const PROBES: u32 = 101;
 const REQUESTS: u32 = 1_000;
-/// Maximum number of connections with a thread of their own; beyond it the numbers begin again.
+/// Maximum number of connections with a stored thread; beyond it all of them get new ones.
 const MOST_CONNECTIONS: usize = 1 << 16;
 
 /// Writes Chrome's JSON.
@@ -28,6 +28,8 @@ pub struct Chrome {
     named: BTreeSet<(u16, u32)>,
     /// Threads of connections. The exchanges of one follow each other.
     connections: BTreeMap<(u16, u64), u32>,
+    /// Thread of the next connection.
+    next_connection: u32,
     events: u64,
 }
 
@@ -39,6 +41,7 @@ impl Chrome {
             first_ns: None,
             named: BTreeSet::new(),
             connections: BTreeMap::new(),
+            next_connection: REQUESTS,
             events: 0,
         }
     }
@@ -50,13 +53,20 @@ impl Chrome {
         Ok(file.write_all(event.to_string().as_bytes())?)
     }
 
+    /// The thread of a connection.
     fn connection(&mut self, node: u16, connection: u64) -> u32 {
         let key = (node, connection);
-        if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&key) {
-            self.connections.clear();
+        if let Some(thread) = self.connections.get(&key) {
+            return *thread;
         }
-        let next = REQUESTS + self.connections.len() as u32;
-        *self.connections.entry(key).or_insert(next)
+        if self.connections.len() >= MOST_CONNECTIONS {
+            self.connections.clear();
+            self.named.retain(|(_, thread)| *thread < REQUESTS || *thread == u32::MAX);
+        }
+        let thread = self.next_connection;
+        self.next_connection = thread.checked_add(1).filter(|next| *next < u32::MAX).unwrap_or(REQUESTS);
+        self.connections.insert(key, thread);
+        thread
     }
 
     /// Microseconds since the first mark.

@@ -14,9 +14,8 @@ use crate::recordings::Recordings;
 use crate::{output, reporting};
 use anyhow::Result;
 use clap::ValueEnum;
-use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeFilter};
+use magscope_core::exchange::{Exchange, ExchangeFilter, ExchangeReader};
 use magscope_core::node::NodeInfo;
-use magscope_core::stored_context::StoredContext;
 use magscope_report::requests::{RequestSums, RequestTable, RequestsBy, process_name, service_name};
 use magscope_timeline::UtcMap;
 use magscope_timeline::merged_reader::Piece;
@@ -150,15 +149,13 @@ impl Found {
 pub struct Collector<'a> {
     wanted: &'a Wanted,
     utc: Cow<'a, UtcMap>,
-    context: StoredContext,
-    builder: ExchangeBuilder,
+    reader: ExchangeReader,
     sums: RequestSums,
     not_matching: u64,
     /// By length and then start, the shortest first.
     slowest: BTreeMap<(u64, Reverse<u64>), Row>,
     /// What exchanges within others are called, and their length.
     named: BTreeMap<u64, (String, Option<u64>)>,
-    ready: Vec<Exchange>,
     /// The processes whose exchanges are wanted, of all if `None`.
     only: Option<ProcessTree>,
 }
@@ -169,13 +166,11 @@ impl<'a> Collector<'a> {
         Collector {
             wanted,
             utc,
-            context: StoredContext::new(infos.to_vec()),
-            builder: ExchangeBuilder::new(),
+            reader: ExchangeReader::new(infos),
             sums: RequestSums::new(wanted.by.into()),
             not_matching: 0,
             slowest: BTreeMap::new(),
             named: BTreeMap::new(),
-            ready: Vec::new(),
             only: None,
         }
     }
@@ -189,45 +184,47 @@ impl<'a> Collector<'a> {
 
     /// Takes a piece of the walk.
     pub fn piece(&mut self, piece: &Piece<'_>) {
-        match piece {
+        let complete = match piece {
             Piece::Batch(node, batch) => {
-                self.context.batch(*node, batch);
                 self.only.iter_mut().for_each(|tree| tree.batch(batch));
                 // The map of a running capture grows with it.
                 if let (Cow::Owned(utc), 0) = (&mut self.utc, node) {
                     batch.clock.iter().for_each(|sample| utc.push(*sample));
                 }
-                self.builder.batch(*node, batch, &mut self.ready);
+                self.reader.batch(*node, batch)
             }
-            Piece::Journey(journey, _, context) => self.builder.journey(journey, *context, &mut self.ready),
-        }
-        self.collect();
+            Piece::Journey(journey, _, context) => self.reader.journey(journey, *context),
+        };
+        self.add(&complete);
     }
 
-    fn collect(&mut self) {
-        for exchange in std::mem::take(&mut self.ready) {
+    fn add(&mut self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
             if !exchange.requester.flow.is_none() {
                 let what = format!(
                     "{} → {}",
-                    process_name(&exchange.requester, &self.context),
-                    service_name(&exchange, &self.context)
+                    process_name(&exchange.requester, self.reader.context()),
+                    service_name(exchange, self.reader.context())
                 );
                 self.named.insert(exchange.id, (what, exchange.envelope_ns()));
                 if self.named.len() > MOST_NAMED {
                     self.named.pop_first();
                 }
             }
-            if self.only.as_ref().is_some_and(|tree| !tree.has(&exchange)) {
+            if self.only.as_ref().is_some_and(|tree| !tree.has(exchange)) {
                 continue;
             }
-            let matches =
-                self.wanted.matching.as_ref().is_none_or(|filter| filter.matches(&exchange, &self.context));
+            let matches = self
+                .wanted
+                .matching
+                .as_ref()
+                .is_none_or(|filter| filter.matches(exchange, self.reader.context()));
             if !matches {
                 self.not_matching += 1;
                 continue;
             }
-            self.sums.add(&exchange, &self.context);
-            self.list(&exchange);
+            self.sums.add(exchange, self.reader.context());
+            self.list(exchange);
         }
     }
 
@@ -241,7 +238,7 @@ impl<'a> Collector<'a> {
         if is_full && self.slowest.first_key_value().is_none_or(|(shortest, _)| key < *shortest) {
             return;
         }
-        self.slowest.insert(key, Row::of(exchange, &self.context, &self.utc, &self.named));
+        self.slowest.insert(key, Row::of(exchange, self.reader.context(), &self.utc, &self.named));
         if is_full {
             self.slowest.pop_first();
         }
@@ -249,8 +246,8 @@ impl<'a> Collector<'a> {
 
     /// Closes what is open.
     pub fn finish(mut self) -> Found {
-        self.builder.finish(&mut self.ready);
-        self.collect();
+        let open = self.reader.finish();
+        self.add(&open);
         Found {
             table: self.sums.table(usize::from(self.wanted.top)),
             not_matching: self.not_matching,

@@ -5,11 +5,10 @@ use super::{Measured, Share, as_text, measured, share_rows};
 use crate::requests::{GradeCounts, service_name};
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
-use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangePart, Grade, RequesterBy};
+use magscope_core::exchange::{Exchange, ExchangePart, ExchangeReader, Grade, RequesterBy};
 use magscope_core::flow::Proto;
 use magscope_core::journey::Journey;
 use magscope_core::node::NodeInfo;
-use magscope_core::stored_context::StoredContext;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,11 +61,9 @@ pub(super) struct FoldedService {
 /// The services of one capture during the read.
 #[derive(Debug)]
 pub(super) struct Services {
-    builder: ExchangeBuilder,
-    context: StoredContext,
+    reader: ExchangeReader,
     sums: BTreeMap<(Proto, String), ServiceSum>,
     others: u64,
-    ready: Vec<Exchange>,
 }
 
 /// The services of one capture.
@@ -79,44 +76,38 @@ pub(super) struct FoldedServices {
 
 impl Services {
     pub fn new(info: &NodeInfo) -> Self {
-        Services {
-            builder: ExchangeBuilder::new(),
-            context: StoredContext::new(vec![info.clone()]),
-            sums: BTreeMap::new(),
-            others: 0,
-            ready: Vec::new(),
-        }
+        let reader = ExchangeReader::new(std::slice::from_ref(info));
+        Services { reader, sums: BTreeMap::new(), others: 0 }
     }
 
     pub fn batch(&mut self, batch: &Batch) {
-        self.context.batch(0, batch);
-        self.builder.batch(0, batch, &mut self.ready);
-        self.collect();
+        let complete = self.reader.batch(0, batch);
+        self.add(&complete);
     }
 
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
-        self.builder.journey(journey, context, &mut self.ready);
-        self.collect();
+        let complete = self.reader.journey(journey, context);
+        self.add(&complete);
     }
 
-    fn collect(&mut self) {
-        for exchange in std::mem::take(&mut self.ready) {
+    fn add(&mut self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
             // Its port may be the client's, and it has no times.
             if exchange.requester_by == RequesterBy::Unknown {
                 continue;
             }
-            let key = (exchange.proto, service_name(&exchange, &self.context));
+            let key = (exchange.proto, service_name(exchange, self.reader.context()));
             if self.sums.len() >= MOST_SERVICES && !self.sums.contains_key(&key) {
                 self.others += 1;
                 continue;
             }
-            self.sums.entry(key).or_default().add(&exchange);
+            self.sums.entry(key).or_default().add(exchange);
         }
     }
 
     pub fn fold(mut self) -> FoldedServices {
-        self.builder.finish(&mut self.ready);
-        self.collect();
+        let open = self.reader.finish();
+        self.add(&open);
         let services = self.sums.iter().map(|(key, sum)| (key.clone(), sum.fold())).collect();
         FoldedServices { services, others: self.others }
     }

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::Overhead;
 use crate::requests::{JourneyRef, Requests};
-use crate::trigger::{Capture, CaptureWindow, Condition, Mode, Watch};
+use crate::trigger::{Capture, CaptureWindow, Condition, Mode};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
 use magscope_core::exchange::Exchange;
@@ -16,24 +16,6 @@ use magscope_core::node::Service;
 
 /// Maximum number of journeys in a captured window: the slowest.
 const MOST_LINES: usize = 1024;
-
-/// Checks closed exchanges against the condition.
-struct ExchangeWatch<'s> {
-    watch: &'s mut Watch,
-    memory: &'s Memory,
-    names: &'s Names,
-    /// Instant and journey of each that fired.
-    fired: Vec<(u64, Option<u64>)>,
-}
-
-impl ExchangeWatch<'_> {
-    fn exchange(&mut self, exchange: &Exchange) {
-        let memory = self.memory;
-        if self.watch.exchange(exchange, self.names, || last_journey(memory, exchange)) {
-            self.fired.push((exchange.end_ns().unwrap_or(0), self.watch.opened_journey()));
-        }
-    }
-}
 
 /// The key of the journey that ended an exchange.
 fn last_journey(memory: &Memory, exchange: &Exchange) -> Option<u64> {
@@ -48,10 +30,14 @@ impl Scope {
         &mut self,
         feed: impl FnOnce(&mut Requests, &Names, &mut dyn FnMut(&Exchange)),
     ) {
-        let (watch, memory, names) = (&mut self.watch, &self.memory, &self.names);
-        let mut checked = ExchangeWatch { watch, memory, names, fired: Vec::new() };
-        feed(&mut self.requests, names, &mut |exchange| checked.exchange(exchange));
-        for (at_ns, key) in checked.fired {
+        let Scope { watch, memory, names, requests, .. } = self;
+        let mut fired = Vec::new();
+        feed(requests, names, &mut |exchange| {
+            if watch.exchange(exchange, names, || last_journey(memory, exchange)) {
+                fired.push((exchange.end_ns().unwrap_or(0), watch.opened_journey()));
+            }
+        });
+        for (at_ns, key) in fired {
             self.fires(true, at_ns, key);
         }
     }

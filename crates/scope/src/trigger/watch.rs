@@ -153,9 +153,9 @@ impl Watch {
         fires
     }
 
-    /// The journey of the window that was opened last, if that is still open.
+    /// The journey of the window that the last firing opened, if it opened one.
     pub fn opened_journey(&self) -> Option<u64> {
-        self.open.last()?.journey
+        self.open.last().filter(|open| open.number == self.fired)?.journey
     }
 
     /// A connection's state was sampled.

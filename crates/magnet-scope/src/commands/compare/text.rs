@@ -34,8 +34,8 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
         return text;
     }
     let method = format!(
-        "An interval takes {} recordings a side, and in each {} journeys for the p50 and {} for the p99, more where \
-         neighbouring journeys are alike. Intervals are Student's for the means of the recordings' figures, never narrower \
+        "An interval takes {} recordings a side, and in each {} journeys or turns for the p50 and {} for the p99, more \
+         where neighbouring ones are alike. Intervals are Student's for the means of the recordings' figures, never narrower \
          than order statistics of each recording. All {} of this table hold at once with {:.0} % confidence. Steps with a \
          difference come first, then by their effect on the mean total.",
         comparison.least_runs,
@@ -104,7 +104,7 @@ const fn whole(change: Change) -> &'static str {
         Change::Mixed => "changed on the whole",
         Change::OnlyInA | Change::OnlyInB => "no total to compare",
         Change::NotShown => "no difference shown on the whole",
-        Change::TooFew => "too few recordings or journeys to compare the whole",
+        Change::TooFew => "too few recordings, or times in them, to compare the whole",
     }
 }
 
@@ -165,7 +165,7 @@ fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
         Change::NotShown => {
             return format!("no difference beyond what runs differ by: {}", differences(row));
         }
-        Change::TooFew => return "no interval: too few recordings, or too few journeys in them".to_owned(),
+        Change::TooFew => return "no interval: too few recordings, or too few times in them".to_owned(),
         Change::OnlyInA => return "only in A".to_owned(),
         Change::OnlyInB => return "only in B".to_owned(),
     };

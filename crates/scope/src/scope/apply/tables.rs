@@ -98,6 +98,8 @@ impl Scope {
         if let Some(id) = self.requests.choose(&line.journey) {
             self.show(View::Requests);
             self.controls.request = Some(id);
+            // The journey's ladder would cover it.
+            self.controls.top = Top::Nothing;
         } else {
             let words =
                 "this journey is in no request that is kept: requests end some seconds after their bytes";
@@ -133,6 +135,9 @@ impl Scope {
     pub(super) fn back(&mut self) {
         if self.controls.top != Top::Nothing {
             self.controls.top = Top::Nothing;
+        } else if self.controls.view == View::Requests && self.controls.request.is_some() {
+            self.controls.request = None;
+            self.requests.unchoose();
         } else if self.controls.journey.is_some() {
             self.unselect();
             self.relist();

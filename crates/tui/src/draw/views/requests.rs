@@ -134,7 +134,8 @@ fn request(
     }
     canvas.put_cut(area, 2, y, area.width.saturating_sub(3), head.trim_start(), canvas.theme.plain);
     y += 1;
-    let bar = (area.width / 3).clamp(BAR.0, BAR.1);
+    // The note, which says why, has twice the bar's width.
+    let bar = (area.width.saturating_sub(4 + PART + 2 * TIME) / 3).clamp(BAR.0, BAR.1);
     for part in &slow.parts {
         line(canvas, area, y, bar, slow, part);
         y += 1;
