@@ -39,14 +39,14 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
         "exchanges",
         "turns"
     )?;
-    let (one_way, answered): (Vec<_>, Vec<_>) = table.rows.iter().partition(|row| is_one_way(row));
+    let (transfers, answered): (Vec<_>, Vec<_>) = table.rows.iter().partition(|row| is_transfer(row));
     for row in answered {
         write_row(out, row, name_width)?;
         wrap(out, &format!("{INDENT}{}", notes(row)), width, INDENT)?;
     }
-    if !one_way.is_empty() {
-        let bytes_sent = bytes(one_way.iter().map(|row| row.request_bytes).sum());
-        let groups = plural(one_way.len() as u64, "group", "groups");
+    if !transfers.is_empty() {
+        let bytes_sent = bytes(transfers.iter().map(|row| row.request_bytes).sum());
+        let groups = plural(transfers.len() as u64, "group", "groups");
         writeln!(out, "{groups} with bytes in one direction alone, {} in all", bytes_sent.trim())?;
     }
     if table.others > 0 {
@@ -57,7 +57,7 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
 }
 
 /// True if no byte came back and none was missed: a transfer, and no request.
-const fn is_one_way(row: &RequestRow) -> bool {
+const fn is_transfer(row: &RequestRow) -> bool {
     row.response_bytes == 0 && row.grades.unanswered == 0
 }
 
