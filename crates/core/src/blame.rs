@@ -16,7 +16,7 @@ pub use words::step_words;
 
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, HopSet, Role};
-use crate::journey::{Journey, Presence};
+use crate::journey::{Journey, Presence, Rung};
 use crate::node::NodeInfo;
 use serde::Serialize;
 
@@ -33,21 +33,23 @@ pub enum Part {
     Retransmission = 2,
     /// From the sender's driver to the receiver's.
     Wire = 3,
+    /// Inside the nodes that passed the packet on: bridges, routers, translators.
+    Forwarding = 4,
     /// From the receiver's driver to the socket, and the reader's wake-up.
-    ReceiverStack = 4,
+    ReceiverStack = 5,
     /// The reader was woken and had no CPU yet.
-    Scheduler = 5,
+    Scheduler = 6,
     /// The data were ready and the reader did not request them: busy, or asleep elsewhere.
-    ReaderAway = 6,
+    ReaderAway = 7,
     /// The reader's own call, from being on a CPU to its return.
-    Reading = 7,
+    Reading = 8,
     /// Between hops of which no served one separates the parts.
-    Unknown = 8,
+    Unknown = 9,
 }
 
 impl Part {
     /// Number of parts.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// All parts, in the order of the path.
     pub const ALL: [Part; Self::COUNT] = [
@@ -55,6 +57,7 @@ impl Part {
         Self::SendQueue,
         Self::Retransmission,
         Self::Wire,
+        Self::Forwarding,
         Self::ReceiverStack,
         Self::Scheduler,
         Self::ReaderAway,
@@ -69,11 +72,24 @@ impl Part {
             Self::SendQueue => "held in TCP's send queue",
             Self::Retransmission => "waiting for retransmission",
             Self::Wire => "the wire",
+            Self::Forwarding => "forwarding",
             Self::ReceiverStack => "the receiver's stack",
             Self::Scheduler => "waiting for a CPU",
             Self::ReaderAway => "waiting for the reader",
             Self::Reading => "the reader's own call",
             Self::Unknown => "not observed",
+        }
+    }
+
+    /// The part of the span between two neighbouring events of a journey, of which one at least is a forwarder's.
+    fn of_forwarded_span(from: &Rung, to: &Rung, proto: Proto, served: HopSet) -> Self {
+        if from.forwarder == to.forwarder {
+            Self::Forwarding
+        } else if from.hop.direction() == Direction::Tx && to.hop.direction() == Direction::Rx {
+            // Time before the device of a forwarder is its own, but the border is not observed.
+            Self::of_span(from.hop, to.hop, proto, served)
+        } else {
+            Self::Unknown
         }
     }
 
@@ -146,6 +162,9 @@ impl Blame {
             let part = match journey.presence {
                 _ if from.is_copy_before(&rung) => Part::Retransmission,
                 _ if journey.is_crossing_unknown(&from, &rung) => Part::Unknown,
+                _ if from.forwarder != 0 || rung.forwarder != 0 => {
+                    Part::of_forwarded_span(&from, &rung, journey.proto, served)
+                }
                 Presence::Polling if is_read && from.hop == Hop::SockReady => Part::Reading,
                 Presence::Busy if is_read && from.hop == Hop::TaskRun => Part::ReaderAway,
                 _ => Part::of_span(from.hop, rung.hop, journey.proto, served),

@@ -5,6 +5,7 @@ mod capture_filter;
 mod common;
 mod dropped_by;
 mod filter;
+mod forwarders;
 mod groups;
 mod hops;
 mod lossy_journeys;

@@ -9,6 +9,10 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if from.direction() == Direction::Tx && to.direction() == Direction::Rx {
         return crossing(from, to).to_owned();
     }
+    // A packet is received and then sent by a node that passes it on.
+    if from.direction() == Direction::Rx && to.direction() == Direction::Tx {
+        return Part::Forwarding.words().to_owned();
+    }
     if (from, to) == (Hop::SockReady, Hop::TaskRun) {
         return Part::Scheduler.words().to_owned();
     }
@@ -58,6 +62,7 @@ mod tests {
     fn words_for_steps() {
         let table = [
             (Hop::DevXmit, Hop::DevRecv, Proto::TCP, "the wire"),
+            (Hop::DevRecv, Hop::DevXmit, Proto::TCP, "forwarding"),
             (Hop::DevXmit, Hop::NapiPoll, Proto::UDP, "the wire"),
             (Hop::NapiPoll, Hop::DevRecv, Proto::TCP, "merging packets (GRO)"),
             (Hop::IpPost, Hop::DevRecv, Proto::TCP, "the sender's stack or the wire"),

@@ -1,5 +1,6 @@
 //! The correlator: accepts batches, returns journeys.
 
+use super::buffers::{Buffers, shows_buffer};
 use super::directory::Directory;
 use super::fragments::Fragments;
 use super::hosts::Hosts;
@@ -9,7 +10,7 @@ use super::passes::Ids;
 use super::piece::Mark;
 use super::read_order::{ReadOrder, ReadProof, ReadReturn};
 use super::readers::{Asked, Readers};
-use super::rules::Rules;
+use super::rules::{Rules, is_certain_end};
 use super::rungs::ThreadRef;
 use super::selection::Selection;
 use super::sockets::Sockets;
@@ -26,7 +27,7 @@ use crate::node::NodeInfo;
 /// Tasks remembered.
 const MAX_TASKS: usize = 1 << 16;
 /// Time of the last event of a slot without a stream.
-const FREE_NS: u64 = u64::MAX;
+pub(super) const FREE_NS: u64 = u64::MAX;
 
 /// Joins the events of one host to journeys as they arrive.
 ///
@@ -41,6 +42,7 @@ pub struct Correlator {
     read_order: ReadOrder,
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
+    buffers: Buffers,
     /// Buffer for the datagrams of one event.
     pub(super) starts: Vec<u64>,
     /// For a log of several hosts.
@@ -61,6 +63,7 @@ impl Correlator {
             read_order: ReadOrder::default(),
             sockets: Sockets::default(),
             fragments: Fragments::default(),
+            buffers: Buffers::default(),
             starts: Vec::new(),
             several: None,
             clean_up: CleanUp::default(),
@@ -238,9 +241,22 @@ impl Correlator {
             self.state.counters.unattributed += u64::from(slot.is_none());
             return slot;
         };
-        let stream = self.streams.get_mut(slot)?;
         // A group has several true receivers.
         let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
+        if shows_buffer(event) && !in_group {
+            if let Some(before) = self.buffers.replace(event, slot) {
+                let joined = self.connect(event, slot, before, done);
+                if joined != slot {
+                    slot = joined;
+                    self.buffers.replace(event, slot);
+                }
+            }
+            if self.directory.passes(event.flow, direction == Direction::Rx) && !is_certain_end(event.hop) {
+                self.forward(event, slot, done);
+                return None;
+            }
+        }
+        let stream = self.streams.get_mut(slot)?;
         if direction != Direction::Off {
             let admitted = stream.admit(event, &self.state);
             if admitted != Admitted::Yes && !in_group {
@@ -249,7 +265,11 @@ impl Correlator {
                     _ => None,
                 };
                 let Some(other) = other else {
-                    self.state.counters.forwarded += 1;
+                    if admitted == Admitted::Forwarder {
+                        self.forward(event, slot, done);
+                    } else {
+                        self.state.counters.forwarded += 1;
+                    }
                     return None;
                 };
                 slot = other;

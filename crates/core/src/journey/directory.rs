@@ -4,7 +4,7 @@ use super::limits::Counters;
 use super::state::StreamRef;
 use super::stream::Stream;
 use crate::flow::{Endpoint, Flow, FlowId, Proto, is_from_anybody};
-use crate::hash::{Map, Set};
+use crate::hash::Map;
 use crate::hop::Direction;
 use std::net::SocketAddr;
 
@@ -26,8 +26,10 @@ struct Entry {
     flow: Flow,
     tx: Option<u32>,
     rx: Option<u32>,
-    /// The batch that announced it.
-    batch: u64,
+    /// True if this node only passes on the packets that it sends, or receives, in this flow.
+    passes: [bool; 2],
+    /// Low bits of the number of the batch that announced it.
+    batch: u32,
 }
 
 /// Flows and their streams.
@@ -40,10 +42,12 @@ pub(super) struct Directory {
     further: Map<StreamKey, Vec<u32>>,
     free: Vec<u32>,
     generation: u32,
-    /// Batches so far.
-    batches: u64,
+    /// Batches so far, low bits.
+    batches: u32,
     /// The last flow looked up, because events occur in runs.
     last: Option<(FlowId, bool, u32)>,
+    /// Whether this node only passes on its packets.
+    last_passes: bool,
 }
 
 impl StreamKey {
@@ -76,7 +80,7 @@ fn canonical(end: Endpoint) -> Endpoint {
 impl Directory {
     /// Another batch begins.
     pub const fn next_batch(&mut self) {
-        self.batches += 1;
+        self.batches = self.batches.wrapping_add(1);
     }
 
     pub fn announce(&mut self, flow: &Flow, counters: &mut Counters) {
@@ -86,7 +90,10 @@ impl Directory {
         if let Some(announced) = self.flows.get(&flow.id) {
             counters.flow_collisions += u64::from(announced.flow != *flow);
         } else {
-            self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None, batch: self.batches });
+            self.flows.insert(
+                flow.id,
+                Entry { flow: *flow, tx: None, rx: None, passes: [false; 2], batch: self.batches },
+            );
         }
     }
 
@@ -118,6 +125,7 @@ impl Directory {
             return Some(slot as usize);
         }
         let entry = self.flows.get_mut(&id)?;
+        self.last_passes = entry.passes[usize::from(receives)];
         let place = if receives { &mut entry.rx } else { &mut entry.tx };
         let slot = if let Some(slot) = *place {
             slot
@@ -132,6 +140,49 @@ impl Directory {
         };
         self.last = Some((id, receives, slot));
         Some(slot as usize)
+    }
+
+    /// True if this node only passes on packets of the flow in this direction.
+    pub fn passes(&self, id: FlowId, receives: bool) -> bool {
+        if self.last.is_some_and(|(last, side, _)| last == id && side == receives) {
+            return self.last_passes;
+        }
+        self.flows.get(&id).is_some_and(|entry| entry.passes[usize::from(receives)])
+    }
+
+    /// Marks a flow as one of a node that only passes its packets on. Returns true if it was not marked.
+    pub fn set_passes(&mut self, id: FlowId, receives: bool) -> bool {
+        self.last = None;
+        let Some(entry) = self.flows.get_mut(&id) else { return false };
+        !std::mem::replace(&mut entry.passes[usize::from(receives)], true)
+    }
+
+    /// Gives the addresses of a flow to the stream `to`, because its packets are the same, and with them all flows
+    /// between these addresses. With `alone` no other flow has the stream `from`. Returns true if no addresses are
+    /// left to `from`; then its slot is free.
+    pub fn rekey(&mut self, id: FlowId, receives: bool, from: u32, to: u32, alone: bool) -> bool {
+        let Some(entry) = self.flows.get_mut(&id) else { return false };
+        let key = StreamKey::of(&entry.flow, receives);
+        self.keys.insert(key, to);
+        self.last = None;
+        if alone {
+            let place = if receives { &mut entry.rx } else { &mut entry.tx };
+            *place = Some(to);
+        } else {
+            for entry in self.flows.values_mut() {
+                if entry.tx == Some(from) && StreamKey::of(&entry.flow, false) == key {
+                    entry.tx = Some(to);
+                }
+                if entry.rx == Some(from) && StreamKey::of(&entry.flow, true) == key {
+                    entry.rx = Some(to);
+                }
+            }
+        }
+        let unused = alone || self.keys.values().all(|slot| *slot != from);
+        if unused {
+            self.free.push(from);
+        }
+        unused
     }
 
     /// True for an announced flow without one of its ports.
@@ -174,15 +225,17 @@ impl Directory {
     pub fn retain(&mut self, fresh: bool, mut keep: impl FnMut(usize) -> bool) -> u64 {
         let (before, batches) = (self.flows.len(), self.batches);
         self.last = None;
-        let mut retained: Set<u32> = Set::default();
+        // Several addresses may have one stream, which is asked for once.
+        let mut decided: Map<u32, bool> = Map::default();
+        let free = &mut self.free;
         let mut stays = |slot: u32| {
-            let stays = keep(slot as usize);
-            if stays {
-                retained.insert(slot);
-            } else {
-                self.free.push(slot);
-            }
-            stays
+            *decided.entry(slot).or_insert_with(|| {
+                let stays = keep(slot as usize);
+                if !stays {
+                    free.push(slot);
+                }
+                stays
+            })
         };
         self.keys.retain(|_, slot| stays(*slot));
         let keys = &mut self.keys;
@@ -197,11 +250,11 @@ impl Directory {
         });
         self.flows.retain(|_, entry| {
             let stays = |slot: &mut Option<u32>| {
-                *slot = slot.filter(|s| retained.contains(s));
+                *slot = slot.filter(|s| decided.get(s) == Some(&true));
                 slot.is_some()
             };
             let (tx, rx) = (stays(&mut entry.tx), stays(&mut entry.rx));
-            tx || rx || (fresh && entry.batch + 1 >= batches)
+            tx || rx || (fresh && batches.wrapping_sub(entry.batch) <= 1)
         });
         (before - self.flows.len()) as u64
     }

@@ -1,6 +1,7 @@
 //! A journey: one piece of a byte stream, or one datagram, and every hop it passed.
 
 use super::copies::SentCopy;
+use super::forwarder::Forwarder;
 use super::piece::{RX, TX};
 use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
@@ -61,6 +62,16 @@ pub struct Journey {
     /// A hop was matched by order or length against some of the evidence, so its times may be a neighbour's. TCP: two
     /// threads have read the socket at once, so the read may be that of the other one.
     pub ambiguous: bool,
+    /// The nodes that passed its packet on, in the order of the path. With `n` of them the journey has `n + 1` legs.
+    pub forwarders: Vec<Forwarder>,
+}
+
+/// One event for the limits of a journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    hop: Hop,
+    time_ns: u64,
+    on_sender_clock: bool,
 }
 
 /// The activity of a reader that was not simply woken, while its data were ready.
@@ -180,6 +191,20 @@ const PACKET: u32 = bits(Hop::TcpXmit, Hop::TcpRecv);
 /// The hops before those.
 const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
 
+/// True for a hop of the sender, whose times are on its clock.
+const fn is_senders(hop: Hop) -> bool {
+    matches!(hop.direction(), Direction::Tx)
+}
+
+/// An event of one of the ends.
+const fn place(hop: Hop, time_ns: u64) -> Place {
+    Place { hop, time_ns, on_sender_clock: is_senders(hop) }
+}
+
+const fn rung_place(rung: &Rung) -> Place {
+    Place { hop: rung.hop, time_ns: rung.time_ns, on_sender_clock: rung.on_sender_clock }
+}
+
 impl Latency {
     /// True if it is certainly greater than zero. Between two clocks the interval may contain zero; then the
     /// order and the duration are unknown, except the maximum.
@@ -222,7 +247,20 @@ impl Journey {
         let ThreadRef { tgid, tid } = who.unwrap_or_default();
         let flow = if hop.direction() == Direction::Tx { self.tx_flow } else { self.rx_flow };
         let copy = if bit(hop) & PACKET == 0 { 0 } else { copy };
-        Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return: rungs.is_at_return(hop) })
+        let (at_return, on_sender_clock) = (rungs.is_at_return(hop), is_senders(hop));
+        Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return, forwarder: 0, on_sender_clock })
+    }
+
+    /// The events of the forwarders, in the order of the path.
+    fn forwarded(&self) -> impl Iterator<Item = Rung> + '_ {
+        self.forwarders.iter().zip(1..).flat_map(move |(at, number)| {
+            at.hops().filter_map(move |hop| {
+                let flow = if hop.direction() == Direction::Tx { at.tx_flow } else { at.rx_flow };
+                let mut rung = self.rung_of(&at.rungs, hop, self.copy)?;
+                (rung.flow, rung.forwarder, rung.on_sender_clock) = (flow, number, !at.is_receivers);
+                Some(rung)
+            })
+        })
     }
 
     /// The events of `rungs` among `hops`.
@@ -241,10 +279,11 @@ impl Journey {
         })
     }
 
-    /// The events up to the end of the journey: the sender's socket, the copies in order, the receiver's
-    /// socket.
+    /// The events up to the end of the journey: the sender's socket, the copies in order, the forwarders, the
+    /// receiver's socket.
     fn rungs_to_end(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.own(SOCKET_TX).chain(self.others(true)).chain(self.own(!SOCKET_TX))
+        let (sent, received) = (self.own(TX & !SOCKET_TX), self.own(!TX));
+        self.own(SOCKET_TX).chain(self.others(true)).chain(sent).chain(self.forwarded()).chain(received)
     }
 
     /// Every event: those up to the end of the journey in path order, copy by copy, then those of later copies.
@@ -263,6 +302,23 @@ impl Journey {
     /// before the sender's driver returns.
     pub fn path(&self) -> impl Iterator<Item = Rung> + '_ {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
+    }
+
+    /// The flow of its packets where they leave the sender's recording, after any address translation.
+    pub fn sent_flow(&self) -> FlowId {
+        let last = self.forwarders.iter().rfind(|at| !at.is_receivers && !at.tx_flow.is_none());
+        last.map_or(self.tx_flow, |at| at.tx_flow)
+    }
+
+    /// The flow of its packets where they enter the receiver's recording, before any address translation.
+    pub fn received_flow(&self) -> FlowId {
+        let is_before = |at: &&Forwarder| !at.rx_flow.is_none() && (at.is_receivers || self.tx_flow.is_none());
+        self.forwarders.iter().find(is_before).map_or(self.rx_flow, |at| at.rx_flow)
+    }
+
+    /// Number of the forwarder at which it ended; 0 if it ended at an end of the path.
+    pub fn last_forwarder(&self) -> usize {
+        if self.rungs.hops().any(|hop| !is_senders(hop)) { 0 } else { self.forwarders.len() }
     }
 
     /// True if nothing distinguished the copy of an event from others at its arrival.
@@ -296,7 +352,7 @@ impl Journey {
             let is_next_copy = before.is_some_and(|b| b.is_copy_before(&rung));
             let neighbour = if is_next_copy { ahead } else { before };
             let neighbour = neighbour.filter(|b| {
-                self.can_subtract(b.hop, rung.hop)
+                self.can_subtract(b.on_sender_clock, rung.on_sender_clock)
                     && (!is_after || b.copy == rung.copy)
                     && !self.is_crossing_unknown(b, &rung)
             });
@@ -314,8 +370,10 @@ impl Journey {
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
         self.pairs().map(|(rung, pair)| {
             let latency = pair.and_then(|(from, ns)| {
-                let bounds_ns = self.bounded_ns(from.hop, rung.hop, ns)?;
-                let half_width_ns = self.half_width_ns(from.hop, rung.hop);
+                let clocks = (from.on_sender_clock, rung.on_sender_clock);
+                let bounds_ns = self.bounded_ns(clocks, ns)?;
+                let (below_ns, above_ns) = self.errors_ns(clocks);
+                let half_width_ns = below_ns.max(above_ns);
                 let ns = u64::try_from(ns).unwrap_or(0);
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
                 Some(Latency { from: from.hop, to: rung.hop, at_ns, ns, half_width_ns, bounds_ns, is_wait })
@@ -334,39 +392,41 @@ impl Journey {
     pub fn disordered(&self) -> usize {
         let wrong = |(rung, pair): &(Rung, Option<(Rung, i64)>)| {
             pair.is_some_and(|(from, ns)| {
-                self.bounded_ns(from.hop, rung.hop, ns).is_none() && !from.is_copy_before(rung)
+                let clocks = (from.on_sender_clock, rung.on_sender_clock);
+                self.bounded_ns(clocks, ns).is_none() && !from.is_copy_before(rung)
             })
         };
         self.pairs().filter(wrong).count()
     }
 
-    /// True if two hops are on one time line, so that the difference of their times is meaningful.
-    fn can_subtract(&self, a: Hop, b: Hop) -> bool {
-        self.across != Across::Apart || (a.direction() == Direction::Tx) == (b.direction() == Direction::Tx)
+    /// True if two events are on one time line, so that the difference of their times is meaningful. Each is on the
+    /// sender's clock or on the receiver's.
+    fn can_subtract(&self, a: bool, b: bool) -> bool {
+        self.across != Across::Apart || a == b
     }
 
-    /// Error bound of the difference of the times of two hops, nanoseconds: 0 within one clock.
+    /// Error bound of the difference of the times of two hops of the ends, nanoseconds: 0 within one clock.
     pub fn half_width_ns(&self, a: Hop, b: Hop) -> u64 {
-        let (below_ns, above_ns) = self.errors_ns(a, b);
+        let (below_ns, above_ns) = self.errors_ns((is_senders(a), is_senders(b)));
         below_ns.max(above_ns)
     }
 
-    /// The largest amounts by which the true time from one hop to a later one is shorter and longer than the
-    /// difference of their times, nanoseconds: 0 within one clock.
-    fn errors_ns(&self, from: Hop, to: Hop) -> (u64, u64) {
-        match (self.across, from.direction() == Direction::Tx, to.direction() == Direction::Tx) {
-            (Across::Bounded { below_ns, above_ns }, true, false) => (below_ns, above_ns),
-            (Across::Bounded { below_ns, above_ns }, false, true) => (above_ns, below_ns),
-            (Across::Bounded { .. }, true, true)
-            | (Across::Bounded { .. }, false, false)
-            | (Across::OneClock | Across::Apart, ..) => (0, 0),
+    /// The largest amounts by which the true time from one event to a later one is shorter and longer than the
+    /// difference of their times, nanoseconds: 0 within one clock. `clocks`: whether each is on the sender's.
+    fn errors_ns(&self, clocks: (bool, bool)) -> (u64, u64) {
+        match (self.across, clocks) {
+            (Across::Bounded { below_ns, above_ns }, (true, false)) => (below_ns, above_ns),
+            (Across::Bounded { below_ns, above_ns }, (false, true)) => (above_ns, below_ns),
+            (Across::Bounded { .. }, (true, true) | (false, false)) | (Across::OneClock | Across::Apart, _) => {
+                (0, 0)
+            }
         }
     }
 
-    /// The interval of the true time from one hop to a later one, from the difference of their times,
+    /// The interval of the true time from one event to a later one, from the difference of their times,
     /// nanoseconds; `None` if that is certainly negative.
-    fn bounded_ns(&self, from: Hop, to: Hop, ns: i64) -> Option<(u64, u64)> {
-        let (below_ns, above_ns) = self.errors_ns(from, to);
+    fn bounded_ns(&self, clocks: (bool, bool), ns: i64) -> Option<(u64, u64)> {
+        let (below_ns, above_ns) = self.errors_ns(clocks);
         let upper = u64::try_from(i128::from(ns) + i128::from(above_ns)).ok()?;
         let lower = i128::from(ns) - i128::from(below_ns);
         Some((u64::try_from(lower).unwrap_or(0), upper))
@@ -377,12 +437,12 @@ impl Journey {
     /// socket's hop to a packet hop it is that of the first copy at that hop.
     pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
         let (from_ns, to_ns) = self.between(from, to)?;
-        self.difference_ns((from, from_ns), (to, to_ns))
+        self.difference_ns(place(from, from_ns), place(to, to_ns))
     }
 
     /// The instants of [`Journey::between_ns`].
     fn between(&self, from: Hop, to: Hop) -> Option<(u64, u64)> {
-        if !self.can_subtract(from, to) {
+        if !self.can_subtract(is_senders(from), is_senders(to)) {
             return None;
         }
         let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
@@ -402,23 +462,24 @@ impl Journey {
     /// The interval that holds the true value of [`Journey::between_ns`].
     pub fn bounds_between_ns(&self, from: Hop, to: Hop) -> Option<(u64, u64)> {
         let (from_at, to_at) = self.between(from, to)?;
-        self.bounded_ns(from, to, to_at.wrapping_sub(from_at) as i64)
+        self.bounded_ns((is_senders(from), is_senders(to)), to_at.wrapping_sub(from_at) as i64)
     }
 
     /// The time from the first event of the ladder to a hop, nanoseconds; `None` as for
     /// [`Journey::between_ns`], and for the first event itself.
     pub fn since_start_ns(&self, hop: Hop) -> Option<u64> {
-        let (first, to_ns) = (self.ends()?.0, self.rungs.time_ns(hop)?);
-        if first == (hop, to_ns) { None } else { self.difference_ns(first, (hop, to_ns)) }
+        let (first, to) = (self.ends()?.0, place(hop, self.rungs.time_ns(hop)?));
+        if first == to { None } else { self.difference_ns(first, to) }
     }
 
-    fn difference_ns(&self, (from, from_ns): (Hop, u64), (to, to_ns): (Hop, u64)) -> Option<u64> {
-        if !self.can_subtract(from, to) {
+    fn difference_ns(&self, from: Place, to: Place) -> Option<u64> {
+        let clocks = (from.on_sender_clock, to.on_sender_clock);
+        if !self.can_subtract(clocks.0, clocks.1) {
             return None;
         }
         // Within the bound, a negative time may be zero.
-        let ns = to_ns.wrapping_sub(from_ns) as i64;
-        self.bounded_ns(from, to, ns).map(|_| u64::try_from(ns).unwrap_or(0))
+        let ns = to.time_ns.wrapping_sub(from.time_ns) as i64;
+        self.bounded_ns(clocks, ns).map(|_| u64::try_from(ns).unwrap_or(0))
     }
 
     /// Instant of the first event of the ladder, nanoseconds of `CLOCK_MONOTONIC`. With halves on two unrelated
@@ -442,10 +503,12 @@ impl Journey {
     /// The times of the path on the clock of its first event; of several copies, those of the one that ended
     /// it.
     fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
-        let first = self.ends().map(|((first, _), _)| first);
-        let same = move |hop: &Hop| first.is_some_and(|first| self.can_subtract(first, *hop));
-        let hops = self.rungs.hops().filter(|hop| self.path_hops() & bit(*hop) != 0).filter(same);
-        hops.filter_map(|hop| self.rungs.time_ns(hop))
+        let first = self.ends().map(|(first, _)| first.on_sender_clock);
+        let same = move |clock: bool| first.is_some_and(|first| self.can_subtract(first, clock));
+        let hops = self.rungs.hops().filter(|hop| self.path_hops() & bit(*hop) != 0);
+        let own = hops.filter(move |hop| same(is_senders(*hop))).filter_map(|hop| self.rungs.time_ns(hop));
+        let passed = self.forwarders.iter().filter(move |at| same(!at.is_receivers));
+        own.chain(passed.filter_map(Forwarder::span_ns).flat_map(|(from, to)| [from, to]))
     }
 
     /// The times of the sender's events of earlier copies.
@@ -459,17 +522,26 @@ impl Journey {
         self.rungs.in_order() & !bit(Hop::DevDone)
     }
 
-    /// The first and the last hop of the path, with their times.
-    fn ends(&self) -> Option<((Hop, u64), (Hop, u64))> {
+    /// The first and the last event of the path.
+    fn ends(&self) -> Option<(Place, Place)> {
         let hops = self.path_hops();
         let at = |index: u32| {
             let hop = Hop::path().get(index as usize).copied()?;
-            Some((hop, self.rungs.time_ns(hop)?))
+            Some(place(hop, self.rungs.time_ns(hop)?))
         };
-        let last = at(hops.checked_ilog2()?)?;
+        let mut last = at(hops.checked_ilog2()?)?;
         let mut first = at(hops.trailing_zeros())?;
         if !self.copies.is_empty() && hops & SOCKET_TX == 0 {
-            first = self.path().next().map_or(first, |rung| (rung.hop, rung.time_ns));
+            first = self.path().next().map_or(first, |rung| rung_place(&rung));
+        }
+        if !self.forwarders.is_empty() {
+            // One end is outside the capture.
+            let mut passed = self.forwarded().map(|rung| rung_place(&rung));
+            if hops & TX == 0 {
+                first = passed.next().unwrap_or(first);
+            } else if hops & !TX == 0 {
+                last = passed.last().unwrap_or(last);
+            }
         }
         Some((first, last))
     }
@@ -489,14 +561,16 @@ impl Journey {
 
     /// The largest amounts by which the true [`Journey::total_ns`] is shorter and longer.
     pub fn total_errors_ns(&self) -> (u64, u64) {
-        self.ends().map_or((0, 0), |((first, _), (last, _))| self.errors_ns(first, last))
+        self.ends()
+            .map_or((0, 0), |(first, last)| self.errors_ns((first.on_sender_clock, last.on_sender_clock)))
     }
 
     /// The interval that holds the true value of [`Journey::total_ns`].
     pub fn total_bounds_ns(&self) -> Option<(u64, u64)> {
-        let ((first, first_ns), (last, last_ns)) = self.ends()?;
+        let (first, last) = self.ends()?;
         self.total_ns()?;
-        self.bounded_ns(first, last, last_ns.wrapping_sub(first_ns) as i64)
+        let clocks = (first.on_sender_clock, last.on_sender_clock);
+        self.bounded_ns(clocks, last.time_ns.wrapping_sub(first.time_ns) as i64)
     }
 
     /// Moves all its times by `ns` nanoseconds.
@@ -505,6 +579,9 @@ impl Journey {
             return;
         }
         self.rungs.shift(ns);
+        for at in &mut self.forwarders {
+            at.rungs.shift(ns);
+        }
         for copy in &mut self.copies {
             copy.rungs.shift(ns);
             copy.retransmit_ns = copy.retransmit_ns.map(|at| at.saturating_add_signed(ns));
@@ -519,6 +596,7 @@ impl Journey {
         self.rungs.take(&other.rungs, RX);
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
         self.ambiguous |= other.ambiguous;
+        self.forwarders.extend(other.forwarders.iter().map(|at| Forwarder { is_receivers: true, ..*at }));
         self.find_copy(other);
     }
 

@@ -44,6 +44,15 @@ pub struct Counters {
     /// Events of a namespace that only forwards the packets of this flow, or that a packet to a group only
     /// passes.
     pub forwarded: u64,
+    /// Address translations that a packet's buffer proved: two pairs of addresses are one stream.
+    pub translations: u64,
+    /// Packets whose addresses changed in their buffer, and whose two streams stay apart because each has an end of
+    /// its own.
+    pub unproven_translations: u64,
+    /// Events of forwarders beyond the largest number of a journey.
+    pub forwarders_left_out: u64,
+    /// Pieces that passed a forwarder, with both ends outside the capture; they are no journeys.
+    pub passed_through: u64,
     /// Pure acknowledgements and other segments without payload, by place on the path.
     pub empty_segments: [u64; PATH_HOPS],
     /// Keep-alives: one old byte sent again to provoke an answer.

@@ -24,12 +24,15 @@
 //!   empty, they are broken by that loss and not measured.
 //! - An end with all events lost so far is treated as one outside the capture.
 
+mod buffers;
 mod consumer;
 mod copies;
 mod correlator;
 mod datagrams;
 mod directory;
 mod entry;
+mod forwarder;
+mod forwarding;
 mod fragments;
 mod hosts;
 mod state;
@@ -51,12 +54,14 @@ mod selection;
 mod sockets;
 mod stream;
 mod tcp;
+mod transits;
 mod udp;
 mod verdict;
 
 pub use consumer::Consumer;
 pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
+pub use forwarder::{Forwarder, MAX_FORWARDERS};
 pub use journey::{Across, Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;

@@ -2,9 +2,12 @@
 
 use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend, SentCopy};
+use super::forwarder::Forwarder;
 use super::journey::Presence;
 use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, ThreadRef, bit, bits};
+use super::transits::Transits;
+use crate::event::Event;
 use crate::flow::FlowId;
 use crate::hop::{FIRST_RX, Hop};
 
@@ -100,6 +103,8 @@ pub(super) struct Piece {
     pub socket: u64,
     /// Start of the datagram of which this is one receiver's journey; 0: none.
     pub origin: u64,
+    /// Its passages through forwarders, if there are any.
+    pub transits: Option<Box<Transits>>,
 }
 
 impl Piece {
@@ -133,6 +138,7 @@ impl Piece {
             rx_flow: FlowId::NONE,
             socket: 0,
             origin: 0,
+            transits: None,
         }
     }
 
@@ -191,6 +197,27 @@ impl Piece {
     /// True if it was retransmitted without a `tcp.retransmit` so far.
     pub fn is_unconfirmed_retransmission(&self) -> bool {
         self.passes.as_ref().is_some_and(|passes| passes.is_unconfirmed())
+    }
+
+    /// Records an event of a forwarder in the namespace `netns`. Returns false without room for it.
+    pub fn pass_forwarder(&mut self, netns: u32, event: &Event, mark: &Mark) -> bool {
+        self.last_ns = self.last_ns.max(mark.time_ns);
+        self.transits.get_or_insert_default().record(netns, event, mark)
+    }
+
+    /// The assumed end with this flow was a forwarder: its events are a passage.
+    pub fn yield_side(&mut self, side: u32, netns: u32, flow: FlowId) {
+        let mut end = Forwarder { rx_ifindex: self.ifindex, tx_ifindex: self.ifindex, ..Forwarder::default() };
+        end.rungs.take(&self.rungs, side & !bit(Hop::DevDone));
+        if side == RX {
+            end.rx_flow = flow;
+        } else {
+            end.tx_flow = flow;
+        }
+        if !end.rungs.is_empty() {
+            self.transits.get_or_insert_default().take_end(netns, end);
+        }
+        self.forget(side);
     }
 
     /// The assumed end was a forwarder.

@@ -39,6 +39,10 @@ pub struct Rung {
     pub copy: u32,
     /// Recorded at the return of the call: it names the process, but is not part of the time order.
     pub at_return: bool,
+    /// Number of the forwarder on the path, from 1; 0 at both ends.
+    pub forwarder: u8,
+    /// Its time is on the sender's clock, false for the receiver's. They may be one.
+    pub on_sender_clock: bool,
 }
 
 impl Rung {

@@ -40,6 +40,32 @@ pub(super) struct Half {
     pub sure: bool,
     /// Cookie of its socket; 0 until an event has it.
     pub socket: u64,
+    /// Low bits of the flow of the same packets at this end, before or after its own node has translated their
+    /// addresses; 0: none. Few flows meet in one stream, so they suffice.
+    also: u32,
+}
+
+impl Half {
+    /// The half that an event shows.
+    pub const fn of(event: &Event, sure: bool) -> Self {
+        Half { flow: event.flow, sure, socket: event.socket, also: 0 }
+    }
+
+    /// True if the flow is this end's.
+    pub fn has(&self, flow: FlowId) -> bool {
+        self.flow == flow || self.also != 0 && self.also == flow.0 as u32
+    }
+
+    /// This end has a flow of the same packets with other addresses.
+    pub const fn set_also(&mut self, flow: FlowId) {
+        self.also = flow.0 as u32;
+    }
+
+    /// Makes the other flow of this end its flow.
+    pub const fn swap(&mut self, flow: FlowId) {
+        self.set_also(self.flow);
+        self.flow = flow;
+    }
 }
 
 /// The two halves of a stream.
@@ -80,7 +106,7 @@ fn taken(piece: &Piece) -> Verdict {
 }
 
 /// Time that a sent half waits after its last event: the time-out doubles with each retransmission.
-fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
+pub(super) fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
     if proto == Proto::TCP { TCP_HALF_NS << piece.retransmits().min(5) } else { HALF_NS }
 }
 
@@ -208,7 +234,9 @@ impl CorrelatorState {
             return; // it only passed through here
         }
         if piece.rungs.is_empty() && piece.passes.is_none() {
-            return; // a look at bytes that no other hop has shown
+            // A look at bytes that no other hop has shown, or a packet between ends outside the capture.
+            self.counters.passed_through += u64::from(piece.transits.is_some());
+            return;
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         // Whether an abandoned call would have accepted them is unknown.
@@ -222,6 +250,8 @@ impl CorrelatorState {
         }
         self.counters.journeys += 1;
         let (rungs, copies, copy) = piece.ladder();
+        let transits = piece.transits.as_ref();
+        let forwarders = transits.map_or_else(Vec::new, |all| all.of(ends, &rungs, !copies.is_empty()));
         let verdict = self.verdict(ends, piece, rungs.last(), why);
         let dropped = matches!(verdict, Verdict::Dropped { .. });
         let who = |who: ThreadRef| if who.is_none() { None } else { Some(who) };
@@ -252,6 +282,7 @@ impl CorrelatorState {
                 .map_or_else(SocketFilter::default, |(drop, _)| drop.filter),
             verdict,
             ambiguous: piece.ambiguous,
+            forwarders,
         });
     }
 
@@ -275,7 +306,7 @@ impl CorrelatorState {
                     None
                 };
                 // The other end may be in the capture, with its records lost.
-                let lonely = !(reached && piece.any(TX));
+                let lonely = !(reached && piece.any(TX) && ends.tx.sure);
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =
                     || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));

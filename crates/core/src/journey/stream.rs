@@ -104,7 +104,10 @@ impl Stream {
         };
         let is_end = bit(hop) & end_only != 0;
         let is_paired = !self.has_namesakes || !other.flow.is_none();
-        if half.flow == flow && is_paired {
+        if half.has(flow) && is_paired {
+            if is_end && half.flow != flow {
+                half.swap(flow);
+            }
             half.sure |= is_end;
             if event.socket != 0 {
                 half.socket = event.socket;
@@ -128,7 +131,7 @@ impl Stream {
             Direction::Rx => (&mut self.ends.rx, RX),
             _ => (&mut self.ends.tx, TX),
         };
-        let before = std::mem::replace(half, Half { flow: event.flow, sure, socket: event.socket });
+        let before = std::mem::replace(half, Half::of(event, sure));
         if !before.flow.is_none() && before.flow != event.flow {
             for piece in self.pieces.iter_mut() {
                 piece.forget(side);

@@ -277,7 +277,7 @@ impl Stream {
         Some((found, true))
     }
 
-    fn new_datagram(&mut self, event: &Event, state: &mut CorrelatorState) -> usize {
+    pub(super) fn new_datagram(&mut self, event: &Event, state: &mut CorrelatorState) -> usize {
         let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
         piece.skb = event.skb;
         piece.ip_id = event.ip_id;
@@ -286,6 +286,23 @@ impl Stream {
         piece.ifindex = event.ifindex;
         let keys = [id_key(event), skb_key(event)];
         self.append(piece, keys.into_iter().flatten(), state)
+    }
+
+    /// The datagram that a forwarder passes on: open, sent, and not received yet.
+    pub(super) fn passing_datagram(&mut self, event: &Event, state: &CorrelatorState) -> Option<usize> {
+        let fits = |piece: &Piece| {
+            let fresh = event.time_ns.saturating_sub(piece.last_ns) < state.limits.max_age_ns;
+            let is_single = piece.rx_flow.is_none() && !piece.shared;
+            fresh && is_single && !piece.is_gone() && !piece.any(RX) && Self::has_length(piece, event)
+        };
+        let index = self.by_id_or_buffer(event, fits)?;
+        let piece = self.pieces.get_mut(index)?;
+        if event.skb != 0 && event.skb != piece.skb {
+            piece.skb = event.skb;
+            let start = piece.start;
+            self.udp.by_key.extend(skb_key(event).map(|key| (key, start)));
+        }
+        Some(index)
     }
 
     /// Appends a datagram under a new number.

@@ -1,0 +1,221 @@
+//! The correlator's part for nodes between the ends: forwarders, and translators of addresses.
+//!
+//! A node that passes a packet on shows it in one buffer, first as received, then as sent ([`super::buffers`]). Its
+//! events become passages of the journey ([`super::transits`]). If the addresses changed in between, both pairs of
+//! addresses are one stream from then on.
+
+use super::buffers::Previous;
+use super::correlator::{Correlator, FREE_NS};
+use super::journey::Journey;
+use super::piece::{Mark, Piece, RX, State, TX};
+use super::rules::is_certain_end;
+use super::state::{CloseReason, CorrelatorState, half_wait_ns};
+use super::stream::Stream;
+use super::udp::segments;
+use crate::event::{Event, EventFlags};
+use crate::flow::{FlowId, Proto};
+use crate::hop::{Direction, Hop};
+
+/// An event of a forwarder.
+#[derive(Clone, Copy, Debug)]
+struct Passing<'a> {
+    event: &'a Event,
+    mark: &'a Mark,
+    netns: u32,
+}
+
+impl Correlator {
+    /// Draws the conclusions from two events of one packet: `before`, and `event` in the stream `slot`. Returns the
+    /// stream of both.
+    pub(super) fn connect(
+        &mut self,
+        event: &Event,
+        slot: usize,
+        before: Previous,
+        done: &mut Vec<Journey>,
+    ) -> usize {
+        let receives = event.hop.direction() == Direction::Rx;
+        let received = before.hop.direction() == Direction::Rx;
+        let is_passed_on = received && !receives;
+        // A packet proceeds on its path. Else the buffer has the next one, which looks the same.
+        let is_next = received == receives && before.hop >= event.hop;
+        let is_over_wire = !received && receives;
+        let is_own = !receives && is_certain_end(event.hop);
+        // The node answers in the buffer of the question.
+        let is_answer = before.flow == event.flow;
+        if is_next || is_over_wire || is_own || is_answer {
+            return slot;
+        }
+        // A datagram of the node's own, in a buffer that it has just received, would look the same.
+        let is_nameless = event.proto != Proto::TCP && event.ip_id == 0;
+        if is_passed_on && is_nameless && !self.state.rules.shows_own_packets {
+            return slot;
+        }
+        let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
+        let Some(here) = netns(event.flow).filter(|here| netns(before.flow) == Some(*here)) else {
+            return slot;
+        };
+        let earlier = before.slot as usize;
+        if earlier != slot && !self.translate(event, slot, earlier, done) {
+            self.state.counters.unproven_translations += 1;
+            return slot;
+        }
+        if is_passed_on {
+            self.note_forwarder(before.flow, true, earlier, here);
+            self.note_forwarder(event.flow, false, earlier, here);
+        } else if let Some(stream) = self.streams.get_mut(earlier) {
+            stream.note_translated_end(before.flow, event.flow, receives);
+        }
+        earlier
+    }
+
+    /// The addresses of an event belong to the stream `earlier`, where its packet was before their translation.
+    fn translate(&mut self, event: &Event, later: usize, earlier: usize, done: &mut Vec<Journey>) -> bool {
+        let receives = event.hop.direction() == Direction::Rx;
+        let Ok([to, from]) = self.streams.get_disjoint_mut([earlier, later]) else { return false };
+        let in_use = to.last_ns != FREE_NS && to.ends.proto == from.ends.proto;
+        let is_own = !receives && from.ends.tx.sure && from.ends.tx.flow == event.flow;
+        let has_receivers = to.ends.rx.sure && from.ends.rx.sure && to.ends.rx.flow != from.ends.rx.flow;
+        if !in_use || is_own || has_receivers || to.has_namesakes || from.has_namesakes {
+            return false;
+        }
+        let is_new = from.pieces.is_empty() && from.ends.tx.flow.is_none() && from.ends.rx.flow.is_none();
+        let is_unused = self.directory.rekey(event.flow, receives, later as u32, earlier as u32, is_new);
+        from.close_where(|_| true, CloseReason::Reset, &mut self.state, done);
+        let receiver = std::mem::take(&mut from.ends.rx);
+        if !receiver.flow.is_none() && (receiver.sure || to.ends.rx.flow.is_none()) {
+            to.pieces.iter_mut().for_each(|piece| piece.forget(RX));
+            to.ends.rx = receiver;
+        }
+        if is_unused {
+            from.reset(CloseReason::Reset, &mut self.state, done);
+            from.last_ns = FREE_NS;
+        }
+        self.state.counters.translations += 1;
+        true
+    }
+
+    /// A node passes on the packets that it receives, or sends, in this flow.
+    fn note_forwarder(&mut self, flow: FlowId, receives: bool, slot: usize, netns: u32) {
+        if self.directory.passes(flow, receives) {
+            return;
+        }
+        let Some(stream) = self.streams.get_mut(slot) else { return };
+        if stream.yield_end(flow, receives, netns) {
+            self.directory.set_passes(flow, receives);
+        }
+    }
+
+    /// Records an event of a node that passes the packet on.
+    pub(super) fn forward(&mut self, event: &Event, slot: usize, done: &mut Vec<Journey>) {
+        self.state.counters.forwarded += 1;
+        let is_off_path = event.hop == Hop::DevDone || event.flags.contains(EventFlags::GROUP);
+        if is_off_path || event.len == 0 && event.proto == Proto::TCP {
+            return;
+        }
+        let Some(netns) = self.directory.get(event.flow).map(|flow| flow.netns) else { return };
+        let (Some(stream), state) = (self.streams.get_mut(slot), &mut self.state) else { return };
+        stream.last_ns = event.time_ns.min(FREE_NS - 1);
+        let mark = Self::mark(event);
+        if event.proto == Proto::TCP {
+            stream.forward_range(&Passing { event, mark: &mark, netns }, state, done);
+        } else {
+            for one in segments(event) {
+                stream.forward_datagram(&Passing { event: &one, mark: &mark, netns }, state);
+            }
+        }
+        stream.tidy();
+    }
+}
+
+impl Stream {
+    /// The flow is no end, but a forwarder's. Returns false if it certainly is an end.
+    fn yield_end(&mut self, flow: FlowId, receives: bool, netns: u32) -> bool {
+        let (half, side) = if receives { (&mut self.ends.rx, RX) } else { (&mut self.ends.tx, TX) };
+        if half.flow != flow {
+            return true;
+        }
+        if half.sure {
+            return false;
+        }
+        *half = super::state::Half::default();
+        for piece in self.pieces.iter_mut().filter(|piece| !piece.is_gone()) {
+            piece.yield_side(side, netns, flow);
+        }
+        true
+    }
+
+    /// The end's own node translates the addresses of its packets: both flows are this end's.
+    fn note_translated_end(&mut self, before: FlowId, after: FlowId, receives: bool) {
+        let half = if receives { &mut self.ends.rx } else { &mut self.ends.tx };
+        if half.flow == before {
+            half.set_also(after);
+        } else if half.flow == after {
+            half.set_also(before);
+        }
+    }
+
+    /// True if a forwarder may be the first to show a packet: its sender is not in the capture.
+    const fn begins_at(&self, event: &Event) -> bool {
+        !self.ends.tx.sure && matches!(event.hop.direction(), Direction::Rx)
+    }
+
+    /// Records a forwarder's event on its bytes.
+    fn forward_range(&mut self, passing: &Passing<'_>, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
+        let Passing { event, mark, .. } = *passing;
+        let begins = self.begins_at(event);
+        let from =
+            if begins { Some(self.move_to(event.seq(), state, done)) } else { self.position_of(event.seq()) };
+        let Some(from) = from else { return };
+        let to = from.saturating_add(u64::from(event.len));
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, state));
+        let mut at = from;
+        while at < to {
+            match self.pieces.get(index) {
+                Some(piece) if piece.start <= at => {
+                    at = piece.end.min(to);
+                    if !piece.is_gone() {
+                        self.cut(index, to, state);
+                        self.pass_forwarder(index, passing, state);
+                    }
+                    index += 1;
+                }
+                next => {
+                    let end = next.map_or(to, |piece| piece.start.min(to));
+                    let start = at.max(self.floor);
+                    at = end;
+                    if begins && start < end {
+                        self.add(index, Piece::new(start, end, mark.time_ns), state);
+                        self.pass_forwarder(index, passing, state);
+                        index += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records a forwarder's event on its datagram.
+    fn forward_datagram(&mut self, passing: &Passing<'_>, state: &mut CorrelatorState) {
+        let found = self.passing_datagram(passing.event, state);
+        let index = match found {
+            Some(index) => index,
+            None if self.begins_at(passing.event) => self.new_datagram(passing.event, state),
+            None => return,
+        };
+        self.pass_forwarder(index, passing, state);
+    }
+
+    fn pass_forwarder(&mut self, index: usize, passing: &Passing<'_>, state: &mut CorrelatorState) {
+        let proto = self.ends.proto;
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        let has_room = piece.pass_forwarder(passing.netns, passing.event, passing.mark);
+        state.counters.forwarders_left_out += u64::from(!has_room);
+        // Without a known receiver, half a journey ends some time after its last event.
+        if !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none() && !piece.is_only_promised() {
+            let until_ns = passing.mark.time_ns.saturating_add(half_wait_ns(proto, piece));
+            piece.state = State::Lingering { until_ns };
+            self.want_visit(until_ns, state);
+        }
+    }
+}

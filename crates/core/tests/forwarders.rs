@@ -1,0 +1,301 @@
+//! Journeys through nodes that pass packets on, with and without a translation of addresses.
+
+use crate::common::*;
+use magscope_core::blame::Blame;
+use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::{Correlator, Event, Flow, FlowId, Hop, HopSet, Part, Proto};
+
+const NODE_IN: FlowId = FlowId(91);
+const NODE_OUT: FlowId = FlowId(92);
+const INSIDE: FlowId = FlowId(93);
+const NODE_BACK_IN: FlowId = FlowId(94);
+
+/// Client (namespace 1) → node (9) → server (2). The node gives the client's packets its own address.
+fn masqueraded(proto: Proto) -> Vec<Flow> {
+    vec![
+        flow(CLIENT, 1, proto, "10.0.0.1:4000", "10.0.0.2:80"),
+        flow(NODE_IN, 9, proto, "10.0.0.2:80", "10.0.0.1:4000"),
+        flow(NODE_OUT, 9, proto, "192.0.2.1:61000", "10.0.0.2:80"),
+        flow(SERVER, 2, proto, "10.0.0.2:80", "192.0.2.1:61000"),
+    ]
+}
+
+/// The same without a translation.
+fn routed(proto: Proto) -> Vec<Flow> {
+    vec![
+        flow(CLIENT, 1, proto, "10.0.0.1:4000", "10.0.0.2:80"),
+        flow(NODE_IN, 9, proto, "10.0.0.2:80", "10.0.0.1:4000"),
+        flow(NODE_OUT, 9, proto, "10.0.0.1:4000", "10.0.0.2:80"),
+        flow(SERVER, 2, proto, "10.0.0.2:80", "10.0.0.1:4000"),
+    ]
+}
+
+fn in_buffer(skb: u32, events: Vec<Event>) -> Vec<Event> {
+    events.into_iter().map(|event| Event { skb, ..event }).collect()
+}
+
+const ENTERS: [Hop; 2] = [Hop::DevRecv, Hop::IpPre];
+const LEAVES: [Hop; 3] = [Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+
+/// A segment from the client's send to the server's read, 100 ns of them in the node.
+fn segment(time_ns: u64, seq: u32, skb: u32) -> Vec<Event> {
+    let mut events = vec![by(tcp(Hop::TcpSend, time_ns, CLIENT, seq, 50), 5, 50)];
+    events.extend(in_buffer(skb, run(&PACKET_TX, time_ns + 10, CLIENT, seq, 50)));
+    events.extend(in_buffer(skb, run(&ENTERS, time_ns + 100, NODE_IN, seq, 50)));
+    events.extend(in_buffer(skb, run(&LEAVES, time_ns + 198, NODE_OUT, seq, 50)));
+    events.extend(in_buffer(skb, run(&PACKET_RX, time_ns + 300, SERVER, seq, 50)));
+    events.push(by(tcp(Hop::SockReady, time_ns + 310, SERVER, seq + 50, 0), 0, 70));
+    events.push(by(tcp(Hop::AppRecv, time_ns + 400, SERVER, seq, 50), 7, 70));
+    events
+}
+
+fn segments(flows: Vec<Flow>) -> (Vec<Journey>, Correlator) {
+    let events = [segment(0, 1000, 77), segment(1000, 1050, 78), segment(2000, 1100, 77)].concat();
+    correlate(served(), flows, events)
+}
+
+fn served() -> HopSet {
+    let mut set = coverage();
+    for hop in [Hop::AppCopy, Hop::TaskWake, Hop::TaskRun] {
+        set.remove(hop);
+    }
+    set
+}
+
+#[test]
+fn a_journey_through_a_node_has_its_times_and_both_ends() {
+    for flows in [routed(Proto::TCP), masqueraded(Proto::TCP)] {
+        let (done, correlator) = segments(flows);
+        assert_eq!(ranges(&done), [(1000, 50), (1050, 50), (1100, 50)]);
+        for journey in &done {
+            assert_eq!((journey.tx_flow, journey.rx_flow), (CLIENT, SERVER));
+            assert_eq!((journey.verdict, journey.disordered()), (Verdict::Complete, 0));
+            let start = journey.start_ns().unwrap();
+            assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(start + 14), "the sender's own");
+            assert_eq!(journey.rungs.time_ns(Hop::DevRecv), Some(start + 300), "the receiver's own");
+            let [node] = journey.forwarders[..] else { panic!("{journey:#?}") };
+            assert_eq!((node.rx_flow, node.tx_flow), (NODE_IN, NODE_OUT));
+            assert_eq!(node.span_ns(), Some((start + 100, start + 200)));
+            assert_eq!(journey.total_ns(), Some(400));
+            let blame = Blame::of(journey, served()).unwrap();
+            assert_eq!(blame.ns(Part::Forwarding), Some(100));
+            assert_eq!(blame.ns(Part::Wire), Some(86 + 100), "two wires");
+            assert_eq!(blame.parts().map(|(_, ns)| ns).sum::<u64>(), 400);
+            let latencies: u64 = journey.latencies().map(|latency| latency.ns).sum();
+            assert_eq!(latencies, 400);
+        }
+        assert_eq!(correlator.counters().journeys, 3);
+    }
+}
+
+#[test]
+fn a_translation_is_proven_by_the_handshake() {
+    let syn = |hop, time_ns, flow| Event { tcp_flags: 2, skb: 70, ..tcp(hop, time_ns, flow, 999, 0) };
+    let handshake = [
+        syn(Hop::IpOut, 1, CLIENT),
+        syn(Hop::DevXmit, 2, CLIENT),
+        syn(Hop::DevRecv, 3, NODE_IN),
+        syn(Hop::DevXmit, 4, NODE_OUT),
+        syn(Hop::DevRecv, 5, SERVER),
+        syn(Hop::IpIn, 6, SERVER),
+    ];
+    // The node copies the data into another buffer, which proves nothing.
+    let mut data = segment(100, 1000, 77);
+    for event in data.iter_mut().filter(|event| event.flow == NODE_OUT) {
+        event.skb = 99;
+    }
+    let events = [handshake.to_vec(), data].concat();
+    let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), events);
+    assert_eq!(correlator.counters().translations, 1);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((journey.verdict, journey.forwarders.len()), (Verdict::Complete, 1));
+    assert_eq!((journey.sent_flow(), journey.received_flow()), (NODE_OUT, SERVER));
+}
+
+#[test]
+fn a_node_that_changes_buffer_and_addresses_leaves_two_halves() {
+    let mut data = segment(100, 1000, 77);
+    for event in data.iter_mut().filter(|event| event.flow == NODE_OUT) {
+        event.skb = 99;
+    }
+    let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), data);
+    assert_eq!(correlator.counters().translations, 0);
+    let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
+    assert_eq!(ends, [(CLIENT, NODE_IN, Verdict::HalfComplete), (NODE_OUT, SERVER, Verdict::HalfComplete)]);
+}
+
+/// A datagram from the client to the server through the node.
+fn datagram(time_ns: u64, ip_id: u16, skb: u32) -> Vec<Event> {
+    let at = |hops: &[Hop], from_ns: u64, flow| -> Vec<Event> {
+        let events = hops.iter().zip(from_ns..);
+        events.map(|(hop, ns)| udp(*hop, time_ns + ns, flow, ip_id, skb, 40)).collect()
+    };
+    let mut events: Vec<Event> = at(&TX, 10, CLIENT).into_iter().map(|event| by(event, 5, 50)).collect();
+    events.extend(at(&ENTERS, 100, NODE_IN));
+    events.extend(at(&LEAVES, 198, NODE_OUT));
+    let arrival = at(&RX, 300, SERVER).into_iter();
+    events.extend(arrival.map(|event| if event.hop == Hop::UdpRecv { by(event, 0, 70) } else { event }));
+    let read = Event { proto: Proto::UDP, len: 40, flow: SERVER, ..Event::at(Hop::AppRecv, time_ns + 400) };
+    events.push(by(read, 7, 70));
+    events
+}
+
+#[test]
+fn datagrams_pass_a_node_from_the_first_on() {
+    for (flows, ip_id) in [
+        (routed(Proto::UDP), 7),
+        (masqueraded(Proto::UDP), 7),
+        (routed(Proto::UDP), 0),
+        (masqueraded(Proto::UDP), 0),
+    ] {
+        let ids = |n: u16| if ip_id == 0 { 0 } else { ip_id + n };
+        let events = [datagram(0, ids(0), 77), datagram(1000, ids(1), 78), datagram(2000, ids(2), 77)].concat();
+        let (done, _) = correlate(served(), flows, events);
+        assert_eq!(done.len(), 3, "{done:#?}");
+        for journey in &done {
+            assert_eq!((journey.tx_flow, journey.rx_flow), (CLIENT, SERVER), "{journey:#?}");
+            assert_eq!((journey.verdict, journey.ambiguous), (Verdict::Complete, false));
+            let start = journey.start_ns().unwrap() - 10;
+            assert_eq!(journey.forwarders.len(), 1, "{journey:#?}");
+            assert_eq!(journey.forwarders[0].span_ns(), Some((start + 100, start + 200)));
+            assert_eq!(journey.rungs.time_ns(Hop::DevRecv), Some(start + 300));
+        }
+    }
+}
+
+#[test]
+fn an_answer_in_the_buffer_of_the_question_is_not_passed_on() {
+    // A server on the node answers each datagram with one of the same length in the same buffer.
+    let flows = vec![
+        flow(CLIENT, 1, Proto::UDP, "10.0.0.1:4000", "10.0.0.2:80"),
+        flow(SERVER, 2, Proto::UDP, "10.0.0.2:80", "10.0.0.1:4000"),
+    ];
+    let mut events = Vec::new();
+    for n in 0..4 {
+        let at_ns = 1000 * n;
+        events.extend(TX.iter().zip(at_ns..).map(|(hop, ns)| by(udp(*hop, ns, CLIENT, 0, 77, 40), 5, 50)));
+        let arrival = RX.iter().zip(at_ns + 100..).map(|(hop, ns)| udp(*hop, ns, SERVER, 0, 77, 40));
+        events.extend(arrival.map(|event| by(event, 0, 70)));
+        events.push(by(Event { flow: SERVER, ..udp(Hop::AppRecv, at_ns + 200, SERVER, 0, 0, 40) }, 7, 70));
+        events
+            .extend(TX.iter().zip(at_ns + 300..).map(|(hop, ns)| by(udp(*hop, ns, SERVER, 0, 77, 40), 7, 70)));
+    }
+    let (done, correlator) = correlate(served(), flows, events);
+    assert!(done.iter().all(|journey| journey.forwarders.is_empty()), "{done:#?}");
+    assert_eq!((correlator.counters().translations, correlator.counters().forwarded), (0, 0));
+}
+
+#[test]
+fn a_proxy_that_sends_on_in_the_same_buffer_is_not_passed_on() {
+    // Without an identification, and with two pairs of addresses: what it sends begins at `ip.out`.
+    let flows = vec![
+        flow(SERVER, 2, Proto::UDP, "10.0.0.2:53", "10.0.0.1:4000"),
+        flow(INSIDE, 2, Proto::UDP, "10.0.0.2:5353", "10.0.0.9:53"),
+    ];
+    let mut events: Vec<Event> =
+        RX.iter().zip(0..).map(|(hop, ns)| by(udp(*hop, ns, SERVER, 0, 77, 40), 0, 70)).collect();
+    events.push(by(udp(Hop::AppRecv, 50, SERVER, 0, 0, 40), 7, 70));
+    events.extend(TX.iter().zip(100..).map(|(hop, ns)| by(udp(*hop, ns, INSIDE, 0, 77, 40), 7, 71)));
+    let (done, correlator) = correlate(served(), flows, events);
+    assert_eq!(correlator.counters().translations, 0);
+    assert_eq!(done.len(), 2);
+    assert!(done.iter().all(|journey| journey.forwarders.is_empty()));
+}
+
+#[test]
+fn a_published_port_is_one_stream_on_its_own_host() {
+    // The client's own host changes the destination, behind `ip.out`.
+    let flows = vec![
+        flow(CLIENT, 1, Proto::TCP, "192.0.2.1:4000", "192.0.2.1:8080"),
+        flow(NODE_OUT, 1, Proto::TCP, "192.0.2.1:4000", "172.17.0.2:80"),
+        flow(SERVER, 2, Proto::TCP, "172.17.0.2:80", "192.0.2.1:4000"),
+    ];
+    let mut events = vec![by(tcp(Hop::TcpSend, 0, CLIENT, 1000, 50), 5, 50)];
+    events.extend(in_buffer(77, run(&[Hop::TcpXmit, Hop::IpOut], 10, CLIENT, 1000, 50)));
+    events.extend(in_buffer(77, run(&LEAVES, 20, NODE_OUT, 1000, 50)));
+    events.extend(in_buffer(77, run(&PACKET_RX, 300, SERVER, 1000, 50)));
+    events.push(by(tcp(Hop::SockReady, 310, SERVER, 1050, 0), 0, 70));
+    events.push(by(tcp(Hop::AppRecv, 400, SERVER, 1000, 50), 7, 70));
+    let (done, _) = correlate(served(), flows, events);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((journey.tx_flow, journey.rx_flow, journey.verdict), (CLIENT, SERVER, Verdict::Complete));
+    assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(22), "its own device, under another address");
+    assert!(journey.forwarders.is_empty());
+}
+
+#[test]
+fn an_answer_reaches_a_client_whose_host_translates_it_back() {
+    let flows = vec![
+        flow(SERVER, 2, Proto::TCP, "172.17.0.2:80", "192.0.2.1:4000"),
+        flow(NODE_IN, 1, Proto::TCP, "192.0.2.1:4000", "172.17.0.2:80"),
+        flow(CLIENT, 1, Proto::TCP, "192.0.2.1:4000", "192.0.2.1:8080"),
+    ];
+    let mut events = vec![by(tcp(Hop::TcpSend, 0, SERVER, 1000, 50), 5, 50)];
+    events.extend(in_buffer(77, run(&PACKET_TX, 10, SERVER, 1000, 50)));
+    events.extend(in_buffer(77, run(&ENTERS, 100, NODE_IN, 1000, 50)));
+    events.extend(in_buffer(77, run(&[Hop::IpIn, Hop::TcpRecv], 110, CLIENT, 1000, 50)));
+    events.push(by(tcp(Hop::SockReady, 310, CLIENT, 1050, 0), 0, 70));
+    events.push(by(tcp(Hop::AppRecv, 400, CLIENT, 1000, 50), 7, 70));
+    let (done, _) = correlate(served(), flows, events);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((journey.tx_flow, journey.rx_flow, journey.verdict), (SERVER, CLIENT, Verdict::Complete));
+    assert_eq!(journey.rungs.time_ns(Hop::DevRecv), Some(100), "its own device, under another address");
+    assert!(journey.forwarders.is_empty());
+}
+
+#[test]
+fn a_packet_lost_behind_a_node_says_so() {
+    let mut events = segment(0, 1000, 77);
+    let mut lost = segment(1000, 1050, 78);
+    lost.retain(|event| event.flow != SERVER);
+    events.extend(lost);
+    let (done, _) = correlate(served(), masqueraded(Proto::TCP), events);
+    assert_eq!(done.len(), 2);
+    assert_eq!((done[1].last_forwarder(), done[1].forwarders.len()), (1, 1));
+    assert_eq!(done[1].forwarders[0].last(), Some(Hop::DevXmit));
+    assert_eq!(done[1].total_ns(), Some(200));
+}
+
+#[test]
+fn a_port_used_again_leads_to_its_new_connection() {
+    let mut flows = masqueraded(Proto::TCP);
+    flows.push(flow(OTHER_CLIENT, 1, Proto::TCP, "10.0.0.1:4001", "10.0.0.2:80"));
+    flows.push(flow(NODE_BACK_IN, 9, Proto::TCP, "10.0.0.2:80", "10.0.0.1:4001"));
+    let again = |event: Event| Event {
+        flow: match event.flow {
+            CLIENT => OTHER_CLIENT,
+            NODE_IN => NODE_BACK_IN,
+            same => same,
+        },
+        ..event
+    };
+    let second: Vec<Event> = segment(5000, 3_000_000, 79).into_iter().map(again).collect();
+    let (done, _) = correlate(served(), flows, [segment(0, 1000, 77), second].concat());
+    let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
+    assert_eq!(ends, [(CLIENT, SERVER, Verdict::Complete), (OTHER_CLIENT, SERVER, Verdict::Complete)]);
+}
+
+#[test]
+fn evicted_streams_with_two_pairs_of_addresses_are_evicted_once() {
+    let limits = Limits { max_flows: 8, ..Limits::default() };
+    let mut correlator = Correlator::new(served(), limits);
+    let mut done = Vec::new();
+    for n in 0..64_u64 {
+        let port = 4000 + n;
+        let id = |k: u64| FlowId(100 * n + k + 1);
+        let flows = vec![
+            flow(id(0), 1, Proto::TCP, &format!("10.0.0.1:{port}"), "10.0.0.2:80"),
+            flow(id(1), 9, Proto::TCP, "10.0.0.2:80", &format!("10.0.0.1:{port}")),
+            flow(id(2), 9, Proto::TCP, &format!("192.0.2.1:{port}"), "10.0.0.2:80"),
+            flow(id(3), 2, Proto::TCP, "10.0.0.2:80", &format!("192.0.2.1:{port}")),
+        ];
+        let ids = [CLIENT, NODE_IN, NODE_OUT, SERVER];
+        let number = |flow| ids.iter().position(|id| *id == flow).unwrap() as u64;
+        let events = segment(1000 * n, 1000, 77 + n as u32);
+        let events = events.into_iter().map(|event| Event { flow: id(number(event.flow)), ..event }).collect();
+        correlator.push(&batch(flows, events), &mut done);
+    }
+    correlator.finish(&mut done);
+    assert_eq!(done.len(), 64);
+    assert!(done.iter().all(|journey| journey.verdict == Verdict::Complete), "{done:#?}");
+}
