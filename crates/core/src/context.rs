@@ -3,7 +3,7 @@
 use crate::deciders::{DropPlace, SocketFilter, taken_by};
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
-use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, ThreadRef, Verdict};
+use crate::journey::{CopyDrop, Correlator, Forwarder, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
 
 /// What a journey or a copy has of its drop.
@@ -48,13 +48,32 @@ impl dyn Context + '_ {
         self.info(node).map_or_else(|| format!("reason {reason}"), |info| info.drop_reason(reason))
     }
 
+    /// The name of a forwarder of a journey: the display name of its network namespace; empty if unknown.
+    pub fn forwarder(&self, journey: &Journey, forwarder: &Forwarder) -> String {
+        let node = if forwarder.is_receivers { journey.rx_node } else { journey.tx_node };
+        self.flow(node, forwarder.flow()).map_or_else(String::new, |flow| self.place(node, flow.netns))
+    }
+
+    /// The last hop of a lost journey, and the forwarder that it is of: `dev.xmit of router`.
+    fn end_words(&self, journey: &Journey, hop: Hop) -> String {
+        match journey.ended_at() {
+            Some(at) => format!("{} of {}", at.last().unwrap_or(hop), self.forwarder(journey, at)),
+            None => hop.to_string(),
+        }
+    }
+
     /// The verdict of a journey, with the kernel's name of the reason.
     pub fn verdict(&self, journey: &Journey) -> String {
         match (journey.verdict, self.why_dropped(journey)) {
             (Verdict::Dropped { hop, .. }, Some(why)) => {
+                let hop = self.end_words(journey, hop);
                 let place = self.drop_interface(journey).map_or_else(String::new, |name| format!(" at {name}"));
                 let by = self.dropped_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
                 format!("dropped after {hop}, {why}{place}{by}")
+            }
+            (Verdict::LostAfter { hop }, _) => {
+                let by = self.taken_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
+                format!("lost after {}{by}", self.end_words(journey, hop))
             }
             (verdict, _) => {
                 let by = self.taken_by(journey).map_or_else(String::new, |by| format!(" ({by})"));
@@ -102,8 +121,11 @@ impl dyn Context + '_ {
     pub fn taken_by(&self, journey: &Journey) -> Option<String> {
         let Verdict::LostAfter { hop } = journey.verdict else { return None };
         let has_left = hop.direction() == Direction::Tx && hop.layer() == Layer::Device;
-        let flow = self.tx_flow(journey).filter(|_| has_left)?;
-        taken_by(flow.netns, self.info(journey.tx_node)?)
+        let flow = match journey.ended_at() {
+            Some(at) => self.flow(journey.tx_node, at.tx_flow),
+            None => self.tx_flow(journey).filter(|_| has_left),
+        };
+        taken_by(flow?.netns, self.info(journey.tx_node)?)
     }
 
     /// The same of a copy.
@@ -125,7 +147,12 @@ impl dyn Context + '_ {
         let own = if is_received { rx } else { tx };
         // What has left one host is at the other one, before its first hop there.
         let has_left = !is_received && behind.layer() == Layer::Device;
-        let ends = if has_left { [own, rx] } else { [own, own] };
+        let last = journey.ended_at().and_then(|at| self.flow(journey.tx_node, at.flow()));
+        let ends = match last {
+            Some(_) => [last, rx.or(last)],
+            None if has_left => [own, rx],
+            None => [own, own],
+        };
         let netns: Option<Vec<u32>> = ends.iter().map(|flow| flow.map(|flow| flow.netns)).collect();
         let netns = netns.unwrap_or_default();
         let who = if is_received { self.reader(journey) } else { self.sender(journey) };
@@ -162,7 +189,8 @@ impl dyn Context + '_ {
         let (node, flow) = if behind.direction() == Direction::Rx {
             (journey.rx_node, self.rx_flow(journey))
         } else {
-            (journey.tx_node, self.tx_flow(journey))
+            let forwarder = journey.ended_at().and_then(|at| self.flow(journey.tx_node, at.flow()));
+            (journey.tx_node, forwarder.or_else(|| self.tx_flow(journey)))
         };
         let name = self.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
         Some(name.map_or_else(|| format!("interface {ifindex}"), str::to_owned))

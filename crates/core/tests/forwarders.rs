@@ -257,6 +257,26 @@ fn a_packet_lost_behind_a_node_says_so() {
 }
 
 #[test]
+fn a_bridge_may_translate_between_its_own_device_and_its_port() {
+    // The node's packets pass `dev.xmit` twice, and only the second time with their last addresses.
+    let mut flows = masqueraded(Proto::TCP);
+    flows.push(flow(INSIDE, 9, Proto::TCP, "10.0.0.1:4000", "198.51.100.7:81"));
+    let mut events = Vec::new();
+    for event in [segment(0, 1000, 77), segment(1000, 1050, 78)].concat() {
+        if event.flow == NODE_OUT && event.hop == Hop::DevXmit {
+            events.push(Event { flow: INSIDE, ifindex: 2, time_ns: event.time_ns - 1, ..event });
+            events.push(Event { ifindex: 3, ..event });
+        } else if event.flow != NODE_OUT {
+            events.push(event);
+        }
+    }
+    let (done, _) = correlate(served(), flows, events);
+    let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
+    assert_eq!(ends, [(CLIENT, SERVER, Verdict::Complete); 2]);
+    assert!(done.iter().all(|journey| journey.forwarders.len() == 1 && journey.sent_flow() == NODE_OUT));
+}
+
+#[test]
 fn a_port_used_again_leads_to_its_new_connection() {
     let mut flows = masqueraded(Proto::TCP);
     flows.push(flow(OTHER_CLIENT, 1, Proto::TCP, "10.0.0.1:4001", "10.0.0.2:80"));

@@ -306,9 +306,13 @@ impl ReportBuilder {
                     steps.half_width.get_or_insert_default().record(latency.half_width_ns);
                     steps.unresolvable += u64::from(!latency.is_resolvable());
                 }
-                let (node, flow) = match latency.to.direction() {
-                    Direction::Tx => (journey.tx_node, journey.tx_flow),
-                    _ => (journey.rx_node, journey.rx_flow),
+                let forwarder = usize::from(latency.forwarder).checked_sub(1);
+                let forwarder = forwarder.and_then(|n| journey.forwarders.get(n));
+                let node = if latency.on_sender_clock { journey.tx_node } else { journey.rx_node };
+                let flow = match (forwarder, latency.to.direction()) {
+                    (Some(at), _) => at.flow(),
+                    (None, Direction::Tx) => journey.tx_flow,
+                    (None, _) => journey.rx_flow,
                 };
                 let netns = self.flows_seen.get(&(node, flow)).map(|flow| flow.netns);
                 self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);

@@ -17,6 +17,8 @@ pub struct Step {
     pub ns: u64,
     /// The time between two copies: waiting for retransmission.
     pub is_wait: bool,
+    /// Number of the forwarder that it reached, from 1; 0 at an end.
+    pub forwarder: u8,
 }
 
 impl Step {
@@ -27,6 +29,7 @@ impl Step {
             at_ns: latency.at_ns,
             ns: latency.ns,
             is_wait: latency.is_wait,
+            forwarder: latency.forwarder,
         }
     }
 }
@@ -55,9 +58,9 @@ impl Lifeline {
         self.journey.across == Across::Apart
     }
 
-    /// Its events in path order, except those taken at return.
+    /// The events of its ends in path order, except those taken at return.
     pub fn marks(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.journey.ladder()
+        self.journey.ladder().filter(|rung| rung.forwarder == 0)
     }
 
     /// Instant of the first event; 0 without one.

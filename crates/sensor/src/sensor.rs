@@ -11,7 +11,7 @@ use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeLimits};
 use magscope_core::node::{NodeInfo, Service, make_name_unique};
 use magscope_core::sampled::Sampled;
 use magscope_core::stored_context::StoredContext;
-use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
+use magscope_core::{Batch, Hop, HopCount, Journey};
 use magscope_timeline::align::Online;
 use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeMap;
@@ -186,7 +186,7 @@ impl Sensor {
             return;
         }
         for latency in journey.latencies() {
-            let node = if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
+            let node = if latency.on_sender_clock { journey.tx_node } else { journey.rx_node };
             self.count(node, ended_ns, |sums| {
                 sums.latency(journey.proto, (latency.from, latency.to), latency.ns);
             });

@@ -28,6 +28,8 @@ const TICK_BITS: u32 = 10;
 pub(super) struct Previous {
     pub flow: FlowId,
     pub hop: Hop,
+    /// Low bits of its interface.
+    pub ifindex: u16,
     /// The stream that has the event.
     pub slot: u32,
 }
@@ -42,6 +44,7 @@ struct Place {
     len: u32,
     key: u32,
     slot: u32,
+    ifindex: u16,
     proto: Proto,
     hop: Hop,
 }
@@ -53,6 +56,7 @@ const FREE: Place = Place {
     len: 0,
     key: 0,
     slot: 0,
+    ifindex: 0,
     proto: Proto::TCP,
     hop: Hop::AppSend,
 };
@@ -88,8 +92,10 @@ impl Buffers {
             && place.key == key
             && place.proto == proto
             && ticks.wrapping_sub(place.ticks) < MAX_TICKS;
-        let previous = is_same.then_some(Previous { flow: place.flow, hop: place.hop, slot: place.slot });
-        *place = Place { flow, ticks, skb, len, key, slot: slot as u32, proto, hop };
+        let Place { flow: before, hop: last, slot: of, ifindex: at, .. } = *place;
+        let previous = is_same.then_some(Previous { flow: before, hop: last, ifindex: at, slot: of });
+        let ifindex = event.ifindex as u16;
+        *place = Place { flow, ticks, skb, len, key, slot: slot as u32, ifindex, proto, hop };
         previous
     }
 }

@@ -37,8 +37,11 @@ impl Correlator {
         let receives = event.hop.direction() == Direction::Rx;
         let received = before.hop.direction() == Direction::Rx;
         let is_passed_on = received && !receives;
-        // A packet proceeds on its path. Else the buffer has the next one, which looks the same.
-        let is_next = received == receives && before.hop >= event.hop;
+        // A packet proceeds on its path, or passes a hop again at a stacked device. Else the buffer has the next one,
+        // which may look the same.
+        let is_nameless = event.proto != Proto::TCP && event.ip_id == 0;
+        let is_stacked = before.hop == event.hop && before.ifindex != event.ifindex as u16 && !is_nameless;
+        let is_next = received == receives && before.hop >= event.hop && !is_stacked;
         let is_over_wire = !received && receives;
         let is_own = !receives && is_certain_end(event.hop);
         // The node answers in the buffer of the question.
@@ -47,7 +50,6 @@ impl Correlator {
             return slot;
         }
         // A datagram of the node's own, in a buffer that it has just received, would look the same.
-        let is_nameless = event.proto != Proto::TCP && event.ip_id == 0;
         if is_passed_on && is_nameless && !self.state.rules.shows_own_packets {
             return slot;
         }
@@ -63,6 +65,8 @@ impl Correlator {
         if is_passed_on {
             self.note_forwarder(before.flow, true, earlier, here);
             self.note_forwarder(event.flow, false, earlier, here);
+        } else if self.directory.passes(before.flow, receives) {
+            self.note_forwarder(event.flow, receives, earlier, here);
         } else if let Some(stream) = self.streams.get_mut(earlier) {
             stream.note_translated_end(before.flow, event.flow, receives);
         }

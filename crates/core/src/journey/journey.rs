@@ -184,6 +184,10 @@ pub struct Latency {
     pub bounds_ns: (u64, u64),
     /// True for the time between two copies: from the last event of one to the first of the next.
     pub is_wait: bool,
+    /// Number of the forwarder that it reached, from 1; 0 at an end.
+    pub forwarder: u8,
+    /// It ended on the sender's clock, false for the receiver's. They may be one.
+    pub on_sender_clock: bool,
 }
 
 /// Hops that a copy of a TCP packet passes.
@@ -316,6 +320,16 @@ impl Journey {
         self.forwarders.iter().find(is_before).map_or(self.rx_flow, |at| at.rx_flow)
     }
 
+    /// Index of the recording of an event.
+    pub const fn node_of(&self, rung: &Rung) -> u16 {
+        if rung.on_sender_clock { self.tx_node } else { self.rx_node }
+    }
+
+    /// The forwarder at which a journey ended that did not reach its receiver.
+    pub fn ended_at(&self) -> Option<&Forwarder> {
+        self.forwarders.get(self.last_forwarder().checked_sub(1)?)
+    }
+
     /// Number of the forwarder at which it ended; 0 if it ended at an end of the path.
     pub fn last_forwarder(&self) -> usize {
         if self.rungs.hops().any(|hop| !is_senders(hop)) { 0 } else { self.forwarders.len() }
@@ -376,7 +390,9 @@ impl Journey {
                 let half_width_ns = below_ns.max(above_ns);
                 let ns = u64::try_from(ns).unwrap_or(0);
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
-                Some(Latency { from: from.hop, to: rung.hop, at_ns, ns, half_width_ns, bounds_ns, is_wait })
+                let (from, to) = (from.hop, rung.hop);
+                let Rung { forwarder, on_sender_clock, .. } = rung;
+                Some(Latency { from, to, at_ns, ns, half_width_ns, bounds_ns, is_wait, forwarder, on_sender_clock })
             });
             (rung, latency)
         })

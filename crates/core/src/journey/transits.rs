@@ -22,14 +22,14 @@ impl Transits {
         let Mark { hop, time_ns, cpu, .. } = *mark;
         let receives = hop.direction() == Direction::Rx;
         let found = self.list.iter().rposition(|(of, _)| *of == netns);
-        let known = found.and_then(|index| Some((index, &self.list.get(index)?.1)));
-        let index = match known {
+        let newest = found.and_then(|index| Some((index, &self.list.get(index)?.1)));
+        let index = match newest {
             // A packet that left and comes in again, or comes in twice at one interface, passes anew.
             Some((_, at)) if receives && at.rungs.present() & TX != 0 => None,
             Some((_, at)) if receives && at.rungs.has(hop) && at.rx_ifindex == event.ifindex => None,
             // A further device of this node, after the next node had the packet.
             Some((index, at)) if !receives && index + 1 < self.list.len() && at.rungs.has(hop) => return true,
-            known => known.map(|(index, _)| index),
+            newest => newest.map(|(index, _)| index),
         };
         let index = match index {
             Some(index) => index,

@@ -159,8 +159,9 @@ impl Marks {
                 if span.is_wait { (Some(span.ns), None) } else { (None, span_of) }
             });
             let here = Some((rung.hop, rung.copy));
+            let forwarder = context.flow(journey.node_of(&rung), rung.flow).filter(|_| rung.forwarder != 0);
             // Without a hop of its socket, the first hop has the sender.
-            let who = journey.sender.filter(|_| rung.tid == 0 && first == here && is_sent(rung.hop));
+            let who = journey.sender.filter(|_| rung.tid == 0 && first == here && is_sent(rung.hop) && rung.forwarder == 0);
             let (tgid, tid) = who.map_or((rung.tgid, rung.tid), |who| (who.tgid, who.tid));
             let what = MarkKind::Hit(Hit {
                 about: about.clone(),
@@ -175,9 +176,16 @@ impl Marks {
                 again: rung.copy.saturating_sub(1),
                 resend: Resend::Unknown,
                 is_after: rung.copy > journey.copy,
-                ends: (first == here, last == here),
+                ends: (first == here && rung.forwarder == 0, last == here && rung.forwarder == 0),
+                forwarder_netns: forwarder.map_or(0, |flow| flow.netns),
             });
-            out(places.mark(self.line.ns(rung.time_ns), rung.hop, what));
+            let ns = self.line.ns(rung.time_ns);
+            if rung.forwarder == 0 {
+                out(places.mark(ns, rung.hop, what));
+            } else {
+                let (node, host, place) = self.end(journey.node_of(&rung), forwarder);
+                out(Mark { ns, node, host, place, what });
+            }
         }
         for copy in &journey.copies {
             if let Some(reported_ns) = copy.retransmit_ns {
@@ -195,6 +203,7 @@ impl Marks {
                     resend: copy.kind,
                     is_after: true,
                     ends: (false, false),
+                    forwarder_netns: 0,
                 });
                 out(places.mark(self.line.ns(reported_ns), Hop::TcpXmit, what));
             }

@@ -168,6 +168,8 @@ pub struct Hit {
     pub is_after: bool,
     /// True for the first hit, and for the last, of its journey in path order.
     pub ends: (bool, bool),
+    /// Network namespace of the forwarder that it is at; 0 at an end.
+    pub forwarder_netns: u32,
 }
 
 /// Common data of all marks of a journey.

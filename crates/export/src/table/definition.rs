@@ -71,7 +71,7 @@ tables! {
         cpu: SmallInts, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
         at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, copy: MaybeSmall,
         waited_ns: MaybeInt, copy_dropped: Name, verdict: Name, whole: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
-        lower_ns: MaybeInt, upper_ns: MaybeInt,
+        lower_ns: MaybeInt, upper_ns: MaybeInt, forwarder: MaybeSmall,
     }
     /// A journey.
     Journeys "journeys" {

@@ -40,6 +40,7 @@ const fn is_senders(part: Part) -> bool {
     match part {
         Part::SenderStack | Part::SendQueue | Part::Retransmission => true,
         Part::Wire
+        | Part::Forwarding
         | Part::ReceiverStack
         | Part::Scheduler
         | Part::ReaderAway
@@ -170,8 +171,7 @@ impl<W: TableWriter> Periods<W> {
             let latency = span.filter(|span| !span.is_wait && journey.verdict.is_whole());
             // A journey counts once per hop, whatever the number of copies.
             let counts = rung.copy == 0 || rung.copy == journey.copy;
-            let sent = rung.hop.direction() == Direction::Tx;
-            let node = if sent { journey.tx_node } else { journey.rx_node };
+            let (sent, node) = (rung.hop.direction() == Direction::Tx, journey.node_of(&rung));
             let groups = self.at(rung.time_ns);
             let mut add = |by: &'static str, name: &str| {
                 let full = groups.len() >= GROUPS;
@@ -194,7 +194,7 @@ impl<W: TableWriter> Periods<W> {
             if let Some(flow) = &flow {
                 add(FLOW, flow);
             }
-            if let Some(task) = task(sent) {
+            if let Some(task) = task(sent).filter(|_| rung.forwarder == 0) {
                 add(PROCESS, &format!("{} {}", task.comm, task.tgid));
                 let path = context.info(node).and_then(|info| info.cgroup_path(task.cgroup));
                 add(CGROUP, &path.map_or_else(|| task.cgroup.to_string(), str::to_owned));

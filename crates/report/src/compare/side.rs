@@ -131,7 +131,8 @@ impl Run {
             return;
         }
         let (mut first, mut before): (Option<Rung>, Option<Rung>) = (None, None);
-        for rung in journey.ladder().filter(|rung| self.hops.contains(rung.hop)) {
+        // Both sides are compared by the hops of the ends.
+        for rung in journey.ladder().filter(|rung| rung.forwarder == 0 && self.hops.contains(rung.hop)) {
             // Only within one copy.
             if let Some(before) = before
                 .filter(|before| !before.is_copy_before(&rung) && !journey.is_crossing_unknown(before, &rung))

@@ -87,7 +87,20 @@ impl Scope {
 
     fn blame(&self, line: &Lifeline) -> Option<(String, u64)> {
         let step = line.blame()?;
-        Some((blame_words(line, step, |tid| self.comm_at(line, step.to, tid)), step.ns))
+        let words = blame_words(line, step, |tid| self.comm_at(line, step.to, tid));
+        let is_inside = step.from.direction() == Direction::Rx && step.to.direction() == Direction::Tx;
+        let words = match self.forwarder_name(line, step.forwarder).filter(|_| is_inside) {
+            Some(name) => format!("{words} at {name}"),
+            None => words,
+        };
+        Some((words, step.ns))
+    }
+
+    /// The name of a forwarder by its number.
+    fn forwarder_name(&self, line: &Lifeline, number: u8) -> Option<String> {
+        let forwarder = line.journey.forwarders.get(usize::from(number).checked_sub(1)?)?;
+        let context: &dyn Context = &self.names;
+        Some(context.forwarder(&line.journey, forwarder))
     }
 
     /// The number of the copy, on its first event; and the kernel's drop, on its last.
@@ -159,6 +172,7 @@ impl Scope {
         let blamed = line.blame();
         let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
+                _ if mark.forwarder != 0 => self.forwarder_name(line, mark.forwarder).unwrap_or_default(),
                 (0, _) => self.copy_words(line, &mark, step),
                 (tid, None) => tid.to_string(),
                 (tid, Some(comm)) => format!("{comm}/{tid}"),

@@ -54,6 +54,8 @@ impl EventCount {
     /// Takes a mark that becomes a line.
     pub fn mark(&mut self, mark: &Mark) {
         let (key, about) = match &mark.what {
+            // No line of an end: an import has none of them.
+            MarkKind::Hit(hit) if hit.forwarder_netns != 0 => return,
             MarkKind::Hit(hit) => {
                 if hit.ends.0 {
                     self.journey(&hit.about);

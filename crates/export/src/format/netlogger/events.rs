@@ -10,7 +10,7 @@ use super::read::Line;
 use super::reasons::Reasons;
 use super::rejoin::{is_packet, rejoin};
 use super::threads::{Threads, Tids};
-use super::write::CAPTURE;
+use super::write::{CAPTURE, FORWARDER};
 use crate::mark::SpanSide;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
@@ -105,7 +105,7 @@ impl Events {
             "events.lost" => self.loss(line, ns),
             // The hops of that journey carry the same information.
             "journey.lost" => self.taken += 1,
-            _ if is_span(event) => self.taken += 1,
+            _ if is_span(event) || event.starts_with(FORWARDER) => self.taken += 1,
             _ => match (self.hop(event), sampled(event)) {
                 (Some(hop), _) => self.hit(line, ns, hop),
                 (None, Some(field)) => self.sample(line, ns, field),

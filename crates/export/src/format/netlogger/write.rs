@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Size of buffered output, bytes.
 const CHUNK: usize = 64 << 10;
 
+/// Before the hop in the name of an event of a forwarder, which is no event of an end.
+pub const FORWARDER: &str = "forward.";
+
 /// The event of a line that has what a host captured.
 pub(super) const CAPTURE: &str = "capture.hops";
 
@@ -153,7 +156,11 @@ impl NetLogger {
     }
 
     fn hit(&mut self, mark: &Mark, hit: &Hit) -> Result<(), ExportError> {
-        self.begin(mark, "Usage", hit.hop.name());
+        if hit.forwarder_netns == 0 {
+            self.begin(mark, "Usage", hit.hop.name());
+        } else {
+            self.begin(mark, "Usage", &format!("{FORWARDER}{}", hit.hop));
+        }
         self.about(&hit.about);
         let (line, words) = (&mut self.chunk, self.words);
         number(line, words.cpu, u64::from(hit.cpu));
@@ -174,7 +181,9 @@ impl NetLogger {
                 text(line, words.comm, comm);
             }
         }
-        let netns = if hit.hop.direction() == magscope_core::Direction::Rx {
+        let netns = if hit.forwarder_netns != 0 {
+            hit.forwarder_netns
+        } else if hit.hop.direction() == magscope_core::Direction::Rx {
             hit.about.netns.1
         } else {
             hit.about.netns.0
@@ -426,6 +435,7 @@ mod tests {
             waited_ns: Some(8),
             is_after: false,
             ends: (true, true),
+            forwarder_netns: 0,
         };
         let mark = Mark { ns, node: 0, host: host.into(), place: comm.into(), what: MarkKind::Hit(hit) };
         writer.mark(&mark).expect("memory takes all");

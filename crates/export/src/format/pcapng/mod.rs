@@ -149,8 +149,7 @@ impl Pcapng {
         }
         let mut text: Option<Box<str>> = None;
         for rung in journey.all_rungs().filter(|rung| self.hops.contains(rung.hop)) {
-            let sent = rung.hop.direction() == magscope_core::Direction::Tx;
-            let node = if sent { journey.tx_node } else { journey.rx_node };
+            let node = journey.node_of(&rung);
             let Some(number) = self.place((node, rung.hop, rung.cpu, rung.time_ns)) else { continue };
             let Some(packet) = self.waiting.get_mut((number - self.gone) as usize) else { continue };
             if packet.journeys.iter().any(|(id, _)| *id == journey.id) {

@@ -8,7 +8,7 @@ use crate::timeline::TimeLine;
 use crate::wire;
 use magscope_core::context::Context;
 use magscope_core::journey::Rung;
-use magscope_core::{Direction, Hop, Journey, Task};
+use magscope_core::{Direction, Flow, Hop, Journey, Task};
 
 /// Keys of hop names, valid until the rows are taken.
 #[derive(Default)]
@@ -35,11 +35,33 @@ impl<'j> End<'j> {
         context: &'j dyn Context,
         sent: bool,
     ) -> Self {
-        let (node, flow, task, direction) = if sent {
-            (journey.tx_node, context.tx_flow(journey), context.sender(journey), "tx")
+        let (node, flow, task) = if sent {
+            (journey.tx_node, context.tx_flow(journey), context.sender(journey))
         } else {
-            (journey.rx_node, context.rx_flow(journey), context.reader(journey), "rx")
+            (journey.rx_node, context.rx_flow(journey), context.reader(journey))
         };
+        Self::at(rows, names, journey, (node, flow, task, sent))
+    }
+
+    /// The same of one event of a forwarder.
+    fn of_forwarder(
+        rows: &mut columns::Hops,
+        names: &mut Names,
+        journey: &Journey,
+        context: &'j dyn Context,
+        rung: &Rung,
+    ) -> Self {
+        let (node, sent) = (journey.node_of(rung), rung.hop.direction() == Direction::Tx);
+        Self::at(rows, names, journey, (node, context.flow(node, rung.flow), None, sent))
+    }
+
+    fn at(
+        rows: &mut columns::Hops,
+        names: &mut Names,
+        journey: &Journey,
+        (node, flow, task, sent): (u16, Option<&Flow>, Option<&'j Task>, bool),
+    ) -> Self {
+        let direction = if sent { "tx" } else { "rx" };
         End {
             task,
             host: rows.host.key(&flow.map_or_else(|| names.host(node), |flow| names.host_of(node, flow.netns))),
@@ -70,11 +92,15 @@ pub fn hop_rows(
 ) {
     let mut ends: [Option<End>; 2] = [None, None];
     for (rung, span) in journey.spans() {
-        let sent = rung.hop.direction() == Direction::Tx;
-        let node = if sent { journey.tx_node } else { journey.rx_node };
+        let (sent, node) = (rung.hop.direction() == Direction::Tx, journey.node_of(&rung));
         let Some(Node { hops: rows, common, .. }) = nodes.get_mut(usize::from(node)) else { continue };
         let common = &mut common.hops;
-        let end = ends[usize::from(sent)].get_or_insert_with(|| End::of(rows, names, journey, context, sent));
+        let mut passing = None;
+        let end = if rung.forwarder == 0 {
+            ends[usize::from(sent)].get_or_insert_with(|| End::of(rows, names, journey, context, sent))
+        } else {
+            passing.insert(End::of_forwarder(rows, names, journey, context, &rung))
+        };
         let latency = span.filter(|span| !span.is_wait);
         rows.rows += 1;
         rows.ts_ns.push_signed(line.ns(rung.time_ns));
@@ -102,6 +128,7 @@ pub fn hop_rows(
         rows.latency_ns.push(latency.map(|latency| latency.ns));
         rows.half_width_ns.push(latency.map(|latency| latency.half_width_ns));
         rows.copy.push(some_u32(rung.copy));
+        rows.forwarder.push(some_u32(u32::from(rung.forwarder)));
         rows.waited_ns.push(span.filter(|span| span.is_wait).map(|span| span.ns));
         rows.copy_dropped.push(&dropped_behind(journey, &rung, context));
         rows.verdict.push_key(end.verdict);

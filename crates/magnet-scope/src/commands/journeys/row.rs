@@ -4,7 +4,7 @@ use crate::sessions;
 use magscope_core::annotations::Annotations;
 use magscope_core::context::Context;
 use magscope_core::custom::{Mark, ProbeValue};
-use magscope_core::journey::{Across, Latency, Resend, Rung, SentCopy};
+use magscope_core::journey::{Across, Forwarder, Latency, Resend, Rung, SentCopy};
 use magscope_core::{Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
 use magscope_scope::format::duration;
 use magscope_timeline::UtcMap;
@@ -75,16 +75,62 @@ pub struct Row {
     pub ambiguous: bool,
     /// The longest step, or the wait between two copies, without `dev.done`, which is not on the path.
     pub largest: Option<Step>,
+    /// The nodes that passed its packet on, in the order of the path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forwarders: Vec<Passed>,
     /// Every hop, for each copy.
     rungs: Vec<Place>,
     /// Times between neighbouring hops of one copy, and between copies.
     latencies: Vec<Step>,
     /// Hits of custom probes on its bytes that are shown as hops.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub probes: Vec<Passed>,
+    pub probes: Vec<ProbePassed>,
     /// Payload heads, if captured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<Head>,
+}
+
+/// A node that passed the packet on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Passed {
+    /// Its network namespace; empty if unknown.
+    pub node: String,
+    /// Interface at which the packet came in; empty if unknown.
+    rx_interface: String,
+    /// Interface at which it left.
+    tx_interface: String,
+    /// Source and destination where the packet left, if an address translation changed them here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    translated: Option<(String, String)>,
+    /// Time in the node, nanoseconds.
+    pub ns: u64,
+    /// The same as text.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl Passed {
+    fn of(journey: &Journey, at: &Forwarder, context: &dyn Context) -> Self {
+        let node = if at.is_receivers { journey.rx_node } else { journey.tx_node };
+        let (rx, tx) = (context.flow(node, at.rx_flow), context.flow(node, at.tx_flow));
+        let interface = |flow: Option<&Flow>, ifindex: u32| {
+            let name = context.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
+            name.unwrap_or_default().to_owned()
+        };
+        let changed = rx.zip(tx).filter(|(rx, tx)| !rx.mirrors(tx));
+        let translated = changed.map(|(_, tx)| (tx.local.to_string(), tx.remote.to_string()));
+        let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
+        let (name, as_other) = (context.forwarder(journey, at), translated.as_ref());
+        let as_other = as_other.map_or_else(String::new, |(from, to)| format!(", on as {from}→{to}"));
+        Passed {
+            text: format!("through {name} in {}{as_other}", duration(ns)),
+            node: name,
+            rx_interface: interface(rx, at.rx_ifindex),
+            tx_interface: interface(tx, at.tx_ifindex),
+            translated,
+            ns,
+        }
+    }
 }
 
 /// Maximum number of custom probes and heads per row.
@@ -92,7 +138,7 @@ const MOST_ANNOTATIONS: usize = 64;
 
 /// A hit of a custom probe on its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Passed {
+pub struct ProbePassed {
     /// Name of the probe.
     pub probe: String,
     /// The hop after which it is listed.
@@ -160,6 +206,9 @@ struct Place {
     /// Number of the copy; absent at socket hops and for a single copy.
     #[serde(skip_serializing_if = "is_none_left")]
     copy: u32,
+    /// Number of the forwarder, from 1; absent at both ends.
+    #[serde(skip_serializing_if = "is_none_left")]
+    forwarder: u32,
     /// Recorded at the return of a call, and therefore outside of the time order.
     at_return: bool,
 }
@@ -206,6 +255,9 @@ pub struct Step {
     /// True for the wait for a retransmission between two copies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
+    /// Number of the forwarder that it reached, from 1; absent at both ends.
+    #[serde(skip_serializing_if = "is_none_left")]
+    pub forwarder: u32,
     /// Between two clocks: error, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
@@ -231,6 +283,7 @@ impl Row {
                 to,
                 ns,
                 waited: is_wait,
+                forwarder: u32::from(latency.forwarder),
                 half_width_ns,
                 lower_ns: bounds_ns.map(|(lower, _)| lower),
                 upper_ns: bounds_ns.map(|(_, upper)| upper),
@@ -272,6 +325,7 @@ impl Row {
             copies_left_out: journey.copies_left_out,
             ambiguous: journey.ambiguous,
             largest: journey.spans().filter_map(on_path).max_by_key(|l| l.ns).map(step),
+            forwarders: journey.forwarders.iter().map(|at| Passed::of(journey, at, context)).collect(),
             rungs: journey
                 .all_rungs()
                 .map(|r| Place {
@@ -281,22 +335,23 @@ impl Row {
                     tgid: r.tgid,
                     tid: r.tid,
                     copy: r.copy,
+                    forwarder: u32::from(r.forwarder),
                     at_return: r.at_return,
                 })
                 .collect(),
             latencies,
-            probes: Passed::all(journey, context, annotations),
+            probes: ProbePassed::all(journey, context, annotations),
             heads: annotations.heads_of(journey).into_iter().take(MOST_ANNOTATIONS).map(Head::of).collect(),
         }
     }
 }
 
-impl Passed {
+impl ProbePassed {
     fn all(journey: &Journey, context: &dyn Context, annotations: &Annotations) -> Vec<Self> {
         let named = |(node, hit): (u16, ProbeHit)| {
             let probe = context.info(node)?.probes.get(usize::from(hit.probe))?;
             let value = |(i, value): (usize, &ProbeValue)| (value.name.clone(), hit.value(i));
-            (probe.mark == Mark::Hop).then(|| Passed {
+            (probe.mark == Mark::Hop).then(|| ProbePassed {
                 probe: probe.name.clone(),
                 after: probe.after,
                 time_ns: hit.time_ns,

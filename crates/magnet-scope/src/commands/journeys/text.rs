@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::row::Row;
-use magscope_core::Proto;
+use magscope_core::{Direction, Proto};
 use magscope_core::journey::{Across, Resend};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
@@ -62,8 +62,13 @@ fn journey(text: &mut String, row: &Row, width: usize) {
             } else {
                 duration(step.ns)
             };
+            // Inside a node a packet is received, then sent.
+            let passed = step.forwarder.checked_sub(1).and_then(|n| row.forwarders.get(n as usize));
+            let passed = passed.filter(|_| step.from.direction() == Direction::Rx);
             if step.waited {
                 format!("{took} waiting for retransmission")
+            } else if let Some(passed) = passed {
+                format!("{took} forwarding at {}", passed.node)
             } else {
                 format!("{took} between {} and {}", step.from, step.to)
             }
@@ -91,6 +96,10 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
     pack(text, &parts, width);
+    if !row.forwarders.is_empty() {
+        let passed: Vec<String> = row.forwarders.iter().map(|at| at.text.clone()).collect();
+        pack(text, &passed, width);
+    }
     if row.copies.iter().any(|copy| !copy.ended) {
         let copies: Vec<String> = row.copies.iter().map(|copy| copy.text.clone()).collect();
         pack(text, &copies, width);
