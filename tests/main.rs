@@ -17,6 +17,7 @@ mod drops;
 mod export;
 mod foreign_screens;
 mod foreign_text;
+mod forwarding;
 mod full_disk;
 mod full_queue;
 mod golden;

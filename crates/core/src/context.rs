@@ -43,6 +43,16 @@ impl dyn Context + '_ {
         self.flow(journey.rx_node, journey.rx_flow)
     }
 
+    /// The flow of its packets where they leave the sender's recording, after any address translation.
+    pub fn sent_flow(&self, journey: &Journey) -> Option<&Flow> {
+        self.flow(journey.tx_node, journey.sent_flow())
+    }
+
+    /// The flow of its packets where they enter the receiver's recording, before any address translation.
+    pub fn received_flow(&self, journey: &Journey) -> Option<&Flow> {
+        self.flow(journey.rx_node, journey.received_flow())
+    }
+
     /// The drop reason of a recording's kernel, by its name; `reason 5` without names.
     pub fn drop_reason(&self, node: u16, reason: u32) -> String {
         self.info(node).map_or_else(|| format!("reason {reason}"), |info| info.drop_reason(reason))

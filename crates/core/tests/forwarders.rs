@@ -244,6 +244,31 @@ fn an_answer_reaches_a_client_whose_host_translates_it_back() {
 }
 
 #[test]
+fn an_answer_without_an_identification_is_translated_inside_a_bridge() {
+    // The hooks of IP run at the port; then the bridge's own device has the packet under its last addresses.
+    let flows = vec![
+        flow(SERVER, 2, Proto::UDP, "172.17.0.2:80", "192.0.2.1:4000"),
+        flow(NODE_IN, 1, Proto::UDP, "192.0.2.1:4000", "172.17.0.2:80"),
+        flow(CLIENT, 1, Proto::UDP, "192.0.2.1:4000", "192.0.2.1:8080"),
+    ];
+    for hooks in [true, false] {
+        let at = |hop, time_ns, flow, ifindex| Event { ifindex, ..udp(hop, time_ns, flow, 0, 77, 40) };
+        let mut events: Vec<Event> =
+            TX.iter().zip(10..).map(|(hop, ns)| by(at(*hop, ns, SERVER, 2), 5, 50)).collect();
+        events.push(at(Hop::DevRecv, 100, NODE_IN, 3));
+        events.extend(hooks.then(|| at(Hop::IpPre, 101, NODE_IN, 4)));
+        events.push(at(Hop::DevRecv, 102, CLIENT, 4));
+        events.push(at(Hop::IpIn, 103, CLIENT, 4));
+        events.push(by(at(Hop::UdpRecv, 104, CLIENT, 4), 0, 70));
+        events.push(by(udp(Hop::AppRecv, 200, CLIENT, 0, 0, 40), 7, 70));
+        let (done, _) = correlate(served(), flows.clone(), events);
+        let [journey] = &done[..] else { panic!("{done:#?}") };
+        assert_eq!((journey.tx_flow, journey.rx_flow, journey.verdict), (SERVER, CLIENT, Verdict::Complete));
+        assert_eq!(journey.rungs.time_ns(Hop::DevRecv), Some(100));
+    }
+}
+
+#[test]
 fn a_packet_lost_behind_a_node_says_so() {
     let mut events = segment(0, 1000, 77);
     let mut lost = segment(1000, 1050, 78);

@@ -83,8 +83,7 @@ impl Buffers {
     /// packet.
     #[inline]
     pub fn replace(&mut self, event: &Event, slot: usize) -> Option<Previous> {
-        let index = (event.skb.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACE_BITS)) as usize;
-        let place = self.places.get_mut(index)?;
+        let place = self.places.get_mut(index_of(event.skb))?;
         let Event { flow, skb, len, proto, hop, .. } = *event;
         let (key, ticks) = (key_of(event), (event.time_ns >> TICK_BITS) as u32);
         let is_same = place.skb == skb
@@ -98,6 +97,20 @@ impl Buffers {
         *place = Place { flow, ticks, skb, len, key, slot: slot as u32, ifindex, proto, hop };
         previous
     }
+}
+
+impl Buffers {
+    /// The packet in a buffer ends.
+    pub fn forget(&mut self, skb: u32) {
+        if let Some(place) = self.places.get_mut(index_of(skb)).filter(|place| place.skb == skb) {
+            *place = FREE;
+        }
+    }
+}
+
+/// The place of a buffer.
+const fn index_of(skb: u32) -> usize {
+    (skb.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACE_BITS)) as usize
 }
 
 /// True for an event that shows the buffer of a packet on its path.

@@ -201,6 +201,9 @@ impl Correlator {
             self.state.counters.cleaned_up += 1;
             return;
         }
+        if event.hop.role() == Role::Drop {
+            self.buffers.forget(event.skb);
+        }
         match event.hop.role() {
             Role::Reader => {
                 if event.hop == Hop::TaskWake {

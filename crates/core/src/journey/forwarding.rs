@@ -40,7 +40,11 @@ impl Correlator {
         // A packet proceeds on its path, or passes a hop again at a stacked device. Else the buffer has the next one,
         // which may look the same.
         let is_nameless = event.proto != Proto::TCP && event.ip_id == 0;
-        let is_stacked = before.hop == event.hop && before.ifindex != event.ifindex as u16 && !is_nameless;
+        let is_again = before.hop == event.hop && before.ifindex != event.ifindex as u16;
+        // The hooks of IP run inside a bridge too, before its own device has the packet.
+        let in_bridge =
+            matches!((before.hop, event.hop), (Hop::IpPre, Hop::DevRecv) | (Hop::DevXmit, Hop::IpPost));
+        let is_stacked = (is_again || in_bridge) && (!is_nameless || self.state.rules.shows_own_packets);
         let is_next = received == receives && before.hop >= event.hop && !is_stacked;
         let is_over_wire = !received && receives;
         let is_own = !receives && is_certain_end(event.hop);

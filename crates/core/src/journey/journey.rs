@@ -392,7 +392,17 @@ impl Journey {
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
                 let (from, to) = (from.hop, rung.hop);
                 let Rung { forwarder, on_sender_clock, .. } = rung;
-                Some(Latency { from, to, at_ns, ns, half_width_ns, bounds_ns, is_wait, forwarder, on_sender_clock })
+                Some(Latency {
+                    from,
+                    to,
+                    at_ns,
+                    ns,
+                    half_width_ns,
+                    bounds_ns,
+                    is_wait,
+                    forwarder,
+                    on_sender_clock,
+                })
             });
             (rung, latency)
         })

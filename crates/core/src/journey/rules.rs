@@ -18,7 +18,8 @@ pub(super) struct Rules {
     pub reports_drops: bool,
     /// True if a hop of packets shows that bytes of TCP left their socket.
     pub shows_sent: bool,
-    /// True if a hop shows which packets are a node's own, and not passed on.
+    /// True if hops show which packets are a node's own, and not passed on: those that it makes and those that it
+    /// receives.
     pub shows_own_packets: bool,
 }
 
@@ -114,7 +115,8 @@ impl Rules {
             reports_resends: coverage.contains(Hop::TcpRetransmit),
             reports_drops: coverage.contains(Hop::SkbDrop),
             shows_sent: served(&packet_tx).is_some(),
-            shows_own_packets: coverage.contains(Hop::IpOut),
+            shows_own_packets: coverage.contains(Hop::IpOut)
+                && (coverage.contains(Hop::UdpRecv) || coverage.contains(Hop::IpIn)),
         }
     }
 

@@ -239,6 +239,8 @@ impl Stream {
             let other_device = piece.ifindex != event.ifindex;
             same && match event.hop.direction() {
                 Direction::Tx => piece.has(Hop::IpOut) && event.hop != Hop::IpOut && !piece.any(RX),
+                // The hooks of IP run inside a bridge too, before its own device has the packet.
+                _ if event.hop == Hop::DevRecv && piece.rungs.last() == Some(Hop::IpPre) => true,
                 _ => other_device && piece.rungs.last() == Some(event.hop) && piece.ifindex != 0,
             }
         };

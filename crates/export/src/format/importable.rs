@@ -54,8 +54,12 @@ impl Omission {
     /// That a recording has it and the format does not, as the user reads it after a number.
     pub const fn words(self) -> &'static str {
         match self {
-            Omission::EventsOfNoJourney => "events belong to no journey or to a forwarder, and an import has none of them",
-            Omission::BytesOfNoJourney => "bytes belong to no journey or to a forwarder, and an import has none of them",
+            Omission::EventsOfNoJourney => {
+                "events belong to no journey or to a forwarder, and an import has none of them"
+            }
+            Omission::BytesOfNoJourney => {
+                "bytes belong to no journey or to a forwarder, and an import has none of them"
+            }
             Omission::HostsOfLosses => {
                 "stretches of loss were one host's of several: verdicts near them allow for that on every host"
             }

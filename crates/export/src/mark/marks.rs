@@ -161,7 +161,9 @@ impl Marks {
             let here = Some((rung.hop, rung.copy));
             let forwarder = context.flow(journey.node_of(&rung), rung.flow).filter(|_| rung.forwarder != 0);
             // Without a hop of its socket, the first hop has the sender.
-            let who = journey.sender.filter(|_| rung.tid == 0 && first == here && is_sent(rung.hop) && rung.forwarder == 0);
+            let who = journey
+                .sender
+                .filter(|_| rung.tid == 0 && first == here && is_sent(rung.hop) && rung.forwarder == 0);
             let (tgid, tid) = who.map_or((rung.tgid, rung.tid), |who| (who.tgid, who.tid));
             let what = MarkKind::Hit(Hit {
                 about: about.clone(),

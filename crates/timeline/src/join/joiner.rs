@@ -11,7 +11,7 @@ use super::translation::Translations;
 use super::unnumbered::UnnumberedDatagrams;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
-use magscope_core::flow::{Flow, Proto};
+use magscope_core::flow::Proto;
 use magscope_core::hash::Map;
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::node::NodeInfo;
@@ -107,9 +107,9 @@ impl<'t> Joiner<'t> {
             (true, false) => End::Rx,
             _ => return self.whole(node, journey, done),
         };
-        let flow: Option<&Flow> =
-            if end == End::Tx { context.tx_flow(&journey) } else { context.rx_flow(&journey) };
-        let Some(flow) = flow else { return self.whole(node, journey, done) };
+        // As its packets are on the wire between the recordings.
+        let id = if end == End::Tx { journey.sent_flow() } else { journey.received_flow() };
+        let Some(flow) = context.flow(node, id) else { return self.whole(node, journey, done) };
         let key = Key::of(node, end, flow);
         if self.connections.len() >= self.limits.max_connections && !self.by_key.contains_key(&key) {
             self.forget_connections(done);

@@ -246,7 +246,7 @@ impl Rows {
     fn journey(&mut self, journey: &Journey, context: &dyn Context) {
         let Rows { chosen, line, names, nodes, .. } = self;
         if chosen.has(Table::Hops) {
-            let key = wire::key(journey, context.tx_flow(journey), context.rx_flow(journey));
+            let key = wire::key(journey, context.sent_flow(journey), context.received_flow(journey));
             hops::hop_rows(nodes, *line, names, journey, context, key);
         }
         if chosen.has(Table::Journeys) {

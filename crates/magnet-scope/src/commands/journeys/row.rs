@@ -114,7 +114,8 @@ impl Passed {
         let node = if at.is_receivers { journey.rx_node } else { journey.tx_node };
         let (rx, tx) = (context.flow(node, at.rx_flow), context.flow(node, at.tx_flow));
         let interface = |flow: Option<&Flow>, ifindex: u32| {
-            let name = context.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
+            let name =
+                context.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
             name.unwrap_or_default().to_owned()
         };
         let changed = rx.zip(tx).filter(|(rx, tx)| !rx.mirrors(tx));

@@ -2,8 +2,8 @@
 
 use super::Counts;
 use super::row::Row;
-use magscope_core::{Direction, Proto};
 use magscope_core::journey::{Across, Resend};
+use magscope_core::{Direction, Proto};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
