@@ -271,8 +271,9 @@ fn every_byte_through_a_node_is_in_one_journey() {
 fn a_packet_that_a_node_drops_ends_at_that_node() {
     const TEST: &str = "drops at a node";
     let Some(network) = Network::new(TEST) else { return };
-    let rules =
-        "table ip filter { chain refuse { type filter hook forward priority 0; udp dport 9000 drop; } }";
+    let rules = "table ip filter {
+ chain refuse { type filter hook forward priority 0; udp dport 9000 drop; }
+}";
     assert!(network.rules(rules));
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().join("session");

@@ -6,16 +6,16 @@
 //! **The choice.** Every TCP event is a range of the byte stream of one direction of a connection. All ranges
 //! together cut the stream into pieces, each inside one event at every hop: a piece is a journey. Both ends
 //! share the list if both are in the capture. Datagrams are identified by IP identification and length, by
-//! their buffer while it is hot, and in the sockets by their order. Everything is bounded: pieces in flight,
-//! their age, flows, threads, queues.
+//! their buffer while it is hot, and in the sockets by their order. The buffer also proves that a node between
+//! the ends passes a packet on, and that it changed its addresses. Everything is bounded: pieces in flight, their
+//! age, flows, threads, queues.
 //!
 //! **Known limits.**
 //! - All events must share one clock: one host. The crate `magscope-timeline` joins the halves of two hosts.
-//! - The tuple must be the same at both ends: through NAT the halves stay separate here, and that crate
-//!   joins them.
+//! - The halves on both sides of a translator outside the capture stay separate here, and that crate joins them.
 //! - Connections of several pairs of namespaces with equal addresses and ports are separated only with a hop
 //!   that forwarders do not pass. Bytes whose pair is unproven stay two halves.
-//! - On a node that also forwards the flow, the first packet can have a forwarder's times.
+//! - Packets between two ends outside the capture are counted and make no journey.
 //! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are
 //!   kept.
 //! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] after a read of later
