@@ -1,7 +1,7 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
 use crate::deciders::{DropPlace, SocketFilter, taken_by};
-use crate::flow::{Flow, FlowId, Task};
+use crate::flow::{Endpoint, Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Forwarder, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
@@ -51,6 +51,11 @@ impl dyn Context + '_ {
     /// The flow of its packets where they enter the receiver's recording, before any address translation.
     pub fn received_flow(&self, journey: &Journey) -> Option<&Flow> {
         self.flow(journey.rx_node, journey.received_flow())
+    }
+
+    /// Source and destination of a journey as its receiver has them, if an address translation is between its ends.
+    pub fn arrives_as(&self, journey: &Journey) -> Option<(Endpoint, Endpoint)> {
+        self.tx_flow(journey)?.translated_to(self.rx_flow(journey)?)
     }
 
     /// The drop reason of a recording's kernel, by its name; `reason 5` without names.

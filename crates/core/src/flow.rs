@@ -76,6 +76,16 @@ impl Flow {
         self.proto == other.proto && self.local == other.remote && self.remote == other.local
     }
 
+    /// Source and destination of the packets of this flow as `receiver`, the flow of their receiver, has them; `None` if
+    /// they are the same at both ends, so that no address translation is between them.
+    pub fn translated_to(&self, receiver: &Flow) -> Option<(Endpoint, Endpoint)> {
+        // IPv4 mapped into IPv6 is the same host.
+        let same =
+            |a: Endpoint, b: Endpoint| (a.ip().to_canonical(), a.port()) == (b.ip().to_canonical(), b.port());
+        let is_same = same(self.local, receiver.remote) && same(self.remote, receiver.local);
+        (!is_same).then_some((receiver.remote, receiver.local))
+    }
+
     /// True if a program can have this flow: both of its ends have a port, if the protocol has ports. Later
     /// fragments have no ports at all.
     pub fn has_its_ports(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
 use crate::stats::{Bucket, HopPairStats, Quantiles, per_second};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::flow::{Flow, FlowId, Proto, Task};
+use magscope_core::flow::{Endpoint, Flow, FlowId, Proto, Task};
 use magscope_core::journey::{Journey, ThreadRef, Verdict};
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -130,6 +130,9 @@ pub struct FlowEnds {
     pub sender: String,
     /// Command name of the reading process.
     pub reader: String,
+    /// Source and destination as the receiver has them, if an address translation is between the ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrives_as: Option<(Endpoint, Endpoint)>,
 }
 
 /// Figures of a group's journeys.
@@ -405,6 +408,15 @@ impl FlowEnds {
         (self.proto.0, &self.from, &self.to, &self.from_node, &self.to_node)
     }
 
+    /// The receiver's address; with an address translation also as the receiver has both: `192.0.2.1:8080 (arrives as
+    /// 10.0.0.1:4000→172.17.0.2:80)`.
+    pub(super) fn to_words(&self) -> String {
+        match self.arrives_as {
+            Some((from, to)) => format!("{} (arrives as {from}→{to})", self.to),
+            None => self.to.clone(),
+        }
+    }
+
     /// Processes and where they run: `curl@client → nginx@server`.
     pub(super) fn route(&self) -> String {
         let end = |node: &str, comm: &str| match (node.is_empty(), comm.is_empty()) {
@@ -424,6 +436,11 @@ impl FlowEnds {
             {
                 place.clone_from(&task.comm);
             }
+        }
+        if self.arrives_as.is_none()
+            && let (Some(tx), Some(rx)) = (tx.flow, rx.flow)
+        {
+            self.arrives_as = tx.translated_to(rx);
         }
         for (place, end) in [(&mut self.from_node, tx), (&mut self.to_node, rx)] {
             if place.is_empty()

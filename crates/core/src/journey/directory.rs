@@ -125,7 +125,7 @@ impl Directory {
             return Some(slot as usize);
         }
         let entry = self.flows.get_mut(&id)?;
-        self.last_passes = entry.passes[usize::from(receives)];
+        let passes = entry.passes[usize::from(receives)];
         let place = if receives { &mut entry.rx } else { &mut entry.tx };
         let slot = if let Some(slot) = *place {
             slot
@@ -134,11 +134,20 @@ impl Directory {
         } else {
             let key = StreamKey::of(&entry.flow, receives);
             let (free, generation, proto) = (&mut self.free, &mut self.generation, entry.flow.proto);
-            let slot = *self.keys.entry(key).or_insert_with(|| new_stream(free, generation, proto, streams));
+            let slot = if let Some(slot) = self.keys.get(&key) {
+                if let Some(stream) = streams.get_mut(*slot as usize) {
+                    stream.has_several_flows = true;
+                }
+                *slot
+            } else {
+                let slot = new_stream(free, generation, proto, streams);
+                self.keys.insert(key, slot);
+                slot
+            };
             *place = Some(slot);
             slot
         };
-        self.last = Some((id, receives, slot));
+        (self.last, self.last_passes) = (Some((id, receives, slot)), passes);
         Some(slot as usize)
     }
 

@@ -61,7 +61,8 @@ impl Correlator {
         let Some(here) = netns(event.flow).filter(|here| netns(before.flow) == Some(*here)) else {
             return slot;
         };
-        let earlier = before.slot as usize;
+        let [tx, rx] = self.directory.streams_of(before.flow);
+        let Some(earlier) = (if received { rx } else { tx }).map(|slot| slot as usize) else { return slot };
         if earlier != slot && !self.translate(event, slot, earlier, done) {
             self.state.counters.unproven_translations += 1;
             return slot;
@@ -87,10 +88,25 @@ impl Correlator {
         if !in_use || is_own || has_receivers || to.has_namesakes || from.has_namesakes {
             return false;
         }
-        let is_new = from.pieces.is_empty() && from.ends.tx.flow.is_none() && from.ends.rx.flow.is_none();
-        let is_unused = self.directory.rekey(event.flow, receives, later as u32, earlier as u32, is_new);
+        let is_unused =
+            self.directory.rekey(event.flow, receives, later as u32, earlier as u32, !from.has_several_flows);
+        to.has_several_flows = true;
+        let position = if event.proto == Proto::TCP { to.position_of(event.seq()) } else { None };
+        let is_of_packet = |piece: &Piece| match position {
+            Some(at) => piece.start < at.saturating_add(u64::from(event.len)) && at < piece.end,
+            None => piece.ip_id == event.ip_id && (event.ip_id != 0 || piece.skb == event.skb),
+        };
+        let is_late = from.ends.rx.sure || !from.pieces.is_empty();
+        // What this node has shown at these addresses so far is no end's.
+        let unsure = if from.ends.tx.sure { 0 } else { TX } | if from.ends.rx.sure { 0 } else { RX };
+        from.pieces.iter_mut().for_each(|piece| piece.forget(unsure));
         from.close_where(|_| true, CloseReason::Reset, &mut self.state, done);
         let receiver = std::mem::take(&mut from.ends.rx);
+        // The receiver's part of earlier packets was at the other addresses: what is left of them is half.
+        let is_other = |piece: &Piece| !piece.is_only_promised() && !is_of_packet(piece);
+        if receiver.sure {
+            to.close_where(is_other, CloseReason::Finished, &mut self.state, done);
+        }
         if !receiver.flow.is_none() && (receiver.sure || to.ends.rx.flow.is_none()) {
             to.pieces.iter_mut().for_each(|piece| piece.forget(RX));
             to.ends.rx = receiver;
@@ -100,6 +116,7 @@ impl Correlator {
             from.last_ns = FREE_NS;
         }
         self.state.counters.translations += 1;
+        self.state.counters.late_translations += u64::from(is_late);
         true
     }
 

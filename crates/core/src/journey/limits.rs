@@ -46,6 +46,8 @@ pub struct Counters {
     pub forwarded: u64,
     /// Address translations that a packet's buffer proved: two pairs of addresses are one stream.
     pub translations: u64,
+    /// Of those, proofs that came after bytes: some of these are two halves.
+    pub late_translations: u64,
     /// Packets whose addresses changed in their buffer, and whose two streams stay apart because each has an end of
     /// its own.
     pub unproven_translations: u64,

@@ -17,12 +17,12 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    const fn is_present(self) -> bool {
+    pub const fn is_present(self) -> bool {
         self.first != 0
     }
 
     /// True if a packet with these may result from one with those of `other`, by segmentation or merging.
-    const fn meets(self, other: Self) -> bool {
+    pub const fn meets(self, other: Self) -> bool {
         let (ahead, behind) = (self.first.wrapping_sub(other.first), other.first.wrapping_sub(self.first));
         self.is_present() && other.is_present() && (ahead < other.count || behind < self.count || ahead == 0)
     }
@@ -263,6 +263,12 @@ impl Passes {
     /// The copy whose packet has one of these identifications.
     fn with_ids(&self, ids: Ids) -> Option<usize> {
         self.list.iter().position(|pass| pass.ids.meets(ids))
+    }
+
+    /// Identifications of the packet of a copy.
+    pub fn ids_of(&self, number: u32) -> Ids {
+        let copy = self.list.iter().find(|pass| pass.copy.number == number);
+        copy.map_or_else(Ids::default, |pass| pass.ids)
     }
 
     /// The assumed end was a forwarder: its events belong to no copy.

@@ -5,6 +5,7 @@ use super::copies::CopyDrop;
 use super::journey::{Across, Journey};
 use super::limits::{Counters, Limits};
 use super::losses::Losses;
+use super::passes::Ids;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
 use super::rules::Rules;
 use super::rungs::{ThreadRef, bit, bits};
@@ -250,8 +251,15 @@ impl CorrelatorState {
         }
         self.counters.journeys += 1;
         let (rungs, copies, copy) = piece.ladder();
-        let transits = piece.transits.as_ref();
-        let forwarders = transits.map_or_else(Vec::new, |all| all.of(ends, &rungs, !copies.is_empty()));
+        // Of a copy that may be another one, the node's passage may be too.
+        let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
+        let forwarders = match piece.transits.as_ref().filter(|_| !is_unknown) {
+            Some(all) => {
+                let ids = piece.passes.as_ref().map_or_else(Ids::default, |passes| passes.ids_of(copy));
+                all.of(ends, &rungs, !copies.is_empty(), ids)
+            }
+            None => Vec::new(),
+        };
         let verdict = self.verdict(ends, piece, rungs.last(), why);
         let dropped = matches!(verdict, Verdict::Dropped { .. });
         let who = |who: ThreadRef| if who.is_none() { None } else { Some(who) };

@@ -28,6 +28,8 @@ pub(super) struct Stream {
     pub ends: Ends,
     /// True if a connection in other namespaces has the same addresses.
     pub has_namesakes: bool,
+    /// True if more than one flow has it.
+    pub has_several_flows: bool,
     /// True after bytes that were sent by one half and received by the other.
     pub proven: bool,
     pub pieces: Pieces,
@@ -79,6 +81,7 @@ impl Stream {
             me,
             ends: Ends { proto, tx: Half::default(), rx: Half::default() },
             has_namesakes: false,
+            has_several_flows: false,
             proven: false,
             pieces: Pieces::default(),
             position: None,

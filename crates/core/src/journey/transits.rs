@@ -1,6 +1,7 @@
 //! The passages of one piece through forwarders, while it is open.
 
 use super::forwarder::{Forwarder, MAX_FORWARDERS};
+use super::passes::Ids;
 use super::piece::{Mark, RX, TX};
 use super::rungs::{Rungs, bit};
 use super::state::Ends;
@@ -10,19 +11,29 @@ use crate::hop::{Direction, Hop};
 /// Maximum number of stored passages: of several copies through several nodes.
 const MAX_TRANSITS: usize = 2 * MAX_FORWARDERS;
 
+/// One passage through one node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transit {
+    netns: u32,
+    /// Identifications of the packet.
+    ids: Ids,
+    at: Forwarder,
+}
+
 /// The passages of a piece in the order of their first events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transits {
-    list: Vec<(u32, Forwarder)>,
+    list: Vec<Transit>,
 }
 
 impl Transits {
     /// Records an event of a forwarder in the namespace `netns`. Returns false without room for it.
     pub fn record(&mut self, netns: u32, event: &Event, mark: &Mark) -> bool {
-        let Mark { hop, time_ns, cpu, .. } = *mark;
+        let Mark { hop, time_ns, cpu, ids, .. } = *mark;
         let receives = hop.direction() == Direction::Rx;
-        let found = self.list.iter().rposition(|(of, _)| *of == netns);
-        let newest = found.and_then(|index| Some((index, &self.list.get(index)?.1)));
+        let may_be = |of: Ids| !of.is_present() || !ids.is_present() || of.meets(ids);
+        let found = self.list.iter().rposition(|of| of.netns == netns && may_be(of.ids));
+        let newest = found.and_then(|index| Some((index, &self.list.get(index)?.at)));
         let index = match newest {
             // A packet that left and comes in again, or comes in twice at one interface, passes anew.
             Some((_, at)) if receives && at.rungs.present() & TX != 0 => None,
@@ -35,12 +46,13 @@ impl Transits {
             Some(index) => index,
             None if self.list.len() < MAX_TRANSITS => {
                 self.list.reserve_exact(1);
-                self.list.push((netns, Forwarder { rx_ifindex: event.ifindex, ..Forwarder::default() }));
+                let at = Forwarder { rx_ifindex: event.ifindex, ..Forwarder::default() };
+                self.list.push(Transit { netns, ids, at });
                 self.list.len() - 1
             }
             None => return false,
         };
-        let Some((_, at)) = self.list.get_mut(index) else { return false };
+        let Some(Transit { at, .. }) = self.list.get_mut(index) else { return false };
         if receives {
             at.rx_flow = event.flow;
             at.rungs.set_first(hop, time_ns, cpu);
@@ -56,8 +68,8 @@ impl Transits {
         if end.rungs.is_empty() {
             return;
         }
-        let joins = |of: &u32, at: &Forwarder| *of == netns && at.rungs.present() & end.rungs.present() == 0;
-        if let Some((_, at)) = self.list.iter_mut().find(|(of, at)| joins(of, at)) {
+        let joins = |of: &&mut Transit| of.netns == netns && of.at.rungs.present() & end.rungs.present() == 0;
+        if let Some(Transit { at, .. }) = self.list.iter_mut().find(joins) {
             at.rungs.take(&end.rungs, RX | TX);
             if end.rx_flow.is_none() {
                 (at.tx_flow, at.tx_ifindex) = (end.tx_flow, end.tx_ifindex);
@@ -65,37 +77,37 @@ impl Transits {
                 (at.rx_flow, at.rx_ifindex) = (end.rx_flow, end.rx_ifindex);
             }
         } else if self.list.len() < MAX_TRANSITS {
-            self.list.push((netns, end));
+            self.list.push(Transit { netns, ids: Ids::default(), at: end });
         }
     }
 
-    /// The forwarders of the copy with these hops: those between its departure and its arrival. If the bytes were
-    /// sent several times, the newest passage through each node. The ends themselves are none.
-    pub fn of(&self, ends: &Ends, rungs: &Rungs, resent: bool) -> Vec<Forwarder> {
+    /// The forwarders of the packet with these hops and identifications: those between its departure and its arrival.
+    /// The ends themselves are none. `resent`: other packets had the same bytes; a node that several of them may have
+    /// passed is left out, because nothing shows which one it was.
+    pub fn of(&self, ends: &Ends, rungs: &Rungs, resent: bool, ids: Ids) -> Vec<Forwarder> {
         let times = |hops: u32| {
             let all = rungs.hops().filter(move |hop| bit(*hop) & hops != 0 && *hop != Hop::DevDone);
             all.filter(|hop| !rungs.is_at_return(*hop)).filter_map(|hop| rungs.time_ns(hop))
         };
         let (left_ns, came_ns) = (times(TX).max().unwrap_or(0), times(RX).min().unwrap_or(u64::MAX));
-        let is_between =
-            |at: &Forwarder| at.span_ns().is_some_and(|(from, to)| left_ns <= from && to <= came_ns);
-        let is_end = |at: &Forwarder| at.tx_flow.is_none() && at.rx_flow == ends.rx.flow;
-        let between = self.list.iter().filter(|(_, at)| is_between(at) && !is_end(at));
-        let mut all: Vec<(u32, Forwarder)> = between.copied().collect();
-        all.sort_by_key(|(_, at)| at.span_ns());
-        if resent {
-            let mut places = Vec::new();
-            all.reverse();
-            all.retain(|(netns, at)| {
-                let place = (*netns, at.rx_ifindex);
-                let is_newest = !places.contains(&place);
-                places.push(place);
-                is_newest
-            });
-            all.reverse();
+        let fits = |of: &&Transit| {
+            let is_between = of.at.span_ns().is_some_and(|(from, to)| left_ns <= from && to <= came_ns);
+            let is_end = of.at.tx_flow.is_none() && of.at.rx_flow == ends.rx.flow;
+            let is_its = !ids.is_present() || !of.ids.is_present() || of.ids.meets(ids);
+            is_between && !is_end && is_its
+        };
+        let mut all: Vec<&Transit> = self.list.iter().filter(fits).collect();
+        all.sort_by_key(|of| of.at.span_ns());
+        let place = |of: &Transit| (of.netns, of.at.rx_ifindex);
+        let mut forwarders = Vec::with_capacity(all.len().min(MAX_FORWARDERS));
+        for (n, of) in all.iter().enumerate() {
+            let is_again = all.iter().take(n).any(|other| place(other) == place(of));
+            let is_one = all.iter().filter(|other| place(other) == place(of)).count() == 1;
+            // A second passage of one packet is that of a duplicate.
+            if forwarders.len() < MAX_FORWARDERS && (is_one || !resent && !is_again) {
+                forwarders.push(of.at);
+            }
         }
-        let mut forwarders: Vec<Forwarder> = all.into_iter().map(|(_, at)| at).collect();
-        forwarders.truncate(MAX_FORWARDERS);
         forwarders
     }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod capture;
+pub mod node;
 pub mod tcp;
 pub mod truth;
 pub mod udp;

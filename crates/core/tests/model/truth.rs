@@ -4,20 +4,25 @@ use super::capture::Capture;
 use super::{About, True, World};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Consumer, Journey, Verdict};
-use magscope_core::{Direction, Event, EventFlags, Hop, HopSet, Proto};
+use magscope_core::{Direction, Event, EventFlags, FlowId, Hop, HopSet, Proto};
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// A journey of a TCP stream in the numbering of the truth: its stream, and its bytes from the first.
 pub fn place(world: &World, journey: &Journey) -> Result<(usize, Range<u64>), String> {
     let fits = |s: &super::StreamTruth| {
-        (s.from == journey.tx_flow || journey.tx_flow.is_none())
-            && (s.to == journey.rx_flow || journey.rx_flow.is_none())
+        (s.from == journey.tx_flow || is_open(journey.tx_flow))
+            && (s.to == journey.rx_flow || is_open(journey.rx_flow))
     };
     let stream = world.streams.iter().position(fits).ok_or("no such stream")?;
     let first = (journey.range.start as u32).wrapping_sub(world.streams[stream].first_seq);
     let from = u64::from(first);
     Ok((stream, from..from + journey.bytes()))
+}
+
+/// True for an end that was not seen. A node that was not seen to pass anything on looks like one.
+fn is_open(id: FlowId) -> bool {
+    id.is_none() || super::node::is_nodes(id)
 }
 
 fn is_read(t: &True) -> bool {
@@ -138,6 +143,10 @@ pub fn apart(world: &World, journeys: &[Journey]) -> Result<Vec<Line>, String> {
 pub fn by_stream(world: &World) -> Vec<Vec<(Event, u64, u64)>> {
     let mut all = vec![Vec::new(); world.streams.len()];
     for truth in &world.events {
+        // What a node between the ends passed on, no end has sent or received.
+        if super::node::is_nodes(truth.event.flow) {
+            continue;
+        }
         if let About::Bytes { stream, from, to } = truth.about {
             all[stream].push((truth.event, from, to));
         }
@@ -190,7 +199,8 @@ fn piece_is_whole(
     let ended_ns = read_ns.or(taken.map(|e| e.time_ns));
     for hop in Hop::path().iter().copied() {
         // The first of all existing copies.
-        let mine = journey.all_rungs().filter(|rung| rung.hop == hop).map(|rung| rung.time_ns).min();
+        let own = journey.all_rungs().filter(|rung| rung.hop == hop && rung.forwarder == 0);
+        let mine = own.map(|rung| rung.time_ns).min();
         match hop {
             Hop::TcpSend | Hop::AppSend | Hop::AppCopy | Hop::TaskWake | Hop::TaskRun => {}
             // The first notification that covers it, after its arrival.
@@ -256,7 +266,7 @@ fn piece_is_whole(
         // The socket itself would know.
         _ if destroyed.is_some_and(is_unread) => false,
         // No byte had reached the receiver, so it may be outside the capture.
-        Verdict::HalfComplete => journey.rx_flow.is_none() && journey.rungs.has(Hop::DevXmit),
+        Verdict::HalfComplete => is_open(journey.rx_flow) && journey.rungs.has(Hop::DevXmit),
         Verdict::ReadUnseen => read_ns.is_none() && over(Hop::TcpRecv).next().is_some(),
         Verdict::InFlight => read_ns.is_none() && destroyed.is_none_or(|(_, copied, _)| range.end > *copied),
         Verdict::LostAfter { hop } => {
@@ -391,7 +401,7 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
         let fair = match journey.verdict {
             Verdict::Complete => read && journey.rungs.has(Hop::DevXmit),
             // A copy; or a datagram unseen by the receiver, before the receiver's first event.
-            Verdict::HalfComplete if journey.rx_flow.is_none() => !read && journey.rungs.has(Hop::DevXmit),
+            Verdict::HalfComplete if is_open(journey.rx_flow) => !read && journey.rungs.has(Hop::DevXmit),
             Verdict::HalfComplete => read && journey.tx_flow.is_none(),
             Verdict::LostAfter { hop } => settled && hop == Hop::DevDone,
             Verdict::InFlight => !read,

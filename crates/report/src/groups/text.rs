@@ -67,7 +67,7 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
     let (name, more) = match &row.label {
         Label::Unknown => ("not known".to_owned(), role),
         Label::Flow(ends) => {
-            (format!("{} {}", ends.proto, ends.from), Some(format!("→ {} ({})", ends.to, ends.route())))
+            (format!("{} {}", ends.proto, ends.from), Some(format!("→ {} ({})", ends.to_words(), ends.route())))
         }
         Label::Process { pid, comm, other_names, node } => {
             let at = if node.is_empty() { String::new() } else { format!("@{node}") };

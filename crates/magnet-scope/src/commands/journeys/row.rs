@@ -5,7 +5,7 @@ use magscope_core::annotations::Annotations;
 use magscope_core::context::Context;
 use magscope_core::custom::{Mark, ProbeValue};
 use magscope_core::journey::{Across, Forwarder, Latency, Resend, Rung, SentCopy};
-use magscope_core::{Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
+use magscope_core::{Endpoint, Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
 use magscope_scope::format::duration;
 use magscope_timeline::UtcMap;
 use serde::{Serialize, Serializer};
@@ -183,6 +183,9 @@ pub struct Route {
     to_node: String,
     sender: String,
     reader: String,
+    /// Source and destination as the receiver has them, if an address translation is between the ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrives_as: Option<(Endpoint, Endpoint)>,
 }
 
 /// Bytes of a stream, unwrapped sequence numbers: the low 32 bits are those on the wire.
@@ -423,6 +426,7 @@ impl Route {
             to_node: place(journey.rx_node, rx),
             sender: name(context.sender(journey)),
             reader: name(context.reader(journey)),
+            arrives_as: context.arrives_as(journey),
         }
     }
 
@@ -431,7 +435,8 @@ impl Route {
         if self.from.is_empty() {
             return format!("{proto}, flow not known");
         }
-        format!("{proto} {}→{}", self.from, self.to)
+        let arrives = self.arrives_as.map(|(from, to)| format!(" (arrives as {from}→{to})"));
+        format!("{proto} {}→{}{}", self.from, self.to, arrives.unwrap_or_default())
     }
 
     /// Processes and where they run: `curl@client → nginx@server`.
