@@ -1,9 +1,12 @@
 //! Compiles `bpf/` with clang into `OUT_DIR` and generates Rust types from `bpf/record.h`. The C header
 //! of the hops comes from their table in `magscope-core`.
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use libbpf_cargo::SkeletonBuilder;
 use std::env;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The columns of the table of hops that the C header needs.
@@ -58,6 +61,16 @@ fn write_objects(list: &Path, objects: &[&str]) {
     std::fs::write(list, text).expect("OUT_DIR is writable");
 }
 
+/// Writes `OBJECT.z`, a fifth as large. The binary embeds these (`src/embedded.rs`).
+fn compress(object: &Path) {
+    let bytes = std::fs::read(object).expect("clang wrote the object");
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&bytes).expect("memory");
+    let mut name = object.as_os_str().to_owned();
+    name.push(".z");
+    std::fs::write(name, encoder.finish().expect("memory")).expect("OUT_DIR is writable");
+}
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
@@ -100,6 +113,7 @@ fn main() {
             .unwrap_or_else(|error| {
                 panic!("cannot compile bpf/{source}: {error:#}\nIs clang installed? `make run` installs what is missing.")
             });
+        compress(&out.join(object));
     }
 
     write_objects(&out.join("objects.rs"), &objects.map(|(_, object, _)| object));

@@ -8,7 +8,8 @@
 //!
 //! - `facts`: features of this host; `trial` tries some of them. `candidates`: the backends of each hop.
 //!   `plan`: the choice (pure). `code`: functions of the compiled programs, and the stack that they take (pure).
-//! - `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes to ordered events (pure).
+//! - `embedded`: the compiled objects. `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes
+//!   to ordered events (pure).
 //! - `governor/`: limits the cost of a capture; `steps` chooses the level (pure), `scale` measures the cost of
 //!   hits.
 //! - `custom/`: resolves the expressions of a custom probe into the plan of a program (`bpf/record.h`,
@@ -30,6 +31,7 @@ pub mod custom;
 mod deciders;
 pub mod decode;
 mod doorbell;
+mod embedded;
 pub mod error;
 pub mod facts;
 pub mod filter;

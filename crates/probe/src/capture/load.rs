@@ -1,6 +1,7 @@
 //! Loads the programs of a plan and sets their constants.
 
 use crate::candidates::CANDIDATES;
+use crate::embedded;
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::messages;
@@ -38,14 +39,6 @@ const SWITCHED: [(Ability, u32); 8] = [
     (Ability::EpollWakeUps, mag_ability_MAG_CAN_EPOLL),
 ];
 
-/// The compiled programs: for kernels with typed casts, without, and without loops by helper. Aligned, because libbpf reads them in place.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
-static TYPED_CASTS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
-static NO_LOOP: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-no-loop.bpf.o")));
-static PROBE_READS: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
-
 /// Opens the TSC if requested and marks the attach points that cannot read it as refused; or returns the reason
 /// for its absence.
 pub(super) fn opened(facts: &mut HostFacts, wanted: bool) -> (Option<Tsc>, Option<String>) {
@@ -78,16 +71,16 @@ pub(super) fn load(
             because: cause::words(&messages),
         }
     };
-    let bytes = match (facts.loops, facts.typed_casts) {
-        (false, _) => &NO_LOOP.0,
-        (true, true) => &TYPED_CASTS.0,
-        (true, false) => &PROBE_READS.0,
+    let object = match (facts.loops, facts.typed_casts) {
+        (false, _) => &embedded::NO_LOOP,
+        (true, true) => &embedded::TYPED_CASTS,
+        (true, false) => &embedded::PROBE_READS,
     };
     let mut builder = ObjectBuilder::default();
     if let Some(btf) = &facts.custom_btf {
         builder.btf_custom_path(btf).map_err(refused)?;
     }
-    let mut open: OpenObject = builder.open_memory(bytes).map_err(refused)?;
+    let mut open: OpenObject = builder.open_memory(object.decompress().bytes()).map_err(refused)?;
     let programs = plan.programs();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();

@@ -1,17 +1,13 @@
 //! A custom probe's program: a separate object that shares all maps with the capture's object, except its plan.
 
 use super::resolve::{Place, Resolved};
+use crate::embedded::CUSTOM;
 use crate::facts::HostFacts;
 use crate::messages;
 use crate::record::{mag_config, mag_plan};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, ProgramMut, TracepointCategory, UprobeOpts};
 use magscope_core::custom::Attach;
 use std::os::fd::AsFd;
-
-/// Aligned, because libbpf reads it in place.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
-static CUSTOM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/custom.bpf.o")));
 
 /// An attached probe. The link is dropped first, so that no program runs while the rest is freed.
 pub struct Attached {
@@ -93,7 +89,7 @@ fn opened(facts: &HostFacts) -> libbpf_rs::Result<OpenObject> {
     if let Some(btf) = &facts.custom_btf {
         builder.btf_custom_path(btf)?;
     }
-    builder.open_memory(&CUSTOM.0)
+    builder.open_memory(CUSTOM.decompress().bytes())
 }
 
 /// True if two map names denote the same map. Names of data sections start with the name of their object.
