@@ -20,12 +20,12 @@ command -v make|builds the bundled libbpf|make|make|make
 command -v pkg-config|finds libelf and zlib|pkg-config|pkgconf-pkg-config|pkgconf
 ls /usr/include/gelf.h|libbpf reads object files with libelf|libelf-dev|elfutils-libelf-devel|libelf
 ls /usr/include/zlib.h|libelf unpacks sections with zlib|zlib1g-dev|zlib-devel|zlib
-ls /usr/sbin/ip /sbin/ip /usr/bin/ip|joins the two hosts of the demo|iproute2|iproute|iproute2
 ls /usr/lib/*/libpcap.so.* /usr/lib*/libpcap.so.*|compiles the expressions of --pcap|libpcap0.8|libpcap|libpcap
 LIST
 }
 tests_need() {
     cat <<'LIST'
+ls /usr/sbin/ip /sbin/ip /usr/bin/ip|the tests make their networks with it|iproute2|iproute|iproute2
 ls /usr/sbin/tcpdump /usr/bin/tcpdump|the tests hold captures against its own|tcpdump|tcpdump|tcpdump
 ls /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool|the tests switch segmentation off with it|ethtool|ethtool|ethtool
 ls /usr/sbin/nft /usr/bin/nft|the tests lose packets with it|nftables|nftables|nftables

@@ -141,7 +141,6 @@ fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
         cgroup(facts),
         clock(facts),
         memory(facts),
-        demo_tool(),
         others(),
     ]
 }
@@ -285,12 +284,6 @@ fn available_bytes() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
-fn demo_tool() -> Check {
-    let there =
-        ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].iter().any(|path| Path::new(path).exists());
-    check("iproute2", there, if there { "present" } else { "missing" }, "only `magnet-scope demo` needs it")
 }
 
 /// Other captures slow the same traffic again. The demo's hosts have separate names and are not listed.
