@@ -116,6 +116,19 @@ fn the_manual_and_completions_cover_every_subcommand() {
 }
 
 #[test]
+fn the_manual_has_a_file_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("man1");
+    let written = run(&["man", "--output", &folder.to_string_lossy()]);
+    assert!(written.status.success(), "{}", stderr(&written));
+    for page in ["magnet-scope", "magnet-scope-record", "magnet-scope-agent-init"] {
+        let text = std::fs::read_to_string(folder.join(format!("{page}.1"))).expect(page);
+        assert!(text.contains(&format!(".TH {page} 1")), "{text}");
+    }
+    assert!(!folder.join("magnet-scope-demo-host.1").exists(), "what is not for people has no page");
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let mut child = magnet_scope(&["doctor", "--json"]).spawn().expect("it starts");
     let mut some = [0; 1];

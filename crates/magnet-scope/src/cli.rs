@@ -98,9 +98,9 @@ pub enum Command {
     /// Become the command of `run`
     #[command(hide = true)]
     RunChild(run::ChildArgs),
-    /// Print the manual page (roff)
+    /// Print the manual page (roff), or write all pages to a folder
     #[command(hide = true)]
-    Man,
+    Man(man::Args),
     /// Print completions for a shell
     #[command(hide = true)]
     Completions(completions::Args),
@@ -140,7 +140,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),
-            Self::Man => man::run(),
+            Self::Man(args) => man::run(&args),
             Self::Completions(args) => completions::run(&args),
         }
     }
