@@ -13,11 +13,11 @@ run: setup
 	$(CARGO) build --profile quick --bin magnet-scope --no-default-features
 	$(SUDO) ./target/quick/magnet-scope demo
 
-# The binary has no symbols. magnet-scope.debug in the same folder has them and the line tables; gdb and perf
-# find it there.
+# target/dist/magnet-scope has no symbols. magnet-scope.debug in the same folder has them and the line tables; gdb and
+# perf find it there.
 build: setup
-	$(CARGO) build --release --bin magnet-scope $(FEATURES)
-	scripts/split-symbols.sh target/release/magnet-scope
+	$(CARGO) build --profile dist --bin magnet-scope $(FEATURES)
+	scripts/split-symbols.sh target/dist/magnet-scope
 
 # The same binary for arm64, on an x86-64 machine with Debian's packages.
 build-arm64: setup

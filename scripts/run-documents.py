@@ -79,7 +79,7 @@ PLAN = {
         "client$ sudo magnet-scope record -o client.session --duration 1m": Ends(),
         "server$ sudo magnet-scope record -o server.session --duration 1m": Ends(),
         "magnet-scope journeys client.session server.session": Ends(),
-        "sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep ./target/release/magnet-scope": Ends(),
+        "sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep ./target/dist/magnet-scope": Ends(),
         "magnet-scope demo": Screen("client", "server"),
         "sudo magnet-scope": Screen("journeys"),
         "sudo magnet-scope gui --live": DISPLAY,
@@ -411,7 +411,7 @@ def readme(scene, plan):
         scene.copy(made, host, "work/tls", "ca.pem", "crl.pem", f"host-{host}.*")
     shutil.rmtree(viewer.dir / "home/.config", ignore_errors=True)
     scene.copy(made, "viewer", "home/.config/magnet-scope/tls", "ca.pem", "viewer-me.*")
-    release = viewer.dir / "work/target/release"
+    release = viewer.dir / "work/target/dist"
     release.mkdir(parents=True)
     shutil.copy2(scene.binary, release / "magnet-scope")
     recorders = []
