@@ -35,6 +35,9 @@ pub enum PcapError {
     /// libpcap is missing.
     #[error("libpcap cannot be opened ({0}); install it (Debian: libpcap0.8, Fedora and Arch: libpcap)")]
     NoLibrary(String),
+    /// A static binary opens no library.
+    #[error("this binary is static and has no libpcap; write a --filter, or use the binary that is not static")]
+    Static,
     /// libpcap rejected the expression.
     #[error("`{text}`: libpcap says: {message}")]
     Refused {
@@ -58,6 +61,9 @@ pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
     let expression = CString::new(text).map_err(|_| refused("it has a zero byte"))?;
     if text.len() > LONGEST {
         return Err(refused("it is too long"));
+    }
+    if cfg!(target_feature = "crt-static") {
+        return Err(PcapError::Static);
     }
     let missing = |error: libloading::Error| PcapError::NoLibrary(error.to_string());
     // SAFETY: libpcap runs no code on load. The types are those of pcap.h, unchanged since libpcap 0.8 (2003).
@@ -100,7 +106,7 @@ mod tests {
     #[test]
     fn expressions_are_compiled_and_mistakes_are_told_in_libpcaps_words() {
         match compile("tcp port 443 and net 10.0.0.0/8") {
-            Err(PcapError::NoLibrary(why)) => println!("skipped, because {why}"),
+            Err(error @ (PcapError::NoLibrary(_) | PcapError::Static)) => println!("skipped, because {error}"),
             Err(error) => panic!("{error}"),
             Ok(insns) => {
                 assert!(

@@ -12,8 +12,8 @@ use std::net::{TcpListener, TcpStream};
 
 fn there_is_libpcap() -> bool {
     match compile("ip") {
-        Err(PcapError::NoLibrary(why)) => {
-            println!("skipped, because {why}");
+        Err(error @ (PcapError::NoLibrary(_) | PcapError::Static)) => {
+            println!("skipped, because {error}");
             false
         }
         _ => true,

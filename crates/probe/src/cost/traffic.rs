@@ -68,11 +68,11 @@ fn raise_loopback() -> io::Result<()> {
         request.ifr_name[0] = b'l' as libc::c_char;
         request.ifr_name[1] = b'o' as libc::c_char;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        if libc::ioctl(fd, libc::SIOCGIFFLAGS, &raw mut request) < 0 {
+        if libc::ioctl(fd, libc::SIOCGIFFLAGS as libc::Ioctl, &raw mut request) < 0 {
             return Err(io::Error::last_os_error());
         }
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
-        if libc::ioctl(fd, libc::SIOCSIFFLAGS, &raw mut request) < 0 {
+        if libc::ioctl(fd, libc::SIOCSIFFLAGS as libc::Ioctl, &raw mut request) < 0 {
             return Err(io::Error::last_os_error());
         }
     }
