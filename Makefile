@@ -1,6 +1,6 @@
 # `make run` and `make test` suffice; both first install missing packages (scripts/setup.sh).
 
-.PHONY: run build build-arm64 test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
+.PHONY: run build build-arm64 build-static dist install uninstall test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
 # SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
@@ -18,6 +18,23 @@ run: setup
 build: setup
 	$(CARGO) build --profile dist --bin magnet-scope $(FEATURES)
 	scripts/split-symbols.sh target/dist/magnet-scope
+
+# The binary without the window and without SQL, for any Linux.
+build-static: setup
+	scripts/build-static.sh
+
+# Both binaries, packages, an image and checksums, in target/packages.
+dist: setup
+	FEATURES='$(FEATURES)' scripts/dist.sh
+
+# What `make build` built, or BINARY=…, with its pages, completions and services. DESTDIR is for packages.
+PREFIX ?= /usr/local
+BINARY ?= target/dist/magnet-scope
+install:
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh install '$(BINARY)'
+
+uninstall:
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
 
 # The same binary for arm64, on an x86-64 machine with Debian's packages.
 build-arm64: setup
