@@ -34,8 +34,10 @@ publish() {
     local kind=$1 binary=$2 target=$3
     local name=magnet-scope-$package_version-$arch-linux-$kind
     shift 3
-    cp "$binary" "$out/$name"
     cp "$binary.debug" "$out/$name.debug"
+    # Debuggers look for the name in the binary.
+    objcopy --remove-section=.gnu_debuglink "$binary" "$out/$name"
+    objcopy --add-gnu-debuglink="$out/$name.debug" "$out/$name"
     SOURCE_DATE_EPOCH=$epoch scripts/sbom.py "$name" "$target" "$@" >"$out/$name.cdx.json"
     scripts/package-deb.sh "$kind" "$binary" "$out" 2>/dev/null
     scripts/package-rpm.sh "$kind" "$binary" "$out" 2>/dev/null

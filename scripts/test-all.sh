@@ -36,6 +36,9 @@ step arm64 scripts/test-kernels.sh --suites 'exact points' 6.12:arm64
 step recordings scripts/recordings-arm64.sh
 step requests env MAGSCOPE_REQUESTS="${REQUESTS:-100000}" "${e2e[@]}" --nocapture requests::each_request requests::a_turn_of_grpc requests::pgbench
 step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
+step static scripts/build-static.sh
+step static-runs scripts/check-static
+step packages scripts/check-packages
 step new-hop scripts/check-new-hop
 step new-view scripts/check-new-view
 step fuzz scripts/fuzz-smoke.sh
