@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::flow::{Flow, Task, TcpSample};
 use crate::head::PayloadHead;
 use crate::synthesis::Synthesis;
+use crate::workload::Names;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -32,6 +33,8 @@ pub struct Batch {
     pub clock: Vec<ClockSample>,
     /// Changes of the capture, in order of time.
     pub changes: Vec<Change>,
+    /// Names that the node learned, in order of time.
+    pub names: Vec<Names>,
     /// The kernel's counts at hops, with a filter or a sampler; later counts replace earlier ones.
     pub counts: Vec<HopCount>,
     /// The kernel's sums in place of events or in addition to them, ordered by the end of the interval.
@@ -55,6 +58,7 @@ impl Batch {
         empty(&mut self.losses);
         empty(&mut self.clock);
         empty(&mut self.changes);
+        empty(&mut self.names);
         empty(&mut self.counts);
         empty(&mut self.synthesis);
         self.late = 0;
@@ -71,6 +75,7 @@ impl Batch {
             && self.losses.is_empty()
             && self.clock.is_empty()
             && self.changes.is_empty()
+            && self.names.is_empty()
             && self.counts.is_empty()
             && self.synthesis.is_empty()
     }

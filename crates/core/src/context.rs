@@ -5,6 +5,7 @@ use crate::flow::{Endpoint, Flow, FlowId, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Forwarder, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
+use crate::workload::Member;
 
 /// What a journey or a copy has of its drop.
 struct DropFacts {
@@ -223,6 +224,18 @@ impl dyn Context + '_ {
 
     fn of(&self, node: u16, who: Option<ThreadRef>) -> Option<&Task> {
         self.task(node, who?.tid)
+    }
+
+    /// Where the sender runs, if known.
+    pub fn sender_member(&self, journey: &Journey) -> Option<Member<'_>> {
+        let netns = self.tx_flow(journey).map(|flow| flow.netns);
+        self.info(journey.tx_node)?.member(self.sender(journey), netns)
+    }
+
+    /// Where the reader runs, if known.
+    pub fn reader_member(&self, journey: &Journey) -> Option<Member<'_>> {
+        let netns = self.rx_flow(journey).map(|flow| flow.netns);
+        self.info(journey.rx_node)?.member(self.reader(journey), netns)
     }
 
     /// Display name of a network namespace: with the host before it for several recordings.

@@ -95,6 +95,7 @@ impl Generator {
             not_followed: Vec::new(),
             interfaces: Vec::new(),
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
+            containers: Vec::new(),
             settings: Vec::new(),
             tells_order: false,
             probes: Vec::new(),

@@ -15,6 +15,7 @@
 //! - `drop_reason`: clean-up and drops. `deciders`: the programs and rules that may have dropped a packet.
 //! - `custom`: custom probes and their hits. `head`: first bytes of payload. `annotations`: buffers both until their
 //!   journeys have ended.
+//! - `workload/`: containers, pods, machines and units, by the cgroup of a process.
 //! - `stored_context`: names from batches. `netns_resolver`: the namespace of events without a flow. `histogram`: bounds of the kernel's histograms.
 //!
 //! Several hosts on one time line are the crate `magscope-timeline`; sums, percentiles and reports are
@@ -51,6 +52,7 @@ pub mod source;
 pub mod stored_context;
 pub mod synthesis;
 pub mod words;
+pub mod workload;
 
 pub use batch::{Batch, Loss, LossCause};
 pub use blame::{Blame, Part};
@@ -66,3 +68,4 @@ pub use head::PayloadHead;
 pub use hop::{Direction, Hop, HopSet, Layer};
 pub use journey::{Correlator, Journey, Limits, Verdict};
 pub use synthesis::Synthesis;
+pub use workload::Container;

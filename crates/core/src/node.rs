@@ -4,6 +4,7 @@ use crate::custom::CustomProbe;
 use crate::deciders::{AttachedProgram, FilterChain};
 use crate::hop::{Hop, HopSet};
 use crate::journey::Across;
+use crate::workload::Container;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -319,6 +320,9 @@ pub struct NodeInfo {
     /// Paths of the cgroups that were there when the capture began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<CgroupName>,
+    /// Containers and machines; see [`crate::workload`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Container>,
     /// Initial omissions, in the syntax of the command line: `filter port = 443`, `sample flows 1/16`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(deserialize_with = "crate::foreign::texts")]

@@ -39,6 +39,11 @@ impl StoredContext {
             make_room(&mut self.flows, &(node, flow.id));
             self.flows.insert((node, flow.id), *flow);
         }
+        if let Some(info) = self.infos.get_mut(usize::from(node)) {
+            for names in &batch.names {
+                info.learn(names);
+            }
+        }
         self.threads(node, batch);
     }
 

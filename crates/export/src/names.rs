@@ -20,6 +20,8 @@ pub struct Names {
     tasks: Map<(u16, u32), Task>,
     places: Vec<Places>,
     named: Map<(u16, u32), Arc<str>>,
+    /// Number of changes of names of containers and namespaces.
+    revision: u64,
 }
 
 impl Names {
@@ -33,6 +35,11 @@ impl Names {
         }
     }
 
+    /// Rises when later names of containers, cgroups or namespaces came: what was derived from them may differ.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The nodes.
     pub fn infos(&self) -> &[NodeInfo] {
         &self.infos
@@ -41,6 +48,16 @@ impl Names {
     /// Processes the announcements of a batch; `new` receives the new flows.
     pub fn learn(&mut self, node: u16, batch: &Batch, new: &mut Vec<Flow>) {
         new.clear();
+        let mut has_names = false;
+        if let Some(info) = self.infos.get_mut(usize::from(node)) {
+            for names in &batch.names {
+                has_names |= info.learn(names);
+            }
+        }
+        if has_names {
+            self.named.clear();
+            self.revision += 1;
+        }
         for flow in &batch.flows {
             let key = (node, flow.id);
             if self.flows.get(&key) == Some(flow) {

@@ -71,6 +71,7 @@ impl ClientFilter {
             changes,
             counts,
             synthesis,
+            names,
             watermark_ns: _,
             late: _,
         } = batch;
@@ -107,6 +108,10 @@ impl ClientFilter {
         for change in changes.iter_mut() {
             change.what = self.rows.setting(&change.what);
         }
+        names.retain_mut(|names| {
+            self.rows.names(names);
+            !names.is_empty()
+        });
         counts.retain(|count| self.admits(Row::Count(count), info));
         synthesis.retain(|sum| self.admits(Row::Sum(sum), info) && self.wants_sum(sum, info));
         self.at_its_rate(batch);

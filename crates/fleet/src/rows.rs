@@ -9,6 +9,7 @@ use crate::owners::{Owners, Used};
 use magscope_core::change::HopCount;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::workload::Names;
 use magscope_core::{Event, Flow, FlowId, Hop, PayloadHead, ProbeHit, Task, TcpSample};
 
 /// A row of any table.
@@ -154,11 +155,22 @@ impl Rows {
         }
     }
 
+    /// Later names, restricted to the grants.
+    pub fn names(&self, names: &mut Names) {
+        if !self.grants.containers.is_empty() {
+            names.cgroups.retain(|cgroup| self.grants.grant_cgroup(&cgroup.path));
+            names.containers.retain(|container| self.grants.grant_cgroup(&container.cgroup));
+            names.netns.clear();
+            names.interfaces.clear();
+        }
+    }
+
     /// The host's description, restricted to the grants.
     pub fn host(&self, mut info: NodeInfo) -> NodeInfo {
         let Grants { no_payload, containers, hops } = &self.grants;
         if !containers.is_empty() {
             info.cgroups.retain(|cgroup| self.grants.grant_cgroup(&cgroup.path));
+            info.containers.retain(|container| self.grants.grant_cgroup(&container.cgroup));
             info.netns.clear();
             for setting in &mut info.settings {
                 *setting = self.setting(setting);

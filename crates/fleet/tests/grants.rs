@@ -13,6 +13,7 @@ use magscope_core::clock::ClockSample;
 use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::workload::{Container, Names};
 use magscope_core::{
     Batch, Event, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
 };
@@ -98,6 +99,23 @@ pub fn node(host: &str) -> NodeInfo {
     }
 }
 
+/// Names of containers that started later.
+fn names() -> Names {
+    let of = |owner: &Owner| CgroupName { id: owner.cgroup + 100, path: format!("/pods/{}", owner.comm) };
+    let container = |owner: &Owner| Container {
+        name: owner.comm.to_owned(),
+        cgroup: format!("/pods/{}", owner.comm),
+        ..Container::default()
+    };
+    Names {
+        time_ns: 7,
+        netns: vec![NetnsName { netns: 2, name: FOREIGN.comm.to_owned() }],
+        interfaces: Vec::new(),
+        cgroups: vec![of(&FOREIGN), of(&UNSEEN)],
+        containers: vec![container(&FOREIGN), container(&UNSEEN)],
+    }
+}
+
 /// A row of every table of every owner. Each is written out, so that a table that is added does not compile here.
 pub fn batch() -> Batch {
     let owners = [OWN, FOREIGN, UNSEEN];
@@ -121,6 +139,7 @@ pub fn batch() -> Batch {
             synthesised: 0,
         }],
         synthesis: Vec::new(),
+        names: vec![names()],
         watermark_ns: 90_000_000,
         late: 0,
     };

@@ -3,7 +3,7 @@
 use crate::cli::{CaptureArgs, StampClock};
 use crate::control::server::Bound;
 use crate::failure::Hint;
-use crate::namespaces::Namespaces;
+use crate::namespaces::{self, Namespaces};
 use crate::values::budget::Budget;
 use crate::{output, privileges};
 use anyhow::{Context, Result, bail};
@@ -12,8 +12,10 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::filter::names::HostNames;
 use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
+use magscope_probe::workload::{self, GiveUp};
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
 use magscope_probe::{Setting, Watermark};
 use std::time::Duration;
@@ -41,13 +43,33 @@ pub struct CaptureDefaults {
     pub budget: Option<f64>,
     /// Processor time that counts in addition to the probes; see [`Reader`].
     pub reader: Reader,
+    /// Draws a window, whose process runs as the calling user.
+    pub is_window: bool,
 }
 
 impl CaptureDefaults {
     /// These hops without a budget.
     pub const fn of(hops: HopSet) -> Self {
-        CaptureDefaults { hops, budget: None, reader: Reader::Process }
+        CaptureDefaults { hops, budget: None, reader: Reader::Process, is_window: false }
     }
+
+    /// For a window.
+    #[cfg(feature = "gui")]
+    #[must_use]
+    pub const fn window(self) -> Self {
+        CaptureDefaults { is_window: true, ..self }
+    }
+
+    /// The names of containers are read without capabilities. The state of an engine belongs to root, so that the user
+    /// changes after the first reading, and only for a window.
+    fn give_up(self) -> GiveUp {
+        GiveUp { capabilities: give_up_capabilities, user: if self.is_window { give_up } else { || Ok(()) } }
+    }
+}
+
+/// Drops the capabilities of a thread that reads names.
+pub fn give_up_capabilities() -> std::io::Result<()> {
+    privileges::drop_all().map_err(std::io::Error::other)
 }
 
 /// A capture, and its governor if it has a budget.
@@ -72,7 +94,7 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
 /// Attaches the probes with these defaults.
 pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults) -> Result<Started> {
     let governor = governor(args, defaults, namespaces.every)?;
-    let capture = attach(args, namespaces, defaults.hops)?;
+    let capture = attach(args, namespaces, defaults)?;
     Ok(Started { capture, governor })
 }
 
@@ -99,15 +121,15 @@ fn governor(args: &CaptureArgs, defaults: CaptureDefaults, every_netns: bool) ->
     }
 }
 
-/// Drops the privileges of the measuring thread.
+/// Drops the privileges of a thread that measures, or has read names for a window.
 fn give_up() -> std::io::Result<()> {
     #[cfg(feature = "gui")]
     privileges::become_the_caller().map_err(std::io::Error::other)?;
     privileges::drop_all().map_err(std::io::Error::other)
 }
 
-fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result<Capture> {
-    let hops = args.hops.resolve(default);
+fn attach(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults) -> Result<Capture> {
+    let hops = args.hops.resolve(defaults.hops);
     let ring_bytes = u32::try_from(args.ring_size).unwrap_or(1 << 31);
     let watermark = match (args.latency, args.bulk) {
         (true, _) => Watermark::LATENCY,
@@ -140,6 +162,7 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result
         backend: args.backend,
         probes: args.probe.clone(),
         tsc: args.clock == StampClock::Tsc,
+        names: Some(defaults.give_up()),
     };
     let capture = Capture::start(options).map_err(explain)?;
     if let Some(because) = capture.clock_fallback() {
@@ -171,14 +194,43 @@ fn snap(setting: &Setting) -> Vec<(Hop, u32)> {
 
 /// The requested filter combined with the container's.
 pub fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
-    let container = args.container.as_ref().map(|name| {
-        let field = if name.contains('/') { Field::Cgroup } else { Field::Container };
-        CaptureFilter::of(Test { field, value: Value::Name(name.clone()) })
-    });
-    match (container, args.filter.clone()) {
-        (Some(container), Some(filter)) => Some(container.and(filter)),
-        (container, filter) => container.or(filter),
+    let workloads = workloads(args).into_iter();
+    let of =
+        |(field, name): (Field, &String)| CaptureFilter::of(Test { field, value: Value::Name(name.clone()) });
+    workloads.map(of).chain(args.filter.clone()).reduce(CaptureFilter::and)
+}
+
+/// The container, pod and unit that are asked for, each with the field that compares it.
+fn workloads(args: &CaptureArgs) -> Vec<(Field, &String)> {
+    let is_path = args.container.as_ref().is_some_and(|name| name.contains('/'));
+    let of_container = if is_path { Field::Cgroup } else { Field::Container };
+    let asked = [(of_container, &args.container), (Field::Pod, &args.pod), (Field::Unit, &args.unit)];
+    asked.into_iter().filter_map(|(field, name)| Some((field, name.as_ref()?))).collect()
+}
+
+/// The namespaces to capture: those of `--netns`, else the current one and those of the container, pod or unit that is asked
+/// for.
+pub fn namespaces(args: &CaptureArgs, netns: &[String]) -> Result<Namespaces> {
+    let mut found = namespaces::find(netns)?;
+    if !netns.is_empty() {
+        return Ok(found);
     }
+    let asked = workloads(args);
+    let root = HostFacts::read().ok().and_then(|facts| facts.cgroup2).filter(|_| !asked.is_empty());
+    let Some(root) = root else { return Ok(found) };
+    let read = workload::read(Some(&root), give_up_capabilities).map(|(read, _)| read).unwrap_or_default();
+    let names = HostNames::read(&[], Some(root.clone())).with(&workload::containers(&read));
+    for (field, name) in asked {
+        // What is not found is refused with the filter.
+        for path in names.paths(field, name).unwrap_or_default() {
+            for target in workload::netns_of_cgroup(&root, &path.to_string_lossy()) {
+                if !found.targets.iter().any(|one| one.inode == target.inode) {
+                    found.targets.push(target);
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Measures the cost of one hit of these hops, nanoseconds, in a new namespace, for a fraction of a second.

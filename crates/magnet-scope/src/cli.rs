@@ -176,9 +176,16 @@ pub struct CaptureArgs {
     /// be given several times
     #[arg(long, value_name = "[HOP=]BYTES", value_parser = snapping)]
     pub snap: Vec<Setting>,
-    /// Record only processes of this container: its id or the first characters of it, or a cgroup's path
-    #[arg(long, value_name = "ID|PATH")]
+    /// Record only processes of this container: its name, its id or the first characters of that, or a cgroup's path.
+    /// Without `--netns`, its network namespaces are captured too
+    #[arg(long, value_name = "NAME|ID|PATH")]
     pub container: Option<String>,
+    /// Record only processes of this pod, likewise: `shop/web-7f9c`
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub pod: Option<String>,
+    /// Record only processes of this unit of systemd, likewise: `nginx.service`
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
     /// Sample: `1/100` or one event each `10ms`, also with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,

@@ -59,6 +59,7 @@ struct Seen {
     loss_ns: Option<u64>,
     clock_ns: Option<u64>,
     change_ns: Option<u64>,
+    names_ns: Option<u64>,
     sum_ns: Option<u64>,
     /// By hop.
     counts_ns: BTreeMap<Hop, Option<u64>>,
@@ -163,8 +164,19 @@ impl Source for Growing {
 impl Seen {
     /// Removes delivered records from a batch.
     fn only_new(&mut self, batch: &mut Batch) {
-        let Seen { events, hits, heads, latest_ns, tcp_ns, loss_ns, clock_ns, change_ns, sum_ns, counts_ns } =
-            self;
+        let Seen {
+            events,
+            hits,
+            heads,
+            latest_ns,
+            tcp_ns,
+            loss_ns,
+            clock_ns,
+            change_ns,
+            names_ns,
+            sum_ns,
+            counts_ns,
+        } = self;
         batch.events.retain(|event| {
             let new = events.is_new(event.cpu, event.record);
             if new {
@@ -185,6 +197,7 @@ impl Seen {
         batch.losses.retain(|loss| newer(loss_ns, loss.to_ns));
         batch.clock.retain(|sample| newer(clock_ns, sample.monotonic_ns));
         batch.changes.retain(|change| newer(change_ns, change.to_ns));
+        batch.names.retain(|names| newer(names_ns, names.time_ns));
         // all rows of an interval have its end
         let sums_until = *sum_ns;
         batch.synthesis.retain(|sum| sums_until.is_none_or(|last| sum.to_ns > last));

@@ -39,6 +39,7 @@ use crate::symbols;
 use crate::time_namespace::TimeOffsets;
 use crate::tsc::Tsc;
 use crate::unfollowed;
+use crate::workload;
 use attach::{attach_all, may_be_refused};
 pub(crate) use cause::words;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
@@ -80,6 +81,8 @@ pub struct Capture {
     pub(crate) changes: Vec<Change>,
     /// Notices changes of rules that drop packets.
     rules: Option<deciders::RuleWatch>,
+    /// Names of containers, pods and units.
+    workloads: Option<workload::Watch>,
     collector: Rc<RefCell<Collector>>,
     pub(crate) info: NodeInfo,
     pub(crate) options: CaptureOptions,
@@ -118,7 +121,8 @@ impl Capture {
         TimeOffsets::of_this_process().map_err(|because| ProbeError::TimeNamespace { because })?;
         complete(&mut options)?;
         let files = SharedFiles::new();
-        let names = HostNames::read(&options.netns, facts.cgroup2.clone());
+        let (workloads, first_names) = workload::Watch::of(&mut options, facts);
+        let names = HostNames::read(&options.netns, facts.cgroup2.clone()).with(&first_names.containers);
         let program = options.filter.as_ref().map(|filter| Program::compile(filter, &names)).transpose()?;
         let pcap = options.pcap.as_deref().map(pcap::compile).transpose()?;
         let mut along = HopSet(options.hops.0 | options.switchable.0);
@@ -169,6 +173,7 @@ impl Capture {
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes);
         info.interfaces = names.interfaces().collect();
+        info.learn(&first_names);
         // Before the lists are read, so that no change is between. A list whose changes go unnoticed names nobody.
         let rules = deciders::RuleWatch::new(&options.netns, event_clock.now_ns());
         if rules.is_some() {
@@ -193,6 +198,7 @@ impl Capture {
             names,
             changes: Vec::new(),
             rules,
+            workloads,
             last_counts: None,
             collector,
             info,
@@ -353,6 +359,9 @@ impl Source for Capture {
         if let Some(rules) = &mut self.rules {
             batch.changes.append(&mut rules.changes(self.event_clock.now_ns()));
         }
+        if let Some(workloads) = &mut self.workloads {
+            workloads.turn(&mut self.info, batch, self.event_clock.now_ns());
+        }
         self.finished = self.stopped_at_ns.is_some();
         if self.finished {
             // A final sample narrows the clock bound of the last events.
@@ -432,6 +441,7 @@ fn node_info(
         clock: clock.name().to_owned(),
         netns: netns.map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() }).collect(),
         cgroups: cgroups.into_iter().map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c }).collect(),
+        containers: Vec::new(),
         interfaces: Vec::new(),
         settings: Vec::new(),
         several: None,

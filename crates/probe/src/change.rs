@@ -200,7 +200,9 @@ impl Capture {
     }
 
     fn set_filter(&mut self, filter: Option<&CaptureFilter>) -> Result<(), ProbeError> {
-        let program = filter.map(|filter| Program::compile(filter, &self.names)).transpose()?;
+        // A container that started later has a name by now.
+        let names = self.names.clone().with(&self.info.containers);
+        let program = filter.map(|filter| Program::compile(filter, &names)).transpose()?;
         let before = std::mem::replace(&mut self.options.filter, filter.cloned());
         if let Err(error) = self.rewire(self.hops()) {
             self.options.filter = before;

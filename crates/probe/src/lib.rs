@@ -16,7 +16,7 @@
 //!   `mag_plan`).
 //! - `deciders`: programs and rules that may drop packets. `unfollowed`: sockets of other kinds than those followed.
 //!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
-//!   `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
+//!   `workload/`: names of containers, pods, machines and units. `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
 
 pub mod candidates;
 pub mod capture;
@@ -53,6 +53,7 @@ mod trial;
 pub mod tsc;
 mod unfollowed;
 pub mod utc;
+pub mod workload;
 
 pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS, tried};
 pub use control::{Sampler, Watermark};

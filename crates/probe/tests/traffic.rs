@@ -292,7 +292,7 @@ fn two_hundred_flows_at_once() {
             direction.balances(plan(i).iter().sum::<usize>() as u64, client, server);
             are_cut_at(&direction.journeys, &plan(i));
         }
-        assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum());
+        assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum::<u64>());
         let segments: u64 = counted.iter().map(|(client, _)| u64::from(client.total_retrans)).sum();
         assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), segments);
     });

@@ -204,7 +204,10 @@ impl ReportBuilder {
         if let Some((sampled, _)) = self.sampled.get_mut(usize::from(node)) {
             sampled.batch(batch);
         }
-        if let Some(info) = self.infos.get(usize::from(node)) {
+        if let Some(info) = self.infos.get_mut(usize::from(node)) {
+            for names in &batch.names {
+                info.learn(names);
+            }
             batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
             batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
         }

@@ -35,11 +35,13 @@ pub enum Table {
     Heads = 10,
     /// Sums of the kernel in place of events.
     Synthesis = 11,
+    /// Names that the node learned during the recording.
+    Names = 12,
 }
 
 impl Table {
     /// Every table, the index last: it is written after its targets.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Self::Events,
         Self::Flows,
         Self::Tasks,
@@ -51,6 +53,7 @@ impl Table {
         Self::Hits,
         Self::Heads,
         Self::Synthesis,
+        Self::Names,
         Self::Index,
     ];
 
@@ -62,7 +65,8 @@ impl Table {
             Self::Hits => 8,
             Self::Heads => 9,
             Self::Synthesis => 10,
-            Self::Index => 11,
+            Self::Names => 11,
+            Self::Index => 12,
             _ => self as usize,
         }
     }
@@ -87,6 +91,7 @@ impl Table {
             Self::Hits => "hits",
             Self::Heads => "heads",
             Self::Synthesis => "synthesis",
+            Self::Names => "names",
         }
     }
 

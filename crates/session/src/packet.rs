@@ -143,6 +143,7 @@ impl Packer {
             Table::Hits => self.side(&batch.hits),
             Table::Heads => self.side(&batch.heads),
             Table::Synthesis => self.side(&batch.synthesis),
+            Table::Names => self.side(&batch.names),
             Table::Index => Ok(None),
         }
     }
@@ -232,6 +233,7 @@ fn append(table: Table, rows: &RecordBatch, batch: &mut Batch) -> Result<(), Bad
         Table::Hits => read(rows, &mut batch.hits),
         Table::Heads => read(rows, &mut batch.heads),
         Table::Synthesis => read(rows, &mut batch.synthesis),
+        Table::Names => read(rows, &mut batch.names),
         Table::Index => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Traffic, clock_sample, drain, head, hit, loss, node, synthesis, tcp_sample};
+use common::{Traffic, clock_sample, drain, head, hit, loss, names, node, synthesis, tcp_sample};
 use magscope_core::clock::ClockSample;
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::Sum;
@@ -37,10 +37,12 @@ fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> 
             sampled: 4,
             synthesised: 5,
         });
+        batch.names.push(names(now));
         batch.synthesis.push(synthesis(now));
         batch.synthesis.push(Synthesis { of: Sum::Flow(batch.events[0].flow), ..synthesis(now) });
         recorder.append(&batch).unwrap();
         all.synthesis.extend_from_slice(&batch.synthesis);
+        all.names.extend_from_slice(&batch.names);
         all.hits.extend_from_slice(&batch.hits);
         all.heads.extend_from_slice(&batch.heads);
         all.changes.extend_from_slice(&batch.changes);
@@ -65,7 +67,9 @@ fn everything_comes_back() {
     let session = Session::open(dir.path()).unwrap();
     assert_eq!(session.damage(), []);
     assert_eq!(session.verify(), []);
-    assert_eq!(session.info(), &node());
+    let mut completed = node();
+    recorded.names.iter().for_each(|names| completed.complete(names));
+    assert_eq!(session.info(), &completed);
     assert!(session.summary().closed);
     let closed = session.meta().closed.clone().unwrap();
     assert_eq!(session.summary().events, closed.events);

@@ -198,6 +198,9 @@ impl<'s> Walker<'s> {
                 None => newest_ns.saturating_add(1),
             };
             self.order.insert((lane.at_ns, at));
+            for names in &self.batch.names {
+                lane.info.learn(names);
+            }
             lane.correlator.push(&self.batch, &mut self.done);
             if let Some(online) = self.online {
                 self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));

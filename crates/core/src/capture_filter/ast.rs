@@ -57,8 +57,12 @@ pub enum Field {
     Uid,
     /// Cgroup of the process.
     Cgroup,
-    /// Cgroup of the process, by the id of a container.
+    /// Cgroup of the process, by the name or id of a container.
     Container,
+    /// Cgroup of the process, by the name of a pod.
+    Pod,
+    /// Cgroup of the process, by the name of a unit of systemd.
+    Unit,
 }
 
 /// The operand of a comparison.
@@ -78,7 +82,7 @@ pub enum Value {
 
 impl Field {
     /// All fields.
-    pub const ALL: [Field; 19] = [
+    pub const ALL: [Field; 21] = [
         Self::Cpu,
         Self::Hop,
         Self::Dir,
@@ -98,6 +102,8 @@ impl Field {
         Self::Uid,
         Self::Cgroup,
         Self::Container,
+        Self::Pod,
+        Self::Unit,
     ];
 
     /// The word.
@@ -122,6 +128,8 @@ impl Field {
             Self::Uid => "uid",
             Self::Cgroup => "cgroup",
             Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Unit => "unit",
         }
     }
 
@@ -137,7 +145,17 @@ impl Field {
 
     /// True for a property of the process, which is available only at the socket layer.
     pub const fn is_of_process(self) -> bool {
-        matches!(self, Self::Tgid | Self::Comm | Self::Uid | Self::Cgroup | Self::Container)
+        match self {
+            Self::Tgid | Self::Comm | Self::Uid => true,
+            _ => self.is_of_cgroup(),
+        }
+    }
+}
+
+impl Field {
+    /// True for a property of the process's cgroup.
+    pub const fn is_of_cgroup(self) -> bool {
+        matches!(self, Self::Cgroup | Self::Container | Self::Pod | Self::Unit)
     }
 }
 

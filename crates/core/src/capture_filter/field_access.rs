@@ -41,7 +41,13 @@ pub fn field_access(hop: Hop, field: Field) -> FieldAccess {
         Field::Iface => itself_if(spec.has_interface),
         Field::Len => itself_if(spec.has_length),
         Field::Socket => itself_if(spec.has_socket),
-        Field::Tgid | Field::Comm | Field::Uid | Field::Cgroup | Field::Container => {
+        Field::Tgid
+        | Field::Comm
+        | Field::Uid
+        | Field::Cgroup
+        | Field::Container
+        | Field::Pod
+        | Field::Unit => {
             if sched {
                 FieldAccess::Itself
             } else {

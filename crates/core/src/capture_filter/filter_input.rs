@@ -7,6 +7,7 @@ use super::{CaptureFilter, Expr, Field, FieldAccess, Test, Value, field_access};
 use crate::flow::{Flow, Proto, Task};
 use crate::hop::{Direction, Hop};
 use crate::node::NodeInfo;
+use crate::workload::{is_below, unit};
 
 /// The available data of an event.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +114,9 @@ fn compare(test: &Test, sight: &FilterInput<'_>) -> Option<bool> {
             Value::Name(name) => Some(sight.task?.comm == *name),
             _ => None,
         },
-        Field::Cgroup | Field::Container => cgroup(sight.task?.cgroup, test, sight.info),
+        Field::Cgroup | Field::Container | Field::Pod | Field::Unit => {
+            cgroup(sight.task?.cgroup, test, sight.info)
+        }
     }
 }
 
@@ -144,7 +147,9 @@ fn netns(netns: u32, value: &Value, info: &NodeInfo) -> Option<bool> {
         return Some(number == netns);
     }
     let base = name.rsplit('/').next().unwrap_or(name);
-    let row = info.netns.iter().find(|row| row.name == base)?;
+    // A namespace of a pod has a slash in its name, and a path is no name.
+    let row = info.netns.iter().find(|row| row.name == *name);
+    let row = row.or_else(|| info.netns.iter().find(|row| row.name == base))?;
     Some(row.netns == netns)
 }
 
@@ -156,17 +161,17 @@ fn cgroup(id: u64, test: &Test, info: &NodeInfo) -> Option<bool> {
     }
     let path = info.cgroup_path(id)?;
     Some(match test.field {
-        Field::Container => path.split('/').any(|part| part.contains(name.as_str())),
+        Field::Container => {
+            let by_name = info.container(id).is_some_and(|container| container.is_called(name));
+            by_name || path.split('/').any(|part| part.contains(name.as_str()))
+        }
+        Field::Pod => info.container(id).is_some_and(|container| container.is_in_pod(name)),
+        Field::Unit => unit(path) == Some(name.as_str()),
         _ => match name.parse::<u64>() {
             Ok(above) => is_below(path, info.cgroup_path(above)?),
             Err(_) => is_below(path, name),
         },
     })
-}
-
-fn is_below(path: &str, above: &str) -> bool {
-    let above = above.trim_end_matches('/');
-    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

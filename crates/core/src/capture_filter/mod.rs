@@ -26,7 +26,9 @@
 //! | `comm` | complete name of the process | |
 //! | `uid` (`user`) | user of the process: name or number | |
 //! | `cgroup` | at or below a cgroup: path or id | |
-//! | `container` | at or below the cgroup whose name contains this id | |
+//! | `container` | in a container: its name, its id or the first characters of that | |
+//! | `pod` | in a pod: `shop/web-7f9c` or `web-7f9c` | |
+//! | `unit` | in a unit of systemd: `nginx.service` | |
 //!
 //! **Unknown fields are not guessed.** An event is kept only if the filter certainly matches: a comparison with
 //! an unknown field is neither true nor false, and neither is its negation. (The journeys' filter, which works

@@ -86,7 +86,9 @@ const fn expected(field: Field) -> &'static str {
         Field::Comm => "a process's name, as in `comm = nginx`",
         Field::Uid => "a user's name or number, as in `uid = www-data`",
         Field::Cgroup => "a cgroup's path or id, as in `cgroup = /system.slice/nginx.service`",
-        Field::Container => "the id of a container or its first characters, as in `container = 4fa2`",
+        Field::Container => "the name or the id of a container, as in `container = web`",
+        Field::Pod => "the name of a pod, as in `pod = shop/web-7f9c`",
+        Field::Unit => "the name of a unit, as in `unit = nginx.service`",
         _ => "a number or a range, as in `443` or `8000-8099`",
     }
 }

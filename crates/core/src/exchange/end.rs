@@ -1,7 +1,9 @@
 //! The two ends of an exchange.
 
+use crate::context::Context;
 use crate::flow::{Endpoint, FlowId};
 use crate::journey::ThreadRef;
+use crate::workload::Member;
 use serde::Serialize;
 
 /// One end of an exchange.
@@ -23,6 +25,13 @@ impl ExchangeEnd {
     /// A thread of the end: the sender, else the reader.
     pub fn thread(&self) -> Option<ThreadRef> {
         self.sender.or(self.reader)
+    }
+
+    /// Where the end runs, if known.
+    pub fn member<'c>(&self, context: &'c dyn Context) -> Option<Member<'c>> {
+        let task = self.thread().and_then(|thread| context.task(self.node, thread.tid));
+        let netns = context.flow(self.node, self.flow).map(|flow| flow.netns);
+        context.info(self.node)?.member(task, netns)
     }
 }
 

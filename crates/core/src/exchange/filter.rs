@@ -14,7 +14,7 @@
 //! | `request_bytes`, `response_bytes` | payload |
 //! | `retransmits` | of both directions |
 //! | `port` | of the responder |
-//! | `pid`, `comm`, `host` | of either end |
+//! | `pid`, `comm`, `host`, `container`, `pod`, `unit` | of either end |
 //! | `grade` | a name of [`Grade`] |
 //! | `proto` | `tcp` or `udp` |
 //! | `unanswered`, `broken` | complete conditions |
@@ -61,6 +61,9 @@ enum Property {
     Proto(Proto),
     Comm(String),
     Host(Prefix),
+    Container(String),
+    Pod(String),
+    Unit(String),
 }
 
 /// Names of the quantities without arguments.
@@ -80,7 +83,7 @@ const QUANTITIES: [(&str, Quantity); 13] = [
     ("pid", Quantity::Pid),
 ];
 /// All first words of comparisons.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 23] = [
     "total",
     "request",
     "answer",
@@ -99,6 +102,9 @@ const FIELDS: [&str; 20] = [
     "proto",
     "comm",
     "host",
+    "container",
+    "pod",
+    "unit",
     "unanswered",
     "broken",
 ];
@@ -181,6 +187,18 @@ fn test(parser: &mut Parser<'_>) -> Result<Test, FilterError> {
             let (equal, position, word) = equality(parser, "address or prefix, as in `host = 10.0.0.0/8`")?;
             Ok(Test::Is { what: Property::Host(prefix(position, word)?), equal })
         }
+        "container" => {
+            let (equal, _, word) = equality(parser, "container's name or id, as in `container = web`")?;
+            Ok(Test::Is { what: Property::Container(word.to_owned()), equal })
+        }
+        "pod" => {
+            let (equal, _, word) = equality(parser, "pod's name, as in `pod = shop/web-7f9c`")?;
+            Ok(Test::Is { what: Property::Pod(word.to_owned()), equal })
+        }
+        "unit" => {
+            let (equal, _, word) = equality(parser, "unit's name, as in `unit = nginx.service`")?;
+            Ok(Test::Is { what: Property::Unit(word.to_owned()), equal })
+        }
         "unanswered" => is(Property::Grade(Grade::Unanswered)),
         "broken" => is(Property::Grade(Grade::Broken)),
         _ => Err(unknown(position, "field", word, &FIELDS)),
@@ -248,6 +266,15 @@ fn is(what: &Property, equal: bool, exchange: &Exchange, context: &dyn Context) 
         Property::Host(prefix) => {
             either(ends.filter_map(|end| end.addr), equal, |addr| prefix.contains(addr.ip()))
         }
+        Property::Container(name) => {
+            either(ends.filter_map(|end| end.member(context)), equal, |end| end.is_in_container(name))
+        }
+        Property::Pod(name) => {
+            either(ends.filter_map(|end| end.member(context)), equal, |end| end.is_in_pod(name))
+        }
+        Property::Unit(name) => {
+            either(ends.filter_map(|end| end.member(context)), equal, |end| end.is_in_unit(name))
+        }
     }
 }
 
@@ -280,6 +307,11 @@ impl fmt::Display for Test {
                     Property::Grade(grade) => write!(f, "grade {sign} {grade}"),
                     Property::Proto(proto) => write!(f, "proto {sign} {proto}"),
                     Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| write_name(f, comm)),
+                    Property::Container(name) => {
+                        write!(f, "container {sign} ").and_then(|()| write_name(f, name))
+                    }
+                    Property::Pod(name) => write!(f, "pod {sign} ").and_then(|()| write_name(f, name)),
+                    Property::Unit(name) => write!(f, "unit {sign} ").and_then(|()| write_name(f, name)),
                     Property::Host(prefix) => write!(f, "host {sign} {prefix}"),
                 }
             }
@@ -300,6 +332,7 @@ mod tests {
             "blocked > 1s or pause < 5us",
             "host = 10.0.0.0/8 and pid != 7 and retransmits > 0",
             "grade = unanswered or grade = broken",
+            "container = web and pod = shop/web-7f9c or not unit = nginx.service",
         ] {
             let filter = ExchangeFilter::parse(text).expect("a filter");
             assert_eq!(filter.to_string(), text);

@@ -43,6 +43,9 @@ pub enum Property {
     Netns(String),
     Node(String),
     Cgroup(String),
+    Container(String),
+    Pod(String),
+    Unit(String),
     Flow(FlowIs),
 }
 
@@ -70,7 +73,7 @@ pub struct Prefix {
 }
 
 /// First words of comparisons.
-pub const FIELDS: [&str; 22] = [
+pub const FIELDS: [&str; 25] = [
     "total",
     "hop",
     "bytes",
@@ -86,6 +89,9 @@ pub const FIELDS: [&str; 22] = [
     "netns",
     "node",
     "cgroup",
+    "container",
+    "pod",
+    "unit",
     "flow",
     "pid",
     "tgid",
@@ -170,6 +176,11 @@ impl fmt::Display for Test {
                     Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| write_name(f, name)),
                     Property::Node(name) => write!(f, "node {sign} ").and_then(|()| write_name(f, name)),
                     Property::Cgroup(name) => write!(f, "cgroup {sign} ").and_then(|()| write_name(f, name)),
+                    Property::Container(name) => {
+                        write!(f, "container {sign} ").and_then(|()| write_name(f, name))
+                    }
+                    Property::Pod(name) => write!(f, "pod {sign} ").and_then(|()| write_name(f, name)),
+                    Property::Unit(name) => write!(f, "unit {sign} ").and_then(|()| write_name(f, name)),
                     Property::Flow(flow) => write!(f, "flow {sign} {flow}"),
                 }
             }

@@ -4,6 +4,7 @@ use super::ast::{Expr, FlowIs, Property, Quantity, Test};
 use crate::condition::Op;
 use crate::context::Context;
 use crate::journey::Journey;
+use crate::workload::Member;
 use std::net::SocketAddr;
 
 /// True if a condition holds.
@@ -83,6 +84,9 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
                 in_cgroup(wanted, id, context.info(node).and_then(|info| info.cgroup_path(id)))
             })
         }
+        Property::Container(name) => of_members(journey, equal, context, |end| end.is_in_container(name)),
+        Property::Pod(name) => of_members(journey, equal, context, |end| end.is_in_pod(name)),
+        Property::Unit(name) => of_members(journey, equal, context, |end| end.is_in_unit(name)),
         Property::Flow(FlowIs::Id(id)) => {
             let ids = [journey.tx_flow, journey.rx_flow].into_iter();
             either(ids.filter(|other| !other.is_none()), equal, |other| other == *id)
@@ -94,6 +98,10 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
             })
         }
     }
+}
+
+fn of_members(journey: &Journey, equal: bool, context: &dyn Context, is: impl Fn(Member<'_>) -> bool) -> bool {
+    either([context.sender_member(journey), context.reader_member(journey)].into_iter().flatten(), equal, is)
 }
 
 /// A number, a path with everything below it, or the name of a directory on the path.

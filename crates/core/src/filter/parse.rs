@@ -56,6 +56,14 @@ impl Comparison<'_, '_> {
                 .is("cgroup's path, name or number, as in `cgroup = nginx.service`", |_, name| {
                     Ok(Property::Cgroup(name.to_owned()))
                 })?,
+            "container" => self.is("container's name or id, as in `container = web`", |_, name| {
+                Ok(Property::Container(name.to_owned()))
+            })?,
+            "pod" => self
+                .is("pod's name, as in `pod = shop/web-7f9c`", |_, name| Ok(Property::Pod(name.to_owned())))?,
+            "unit" => self.is("unit's name, as in `unit = nginx.service`", |_, name| {
+                Ok(Property::Unit(name.to_owned()))
+            })?,
             "flow" => self.is("flow, as in `flow = 10.0.0.1:4000-10.0.0.2:80`", flow)?,
             "pid" | "tgid" => self.number(Quantity::Pid)?,
             "cpu" => self.number(Quantity::Cpu)?,

@@ -8,9 +8,13 @@ const MAX_PAYLOAD: usize = 256 << 10;
 
 /// Number of rows in all tables of a batch.
 pub fn rows(batch: &Batch) -> usize {
-    let Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. } = batch;
-    events.len() + flows.len() + tasks.len() + tcp.len() + hits.len() + heads.len() + synthesis.len()
+    let Batch { events, flows, tasks, tcp, hits, heads, synthesis, names, .. } = batch;
+    let announced = flows.len() + tasks.len() + names.len();
+    events.len() + announced + tcp.len() + hits.len() + heads.len() + synthesis.len()
 }
+
+/// Rows of names in a message, at most: one may have many names.
+const MOST_NAMES: usize = 1;
 
 /// Takes the part of a batch that fits into a message; `None` if nothing is left.
 pub fn first_piece(whole: &mut Batch) -> Option<Batch> {
@@ -33,6 +37,7 @@ pub fn first_piece(whole: &mut Batch) -> Option<Batch> {
         hits: first(&mut whole.hits, MAX_ROWS),
         heads: first(&mut whole.heads, fitting),
         synthesis: first(&mut whole.synthesis, MAX_ROWS),
+        names: first(&mut whole.names, MOST_NAMES),
         ..Batch::default()
     })
 }
@@ -61,6 +66,7 @@ pub fn halve(batch: &mut Batch) -> Batch {
         hits: half(&mut batch.hits),
         heads: half(&mut batch.heads),
         synthesis: half(&mut batch.synthesis),
+        names: half(&mut batch.names),
         ..Batch::default()
     }
 }

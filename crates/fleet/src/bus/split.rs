@@ -85,6 +85,7 @@ impl Split {
         common.changes.extend_from_slice(&batch.changes);
         common.counts.extend_from_slice(&batch.counts);
         common.synthesis.extend_from_slice(&batch.synthesis);
+        common.names.extend_from_slice(&batch.names);
         common.watermark_ns = common.watermark_ns.max(batch.watermark_ns);
         common.late = common.late.saturating_add(batch.late);
     }
@@ -192,6 +193,7 @@ pub fn add(part: &mut Batch, to: &mut Batch) {
     to.changes.append(&mut part.changes);
     to.counts.append(&mut part.counts);
     to.synthesis.append(&mut part.synthesis);
+    to.names.append(&mut part.names);
     to.late = to.late.saturating_add(part.late);
 }
 

@@ -40,7 +40,7 @@ pub struct StoredPacket {
     pub before: u64,
     /// First and last instant, nanoseconds of the node's event clock.
     pub range_ns: (u64, u64),
-    /// True if the packet announces flows or tasks.
+    /// True if the packet announces flows, tasks or names.
     announces: bool,
 }
 
@@ -140,8 +140,13 @@ impl Memory {
         });
         let mut announcer = Announcer::default();
         announcer.begin();
-        let writer =
-            Writer { memory: memory.clone(), packer: Packer::new()?, announcer, piece: Batch::default() };
+        let writer = Writer {
+            memory: memory.clone(),
+            packer: Packer::new()?,
+            announcer,
+            piece: Batch::default(),
+            names: NodeInfo::default(),
+        };
         Ok((memory, writer))
     }
 

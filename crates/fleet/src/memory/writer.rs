@@ -4,6 +4,8 @@ use super::{MAX_ROWS, Memory, STRETCHES, StoredPacket, Stretch};
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Event, Flow, PayloadHead, ProbeHit, Synthesis, Task, TcpSample};
 use magscope_session::{Announcer, Packer, Place};
 use std::sync::Arc;
@@ -64,6 +66,8 @@ pub struct Writer {
     pub(super) packer: Packer,
     pub(super) announcer: Announcer,
     pub(super) piece: Batch,
+    /// The names so far, which each stretch repeats.
+    pub(super) names: NodeInfo,
 }
 
 impl Writer {
@@ -83,6 +87,7 @@ impl Writer {
         self.piece.clock.extend_from_slice(&batch.clock);
         self.piece.changes.extend_from_slice(&batch.changes);
         self.piece.counts.extend_from_slice(&batch.counts);
+        self.piece.names.extend_from_slice(&batch.names);
         self.piece.late = batch.late;
         loop {
             let more = rest.take(&mut self.piece);
@@ -102,6 +107,12 @@ impl Writer {
         let begins = self.memory.stretches().all.back().is_none_or(|stretch| stretch.bytes >= limit);
         if begins {
             self.announcer.begin();
+            let NodeInfo { netns, interfaces, cgroups, containers, .. } = self.names.clone();
+            let names = Names { time_ns: self.piece.watermark_ns, netns, interfaces, cgroups, containers };
+            self.piece.names.splice(0..0, Some(names).filter(|names| !names.is_empty()));
+        }
+        for names in &self.piece.names {
+            self.names.learn(names);
         }
         self.announcer.complete(&mut self.piece);
         let before = self.memory.stretches().next;
@@ -112,7 +123,8 @@ impl Writer {
         let range_ns = times.fold((u64::MAX, 0), |(from, to), ns| (from.min(ns), to.max(ns)));
         let range_ns =
             if range_ns.1 == 0 { (self.piece.watermark_ns, self.piece.watermark_ns) } else { range_ns };
-        let announces = !self.piece.flows.is_empty() || !self.piece.tasks.is_empty();
+        let announces =
+            !self.piece.flows.is_empty() || !self.piece.tasks.is_empty() || !self.piece.names.is_empty();
         let mut stretches = self.memory.stretches();
         stretches.next = Place { number: place.number + 1, records: place.records };
         stretches.lost = stretches.lost.saturating_add(self.piece.lost());

@@ -8,7 +8,7 @@ use crate::failure::Usage;
 use crate::joint::counted;
 use crate::live_source::Live;
 use crate::signals::Stop;
-use crate::{capture, namespaces, output};
+use crate::{capture, output};
 use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use magscope_core::Batch;
@@ -192,7 +192,7 @@ fn text(about: &About) -> String {
 
 /// Captures and serves until a signal or the end of `--duration`.
 fn serve_until_signal(args: &ServeArgs) -> Result<()> {
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let via = args.bus.via(&args.listen)?;
@@ -201,7 +201,8 @@ fn serve_until_signal(args: &ServeArgs) -> Result<()> {
     // Sufficient to locate a message, with six records per TCP message instead of the usual ten. Only `udp.recv`
     // can identify the datagram of a read.
     let agent_hops = HopSet::with(|hop| hop.agent);
-    let defaults = CaptureDefaults { hops: agent_hops, budget: Some(BUDGET), reader: Reader::Thread };
+    let defaults =
+        CaptureDefaults { budget: Some(BUDGET), reader: Reader::Thread, ..CaptureDefaults::of(agent_hops) };
     let capture = capture::start_with(&args.capture, namespaces, defaults)?;
     let control = capture::bind();
     capture::drop_privileges()?;

@@ -1,5 +1,6 @@
 //! `magnet-scope gui [DIR…] | --live`: the oscilloscope in a window.
 
+use crate::capture::CaptureDefaults;
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::failure::{Hint, Usage};
@@ -8,10 +9,11 @@ use crate::screen::{Followed, ScreenArgs, Triggered};
 use crate::signals::Stop;
 use crate::trigger::TriggerArgs;
 use crate::window::{Files, feed_followed, feed_live};
-use crate::{capture, namespaces, privileges};
+use crate::{capture, privileges};
 use anyhow::Result;
 use magscope_core::source::Source;
 use magscope_gui::{Ask, GuiError, KeyMap, Shared};
+use magscope_probe::default_hops;
 use magscope_scope::recorded::MOST_JOURNEYS;
 use magscope_scope::transport::{FASTEST, SLOWEST};
 use magscope_scope::{Options, Scope, State};
@@ -92,10 +94,10 @@ fn give_privileges_away() -> Result<()> {
 
 /// Attaches, drops all privileges, and then opens the window. The capture stays in this thread.
 fn live(args: &Args) -> Result<()> {
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("gui --live", namespaces.are_elsewhere())?;
     let hit_ns = capture::measure_hit_ns(&args.capture);
-    let capture = capture::start(&args.capture, namespaces)?;
+    let capture = capture::start_with(&args.capture, namespaces, CaptureDefaults::of(default_hops()).window())?;
     give_privileges_away()?;
     let prepared = args.trigger.prepare()?;
     let mut live = Live::new(capture, args.capture.duration, Stop::default()).with_cost(hit_ns);

@@ -8,7 +8,7 @@ use crate::failure::{self, Exit, Hint, Usage};
 use crate::live_source::Live;
 use crate::metrics::{Softirqs, own};
 use crate::signals::Stop;
-use crate::{capture, control, namespaces, output};
+use crate::{capture, control, output};
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
@@ -191,7 +191,7 @@ fn look(args: &Args) -> Result<(Vec<Health>, Vec<ClockHealth>)> {
 
 /// Captures for a while with the hops of the checks.
 fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<Health> {
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("health", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let capture =
@@ -217,6 +217,8 @@ fn ask(
     if given.filter.is_some()
         || given.pcap.is_some()
         || given.container.is_some()
+        || given.pod.is_some()
+        || given.unit.is_some()
         || !(given.sample.is_empty()
             && given.probe.is_empty()
             && given.snap.is_empty()

@@ -6,7 +6,7 @@ use crate::live_source::Live;
 use crate::screen::{Followed, ScreenArgs};
 use crate::signals::Stop;
 use crate::trigger::{TriggerArgs, Watch};
-use crate::{capture, namespaces, output, reporting, screen};
+use crate::{capture, output, reporting, screen};
 use anyhow::Result;
 use magscope_core::source::Source;
 use magscope_scope::State;
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.connect.is_asked() {
         return agents(args);
     }
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("live", namespaces.are_elsewhere())?;
     let on_screen = output::is_screen() && !args.json;
     // The screen handles signals itself, because it must restore the terminal.

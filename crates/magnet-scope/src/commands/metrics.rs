@@ -1,13 +1,13 @@
 //! `magnet-scope metrics`: counters and latencies of a capture, for Prometheus and other readers of
 //! `OpenMetrics`.
 
+use crate::capture;
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::metrics::{self, AllowedHosts, Collector, Pushing};
 use crate::screen::Followed;
 use crate::signals::Stop;
-use crate::{capture, namespaces};
 use anyhow::Result;
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
         let serves = || server.serves();
         return metrics::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
     }
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("metrics", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let capture = capture::start_with(&args.capture, namespaces, capture::CaptureDefaults::of(hops()))?;

@@ -1,10 +1,10 @@
 //! `magnet-scope mon`: figures of this node in the protocol of Supermon's mon, many times per second.
 
+use crate::capture;
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
 use crate::metrics::{self, Answering, LocalHost, Nodes};
 use crate::signals::Stop;
-use crate::{capture, namespaces};
 use anyhow::{Result, bail};
 use magscope_core::source::Source;
 use magscope_sensor::LatestSnapshot;
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         let server = metrics::answer_lines(listener, Nodes::Own(LocalHost::new(named(&host), None)))?;
         return wait(&server, args.capture.duration, &stop);
     }
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("mon", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let capture =

@@ -12,7 +12,7 @@ use crate::screen::below;
 use crate::signals::Stop;
 use crate::trigger::{TriggerArgs, Watch};
 use crate::unattended::UnattendedArgs;
-use crate::{capture, namespaces, output};
+use crate::{capture, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.unattended.is_asked_for() {
         return unattended::run(args);
     }
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let directory = Directory::prepare(&args.output)?;

@@ -11,7 +11,7 @@ use crate::commands::requests::{Collector, Found, Wanted, page};
 use crate::failure::{Exit, Hint};
 use crate::live_source::Live;
 use crate::signals::Stop;
-use crate::{capture, files, namespaces, output, reporting};
+use crate::{capture, files, output, reporting};
 use anyhow::Result;
 use capture::CaptureDefaults;
 use child::Child;
@@ -100,7 +100,7 @@ struct Outcome {
 
 /// Runs the command and reports.
 pub fn run(args: &Args) -> Result<()> {
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("run", namespaces.are_elsewhere())?;
     let interrupted = Stop::on_signals()?;
     let mut child = Child::start(&args.command, args.as_root)?;

@@ -59,6 +59,9 @@ impl TriggerRecorder {
             self.tasks.clear();
         }
         self.flows.extend(batch.flows.iter().map(|flow| (flow.id, *flow)));
+        for names in &batch.names {
+            self.info.learn(names);
+        }
         self.tasks.extend(batch.tasks.iter().map(|task| (task.tid, task.clone())));
         self.clock = self.clock.or(batch.clock.first().copied());
         if batch.is_empty() {
@@ -107,6 +110,7 @@ impl TriggerRecorder {
                 heads: batch.heads.iter().filter(|head| inside(head.time_ns)).cloned().collect(),
                 clock: batch.clock.clone(),
                 changes: batch.changes.clone(),
+                names: batch.names.clone(),
                 counts: batch.counts.clone(),
                 synthesis: batch.synthesis.iter().filter(|sum| inside(sum.to_ns)).cloned().collect(),
                 watermark_ns: batch.watermark_ns.min(capture.to_ns),

@@ -6,6 +6,7 @@ use crate::facts::HostFacts;
 use crate::netns::NetnsTarget;
 use crate::record::MAG_MAX_NETNS;
 use crate::setting::Detail;
+use crate::workload::GiveUp;
 use magscope_core::custom::CustomProbe;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Backend};
@@ -52,6 +53,9 @@ pub struct CaptureOptions {
     pub switchable: HopSet,
     /// Custom probes.
     pub probes: Vec<CustomProbe>,
+    /// Names of containers, pods and units, read by a thread that gives up its privileges with this first; `None` for
+    /// no such names.
+    pub names: Option<GiveUp>,
 }
 
 impl Default for CaptureOptions {
@@ -73,6 +77,7 @@ impl Default for CaptureOptions {
             sums: 0,
             switchable: HopSet::EMPTY,
             probes: Vec::new(),
+            names: None,
         }
     }
 }

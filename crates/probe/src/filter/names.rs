@@ -1,9 +1,12 @@
-//! Names on this host: users, namespaces, interfaces, cgroups, containers.
+//! Names on this host: users, namespaces, interfaces, cgroups, containers, pods, units.
 
 use crate::netns::NetnsTarget;
 use crate::record::MAG_CGROUP_LEVELS;
+use magscope_core::capture_filter::Field;
 use magscope_core::foreign::clean;
 use magscope_core::node::InterfaceName;
+use magscope_core::workload::{self, Container};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,9 +38,15 @@ pub enum NotFound {
     /// The host has no cgroup v2 hierarchy.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroups,
-    /// No cgroup name contains the id.
-    #[error("no cgroup's name has that in it; is the container running?")]
-    Container,
+    /// No container has that name, and no cgroup name contains the id.
+    #[error("no container is called so, and no cgroup's name has that in it; is the container running?{}", those(.0))]
+    Container(Vec<String>),
+    /// No pod has that name.
+    #[error("no pod of a running container is called so{}", those(.0))]
+    Pod(Vec<String>),
+    /// No cgroup is that of the unit.
+    #[error("no cgroup is called so; is the unit running?")]
+    Unit,
     /// Several cgroup names contain the id.
     #[error("more than one container's cgroup has that in its name: {}", .0.join(", "))]
     Ambiguous(Vec<String>),
@@ -47,6 +56,19 @@ pub enum NotFound {
     /// Longer than a process's name can be.
     #[error("a process's name has at most 15 bytes")]
     LongComm,
+}
+
+/// Names that exist, for a message.
+fn those(names: &[String]) -> String {
+    const MOST: usize = 8;
+    if names.is_empty() {
+        return String::new();
+    }
+    let more = if names.len() > MOST { " …" } else { "" };
+    format!(
+        " (there are: {}{more})",
+        names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Resolver of names.
@@ -60,7 +82,11 @@ pub trait Names {
     /// A cgroup by path below the root of its hierarchy, or by id.
     fn cgroup(&self, name: &str) -> Result<Cgroup, NotFound>;
     /// The cgroup of a container.
-    fn container(&self, id: &str) -> Result<Cgroup, NotFound>;
+    fn container(&self, name: &str) -> Result<Cgroup, NotFound>;
+    /// The cgroups of a pod; at least one.
+    fn pod(&self, name: &str) -> Result<Vec<Cgroup>, NotFound>;
+    /// The cgroups of a unit of systemd; at least one.
+    fn unit(&self, name: &str) -> Result<Vec<Cgroup>, NotFound>;
 }
 
 /// Names of this host. Interfaces are read once, while the namespaces can still be entered.
@@ -69,6 +95,7 @@ pub struct HostNames {
     netns: Vec<(String, u32)>,
     ifaces: Vec<(String, u32, u32)>,
     cgroups: Option<PathBuf>,
+    containers: Vec<Container>,
 }
 
 /// Interfaces named in a recording, at most.
@@ -88,6 +115,68 @@ impl HostNames {
             names.ifaces.extend(found.into_iter().map(|(name, index)| (name, target.inode, index)));
         }
         names
+    }
+
+    /// Adds the containers of the host.
+    #[must_use]
+    pub fn with(self, containers: &[Container]) -> Self {
+        HostNames { containers: containers.to_vec(), ..self }
+    }
+
+    /// Paths of the cgroups that a name means, below the root of the hierarchy: of a container, a pod or a unit.
+    ///
+    /// # Errors
+    /// [`NotFound`] if there is none, or if several containers have the name.
+    pub fn paths(&self, field: Field, name: &str) -> Result<Vec<PathBuf>, NotFound> {
+        match field {
+            Field::Container => self.container_path(name).map(|path| vec![path]),
+            Field::Pod => self.pod_paths(name),
+            Field::Unit => {
+                let found = self.find(|directory, _| directory == name)?;
+                if found.is_empty() { Err(NotFound::Unit) } else { Ok(found) }
+            }
+            _ => Ok(vec![self.below_root(name)]),
+        }
+    }
+
+    /// A path as `ls` shows it, or as `/proc/<pid>/cgroup` does, below the root.
+    fn below_root(&self, name: &str) -> PathBuf {
+        let root = self.cgroups.clone().unwrap_or_default();
+        let path = Path::new(name);
+        path.strip_prefix(&root).or_else(|_| path.strip_prefix("/")).unwrap_or(path).to_owned()
+    }
+
+    fn container_path(&self, name: &str) -> Result<PathBuf, NotFound> {
+        let called = self.containers.iter().filter(|container| container.is_called(name));
+        let mut found: Vec<PathBuf> = called.map(|container| self.below_root(&container.cgroup)).collect();
+        if found.is_empty() {
+            found = self.find(|directory, _| directory.contains(name))?;
+        }
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => {
+                let named = self.containers.iter().filter(|container| !container.is_infra);
+                Err(NotFound::Container(named.map(|container| container.display().to_owned()).collect()))
+            }
+            several => {
+                let shown = several.iter().take(4).map(|path| path.display().to_string());
+                Err(NotFound::Ambiguous(shown.collect()))
+            }
+        }
+    }
+
+    /// The directory of a pod, else those of its containers.
+    fn pod_paths(&self, name: &str) -> Result<Vec<PathBuf>, NotFound> {
+        let within = self.containers.iter().filter(|container| container.is_in_pod(name));
+        let root = |container: &Container| {
+            self.below_root(workload::pod(&container.cgroup).unwrap_or(container.cgroup.as_str()))
+        };
+        let found: BTreeSet<PathBuf> = within.map(root).collect();
+        if found.is_empty() {
+            let pods: BTreeSet<String> = self.containers.iter().map(Container::pod_display).collect();
+            return Err(NotFound::Pod(pods.into_iter().filter(|pod| !pod.is_empty()).collect()));
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// The interfaces with their names, cleaned, at most so many.
@@ -186,23 +275,19 @@ impl Names for HostNames {
                 found.first().ok_or_else(|| NotFound::Cgroup(self.cgroups.clone().unwrap_or_default()))?;
             return self.below(path);
         }
-        let root = self.cgroups.clone().unwrap_or_default();
-        let path = Path::new(name);
-        // a path as `ls` shows it, or as `/proc/<pid>/cgroup` does
-        let below = path.strip_prefix(&root).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
-        self.below(below)
+        self.below(&self.below_root(name))
     }
 
-    fn container(&self, id: &str) -> Result<Cgroup, NotFound> {
-        let found = self.find(|name, _| name.contains(id))?;
-        match found.as_slice() {
-            [one] => self.below(one),
-            [] => Err(NotFound::Container),
-            several => {
-                let shown = several.iter().take(4).map(|path| path.display().to_string());
-                Err(NotFound::Ambiguous(shown.collect()))
-            }
-        }
+    fn container(&self, name: &str) -> Result<Cgroup, NotFound> {
+        self.below(&self.container_path(name)?)
+    }
+
+    fn pod(&self, name: &str) -> Result<Vec<Cgroup>, NotFound> {
+        self.pod_paths(name)?.iter().map(|path| self.below(path)).collect()
+    }
+
+    fn unit(&self, name: &str) -> Result<Vec<Cgroup>, NotFound> {
+        self.paths(Field::Unit, name)?.iter().map(|path| self.below(path)).collect()
     }
 }
 
@@ -227,7 +312,14 @@ pub(super) mod tests {
             if name == "/a/b" { Ok(Cgroup { id: 4711, level: 2 }) } else { Err(NotFound::NoCgroups) }
         }
         fn container(&self, _: &str) -> Result<Cgroup, NotFound> {
-            Err(NotFound::Container)
+            Err(NotFound::Container(Vec::new()))
+        }
+        fn pod(&self, name: &str) -> Result<Vec<Cgroup>, NotFound> {
+            let cgroups = [4711, 4712].map(|id| Cgroup { id, level: 2 });
+            if name == "shop" { Ok(cgroups.to_vec()) } else { Err(NotFound::Pod(Vec::new())) }
+        }
+        fn unit(&self, _: &str) -> Result<Vec<Cgroup>, NotFound> {
+            Err(NotFound::Unit)
         }
     }
 
@@ -246,9 +338,30 @@ pub(super) mod tests {
         assert_eq!(names.cgroup("/a/nope"), Err(NotFound::Cgroup(dir.clone())));
         assert_eq!(names.cgroup("/../etc"), Err(NotFound::Cgroup(dir.clone())));
         assert_eq!(names.cgroup("/a/1/2/3/4/5/6/7"), Err(NotFound::TooDeep(8)));
-        assert_eq!(names.container("nope"), Err(NotFound::Container));
+        assert_eq!(names.container("nope"), Err(NotFound::Container(Vec::new())));
         fs::create_dir_all(dir.join("b/4fa2")).expect("a folder");
         assert!(matches!(names.container("4fa2"), Err(NotFound::Ambiguous(_))));
+        fs::create_dir_all(dir.join("a/web.service")).expect("a folder");
+        assert_eq!(names.unit("web.service").map(|found| found.len()), Ok(1));
+        assert_eq!(names.unit("web"), Err(NotFound::Unit));
+        let of = |name: &str, pod: &str, cgroup: &str| Container {
+            name: name.to_owned(),
+            pod: pod.to_owned(),
+            cgroup: cgroup.to_owned(),
+            ..Container::default()
+        };
+        let all = [
+            of("web", "", "/a/docker-4fa2bc.scope"),
+            of("db", "shop", "/b/4fa2"),
+            of("twin", "", "/a"),
+            of("twin", "", "/b"),
+        ];
+        let names = names.with(&all);
+        assert_eq!(names.container("web"), Ok(container));
+        assert!(matches!(names.container("twin"), Err(NotFound::Ambiguous(_))));
+        assert!(names.container("nope").is_err_and(|error| error.to_string().contains("web, db")));
+        assert_eq!(names.pod("shop").map(|found| found.len()), Ok(1));
+        assert!(names.pod("nope").is_err_and(|error| error.to_string().contains("shop")));
         fs::remove_dir_all(&dir).expect("removed");
         assert_eq!(names.uid("root"), Ok(0));
         assert_eq!(names.uid("no such user"), Err(NotFound::User));

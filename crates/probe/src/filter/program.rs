@@ -4,6 +4,7 @@
 //! The compiler emits code backwards, so that all targets exist. An unknown field jumps to the target where the
 //! comparison and its negation both fail.
 
+use super::names::Cgroup;
 use super::need::Need;
 use super::{FilterError, Names};
 use crate::record::{
@@ -182,7 +183,7 @@ fn comparison(test: &Test, names: &dyn Names) -> Result<Plain, FilterError> {
         Field::Tgid => mag_field_MAG_FIELD_TGID,
         Field::Comm => mag_field_MAG_FIELD_COMM,
         Field::Uid => mag_field_MAG_FIELD_UID,
-        Field::Cgroup | Field::Container => mag_field_MAG_FIELD_CGROUP,
+        Field::Cgroup | Field::Container | Field::Pod | Field::Unit => mag_field_MAG_FIELD_CGROUP,
     };
     Ok(match &test.value {
         Value::Range(from, to) => Plain::Test(numbers(field, *from, *to)),
@@ -222,11 +223,16 @@ fn named(what: Field, field: u32, name: &str, names: &dyn Names) -> Result<Plain
                     .collect(),
             ),
         },
-        _ => {
-            let group = if what == Field::Container { names.container(name)? } else { names.cgroup(name)? };
-            Plain::Test(mag_test { arg: group.level, ..numbers(field, group.id, group.id) })
-        }
+        Field::Container => cgroup(field, names.container(name)?),
+        Field::Pod => Plain::Any(names.pod(name)?.into_iter().map(|group| cgroup(field, group)).collect()),
+        Field::Unit => Plain::Any(names.unit(name)?.into_iter().map(|group| cgroup(field, group)).collect()),
+        _ => cgroup(field, names.cgroup(name)?),
     })
+}
+
+/// At or below a cgroup.
+fn cgroup(field: u32, group: Cgroup) -> Plain {
+    Plain::Test(mag_test { arg: group.level, ..numbers(field, group.id, group.id) })
 }
 
 /// Kernel layout: 15 bytes and zeros.

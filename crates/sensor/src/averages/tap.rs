@@ -46,6 +46,7 @@ fn names(batch: &Batch) -> Batch {
         tasks: batch.tasks.clone(),
         clock: batch.clock.clone(),
         changes: batch.changes.clone(),
+        names: batch.names.clone(),
         counts: batch.counts.clone(),
         watermark_ns: batch.watermark_ns,
         ..Batch::default()

@@ -11,6 +11,7 @@ use crate::table::Announced;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::workload::Names;
 use magscope_core::{
     Batch, Change, Flow, HopCount, Loss, LossCause, PayloadHead, ProbeHit, Synthesis, Task, TcpSample,
 };
@@ -47,6 +48,7 @@ struct Open {
     changes: Cursor<Change>,
     counts: Cursor<HopCount>,
     synthesis: Cursor<Synthesis>,
+    names: Cursor<Names>,
 }
 
 impl Open {
@@ -70,6 +72,7 @@ impl Open {
             changes: Cursor::new(segment.table(Table::Changes), damage),
             counts: Cursor::new(segment.table(Table::Counts), damage),
             synthesis: Cursor::new(segment.table(Table::Synthesis), damage),
+            names: Cursor::new(segment.table(Table::Names), damage),
         }
     }
 }
@@ -173,6 +176,7 @@ impl Replay {
         open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
         open.changes.until(until_ns, damage, |c| batch.changes.push(c), |_| {});
+        open.names.until(until_ns, damage, |n| batch.names.push(n), |_| {});
         open.counts.until(until_ns, damage, |c| batch.counts.push(c), |_| {});
         let keep_sum = |sum: Synthesis| {
             if window.contains(&sum.to_ns) {

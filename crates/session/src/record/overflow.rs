@@ -1,5 +1,6 @@
 //! Losses of the recorder's queue that are not yet recorded.
 
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Change, Loss, LossCause};
 
 /// Pending losses, one entry per CPU and cause, so the size is bounded.
@@ -8,6 +9,8 @@ pub(super) struct Overflow {
     waiting: Vec<Loss>,
     /// Pending setting changes: few in practice; beyond [`MOST_CHANGES`] the oldest are dropped.
     changes: Vec<Change>,
+    /// Pending names, likewise.
+    names: Vec<Names>,
 }
 
 const MOST_CHANGES: usize = 1_000;
@@ -31,6 +34,8 @@ impl Overflow {
         }
         self.changes.extend_from_slice(&batch.changes);
         self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
+        self.names.extend_from_slice(&batch.names);
+        self.names.drain(..self.names.len().saturating_sub(MOST_CHANGES));
         dropped
     }
 
@@ -46,12 +51,13 @@ impl Overflow {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.changes.is_empty()
+        self.waiting.is_empty() && self.changes.is_empty() && self.names.is_empty()
     }
 
     /// Inserts the pending losses before those of a batch.
     pub(super) fn move_into(&mut self, batch: &mut Batch) {
         batch.changes.splice(0..0, self.changes.drain(..));
+        batch.names.splice(0..0, self.names.drain(..));
         if !self.waiting.is_empty() {
             self.waiting.sort_unstable_by_key(|l| l.to_ns);
             batch.losses.splice(0..0, self.waiting.drain(..));

@@ -2,6 +2,8 @@
 
 use super::Announcer;
 use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Change, Hop, HopCount};
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ pub struct Prefix {
     /// Changes since the start of the capture.
     changes: Vec<Change>,
     clock: Option<ClockSample>,
+    /// Names since the start of the capture.
+    names: NodeInfo,
     /// Kernel counters since the start of the capture: the last, and those at the start of this recording.
     counts: BTreeMap<u8, HopCount>,
     counts_before: BTreeMap<u8, HopCount>,
@@ -35,14 +39,16 @@ impl Prefix {
         self.announcer.complete(batch);
         let counts = batch.counts.iter().map(|count| self.since_beginning(count)).collect();
         let counts = std::mem::replace(&mut batch.counts, counts);
-        let (changes, clock) = (batch.changes.len(), batch.clock.len());
+        let (changes, clock, names) = (batch.changes.len(), batch.clock.len(), batch.names.len());
         if std::mem::take(&mut self.begins) {
             batch.changes.splice(0..0, self.changes.iter().cloned());
             batch.clock.splice(0..0, self.clock);
+            batch.names.splice(0..0, self.names());
         }
         let result = to(batch);
         batch.changes.drain(..batch.changes.len() - changes);
         batch.clock.drain(..batch.clock.len() - clock);
+        batch.names.drain(..batch.names.len() - names);
         batch.counts = counts;
         self.remember(batch);
         result
@@ -52,9 +58,18 @@ impl Prefix {
         self.changes.extend_from_slice(&batch.changes);
         self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
         self.clock = batch.clock.last().copied().or(self.clock);
+        for names in &batch.names {
+            self.names.learn(names);
+        }
         for count in &batch.counts {
             self.counts.insert(number(count.hop), *count);
         }
+    }
+
+    /// The names since the start of the capture as one row.
+    fn names(&self) -> Option<Names> {
+        let NodeInfo { netns, interfaces, cgroups, containers, .. } = self.names.clone();
+        Some(Names { time_ns: 0, netns, interfaces, cgroups, containers }).filter(|names| !names.is_empty())
     }
 
     fn since_beginning(&self, count: &HopCount) -> HopCount {

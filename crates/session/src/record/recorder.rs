@@ -9,6 +9,7 @@ use crate::summary::Summary;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
+use magscope_core::workload::Names;
 use magscope_core::{
     Batch, Change, Event, Flow, HopCount, Loss, PayloadHead, ProbeHit, Synthesis, Task, TcpSample,
 };
@@ -64,6 +65,7 @@ impl Shared {
             + batch.changes.iter().map(|change| size_of::<Change>() + change.what.len()).sum::<usize>()
             + batch.counts.len() * size_of::<HopCount>()
             + batch.synthesis.iter().map(synthesis_bytes).sum::<usize>()
+            + batch.names.iter().map(Names::bytes).sum::<usize>()
     }
 }
 
@@ -261,6 +263,7 @@ impl Recorder {
             piece.changes.extend_from_slice(&batch.changes);
             piece.counts.extend_from_slice(&batch.counts);
             piece.synthesis.extend_from_slice(&batch.synthesis);
+            piece.names.extend_from_slice(&batch.names);
         }
         let queued = self.shared.queued.load(Relaxed);
         let limit = self.options.queue_bytes;

@@ -13,6 +13,7 @@ use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use magscope_core::clock::ClockSample;
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, Synthesis, TcpSample};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ const SIDE_ROWS: usize = 16 << 10;
 
 /// Retry interval on a full disk.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// Names that complete the description of the node, bytes, at most. A file beyond 4 MiB is not read.
+const MOST_NAMED_BYTES: usize = 1 << 20;
 
 /// A complete segment.
 struct ClosedSegment {
@@ -58,6 +62,9 @@ pub(super) struct Writer {
     changes: Vec<Change>,
     counts: Vec<HopCount>,
     synthesis: Vec<Synthesis>,
+    names: Vec<Names>,
+    /// Size of all names so far.
+    named_bytes: usize,
     /// Latest event time, used for rows without a time of their own.
     now_ns: u64,
     /// Deadline for a flush.
@@ -95,6 +102,8 @@ impl Writer {
             changes: Vec::new(),
             counts: Vec::new(),
             synthesis: Vec::new(),
+            names: Vec::new(),
+            named_bytes: 0,
             now_ns: 0,
             due: None,
         })
@@ -145,6 +154,14 @@ impl Writer {
         self.counts.extend_from_slice(&batch.counts);
         self.announced.used_by_synthesis(&batch.synthesis);
         self.synthesis.extend_from_slice(&batch.synthesis);
+        for names in &batch.names {
+            // For readers from the beginning, and after a deletion of the table. The description must stay small.
+            self.named_bytes += names.bytes();
+            if self.named_bytes <= MOST_NAMED_BYTES {
+                self.meta.node.complete(names);
+            }
+            self.names.push(names.clone());
+        }
         if self.due.is_none() {
             self.due = Some(Instant::now() + self.options.flush_interval);
         }
@@ -173,7 +190,8 @@ impl Writer {
             + size_of_val(&self.changes[..])
             + self.changes.iter().map(|change| change.what.len()).sum::<usize>()
             + size_of_val(&self.counts[..])
-            + self.synthesis.iter().map(synthesis_bytes).sum::<usize>();
+            + self.synthesis.iter().map(synthesis_bytes).sum::<usize>()
+            + self.names.iter().map(Names::bytes).sum::<usize>();
         if side_bytes > self.options.side_bytes() { self.flush() } else { Ok(()) }
     }
 
@@ -195,6 +213,7 @@ impl Writer {
         side(encoder, out, &self.changes).map_err(encode)?;
         side(encoder, out, &self.counts).map_err(encode)?;
         side(encoder, out, &self.synthesis).map_err(encode)?;
+        side(encoder, out, &self.names).map_err(encode)?;
         if let Some(range_ns) = self.events.range_ns() {
             let behind = self.shared.queued.load(Relaxed) > self.options.queue_bytes / 2;
             let codec = self.pace.codec(behind);
@@ -223,6 +242,7 @@ impl Writer {
         self.changes.clear();
         self.counts.clear();
         self.synthesis.clear();
+        self.names.clear();
         self.shared.written.fetch_add(self.segment.totals.events - before, Relaxed);
         let began_ns = *self.began_ns.get_or_insert(self.now_ns);
         let is_long = |most: Duration| Duration::from_nanos(self.now_ns.saturating_sub(began_ns)) >= most;

@@ -8,6 +8,7 @@ mod change;
 mod custom;
 pub(crate) mod event;
 mod index;
+mod names;
 mod side;
 mod synthesis;
 
@@ -71,6 +72,7 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
             Table::Hits => magscope_core::ProbeHit::fields(),
             Table::Heads => magscope_core::PayloadHead::fields(),
             Table::Synthesis => magscope_core::Synthesis::fields(),
+            Table::Names => magscope_core::workload::Names::fields(),
             Table::Index => IndexRow::fields(),
         };
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()

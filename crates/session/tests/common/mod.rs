@@ -6,6 +6,7 @@ use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::node::{Backend, CgroupName, Coverage, DropReason, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::Sum;
+use magscope_core::workload::{Container, Names};
 use magscope_core::{
     Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Loss, LossCause, PayloadHead,
     ProbeHit, Proto, Synthesis, Task, TcpSample,
@@ -230,6 +231,20 @@ pub fn change(to_ns: u64) -> Change {
     Change { from_ns: to_ns.saturating_sub(20), to_ns, what: "disable dev.queue".into() }
 }
 
+pub fn names(time_ns: u64) -> Names {
+    let id = format!("{time_ns:064x}");
+    let cgroup = format!("/docker/{id}");
+    let container =
+        Container { id, name: "web \"1\"".into(), cgroup: cgroup.clone(), netns: 7, ..Container::default() };
+    Names {
+        time_ns,
+        netns: vec![NetnsName { netns: 7, name: "web".into() }],
+        cgroups: vec![CgroupName { id: time_ns, path: cgroup }],
+        containers: vec![container],
+        ..Names::default()
+    }
+}
+
 pub fn synthesis(to_ns: u64) -> Synthesis {
     let of = Sum::Since(Hop::DevQueue);
     let buckets = vec![(3, 5), (557, u32::MAX)];
@@ -307,6 +322,7 @@ pub fn drain(source: &mut impl Source) -> (Batch, usize) {
         all.clock.append(&mut batch.clock);
         all.changes.append(&mut batch.changes);
         all.counts.append(&mut batch.counts);
+        all.names.append(&mut batch.names);
         all.synthesis.append(&mut batch.synthesis);
         all.late += batch.late;
         if progress == Progress::End {

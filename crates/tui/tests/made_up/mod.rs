@@ -47,6 +47,7 @@ pub fn info() -> NodeInfo {
         several: None,
         interfaces: Vec::new(),
         cgroups: Vec::new(),
+        containers: Vec::new(),
         drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
         reset_reasons: Vec::new(),
         coverage,

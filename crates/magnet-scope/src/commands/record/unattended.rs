@@ -6,7 +6,7 @@ use crate::live_source::Live;
 use crate::signals::Stop;
 use crate::trigger::Watch;
 use crate::unattended::{OutputDirectory, Series};
-use crate::{capture, namespaces, output};
+use crate::{capture, output};
 use anyhow::Result;
 use magscope_core::journey::Limits;
 use magscope_core::source::Source;
@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.unattended.rotate.is_some_and(|every| every < Duration::from_secs(1)) {
         return Err(Usage("--rotate: a recording takes a second at the least".to_owned()).into());
     }
-    let namespaces = namespaces::find(&args.netns.netns)?;
+    let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let ground = OutputDirectory::prepare(&args.output)?;
