@@ -1,4 +1,4 @@
-//! Journeys by flow, process, cgroup or node: data sent and read, times, and blame.
+//! Journeys by flow, process, cgroup, container, pod, unit or node: data sent and read, times, and blame.
 
 mod text;
 
@@ -28,6 +28,12 @@ pub enum GroupBy {
     Process,
     /// A cgroup, as sender and as reader.
     Cgroup,
+    /// A container, as sender and as reader.
+    Container,
+    /// A pod, as sender and as reader.
+    Pod,
+    /// A unit of systemd, as sender and as reader.
+    Unit,
     /// A network namespace, as sender and as reader.
     Node,
 }
@@ -101,6 +107,21 @@ pub enum Label {
         id: u64,
         /// Path below the root of the hierarchy, empty if unknown.
         path: String,
+    },
+    /// A container; its name is empty for ends in none.
+    Container {
+        /// Its name, behind that of its host if there are several.
+        name: String,
+    },
+    /// A pod; its name is empty for ends in none.
+    Pod {
+        /// `shop/web-7f9c`, likewise.
+        name: String,
+    },
+    /// A unit of systemd; its name is empty for ends in none.
+    Unit {
+        /// `nginx.service`, likewise.
+        name: String,
     },
     /// A network namespace.
     Node {
@@ -181,6 +202,8 @@ pub(super) enum Key {
     Process(u16, u32, Role),
     Cgroup(u16, u64, Role),
     Node(u16, u32, Role),
+    /// A container, a pod or a unit, by the hash of its name.
+    Named(u16, u64, Role),
     Unknown(Role),
 }
 
@@ -229,7 +252,10 @@ impl Weighed for Sum {
     fn by_name(&self, other: &Self) -> Ordering {
         match (&self.label, &other.label) {
             (Label::Flow(mine), Label::Flow(theirs)) => mine.names().cmp(&theirs.names()),
-            (Label::Node { node: mine }, Label::Node { node: theirs }) => mine.cmp(theirs),
+            (Label::Node { node: mine }, Label::Node { node: theirs })
+            | (Label::Container { name: mine }, Label::Container { name: theirs })
+            | (Label::Pod { name: mine }, Label::Pod { name: theirs })
+            | (Label::Unit { name: mine }, Label::Unit { name: theirs }) => mine.cmp(theirs),
             _ => Ordering::Equal,
         }
     }
@@ -326,11 +352,16 @@ impl Groups {
 
     fn count_end(&mut self, journey: &Journey, blame: Option<&Blame>, end: &End<'_>, context: &dyn Context) {
         let task = end.task(context);
-        let key = end.key(self.by, task).unwrap_or(Key::Unknown(end.role));
+        let named = end.named(self.by, task, context);
+        let key = match &named {
+            Some(label) => Some(Key::Named(end.node, hash(label), end.role)),
+            None => end.key(self.by, task),
+        };
+        let key = key.unwrap_or(Key::Unknown(end.role));
         let sum = self.sums.entry((key, journey.proto));
         sum.count(journey, blame);
         if sum.label == Label::Unknown {
-            sum.label = end.label(key, task, context);
+            sum.label = named.unwrap_or_else(|| end.label(key, task, context));
         } else if let (Label::Process { comm, other_names, .. }, Some(task)) = (&mut sum.label, task) {
             if comm.is_empty() {
                 comm.clone_from(&task.comm);
@@ -361,11 +392,30 @@ impl End<'_> {
         self.flow.map(|flow| context.place(self.node, flow.netns))
     }
 
+    /// The container, pod or unit that it runs in, if such groups are wanted and it is known.
+    fn named(&self, by: GroupBy, task: Option<&Task>, context: &dyn Context) -> Option<Label> {
+        let member = || context.info(self.node)?.member(task, self.flow.map(|flow| flow.netns));
+        let host =
+            if context.nodes() > 1 { context.info(self.node).map(|info| info.host.as_str()) } else { None };
+        let on_host = |name: &str| match host {
+            Some(host) if !name.is_empty() => format!("{host}/{name}"),
+            _ => name.to_owned(),
+        };
+        Some(match by {
+            GroupBy::Container => {
+                Label::Container { name: on_host(member()?.container_name().unwrap_or_default()) }
+            }
+            GroupBy::Pod => Label::Pod { name: on_host(&member()?.pod().unwrap_or_default()) },
+            GroupBy::Unit => Label::Unit { name: on_host(member()?.unit.unwrap_or_default()) },
+            GroupBy::Flow | GroupBy::Process | GroupBy::Cgroup | GroupBy::Node => return None,
+        })
+    }
+
     /// Its group, if known.
     fn key(&self, by: GroupBy, task: Option<&Task>) -> Option<Key> {
         let (node, role) = (self.node, self.role);
         match by {
-            GroupBy::Flow => None,
+            GroupBy::Flow | GroupBy::Container | GroupBy::Pod | GroupBy::Unit => None,
             GroupBy::Process => {
                 self.who.filter(|who| who.tgid != 0).map(|who| Key::Process(node, who.tgid, role))
             }
@@ -387,7 +437,7 @@ impl End<'_> {
                 Label::Cgroup { id, path: path.to_owned() }
             }
             Key::Node(..) => Label::Node { node: self.place(context).unwrap_or_default() },
-            Key::Flow(..) | Key::Unknown(_) => Label::Unknown,
+            Key::Flow(..) | Key::Named(..) | Key::Unknown(_) => Label::Unknown,
         }
     }
 }
@@ -452,6 +502,16 @@ impl FlowEnds {
     }
 }
 
+/// The hash of a name.
+fn hash(label: &Label) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    if let Label::Container { name } | Label::Pod { name } | Label::Unit { name } = label {
+        name.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
 /// The table of the counts.
 pub(super) fn table(
     by: GroupBy,
@@ -464,9 +524,11 @@ pub(super) fn table(
         proto: if matches!(row.value.label, Label::Flow(_)) { None } else { Some(row.key.1) },
         role: match row.key.0 {
             Key::Flow(..) => None,
-            Key::Process(_, _, role) | Key::Cgroup(_, _, role) | Key::Node(_, _, role) | Key::Unknown(role) => {
-                Some(role)
-            }
+            Key::Process(_, _, role)
+            | Key::Cgroup(_, _, role)
+            | Key::Named(_, _, role)
+            | Key::Node(_, _, role)
+            | Key::Unknown(role) => Some(role),
         },
         figures: row.value.figures(duration_ns, weight),
         may_be_more: row.may_be_more,
@@ -482,6 +544,9 @@ impl GroupBy {
             Self::Flow => "flow",
             Self::Process => "process",
             Self::Cgroup => "cgroup",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Unit => "unit",
             Self::Node => "node",
         }
     }

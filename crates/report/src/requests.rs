@@ -1,4 +1,4 @@
-//! Exchanges by service, process, cgroup or flow: their times, and where the time of the slowest goes.
+//! Exchanges by service, process, cgroup, container, pod, unit or flow: their times, and where the time of the slowest goes.
 
 mod text;
 
@@ -32,6 +32,12 @@ pub enum RequestsBy {
     Process,
     /// The responder's cgroup.
     Cgroup,
+    /// The responder's container.
+    Container,
+    /// The responder's pod.
+    Pod,
+    /// The responder's unit of systemd.
+    Unit,
     /// Both addresses.
     Flow,
 }
@@ -43,6 +49,9 @@ impl RequestsBy {
             Self::Service => "service",
             Self::Process => "process",
             Self::Cgroup => "cgroup",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Unit => "unit",
             Self::Flow => "flow",
         }
     }
@@ -375,6 +384,9 @@ pub fn service_name(exchange: &Exchange, context: &dyn Context) -> String {
     }
 }
 
+/// The name of a group whose responder is unknown.
+const UNKNOWN: &str = "not known";
+
 fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> String {
     match by {
         RequestsBy::Service => service_name(exchange, context),
@@ -387,7 +399,21 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
                 let path = context.info(exchange.responder.node).and_then(|info| info.cgroup_path(task.cgroup));
                 path.map_or_else(|| format!("cgroup {}", task.cgroup), str::to_owned)
             });
-            path.unwrap_or_else(|| "not known".to_owned())
+            path.unwrap_or_else(|| UNKNOWN.to_owned())
+        }
+        RequestsBy::Container | RequestsBy::Pod | RequestsBy::Unit => {
+            let Some(member) = exchange.responder.member(context) else { return UNKNOWN.to_owned() };
+            let name = match by {
+                RequestsBy::Pod => member.pod(),
+                RequestsBy::Unit => member.unit.map(str::to_owned),
+                _ => member.container_name().map(str::to_owned),
+            };
+            let host = context.info(exchange.responder.node).filter(|_| context.nodes() > 1);
+            match (name, host) {
+                (Some(name), Some(info)) => format!("{}/{name}", info.host),
+                (Some(name), None) => name,
+                (None, _) => format!("no {}", by.name()),
+            }
         }
         RequestsBy::Flow => {
             let addr = |end: &ExchangeEnd| end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string());

@@ -83,7 +83,8 @@ tables! {
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: SmallInts,
         retransmits: SmallInts, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall, lower_ns: MaybeInt,
-        upper_ns: MaybeInt, dropped_by: Name,
+        upper_ns: MaybeInt, dropped_by: Name, sender_container: Name, sender_pod: Name, sender_unit: Name,
+        reader_container: Name, reader_pod: Name, reader_unit: Name,
     }
     /// A request and its response.
     Exchanges "exchanges" {
@@ -98,6 +99,8 @@ tables! {
         responder_netns_name: Name, requester_flow: MaybeId, responder_flow: MaybeId, requester: Name, requester_tgid: MaybeSmall,
         requester_tid: MaybeSmall, requester_cgroup: Name, responder: Name, responder_tgid: MaybeSmall,
         responder_tid: MaybeSmall, responder_cgroup: Name, during: SmallInts,
+        requester_container: Name, requester_pod: Name, requester_unit: Name, responder_container: Name,
+        responder_pod: Name, responder_unit: Name,
     }
     /// An exchange that the responder of another one began and ended meanwhile.
     Nested "nested" {

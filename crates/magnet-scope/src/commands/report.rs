@@ -48,6 +48,12 @@ enum Group {
     Process,
     /// Their cgroups
     Cgroup,
+    /// Their containers
+    Container,
+    /// Their pods
+    Pod,
+    /// Their units of systemd
+    Unit,
     /// Network namespaces
     Node,
 }
@@ -86,6 +92,9 @@ impl From<Group> for GroupBy {
             Group::Flow => Self::Flow,
             Group::Process => Self::Process,
             Group::Cgroup => Self::Cgroup,
+            Group::Container => Self::Container,
+            Group::Pod => Self::Pod,
+            Group::Unit => Self::Unit,
             Group::Node => Self::Node,
         }
     }

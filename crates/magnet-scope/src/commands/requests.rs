@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 1 << 16;
     answer > 20ms and hop(task.wake,task.run) > 1ms\n  \
     grade = turn and port = 443 and not comm = curl\n\
     on total, request, answer, response, pause, on_cpu, runnable, blocked, hop(A,B), request_bytes, response_bytes, \
-    retransmits, port, pid, comm, host, grade and proto; unanswered and broken stand alone. A comparison with what \
+    retransmits, port, pid, comm, host, container, pod, unit, grade and proto; unanswered and broken stand alone. A comparison with what \
     is not known is false."
 )]
 pub struct Args {
@@ -84,6 +84,12 @@ enum By {
     Process,
     /// Cgroup of the responder
     Cgroup,
+    /// Container of the responder
+    Container,
+    /// Pod of the responder
+    Pod,
+    /// Unit of systemd of the responder
+    Unit,
     /// Both addresses
     Flow,
 }
@@ -94,6 +100,9 @@ impl From<By> for RequestsBy {
             By::Service => Self::Service,
             By::Process => Self::Process,
             By::Cgroup => Self::Cgroup,
+            By::Container => Self::Container,
+            By::Pod => Self::Pod,
+            By::Unit => Self::Unit,
             By::Flow => Self::Flow,
         }
     }

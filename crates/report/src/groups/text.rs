@@ -81,9 +81,16 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
             let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
             (last.to_owned(), Some(format!("{}, {path}, cgroup {id}", role.unwrap_or_default())))
         }
+        Label::Container { name } => (or_none(name, "no container"), role),
+        Label::Pod { name } => (or_none(name, "no pod"), role),
+        Label::Unit { name } => (or_none(name, "no unit"), role),
         Label::Node { node } => (node.clone(), role),
     };
     (row.proto.map_or_else(|| name.clone(), |proto| format!("{proto} {name}")), more)
+}
+
+fn or_none(name: &str, none: &str) -> String {
+    if name.is_empty() { none.to_owned() } else { name.to_owned() }
 }
 
 /// Rate, denominator of the times, blame.

@@ -19,6 +19,9 @@ struct EndNames {
     netns: Arc<str>,
     comm: String,
     cgroup: String,
+    container: String,
+    pod: String,
+    unit: String,
 }
 
 impl EndNames {
@@ -32,6 +35,14 @@ impl EndNames {
             let path = info.and_then(|info| info.cgroup_path(task.cgroup));
             task.comm.as_str().clone_into(&mut found.comm);
             path.unwrap_or_default().clone_into(&mut found.cgroup);
+        }
+        let task = end.thread().and_then(|thread| names.task(end.node, thread.tid));
+        let netns = names.flow(end.node, end.flow).map(|flow| flow.netns);
+        let info = names.infos().get(usize::from(end.node));
+        if let Some(member) = info.and_then(|info| info.member(task, netns)) {
+            member.container_name().unwrap_or_default().clone_into(&mut found.container);
+            found.pod = member.pod().unwrap_or_default();
+            member.unit.unwrap_or_default().clone_into(&mut found.unit);
         }
         found
     }
@@ -102,6 +113,9 @@ pub fn exchange_row(rows: &mut columns::Exchanges, line: TimeLine, names: &mut N
     rows.requester_tgid.push(some_u32(thread.tgid));
     rows.requester_tid.push(some_u32(thread.tid));
     rows.requester_cgroup.push(&end.cgroup);
+    rows.requester_container.push(&end.container);
+    rows.requester_pod.push(&end.pod);
+    rows.requester_unit.push(&end.unit);
     let end = EndNames::of(names, responder);
     let thread = responder.thread().unwrap_or_default();
     rows.responder_addr.push(responder.addr.map(|addr| addr.ip()));
@@ -113,6 +127,9 @@ pub fn exchange_row(rows: &mut columns::Exchanges, line: TimeLine, names: &mut N
     rows.responder_tgid.push(some_u32(thread.tgid));
     rows.responder_tid.push(some_u32(thread.tid));
     rows.responder_cgroup.push(&end.cgroup);
+    rows.responder_container.push(&end.container);
+    rows.responder_pod.push(&end.pod);
+    rows.responder_unit.push(&end.unit);
     rows.during.push(exchange.during.len() as i64);
 }
 

@@ -21,11 +21,42 @@ pub struct Common {
     ends: Map<(u16, FlowId, u16, FlowId), Ends>,
     senders: Map<(u16, u32), Thread>,
     readers: Map<(u16, u32), Thread>,
+    /// By role, recording, cgroup and flow.
+    members: Map<(Role, u16, u64, FlowId), MemberKeys>,
+    /// Of the names that the cached keys are of.
+    revision: u64,
     protos: Keys<Proto>,
     across: Keys<u8>,
     /// By address of the name, which is static.
     verdicts: Keys<usize>,
     hops: Keys<u8>,
+}
+
+/// The keys of a container, a pod and a unit.
+type MemberKeys = [Key; 3];
+
+/// An end of a journey.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Role {
+    Sender,
+    Reader,
+}
+
+/// The keys of where an end runs.
+fn member(
+    members: &mut Map<(Role, u16, u64, FlowId), MemberKeys>,
+    at: (Role, u16, u64, FlowId),
+    find: impl FnOnce() -> MemberKeys,
+) -> MemberKeys {
+    if let Some(keys) = members.get(&at) {
+        return *keys;
+    }
+    let keys = find();
+    // A thread or a flow may be announced after its first journey ends.
+    if keys != MemberKeys::default() && members.len() < MOST {
+        members.insert(at, keys);
+    }
+    keys
 }
 
 /// The two ends of a journey.
@@ -103,6 +134,9 @@ pub fn journey_row(
     journey: &Journey,
     context: &dyn Context,
 ) {
+    if common.revision != names.revision() {
+        *common = Common { revision: names.revision(), ..Common::default() };
+    }
     let at = (journey.tx_node, journey.tx_flow, journey.rx_node, journey.rx_flow);
     let ends = common.ends.get(&at).copied().unwrap_or_else(|| {
         let (ends, lasting) = Ends::of(rows, names, journey, context);
@@ -181,6 +215,7 @@ pub fn journey_row(
     rows.reader_tgid.push(some_u32(reader.tgid));
     rows.reader_tid.push(some_u32(reader.tid));
     rows.reader_cgroup.push_key(cgroup);
+    member_columns(rows, &mut common.members, journey, context);
     rows.hops.push(journey.rungs.len() as i64);
     rows.retransmits.push(journey.retransmits());
     rows.ambiguous.push(journey.ambiguous);
@@ -189,4 +224,38 @@ pub fn journey_row(
     let bounds_ns = journey.total_bounds_ns();
     rows.lower_ns.push(bounds_ns.map(|(lower_ns, _)| lower_ns));
     rows.upper_ns.push(bounds_ns.map(|(_, upper_ns)| upper_ns));
+}
+
+/// The columns of where both ends run.
+fn member_columns(
+    rows: &mut columns::Journeys,
+    members: &mut Map<(Role, u16, u64, FlowId), MemberKeys>,
+    journey: &Journey,
+    context: &dyn Context,
+) {
+    let cgroup = |task: Option<&Task>| task.map_or(0, |task| task.cgroup);
+    let at = (Role::Sender, journey.tx_node, cgroup(context.sender(journey)), journey.tx_flow);
+    let [container, pod, unit] = member(members, at, || {
+        let found = context.sender_member(journey).unwrap_or_default();
+        [
+            rows.sender_container.key(found.container_name().unwrap_or_default()),
+            rows.sender_pod.key(&found.pod().unwrap_or_default()),
+            rows.sender_unit.key(found.unit.unwrap_or_default()),
+        ]
+    });
+    rows.sender_container.push_key(container);
+    rows.sender_pod.push_key(pod);
+    rows.sender_unit.push_key(unit);
+    let at = (Role::Reader, journey.rx_node, cgroup(context.reader(journey)), journey.rx_flow);
+    let [container, pod, unit] = member(members, at, || {
+        let found = context.reader_member(journey).unwrap_or_default();
+        [
+            rows.reader_container.key(found.container_name().unwrap_or_default()),
+            rows.reader_pod.key(&found.pod().unwrap_or_default()),
+            rows.reader_unit.key(found.unit.unwrap_or_default()),
+        ]
+    });
+    rows.reader_container.push_key(container);
+    rows.reader_pod.push_key(pod);
+    rows.reader_unit.push_key(unit);
 }
