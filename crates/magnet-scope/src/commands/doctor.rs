@@ -2,13 +2,13 @@
 
 use super::hops::{self, Row};
 use crate::wrap::wrap;
-use crate::{output, reporting};
+use crate::{capture, output, reporting};
 use anyhow::Result;
 use magscope_core::hop::Layer;
 use magscope_core::node::{Ability, Service};
 use magscope_probe::facts::{self, Mechanism};
 use magscope_probe::plan::is_per_packet;
-use magscope_probe::{CaptureOptions, HostFacts};
+use magscope_probe::{CaptureOptions, HostFacts, workload};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs;
@@ -139,6 +139,7 @@ fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
         lockdown(facts),
         functions(facts),
         cgroup(facts),
+        containers(facts),
         clock(facts),
         memory(facts),
         others(),
@@ -258,6 +259,33 @@ fn cgroup(facts: &HostFacts) -> Check {
     };
     let found = facts.cgroup2.as_ref().map_or_else(|| missing.to_owned(), |path| path.display().to_string());
     check("cgroup v2", facts.cgroup2.is_some(), found, advice)
+}
+
+/// The engines whose containers have names. The state is read as a capture does: without capabilities.
+fn containers(facts: &HostFacts) -> Check {
+    const WHAT: &str = "containers";
+    let Some((found, states)) = workload::read(facts.cgroup2.as_deref(), capture::give_up_capabilities) else {
+        return check(WHAT, false, "the state of engines was not read in time", "captures go on without names");
+    };
+    let running = workload::containers(&found);
+    let named = running.iter().filter(|container| !container.name.is_empty()).count();
+    let mut places: Vec<String> = states
+        .iter()
+        .map(|state| {
+            let (engine, place) = (state.engine, state.place.display());
+            match &state.found {
+                Ok(number) => format!("{engine} has {number} at {place}"),
+                Err(because) => format!("{engine} refuses {place} ({because})"),
+            }
+        })
+        .collect();
+    if places.is_empty() {
+        places.push("no engine has a state here".to_owned());
+    }
+    let refused = states.iter().any(|state| state.found.is_err());
+    let advice = "containers of that engine have an id in place of a name: start magnet-scope as root";
+    let found = format!("{named} of {} that run have a name; {}", running.len(), places.join(", "));
+    check(WHAT, !refused, found, advice)
 }
 
 fn clock(facts: &HostFacts) -> Check {
