@@ -10,6 +10,7 @@ mod clock_alarm;
 mod clock_suspect;
 mod clock_truth;
 mod common;
+mod containers;
 mod ctl;
 mod demo;
 mod documents;

@@ -9,6 +9,7 @@ use magscope_core::node::{
     UnfollowedSockets,
 };
 use magscope_core::source::{Progress, Source};
+use magscope_core::workload::{Container, Label};
 use magscope_core::{Batch, Change};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::path::Path;
@@ -26,6 +27,19 @@ fn soiled(text: &str) -> String {
     format!("{HOSTILE}{text}")
 }
 
+/// A container with unsafe text in every field.
+fn soiled_container() -> Container {
+    Container {
+        id: soiled("id"),
+        name: soiled("container"),
+        pod: soiled("pod"),
+        pod_namespace: soiled("namespace"),
+        labels: vec![Label { key: soiled("key"), value: soiled("value") }],
+        cgroup: soiled("/web"),
+        ..Container::default()
+    }
+}
+
 /// The same node with hostile text. No `..`: a new field has to be soiled here.
 pub fn soiled_node(info: NodeInfo) -> NodeInfo {
     let NodeInfo {
@@ -37,6 +51,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         netns,
         interfaces,
         cgroups,
+        containers,
         settings,
         tells_order,
         probes: _,
@@ -76,6 +91,8 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
     let mut cgroups: Vec<_> =
         cgroups.into_iter().map(|cgroup| CgroupName { path: soiled(&cgroup.path), ..cgroup }).collect();
     cgroups.push(CgroupName { id: 1, path: soiled("/web") });
+    let mut containers = containers;
+    containers.push(soiled_container());
     programs.push(AttachedProgram {
         name: soiled("program"),
         cgroup: 1,
@@ -101,6 +118,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         netns: netns.into_iter().map(|ns| NetnsName { name: soiled(&ns.name), ..ns }).collect(),
         interfaces: interfaces.into_iter().map(|i| InterfaceName { name: soiled(&i.name), ..i }).collect(),
         cgroups,
+        containers,
         settings: settings.iter().map(|text| soiled(text)).chain([soiled("setting")]).collect(),
         tells_order,
         probes: [Mark::Hop, Mark::Point, Mark::Loadline].map(probe).to_vec(),
