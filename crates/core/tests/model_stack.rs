@@ -117,7 +117,7 @@ fn forwarders_are_true(world: &World, done: &[Journey]) -> Result<(), String> {
         let flows: Vec<_> = journey.forwarders.iter().map(|at| (at.rx_flow, at.tx_flow)).collect();
         let ends = [journey.tx_flow, journey.rx_flow];
         let is_plain = |id| world.flows.iter().any(|flow| flow.id == id && flow.netns < 100);
-        if ends.into_iter().any(|id| model::node::is_nodes(id)) && journey.verdict == Verdict::Complete {
+        if ends.into_iter().any(model::node::is_nodes) && journey.verdict == Verdict::Complete {
             return say("complete, and the node is an end");
         }
         if flows.len() > 1 {

@@ -107,11 +107,12 @@ fn names() -> Names {
         cgroup: format!("/pods/{}", owner.comm),
         ..Container::default()
     };
+    let own = CgroupName { id: OWN.cgroup + 100, path: "/pods/docker-4fa2bc.scope/inner".to_owned() };
     Names {
         time_ns: 7,
         netns: vec![NetnsName { netns: 2, name: FOREIGN.comm.to_owned() }],
         interfaces: Vec::new(),
-        cgroups: vec![of(&FOREIGN), of(&UNSEEN)],
+        cgroups: vec![own, of(&FOREIGN), of(&UNSEEN)],
         containers: vec![container(&FOREIGN), container(&UNSEEN)],
     }
 }

@@ -5,7 +5,9 @@ use crate::common;
 use arrow::datatypes::Schema;
 use arrow::ipc::convert::IpcSchemaEncoder;
 use arrow::ipc::{Endianness, MessageBuilder, MessageHeader, MetadataVersion, SchemaBuilder};
-use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, synthesis, tcp_sample};
+use common::{
+    Traffic, change, clock_sample, drain, head, hit, hop_count, loss, names, node, synthesis, tcp_sample,
+};
 use magscope_core::{Batch, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session, Table};
 use std::fs;
@@ -63,6 +65,7 @@ impl Small {
             batch.changes.push(change(batch.watermark_ns));
             batch.counts.push(hop_count(batch.watermark_ns));
             batch.synthesis.push(synthesis(batch.watermark_ns));
+            batch.names.push(names(batch.watermark_ns));
             recorder.append(&batch).unwrap();
             recorded.events.extend_from_slice(&batch.events);
             recorded.flows.extend_from_slice(&batch.flows);
@@ -302,7 +305,7 @@ fn a_missing_or_wrong_index_is_done_without() {
         assert_eq!(replayed.losses, small.recorded.losses, "{what}");
         assert!(damage.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {damage:?}");
         // The index can be rebuilt.
-        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 9 + 2, "{what}");
+        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 10 + 2, "{what}");
         let (replayed, damage) = replay(&small.open());
         assert_eq!((replayed.events, damage), (small.recorded.events.clone(), Vec::new()), "{what}");
     }
