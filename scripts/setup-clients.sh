@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that the tests compare exports with. They go outside the repository, and magnet-scope
-# runs without them. Reports failed installations; the tests of these tools are then skipped with a message.
+# runs without them. With --engines also engines of containers. Reports failed installations; the tests of
+# these tools are then skipped with a message.
 set -uo pipefail
 
 say() { printf 'setup-clients: %s\n' "$*" >&2; }
@@ -24,6 +25,12 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 command -v unbound >/dev/null || [ -x /usr/sbin/unbound ] || missing+=(unbound)
 command -v h2load >/dev/null || missing+=(nghttp2-client)
 ls /usr/lib/postgresql/*/bin/pgbench >/dev/null 2>&1 || missing+=(postgresql)
+# Engines whose containers are named. The tests start their own daemons.
+if [ "${1:-}" = --engines ]; then
+    for name in docker.io podman containerd runc busybox-static; do
+        dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+    done
+fi
 if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)

@@ -24,7 +24,8 @@ step() {
 
 e2e=(cargo test --workspace --features magnet-scope/query --test e2e --)
 read -r -a kernels <<<"${KERNELS:-}"
-step tests env GUESTS=no scripts/test.sh
+step engines scripts/setup-clients.sh --engines
+step tests env GUESTS=no MAGSCOPE_ENGINES=1 scripts/test.sh
 step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
 step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_stack::
 step same-runs "${e2e[@]}" --nocapture same_runs::

@@ -3,12 +3,14 @@
 mod engines;
 
 use crate::common::agents::{Running, on};
-use crate::common::hosts::ip;
+use crate::common::hosts::{in_namespace, ip};
 use crate::common::{eventually, is_root, run, stderr, stdout};
 use engines::{Containerd, Docker, Podman};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -59,6 +61,46 @@ impl Place {
 }
 
 impl Drop for Place {
+    fn drop(&mut self) {
+        ip(&["netns", "del", &self.netns]);
+    }
+}
+
+const REQUEST: &str = "GET /page HTTP/1.0\r\n\r\n";
+
+/// A host on the network of an engine's host.
+struct Outside {
+    netns: String,
+}
+
+impl Outside {
+    fn of(place: &Place) -> Self {
+        let netns = crate::common::hosts::namespace_name("outside");
+        assert!(ip(&["netns", "add", &netns]) && ip(&["-n", &netns, "link", "set", "lo", "up"]));
+        let ends = [(place.netns.as_str(), "wan", "192.0.2.1/24"), (&netns, "eth0", "192.0.2.2/24")];
+        let veth =
+            ["link", "add", "wan", "netns", &place.netns, "type", "veth", "peer", "name", "eth0", "netns"];
+        assert!(ip(&[&veth[..], &[&netns]].concat()));
+        for (host, device, address) in ends {
+            assert!(ip(&["-n", host, "addr", "add", address, "dev", device]));
+            assert!(ip(&["-n", host, "link", "set", device, "up"]));
+        }
+        Outside { netns }
+    }
+
+    /// Asks for a page and reads to the end. Returns the number of bytes read.
+    fn get(&self, address: &str) -> usize {
+        in_namespace(&self.netns, || {
+            let mut stream = TcpStream::connect(address).expect("a published port");
+            stream.write_all(REQUEST.as_bytes()).expect("asked");
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).expect("answered");
+            answer.len()
+        })
+    }
+}
+
+impl Drop for Outside {
     fn drop(&mut self) {
         ip(&["netns", "del", &self.netns]);
     }
@@ -181,6 +223,56 @@ fn containers_of_docker_have_the_names_that_docker_prints() {
     let log = place.session("log.ulm").display().to_string();
     assert!(run(&["export", &path, "--format", "ulm", "-o", &log]).status.success());
     assert!(fs::read_to_string(&log).expect("a log").contains(&format!("MAG.NODE={late}")));
+}
+
+/// Journeys between two nodes, in one direction.
+fn between<'r>(rows: &'r [Value], from: &str, to: &str) -> Vec<&'r Value> {
+    rows.iter().filter(|row| row["from_node"] == from && row["to_node"] == to).collect()
+}
+
+#[test]
+fn requests_to_a_published_port_are_whole_journeys_through_the_host() {
+    const TEST: &str = "a port that Docker publishes";
+    const REQUESTS: usize = 5;
+    let Some(place) = Place::new(TEST) else { return };
+    let Some(docker) = Docker::start(TEST, &place.netns, place.dir.path()) else { return };
+    let outside = Outside::of(&place);
+    let [web, client] = ["web", "client"].map(|name| place.name(name));
+    docker.serve(&web, &["--publish", "8080:80"]);
+    docker.idle(&client, &[]);
+    let recording = place.record("all", &["--netns", "all"]);
+    let from_outside: Vec<usize> = (0..REQUESTS).map(|_| outside.get("192.0.2.1:8080")).collect();
+    let address = docker.address(&web);
+    for _ in 0..REQUESTS {
+        assert_eq!(docker.fetch(&client, &address), "hello");
+    }
+    recording.has("container", &web, 2 * REQUESTS as u64);
+    let session = recording.end();
+    let path = session.display().to_string();
+    let output = run(&["journeys", &path, "--json", "--slowest", "100000", "--where", "proto = tcp"]);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    // The recorder's own namespace is the host.
+    let is_whole = |row: &&Value| {
+        let through = row["forwarders"].as_array().map(Vec::as_slice).unwrap_or_default();
+        row["verdict"] == "complete" && through.len() == 1 && through[0]["node"] == "host"
+    };
+    for (one, other) in [(&outside.netns, &web), (&client, &web)] {
+        for (from, to) in [(one, other), (other, one)] {
+            let all = between(&rows, from, to);
+            assert!(all.len() >= REQUESTS, "{from} to {to}: {}", all.len());
+            let others: Vec<_> = all.iter().filter(|row| !is_whole(row)).collect();
+            assert!(others.is_empty(), "{from} to {to}: {} others: {:?}", others.len(), others.first());
+        }
+    }
+    // Every byte that the client outside has sent and read.
+    let bytes = |from: &str, to: &str| -> u64 {
+        between(&rows, from, to).iter().filter_map(|row| row["bytes"].as_u64()).sum()
+    };
+    assert_eq!(bytes(&outside.netns, &web), (REQUESTS * REQUEST.len()) as u64);
+    assert_eq!(bytes(&web, &outside.netns), from_outside.iter().sum::<usize>() as u64);
+    let first = between(&rows, &outside.netns, &web)[0];
+    assert_eq!(first["to"], "192.0.2.1:8080");
+    assert_eq!(first["arrives_as"][1], format!("{address}:80"));
 }
 
 #[test]

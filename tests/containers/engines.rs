@@ -18,6 +18,11 @@ const IMAGE: &str = "magscope-busybox";
 
 /// The tools that an engine needs, and busybox for its image.
 fn has(test: &str, tools: &[&str]) -> bool {
+    // A daemon of an engine sets up the whole machine's mounts and rules.
+    if std::env::var_os("MAGSCOPE_ENGINES").is_none() {
+        skipped(test, "MAGSCOPE_ENGINES is not set (make test-all sets it)");
+        return false;
+    }
     if !tools.iter().all(|name| tool(test, name)) {
         return false;
     }

@@ -6,7 +6,9 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Int64Type};
 use common::{Files, Recording};
+use magscope_core::node::CgroupName;
 use magscope_core::source::{Progress, Source};
+use magscope_core::workload::Container;
 use magscope_core::{Batch, Event, Filter, GeneratorOptions, Hop};
 use magscope_export::format::chrome::Chrome;
 use magscope_export::format::marked::Marked;
@@ -156,6 +158,20 @@ fn every_exchange_joins_its_journeys_and_those_within_it() {
     }
 }
 
+/// Runs every thread of a recording in one container of a pod, below a unit.
+fn in_a_container(recording: &mut Recording) {
+    const PATH: &str = "/web.service/docker-4fa2.scope";
+    let tasks = recording.batches.iter().flat_map(|batch| &batch.tasks);
+    let ids: BTreeSet<u64> = tasks.map(|task| task.cgroup).collect();
+    recording.info.cgroups = ids.into_iter().map(|id| CgroupName { id, path: PATH.to_owned() }).collect();
+    recording.info.containers = vec![Container {
+        name: "web".to_owned(),
+        pod: "shop".to_owned(),
+        cgroup: PATH.to_owned(),
+        ..Container::default()
+    }];
+}
+
 #[test]
 fn every_column_is_filled_somewhere() {
     let mut empty: BTreeSet<String> = BTreeSet::new();
@@ -165,7 +181,8 @@ fn every_column_is_filled_somewhere() {
         table.schema().fields().iter().map(|field| format!("{table}.{}", field.name())).collect::<Vec<_>>()
     };
     empty.extend(tables.into_iter().flat_map(columns));
-    for recording in recordings() {
+    for mut recording in recordings() {
+        in_a_container(&mut recording);
         let written = Written::of(&recording, &tables);
         for table in tables {
             let rows = written.all(table);

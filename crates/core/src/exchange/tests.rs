@@ -305,11 +305,18 @@ fn perform(script: &Script) -> (Talk, Vec<Truth>) {
         rolled = rolled.wrapping_add(1).wrapping_mul(5).wrapping_add(dice.next().unwrap_or(0));
         (rolled >> 3) % sides.max(1)
     };
+    let mut before = 0;
     while complete < script.requests.len() {
         talk.ns += u64::from(roll(200)) + 1;
         let ns = talk.ns;
+        // Nothing distinguishes a client that asks on amid its answers from one that has them all.
+        let came = Stream::end(&talk.answers.read);
+        if complete == asked {
+            before = came;
+        }
+        let is_amid = came != before;
         match roll(4) {
-            0 if asked < script.requests.len() && asked - complete < script.window => {
+            0 if asked < script.requests.len() && asked - complete < script.window && !is_amid => {
                 let bytes = u64::from(script.requests[asked].0) + 1;
                 truths.push(Truth { first_sent_ns: ns, request: bytes, ..Truth::default() });
                 let first = bytes / 2;

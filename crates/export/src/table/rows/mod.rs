@@ -20,8 +20,8 @@ use magscope_core::node::NodeInfo;
 use magscope_core::{Filter, Flow, FlowId, Journey};
 use magscope_timeline::merged_reader::Piece;
 
-/// Rows per batch.
-const BATCH_ROWS: usize = 16 << 10;
+/// Rows per batch. A sort in SQL holds a batch twice before it can spill.
+const BATCH_ROWS: usize = 14 << 10;
 
 /// Selection for an export.
 #[derive(Clone, Debug, Default)]
