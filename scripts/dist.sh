@@ -39,8 +39,8 @@ publish() {
     objcopy --remove-section=.gnu_debuglink "$binary" "$out/$name"
     objcopy --add-gnu-debuglink="$out/$name.debug" "$out/$name"
     SOURCE_DATE_EPOCH=$epoch scripts/sbom.py "$name" "$target" "$@" >"$out/$name.cdx.json"
-    scripts/package-deb.sh "$kind" "$binary" "$out" 2>/dev/null
-    scripts/package-rpm.sh "$kind" "$binary" "$out" 2>/dev/null
+    scripts/package-deb.sh "$kind" "$binary" "$out"
+    scripts/package-rpm.sh "$kind" "$binary" "$out"
 }
 
 scripts/build-static.sh

@@ -81,12 +81,12 @@ impl Part {
         }
     }
 
-    /// The part of the span between two neighbouring events of a journey, of which one at least is a forwarder's.
+    /// The part of the span between two neighbouring events of a journey, of which one at least is a forwarder's:
+    /// forwarding inside a node, the wire between two nodes. Unknown if hops next to the wire were not seen.
     fn of_forwarded_span(from: &Rung, to: &Rung, proto: Proto, served: HopSet) -> Self {
         if from.forwarder == to.forwarder {
             Self::Forwarding
         } else if from.hop.direction() == Direction::Tx && to.hop.direction() == Direction::Rx {
-            // Time before the device of a forwarder is its own, but the border is not observed.
             Self::of_span(from.hop, to.hop, proto, served)
         } else {
             Self::Unknown

@@ -66,8 +66,14 @@ impl dyn Context + '_ {
 
     /// The name of a forwarder of a journey: the display name of its network namespace; empty if unknown.
     pub fn forwarder(&self, journey: &Journey, forwarder: &Forwarder) -> String {
-        let node = if forwarder.is_receivers { journey.rx_node } else { journey.tx_node };
+        let node = journey.node_of_forwarder(forwarder);
         self.flow(node, forwarder.flow()).map_or_else(String::new, |flow| self.place(node, flow.netns))
+    }
+
+    /// The flow of the forwarder at which a journey ended.
+    fn ended_flow(&self, journey: &Journey) -> Option<&Flow> {
+        let at = journey.ended_at()?;
+        self.flow(journey.node_of_forwarder(at), at.flow())
     }
 
     /// The last hop of a lost journey, and the forwarder that it is of: `dev.xmit of router`.
@@ -138,7 +144,7 @@ impl dyn Context + '_ {
         let Verdict::LostAfter { hop } = journey.verdict else { return None };
         let has_left = hop.direction() == Direction::Tx && hop.layer() == Layer::Device;
         let flow = match journey.ended_at() {
-            Some(at) => self.flow(journey.tx_node, at.tx_flow),
+            Some(at) => self.ended_flow(journey).filter(|_| !at.tx_flow.is_none()),
             None => self.tx_flow(journey).filter(|_| has_left),
         };
         taken_by(flow?.netns, self.info(journey.tx_node)?)
@@ -163,7 +169,7 @@ impl dyn Context + '_ {
         let own = if is_received { rx } else { tx };
         // What has left one host is at the other one, before its first hop there.
         let has_left = !is_received && behind.layer() == Layer::Device;
-        let last = journey.ended_at().and_then(|at| self.flow(journey.tx_node, at.flow()));
+        let last = self.ended_flow(journey);
         let ends = match last {
             Some(_) => [last, rx.or(last)],
             None if has_left => [own, rx],
@@ -205,8 +211,7 @@ impl dyn Context + '_ {
         let (node, flow) = if behind.direction() == Direction::Rx {
             (journey.rx_node, self.rx_flow(journey))
         } else {
-            let forwarder = journey.ended_at().and_then(|at| self.flow(journey.tx_node, at.flow()));
-            (journey.tx_node, forwarder.or_else(|| self.tx_flow(journey)))
+            (journey.tx_node, self.ended_flow(journey).or_else(|| self.tx_flow(journey)))
         };
         let name = self.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
         Some(name.map_or_else(|| format!("interface {ifindex}"), str::to_owned))

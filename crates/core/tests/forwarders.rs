@@ -276,8 +276,8 @@ fn a_packet_lost_behind_a_node_says_so() {
     events.extend(lost);
     let (done, _) = correlate(served(), masqueraded(Proto::TCP), events);
     assert_eq!(done.len(), 2);
-    assert_eq!((done[1].last_forwarder(), done[1].forwarders.len()), (1, 1));
-    assert_eq!(done[1].forwarders[0].last(), Some(Hop::DevXmit));
+    assert_eq!(done[1].ended_at().map(|at| (at.tx_flow, at.last())), Some((NODE_OUT, Some(Hop::DevXmit))));
+    assert_eq!(done[0].ended_at(), None);
     assert_eq!(done[1].total_ns(), Some(200));
 }
 

@@ -39,7 +39,7 @@ pub mod gaps;
 pub mod generation;
 pub mod governor;
 mod messages;
-mod netlink;
+pub mod netlink;
 pub mod netns;
 pub mod order;
 mod pages;

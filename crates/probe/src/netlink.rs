@@ -1,5 +1,6 @@
 //! Requests to the kernel over netlink, the parts of its answers, and its notifications.
 
+use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -19,6 +20,7 @@ const HEADER: usize = 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
 /// The table changed during the answer.
 const NLM_F_DUMP_INTR: u16 = 0x10;
@@ -49,17 +51,39 @@ impl Netlink {
         Ok(Netlink { socket, number: 0 })
     }
 
-    /// All messages of a table.
-    pub fn dump(&mut self, kind: u16, body: &[u8]) -> Result<Vec<Message>, NoAnswer> {
+    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> rustix::io::Result<()> {
         self.number += 1;
         let mut request = Vec::with_capacity(HEADER + body.len());
         request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
         request.extend(kind.to_ne_bytes());
-        request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        request.extend((NLM_F_REQUEST | flags).to_ne_bytes());
         request.extend(self.number.to_ne_bytes());
         request.extend(0_u32.to_ne_bytes());
         request.extend(body);
-        send(&self.socket, &request, SendFlags::empty()).map_err(|_| NoAnswer::Refused)?;
+        send(&self.socket, &request, SendFlags::empty()).map(|_| ())
+    }
+
+    /// Changes the kernel's tables and waits for its answer.
+    ///
+    /// # Errors
+    /// The kernel refuses, does not answer within two seconds, or answers something else (`EPROTO`).
+    pub fn change(&mut self, kind: u16, flags: u16, body: &[u8]) -> rustix::io::Result<()> {
+        self.send(kind, NLM_F_ACK | flags, body)?;
+        let mut buffer = vec![0; BUFFER];
+        let (_, len) = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+        match buffer.get(..len).and_then(|answer| error_of(answer, self.number)) {
+            Some(0) => Ok(()),
+            Some(error) => Err(Errno::from_raw_os_error(error)),
+            None => Err(Errno::PROTO),
+        }
+    }
+
+    /// All messages of a table.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub fn dump(&mut self, kind: u16, body: &[u8]) -> Result<Vec<Message>, NoAnswer> {
+        self.send(kind, NLM_F_DUMP, body).map_err(|_| NoAnswer::Refused)?;
         let (mut messages, mut bytes, mut buffer) = (Vec::new(), 0, vec![0; BUFFER]);
         loop {
             let received = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty());
@@ -99,6 +123,13 @@ fn take(mut bytes: &[u8], number: u32, messages: &mut Vec<Message>) -> Result<bo
         bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(false)
+}
+
+/// The error number in the answer to a request, 0 for success; `None` for another message.
+fn error_of(answer: &[u8], number: u32) -> Option<i32> {
+    let (_, kind, _, of) = head(answer)?;
+    let error = i32::from_ne_bytes(answer.get(HEADER..HEADER + 4)?.try_into().ok()?);
+    (kind == NLMSG_ERROR && of == number).then(|| error.wrapping_neg())
 }
 
 /// Length, kind, flags and request of a message.
@@ -149,8 +180,7 @@ pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(of, _)| *of == kind).map(|(_, value)| value)
 }
 
-/// An attribute as the kernel writes it; for tests.
-#[cfg(test)]
+/// An attribute with its header, padded to four bytes.
 pub fn written(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((4 + value.len() as u16).to_ne_bytes());
@@ -174,6 +204,25 @@ mod tests {
         let nested = attribute(&bytes, 2).and_then(|nested| attribute(nested, 4)).expect("a number");
         assert_eq!(u32_at(nested, 0), Some(7));
         assert_eq!(attribute(&bytes, 3), None);
+    }
+
+    #[test]
+    fn an_attribute_is_padded_and_its_length_is_not() {
+        assert_eq!(written(3, b"lo\0"), [&7_u16.to_ne_bytes()[..], &3_u16.to_ne_bytes(), b"lo\0\0"].concat());
+    }
+
+    #[test]
+    fn an_answer_has_an_error_or_is_none() {
+        let mut answer = vec![0; 36];
+        answer[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        answer[8..12].copy_from_slice(&9_u32.to_ne_bytes());
+        assert_eq!(error_of(&answer, 9), Some(0));
+        answer[16..20].copy_from_slice(&(-17_i32).to_ne_bytes());
+        assert_eq!(error_of(&answer, 9), Some(17));
+        assert_eq!(error_of(&answer, 8), None, "of another request");
+        assert_eq!(error_of(&answer[..10], 9), None);
+        answer[4] = 16;
+        assert_eq!(error_of(&answer, 9), None, "another message");
     }
 
     #[test]

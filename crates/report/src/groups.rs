@@ -458,13 +458,10 @@ impl FlowEnds {
         (self.proto.0, &self.from, &self.to, &self.from_node, &self.to_node)
     }
 
-    /// The receiver's address; with an address translation also as the receiver has both: `192.0.2.1:8080 (arrives as
-    /// 10.0.0.1:4000→172.17.0.2:80)`.
-    pub(super) fn to_words(&self) -> String {
-        match self.arrives_as {
-            Some((from, to)) => format!("{} (arrives as {from}→{to})", self.to),
-            None => self.to.clone(),
-        }
+    /// Source and destination as the receiver has them, with an address translation: `arrives as
+    /// 10.0.0.1:4000 → 172.17.0.2:80`.
+    pub(super) fn arrival(&self) -> Option<String> {
+        self.arrives_as.map(|(from, to)| format!("arrives as {from} → {to}"))
     }
 
     /// Processes and where they run: `curl@client → nginx@server`.

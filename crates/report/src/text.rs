@@ -302,7 +302,11 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
         bytes(row.bytes),
         count(row.resent)
     )?;
-    writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to_words(), ends_of.route()), width))
+    writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.route()), width))?;
+    match ends_of.arrival() {
+        Some(arrival) => writeln!(out, "{}", fit(&format!("  {arrival}"), width)),
+        None => Ok(()),
+    }
 }
 
 fn write_losses(out: &mut String, losses: &Losses) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! The hosts of a recording converted from a log of several.
 
-use super::journey::Across;
+use super::across::Across;
 use crate::hash::Map;
 use crate::node::MergedHosts;
 

@@ -1,5 +1,6 @@
 //! A journey: one piece of a byte stream, or one datagram, and every hop it passed.
 
+use super::across::Across;
 use super::copies::SentCopy;
 use super::forwarder::Forwarder;
 use super::piece::{RX, TX};
@@ -8,7 +9,7 @@ use super::verdict::Verdict;
 use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop, Role};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ops::Range;
 
 /// A journey, closed.
@@ -85,86 +86,6 @@ pub enum Presence {
     Polling,
     /// It had its CPU and read other data first.
     Busy,
-}
-
-/// The clock relation between the halves of a journey.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenAcross", into = "WrittenAcross")]
-pub enum Across {
-    /// One clock: differences are exact.
-    #[default]
-    OneClock,
-    /// Two clocks on one time line, with the bounds of any time from the sender's half to the receiver's. The
-    /// estimate is not always the middle of its interval.
-    Bounded {
-        /// The true time is at most this much shorter than the estimate, nanoseconds.
-        below_ns: u64,
-        /// The true time is at most this much longer than the estimate, nanoseconds.
-        above_ns: u64,
-    },
-    /// Two unrelated clocks: there is no difference between the halves.
-    Apart,
-}
-
-impl Across {
-    /// Two clocks with the same error to both sides.
-    pub const fn within(half_width_ns: u64) -> Self {
-        Across::Bounded { below_ns: half_width_ns, above_ns: half_width_ns }
-    }
-
-    /// The larger error of the two sides, nanoseconds; `None` for unrelated clocks.
-    pub fn half_width_ns(self) -> Option<u64> {
-        match self {
-            Across::OneClock => Some(0),
-            Across::Bounded { below_ns, above_ns } => Some(below_ns.max(above_ns)),
-            Across::Apart => None,
-        }
-    }
-}
-
-/// [`Across`] in JSON and `meta.toml`. Equal errors to both sides are written once.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(tag = "across", rename_all = "kebab-case")]
-enum WrittenAcross {
-    OneClock,
-    Bounded {
-        half_width_ns: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        below_ns: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        above_ns: Option<u64>,
-    },
-    Apart,
-}
-
-impl From<Across> for WrittenAcross {
-    fn from(across: Across) -> Self {
-        match across {
-            Across::OneClock => Self::OneClock,
-            Across::Bounded { below_ns, above_ns } => {
-                let of = |ns: u64| (below_ns != above_ns).then_some(ns);
-                Self::Bounded {
-                    half_width_ns: below_ns.max(above_ns),
-                    below_ns: of(below_ns),
-                    above_ns: of(above_ns),
-                }
-            }
-            Across::Apart => Self::Apart,
-        }
-    }
-}
-
-impl From<WrittenAcross> for Across {
-    fn from(written: WrittenAcross) -> Self {
-        match written {
-            WrittenAcross::OneClock => Self::OneClock,
-            WrittenAcross::Bounded { half_width_ns, below_ns, above_ns } => Self::Bounded {
-                below_ns: below_ns.unwrap_or(half_width_ns),
-                above_ns: above_ns.unwrap_or(half_width_ns),
-            },
-            WrittenAcross::Apart => Self::Apart,
-        }
-    }
 }
 
 /// The time between two neighbouring events of one journey.
@@ -325,14 +246,15 @@ impl Journey {
         if rung.on_sender_clock { self.tx_node } else { self.rx_node }
     }
 
-    /// The forwarder at which a journey ended that did not reach its receiver.
-    pub fn ended_at(&self) -> Option<&Forwarder> {
-        self.forwarders.get(self.last_forwarder().checked_sub(1)?)
+    /// Index of the recording of a forwarder.
+    pub const fn node_of_forwarder(&self, at: &Forwarder) -> u16 {
+        if at.is_receivers { self.rx_node } else { self.tx_node }
     }
 
-    /// Number of the forwarder at which it ended; 0 if it ended at an end of the path.
-    pub fn last_forwarder(&self) -> usize {
-        if self.rungs.hops().any(|hop| !is_senders(hop)) { 0 } else { self.forwarders.len() }
+    /// The forwarder at which a journey ended that did not reach its receiver.
+    pub fn ended_at(&self) -> Option<&Forwarder> {
+        let has_arrived = self.rungs.hops().any(|hop| !is_senders(hop));
+        self.forwarders.last().filter(|_| !has_arrived)
     }
 
     /// True if nothing distinguished the copy of an event from others at its arrival.

@@ -24,6 +24,7 @@
 //!   empty, they are broken by that loss and not measured.
 //! - An end with all events lost so far is treated as one outside the capture.
 
+mod across;
 mod buffers;
 mod consumer;
 mod copies;
@@ -58,11 +59,12 @@ mod transits;
 mod udp;
 mod verdict;
 
+pub use across::Across;
 pub use consumer::Consumer;
 pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
 pub use forwarder::{Forwarder, MAX_FORWARDERS};
-pub use journey::{Across, Journey, Latency, Presence};
+pub use journey::{Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;
 pub use rungs::{Rung, Rungs, ThreadRef};

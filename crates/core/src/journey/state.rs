@@ -1,8 +1,9 @@
 //! Closing of pieces: verdicts, numbers, and the next visit of a stream.
 
+use super::across::Across;
 use super::consumer::Consumer;
 use super::copies::CopyDrop;
-use super::journey::{Across, Journey};
+use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::losses::Losses;
 use super::passes::Ids;

@@ -35,7 +35,7 @@ impl Transits {
         let found = self.list.iter().rposition(|of| of.netns == netns && may_be(of.ids));
         let newest = found.and_then(|index| Some((index, &self.list.get(index)?.at)));
         let index = match newest {
-            // A packet that left and comes in again, or comes in twice at one interface, passes anew.
+            // A packet that left and comes in again, or comes in twice at one interface, is a new passage.
             Some((_, at)) if receives && at.rungs.present() & TX != 0 => None,
             Some((_, at)) if receives && at.rungs.has(hop) && at.rx_ifindex == event.ifindex => None,
             // A further device of this node, after the next node had the packet.

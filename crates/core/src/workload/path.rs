@@ -130,7 +130,7 @@ pub fn machine(path: &str) -> Option<(String, &str)> {
     parts(path).rev().find_map(|(part, root)| {
         let scope = part.strip_prefix("machine-").and_then(|rest| rest.strip_suffix(".scope"));
         let service = part.strip_prefix("systemd-nspawn@").and_then(|rest| rest.strip_suffix(".service"));
-        // An escape can stand for any character.
+        // An escape can encode any character.
         let name = clean(&unescape(scope.or(service)?)).into_owned();
         Some((name, root))
     })

@@ -2,14 +2,11 @@
 //! program.
 
 use super::namespace::Netns;
-use anyhow::{Context, Result, bail};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
-};
+use anyhow::{Context, Result};
+use magscope_probe::netlink::{Netlink, written};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::fs;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// The server's addresses.
@@ -19,9 +16,6 @@ const CLIENT: (&str, &str) = ("10.77.0.1", "fd77::1");
 const LINK: &str = "veth0";
 
 // linux/netlink.h
-const HEADER: usize = 16;
-const NLMSG_ERROR: u16 = 2;
-const REQUEST_AND_ACK: u16 = 1 | 4;
 const EXCLUSIVE: u16 = 0x200;
 const CREATE: u16 = 0x400;
 // linux/rtnetlink.h
@@ -79,80 +73,48 @@ fn configure((v4, v6): (&str, &str)) -> Result<()> {
     Ok(())
 }
 
-/// A socket to the routing subsystem, in the network namespace of the thread that made it.
-struct Routing {
-    socket: OwnedFd,
-    number: u32,
-}
+/// The routing subsystem of the network namespace that the thread was in.
+struct Routing(Netlink);
 
 impl Routing {
     fn open() -> Result<Self> {
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
-            .context("cannot open a netlink socket")?;
-        Ok(Routing { socket, number: 0 })
+        Ok(Routing(Netlink::new(None).context("cannot open a netlink socket")?))
     }
 
     /// A veth pair: one end here, the other in the namespace of a process.
     fn add_pair(&mut self, peer_process: u32) -> Result<()> {
-        let mut peer = link_header(0, 0);
-        attribute(&mut peer, LINK_NAME, &name(LINK));
-        attribute(&mut peer, LINK_NETNS_PROCESS, &peer_process.to_ne_bytes());
-        let mut data = Vec::new();
-        attribute(&mut data, VETH_PEER, &peer);
-        let mut info = Vec::new();
-        attribute(&mut info, INFO_KIND, &name("veth"));
-        attribute(&mut info, INFO_DATA, &data);
-        let mut body = link_header(0, 0);
-        attribute(&mut body, LINK_NAME, &name(LINK));
-        attribute(&mut body, LINK_INFO, &info);
-        self.change(NEW_LINK, CREATE | EXCLUSIVE, &body)
+        let peer = [
+            link_header(0, 0),
+            written(LINK_NAME, &name(LINK)),
+            written(LINK_NETNS_PROCESS, &peer_process.to_ne_bytes()),
+        ];
+        let data = written(INFO_DATA, &written(VETH_PEER, &peer.concat()));
+        let info = [written(INFO_KIND, &name("veth")), data].concat();
+        let body = [link_header(0, 0), written(LINK_NAME, &name(LINK)), written(LINK_INFO, &info)].concat();
+        Ok(self.0.change(NEW_LINK, CREATE | EXCLUSIVE, &body)?)
     }
 
     fn bring_up(&mut self, link: &str) -> Result<()> {
-        let index = netdevice::name_to_index(&self.socket, link)?;
-        self.change(NEW_LINK, 0, &link_header(index, UP))
+        Ok(self.0.change(NEW_LINK, 0, &link_header(index(link)?, UP))?)
     }
 
     fn add_address(&mut self, address: IpAddr, prefix_length: u8) -> Result<()> {
-        let index = netdevice::name_to_index(&self.socket, LINK)?;
         let (family, bytes, flags) = match address {
             IpAddr::V4(address) => (AddressFamily::INET, address.octets().to_vec(), 0),
             IpAddr::V6(address) => (AddressFamily::INET6, address.octets().to_vec(), NO_DAD),
         };
         // struct ifaddrmsg: family, length of the prefix, flags, scope, index
-        let mut body = vec![family.as_raw() as u8, prefix_length, flags, 0];
-        body.extend(index.to_ne_bytes());
-        attribute(&mut body, LOCAL_ADDRESS, &bytes);
-        attribute(&mut body, ADDRESS, &bytes);
-        self.change(NEW_ADDRESS, CREATE | EXCLUSIVE, &body)
-    }
-
-    /// Sends a request and waits for the kernel's answer.
-    fn change(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<()> {
-        self.number += 1;
-        let mut request = Vec::with_capacity(HEADER + body.len());
-        request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
-        request.extend(kind.to_ne_bytes());
-        request.extend((REQUEST_AND_ACK | flags).to_ne_bytes());
-        request.extend(self.number.to_ne_bytes());
-        request.extend(0_u32.to_ne_bytes());
-        request.extend(body);
-        send(&self.socket, &request, SendFlags::empty())?;
-        let mut answer = vec![0; 4096];
-        let (_, length) = recv(&self.socket, answer.as_mut_slice(), RecvFlags::empty())?;
-        match error_of(&answer[..length.min(answer.len())]) {
-            Some(0) => Ok(()),
-            Some(error) => Err(Errno::from_raw_os_error(-error).into()),
-            None => bail!("the kernel's answer is not one to a request"),
-        }
+        let header =
+            [&[family.as_raw() as u8, prefix_length, flags, 0], &index(LINK)?.to_ne_bytes()[..]].concat();
+        let body = [header, written(LOCAL_ADDRESS, &bytes), written(ADDRESS, &bytes)].concat();
+        Ok(self.0.change(NEW_ADDRESS, CREATE | EXCLUSIVE, &body)?)
     }
 }
 
-/// The error number of an answer, 0 for success; nothing if the answer has none.
-fn error_of(answer: &[u8]) -> Option<i32> {
-    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
-    let error = i32::from_ne_bytes(answer.get(HEADER..HEADER + 4)?.try_into().ok()?);
-    (kind == NLMSG_ERROR).then_some(error)
+/// The number of a link of this thread's namespace.
+fn index(link: &str) -> Result<u32> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(netdevice::name_to_index(&socket, link)?)
 }
 
 /// `struct ifinfomsg`: family, type, index, flags, and the flags to change.
@@ -164,41 +126,7 @@ fn link_header(index: u32, flags: u32) -> Vec<u8> {
     header
 }
 
-/// Appends an attribute, padded to four bytes.
-fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    message.extend(((4 + value.len()) as u16).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(value);
-    message.resize(message.len().next_multiple_of(4), 0);
-}
-
 /// A name with its final zero byte.
 fn name(text: &str) -> Vec<u8> {
     [text.as_bytes(), &[0]].concat()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attribute_is_padded_and_its_length_is_not() {
-        let mut message = Vec::new();
-        attribute(&mut message, LINK_NAME, &name("lo"));
-        assert_eq!(message.len(), 8);
-        assert_eq!(message[..2], 7_u16.to_ne_bytes());
-        assert_eq!(message[4..], *b"lo\0\0");
-    }
-
-    #[test]
-    fn an_answer_has_an_error_or_is_none() {
-        let mut answer = vec![0; 36];
-        answer[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
-        assert_eq!(error_of(&answer), Some(0));
-        answer[16..20].copy_from_slice(&(-17_i32).to_ne_bytes());
-        assert_eq!(error_of(&answer), Some(-17));
-        answer[4] = NEW_LINK as u8;
-        assert_eq!(error_of(&answer), None);
-        assert_eq!(error_of(&answer[..10]), None);
-    }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     is_busy: bool,
     /// Numbers without a name, with the readings that they have had.
     wanted: Map<Unnamed, u8>,
-    /// Numbers that have a name, or were looked for in vain.
+    /// Numbers that have a name, or whose name was not found.
     settled: HashSet<Unnamed>,
     pause: Duration,
     next: Instant,

@@ -67,7 +67,9 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
     let (name, more) = match &row.label {
         Label::Unknown => ("not known".to_owned(), role),
         Label::Flow(ends) => {
-            (format!("{} {}", ends.proto, ends.from), Some(format!("→ {} ({})", ends.to_words(), ends.route())))
+            let arrival = ends.arrival().map_or_else(String::new, |arrival| format!(", {arrival}"));
+            let more = format!("→ {} ({}){arrival}", ends.to, ends.route());
+            (format!("{} {}", ends.proto, ends.from), Some(more))
         }
         Label::Process { pid, comm, other_names, node } => {
             let at = if node.is_empty() { String::new() } else { format!("@{node}") };

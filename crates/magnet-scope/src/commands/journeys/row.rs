@@ -111,7 +111,7 @@ pub struct Passed {
 
 impl Passed {
     fn of(journey: &Journey, at: &Forwarder, context: &dyn Context) -> Self {
-        let node = if at.is_receivers { journey.rx_node } else { journey.tx_node };
+        let node = journey.node_of_forwarder(at);
         let (rx, tx) = (context.flow(node, at.rx_flow), context.flow(node, at.tx_flow));
         let interface = |flow: Option<&Flow>, ifindex: u32| {
             let name =
@@ -121,11 +121,10 @@ impl Passed {
         let changed = rx.zip(tx).filter(|(rx, tx)| !rx.mirrors(tx));
         let translated = changed.map(|(_, tx)| (tx.local.to_string(), tx.remote.to_string()));
         let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
-        let (name, as_other) = (context.forwarder(journey, at), translated.as_ref());
-        let as_other = as_other.map_or_else(String::new, |(from, to)| format!(", on as {from}→{to}"));
+        let node = context.forwarder(journey, at);
         Passed {
-            text: format!("through {name} in {}{as_other}", duration(ns)),
-            node: name,
+            text: format!("through {node} in {}", duration(ns)),
+            node,
             rx_interface: interface(rx, at.rx_ifindex),
             tx_interface: interface(tx, at.tx_ifindex),
             translated,
@@ -185,7 +184,7 @@ pub struct Route {
     reader: String,
     /// Source and destination as the receiver has them, if an address translation is between the ends.
     #[serde(skip_serializing_if = "Option::is_none")]
-    arrives_as: Option<(Endpoint, Endpoint)>,
+    pub arrives_as: Option<(Endpoint, Endpoint)>,
 }
 
 /// Bytes of a stream, unwrapped sequence numbers: the low 32 bits are those on the wire.
@@ -435,8 +434,7 @@ impl Route {
         if self.from.is_empty() {
             return format!("{proto}, flow not known");
         }
-        let arrives = self.arrives_as.map(|(from, to)| format!(" (arrives as {from}→{to})"));
-        format!("{proto} {}→{}{}", self.from, self.to, arrives.unwrap_or_default())
+        format!("{proto} {}→{}", self.from, self.to)
     }
 
     /// Processes and where they run: `curl@client → nginx@server`.
@@ -452,7 +450,8 @@ impl Route {
 
     /// Both as text, for searches.
     pub fn line(&self, proto: Proto) -> String {
-        format!("{} {}", self.flow(proto), self.processes())
+        let arrives = self.arrives_as.map_or_else(String::new, |(from, to)| format!(" {from}→{to}"));
+        format!("{} {}{arrives}", self.flow(proto), self.processes())
     }
 }
 

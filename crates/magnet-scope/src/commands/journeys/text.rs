@@ -96,8 +96,9 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
     pack(text, &parts, width);
-    if !row.forwarders.is_empty() {
-        let passed: Vec<String> = row.forwarders.iter().map(|at| at.text.clone()).collect();
+    let arrives = row.route.arrives_as.map(|(from, to)| format!("arrives as {from}→{to}"));
+    let passed: Vec<String> = row.forwarders.iter().map(|at| at.text.clone()).chain(arrives).collect();
+    if !passed.is_empty() {
         pack(text, &passed, width);
     }
     if row.copies.iter().any(|copy| !copy.ended) {
