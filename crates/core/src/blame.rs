@@ -5,7 +5,8 @@
 //! [`Part::Unknown`]. Every nanosecond belongs to exactly one part.
 //!
 //! Between two copies of the same bytes the sender waits for the retransmission. That wait lasts from the last
-//! event of one copy to the first of the next.
+//! event of one copy to the first of the next. Bytes that arrived before earlier ones of their stream wait in the
+//! receiver's socket, which is not the fault of its stack: [`HeadOfLine`](crate::journey::HeadOfLine).
 //!
 //! **Known limits.** A reader without a wake-up of its own counts as away. The same happens if its wake-up was
 //! among lost events.
@@ -29,7 +30,8 @@ pub enum Part {
     SenderStack = 0,
     /// Bytes that TCP has accepted and does not send yet: window, Nagle, pacing, or more data to follow.
     SendQueue = 1,
-    /// A copy was dropped or lost, and the next one was not sent yet.
+    /// A copy was dropped or lost, and the next one was not sent yet. Also the wait of bytes in the receiver's socket for
+    /// earlier ones that were sent again.
     Retransmission = 2,
     /// From the sender's driver to the receiver's.
     Wire = 3,
@@ -37,19 +39,21 @@ pub enum Part {
     Forwarding = 4,
     /// From the receiver's driver to the socket, and the reader's wake-up.
     ReceiverStack = 5,
+    /// Bytes that had arrived waited in the receiver's socket for earlier ones of their stream.
+    HeadOfLine = 6,
     /// The reader was woken and had no CPU yet.
-    Scheduler = 6,
+    Scheduler = 7,
     /// The data were ready and the reader did not request them: busy, or asleep elsewhere.
-    ReaderAway = 7,
+    ReaderAway = 8,
     /// The reader's own call, from being on a CPU to its return.
-    Reading = 8,
+    Reading = 9,
     /// Between hops of which no served one separates the parts.
-    Unknown = 9,
+    Unknown = 10,
 }
 
 impl Part {
     /// Number of parts.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 
     /// All parts, in the order of the path.
     pub const ALL: [Part; Self::COUNT] = [
@@ -59,6 +63,7 @@ impl Part {
         Self::Wire,
         Self::Forwarding,
         Self::ReceiverStack,
+        Self::HeadOfLine,
         Self::Scheduler,
         Self::ReaderAway,
         Self::Reading,
@@ -74,6 +79,7 @@ impl Part {
             Self::Wire => "the wire",
             Self::Forwarding => "forwarding",
             Self::ReceiverStack => "the receiver's stack",
+            Self::HeadOfLine => "waiting for earlier bytes",
             Self::Scheduler => "waiting for a CPU",
             Self::ReaderAway => "waiting for the reader",
             Self::Reading => "the reader's own call",
@@ -169,11 +175,23 @@ impl Blame {
                 Presence::Busy if is_read && from.hop == Hop::TaskRun => Part::ReaderAway,
                 _ => Part::of_span(from.hop, rung.hop, journey.proto, served),
             };
-            blame.parts_ns[part as usize] += rung.time_ns - from.time_ns;
-            blame.seen |= 1 << part as u16;
+            let mut ns = rung.time_ns - from.time_ns;
+            if let Some(wait) = journey.head_of_line {
+                let waited_ns = wait.within_ns(from.hop, rung.hop, rung.time_ns, ns);
+                if waited_ns > 0 {
+                    blame.add(if wait.resent { Part::Retransmission } else { Part::HeadOfLine }, waited_ns);
+                    ns -= waited_ns;
+                }
+            }
+            blame.add(part, ns);
             from = rung;
         }
         Some(blame)
+    }
+
+    fn add(&mut self, part: Part, ns: u64) {
+        self.parts_ns[part as usize] += ns;
+        self.seen |= 1 << part as u16;
     }
 
     /// Moves time from *waiting for the reader* to *waiting for a CPU*: the reader was ready to run, without a CPU, for

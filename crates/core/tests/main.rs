@@ -7,6 +7,7 @@ mod dropped_by;
 mod filter;
 mod forwarders;
 mod groups;
+mod head_of_line;
 mod hops;
 mod lossy_journeys;
 mod model;

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 ///
 /// `comm_of` gives the name of a thread, if available.
 pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) -> Option<&'a str>) -> String {
-    if step.is_wait {
-        return Part::Retransmission.words().to_owned();
+    if let Some(words) = wait_words(line, step) {
+        return words.to_owned();
     }
     let mut words = step_words(step.from, step.to, line.journey.proto);
     if let Some(rung) = line.journey.rung(step.to).filter(|rung| rung.tid != 0) {
@@ -25,6 +25,16 @@ pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) ->
         1 => format!("resent: {words}"),
         n => format!("resent {n}×: {words}"),
     }
+}
+
+/// A step that is a wait for other bytes or another copy, in words.
+pub fn wait_words(line: &Lifeline, step: Step) -> Option<&'static str> {
+    if step.is_wait {
+        return Some(Part::Retransmission.words());
+    }
+    let wait = line.journey.head_of_line?;
+    // The rest of the step is the stack's.
+    (wait.within_ns(step.from, step.to, step.at_ns, step.ns) > step.ns / 2).then(|| wait.words())
 }
 
 #[cfg(test)]

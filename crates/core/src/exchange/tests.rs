@@ -90,6 +90,7 @@ fn journey(id: u64) -> Journey {
         drop_rules_changed: false,
         drop_filter: SocketFilter::default(),
         ambiguous: false,
+        head_of_line: None,
         forwarders: Vec::new(),
     }
 }

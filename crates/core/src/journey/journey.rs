@@ -3,6 +3,7 @@
 use super::across::Across;
 use super::copies::SentCopy;
 use super::forwarder::Forwarder;
+use super::head_of_line::HeadOfLine;
 use super::piece::{RX, TX};
 use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
@@ -63,6 +64,8 @@ pub struct Journey {
     /// A hop was matched by order or length against some of the evidence, so its times may be a neighbour's. TCP: two
     /// threads have read the socket at once, so the read may be that of the other one.
     pub ambiguous: bool,
+    /// TCP: its bytes waited in the receiver's socket for earlier ones.
+    pub head_of_line: Option<HeadOfLine>,
     /// The nodes that passed its packet on, in the order of the path. With `n` of them the journey has `n + 1` legs.
     pub forwarders: Vec<Forwarder>,
 }
@@ -147,6 +150,13 @@ impl Journey {
     /// Number of retransmissions.
     pub fn retransmits(&self) -> u32 {
         self.copies_left_out.saturating_add(self.copies.len() as u32).saturating_sub(1)
+    }
+
+    /// How long its bytes waited in the socket for earlier ones, nanoseconds.
+    pub fn head_of_line_ns(&self) -> u64 {
+        let within = |wait: HeadOfLine, step: Latency| wait.within_ns(step.from, step.to, step.at_ns, step.ns);
+        let Some(wait) = self.head_of_line else { return 0 };
+        self.spans().filter_map(|(_, step)| step.map(|step| within(wait, step))).max().unwrap_or_default()
     }
 
     /// The event at `hop`, if any; at a packet hop that of [`Journey::copy`].
@@ -527,6 +537,9 @@ impl Journey {
             return;
         }
         self.rungs.shift(ns);
+        if let Some(wait) = &mut self.head_of_line {
+            wait.until_ns = wait.until_ns.saturating_add_signed(ns);
+        }
         for at in &mut self.forwarders {
             at.rungs.shift(ns);
         }
@@ -544,6 +557,7 @@ impl Journey {
         self.rungs.take(&other.rungs, RX);
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
         self.ambiguous |= other.ambiguous;
+        self.head_of_line = other.head_of_line;
         self.forwarders.extend(other.forwarders.iter().map(|at| Forwarder { is_receivers: true, ..*at }));
         self.find_copy(other);
     }

@@ -35,6 +35,7 @@ mod entry;
 mod forwarder;
 mod forwarding;
 mod fragments;
+mod head_of_line;
 mod hosts;
 mod state;
 
@@ -64,6 +65,7 @@ pub use consumer::Consumer;
 pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
 pub use forwarder::{Forwarder, MAX_FORWARDERS};
+pub use head_of_line::HeadOfLine;
 pub use journey::{Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;

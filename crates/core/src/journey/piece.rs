@@ -3,6 +3,7 @@
 use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend, SentCopy};
 use super::forwarder::Forwarder;
+use super::head_of_line::HeadOfLine;
 use super::journey::Presence;
 use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, ThreadRef, bit, bits};
@@ -80,6 +81,8 @@ pub(super) struct Piece {
     pub consumer: Option<Consumer>,
     /// Its socket discarded it.
     pub discarded: bool,
+    /// TCP: it waited in the socket for earlier bytes.
+    pub head_of_line: Option<HeadOfLine>,
     /// Since when the socket's reader is past it, without a read of it; 0: it is not.
     pub passed_ns: u64,
     /// A read took it, or another of its socket: left-out events break the order.
@@ -125,6 +128,7 @@ impl Piece {
             read_doubtful: false,
             consumer: None,
             discarded: false,
+            head_of_line: None,
             passed_ns: 0,
             read_unrecorded: false,
             skb: 0,

@@ -6,6 +6,7 @@
 
 use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend};
+use super::head_of_line::Arrivals;
 use super::journey::Journey;
 use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece, RX, State, TX_PACKET};
@@ -180,6 +181,7 @@ impl Stream {
             return;
         }
         self.ready = to;
+        let mut arrivals = Arrivals::default();
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, state));
         while let Some(piece) = self.pieces.get(index)
@@ -187,6 +189,9 @@ impl Stream {
         {
             if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
                 self.cut(index, to, state);
+                if let Some(piece) = self.pieces.get_mut(index) {
+                    arrivals.pass(piece);
+                }
                 self.record_hop(index, mark, state, done);
                 if consumer.is_some() {
                     self.deliver(index, consumer, mark.time_ns, state);

@@ -9,8 +9,8 @@ pub mod truth;
 pub mod udp;
 pub mod udp_kinds;
 
-use magscope_core::{Event, Flow, FlowId, Proto};
-use std::collections::HashMap;
+use magscope_core::{Event, Flow, FlowId, Hop, Proto};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// splitmix64 (Steele, Lea, Flood 2014).
@@ -116,6 +116,8 @@ pub struct World {
     pub passes_made: usize,
     /// Index of the event at a time; no two have the same.
     pub at: HashMap<u64, usize>,
+    /// The bytes that arrived in a stream's socket, by time.
+    pub arrivals: HashMap<usize, BTreeMap<u64, (u64, u64)>>,
     pub next_buffer: u32,
 }
 
@@ -132,6 +134,7 @@ impl World {
             passes: HashMap::new(),
             passes_made: 0,
             at: HashMap::new(),
+            arrivals: HashMap::new(),
             next_buffer: 1,
         }
     }
@@ -142,6 +145,11 @@ impl World {
             event.time_ns += 1;
         }
         self.at.insert(event.time_ns, self.events.len());
+        if let About::Bytes { stream, from, to } = about
+            && event.hop == Hop::TcpRecv
+        {
+            self.arrivals.entry(stream).or_default().insert(event.time_ns, (from, to));
+        }
         self.events.push(True { event, about });
         event.time_ns
     }

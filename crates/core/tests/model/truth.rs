@@ -94,7 +94,41 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
             return say("has another reason");
         }
     }
+    waits_for_earlier_bytes(world, journey, stream, range.start, unseen)?;
     steps_are_within_one_copy(world, journey, range.start, unseen)
+}
+
+/// Bytes wait for earlier ones of their stream exactly if one of those arrived for the first time between their own
+/// arrival and the announcement.
+fn waits_for_earlier_bytes(
+    world: &World,
+    journey: &Journey,
+    stream: usize,
+    at: u64,
+    unseen: bool,
+) -> Result<(), String> {
+    let (own_ns, ready_ns) = (journey.rungs.time_ns(Hop::TcpRecv), journey.rungs.time_ns(Hop::SockReady));
+    if let Some(wait) = journey.head_of_line {
+        let truth = world.event_at(wait.until_ns);
+        let is_earlier = truth.is_some_and(|t| match t.about {
+            About::Bytes { stream: s, from, .. } => {
+                s == stream && from < at && t.event.hop.direction() == Direction::Rx
+            }
+            _ => false,
+        });
+        let is_between =
+            own_ns.is_none_or(|own| own < wait.until_ns) && ready_ns.is_none_or(|ready| wait.until_ns < ready);
+        return if is_earlier && is_between {
+            Ok(())
+        } else {
+            Err(format!("waited for no earlier bytes: {journey:?}"))
+        };
+    }
+    let (Some(own_ns), Some(ready_ns)) = (own_ns, ready_ns) else { return Ok(()) };
+    let Some(arrivals) = world.arrivals.get(&stream) else { return Ok(()) };
+    let had_arrived = |byte: u64| arrivals.range(..=own_ns).any(|(_, (from, to))| *from <= byte && byte < *to);
+    let missing = arrivals.range(own_ns + 1..ready_ns).any(|(_, (from, _))| *from < at && !had_arrived(*from));
+    if missing && !unseen { Err(format!("waited for earlier bytes, unmarked: {journey:?}")) } else { Ok(()) }
 }
 
 /// A latency between two packet hops is that of one packet, and the parts of the blame sum to the total.
@@ -112,7 +146,8 @@ fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64, unseen: 
     }
     let Some(blame) = Blame::of(journey, HopSet::all()) else { return Ok(()) };
     let parts: u64 = blame.parts().map(|(_, ns)| ns).sum();
-    let waits = journey.spans().any(|(_, span)| span.is_some_and(|span| span.is_wait && span.ns > 0));
+    let waits = journey.spans().any(|(_, span)| span.is_some_and(|span| span.is_wait && span.ns > 0))
+        || journey.head_of_line.is_some_and(|wait| wait.resent) && journey.head_of_line_ns() > 0;
     match (parts == blame.total_ns(), waits == blame.ns(Part::Retransmission).is_some_and(|ns| ns > 0)) {
         (false, _) => Err(format!("{parts} ns of {}: {journey:?}", blame.total_ns())),
         (_, false) if !unseen => Err(format!("{blame:?} of {journey:?}")),

@@ -42,6 +42,7 @@ const fn is_senders(part: Part) -> bool {
         Part::Wire
         | Part::Forwarding
         | Part::ReceiverStack
+        | Part::HeadOfLine
         | Part::Scheduler
         | Part::ReaderAway
         | Part::Reading

@@ -4,7 +4,7 @@ use super::Hovered;
 use super::lifelines::hop_at;
 use super::plot::Plot;
 use egui::Pos2;
-use magscope_core::blame::Part;
+use magscope_scope::blame::wait_words;
 use magscope_scope::format::{bytes, count, short_duration};
 use magscope_scope::look::Density;
 use magscope_scope::{Align, Detail, Frame, Lifeline};
@@ -45,10 +45,9 @@ fn journey(frame: &Frame, line: &Lifeline) -> String {
         short_duration(line.total_ns())
     );
     if let Some(step) = line.blame() {
-        let what = if step.is_wait {
-            Part::Retransmission.words().to_owned()
-        } else {
-            format!("{} → {}", step.from, step.to)
+        let what = match wait_words(line, step) {
+            Some(words) => words.to_owned(),
+            None => format!("{} → {}", step.from, step.to),
         };
         _ = write!(words, "\nlongest: {what}, {}", short_duration(step.ns));
     }

@@ -1,7 +1,7 @@
 //! Read access to a scope.
 
 use super::Scope;
-use crate::blame::blame_words;
+use crate::blame::{blame_words, wait_words};
 use crate::controls::{Align, Route, Top};
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
@@ -173,7 +173,10 @@ impl Scope {
         let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
                 _ if mark.forwarder != 0 => self.forwarder_name(line, mark.forwarder).unwrap_or_default(),
-                (0, _) => self.copy_words(line, &mark, step),
+                (0, _) => match step.filter(|step| !step.is_wait).and_then(|step| wait_words(line, step)) {
+                    Some(wait) => format!("after {wait}"),
+                    None => self.copy_words(line, &mark, step),
+                },
                 (tid, None) => tid.to_string(),
                 (tid, Some(comm)) => format!("{comm}/{tid}"),
             };

@@ -71,6 +71,9 @@ pub struct Row {
     /// Number of unlisted copies.
     #[serde(skip_serializing_if = "is_none_left")]
     copies_left_out: u32,
+    /// Its bytes waited in the receiver's socket for earlier ones of the stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_of_line: Option<HeadOfLineWait>,
     /// True if its times may belong to a neighbour.
     pub ambiguous: bool,
     /// The longest step, or the wait between two copies, without `dev.done`, which is not on the path.
@@ -88,6 +91,17 @@ pub struct Row {
     /// Payload heads, if captured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<Head>,
+}
+
+/// A wait in the receiver's socket for earlier bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HeadOfLineWait {
+    /// From its arrival to that of the last earlier byte.
+    pub ns: u64,
+    /// The earlier bytes were seen to be sent again.
+    pub resent: bool,
+    #[serde(skip)]
+    pub words: &'static str,
 }
 
 /// A node that passed the packet on.
@@ -326,6 +340,11 @@ impl Row {
             retransmits: journey.retransmits(),
             copies: journey.copies.iter().map(|copy| Passage::of(journey, copy, context)).collect(),
             copies_left_out: journey.copies_left_out,
+            head_of_line: journey.head_of_line.map(|wait| HeadOfLineWait {
+                ns: journey.head_of_line_ns(),
+                resent: wait.resent,
+                words: wait.words(),
+            }),
             ambiguous: journey.ambiguous,
             largest: journey.spans().filter_map(on_path).max_by_key(|l| l.ns).map(step),
             forwarders: journey.forwarders.iter().map(|at| Passed::of(journey, at, context)).collect(),

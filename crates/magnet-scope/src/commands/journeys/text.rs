@@ -92,6 +92,9 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         Across::Apart => parts.push("two clocks of which nothing is known".to_owned()),
         _ => {}
     }
+    if let Some(wait) = row.head_of_line {
+        parts.push(format!("{} {}", duration(wait.ns), wait.words));
+    }
     if row.ambiguous {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
