@@ -21,12 +21,14 @@ fn requests() -> usize {
     std::env::var("MAGSCOPE_REQUESTS").ok().and_then(|n| n.parse().ok()).unwrap_or(500)
 }
 
-/// Hosts and a directory, for a test that needs root.
+/// Hosts and a directory, for a test that needs root. With `MAGSCOPE_KEEP` the directory stays after the test.
 fn scene(test: &str) -> Option<(Hosts, TempDir)> {
     if !is_root(test) {
         return None;
     }
-    Some((Hosts::new("rq")?, tempfile::tempdir().expect("a directory")))
+    let keep = std::env::var_os("MAGSCOPE_KEEP").is_some();
+    let dir = tempfile::Builder::new().prefix("magscope-test-").disable_cleanup(keep).tempdir();
+    Some((Hosts::new("rq")?, dir.expect("a directory")))
 }
 
 /// Records these hosts while `work` runs.

@@ -95,8 +95,18 @@ fn a_lossy_link_is_retransmissions() {
     are_the_calls("redis", &exchanges, &talk, true);
     let resent: u64 = exchanges.iter().map(|e| ns(&e["request"], "retransmits")).sum();
     assert!(resent > 0, "one of seven packets was lost: {exchanges:?}");
-    assert_eq!(Some(resent), talk.resent, "the kernel's own count");
-    assert_eq!(largest_part(&all, REDIS), "waiting for retransmission", "{all}");
+    // The kernel counts segments, of which one retransmission may have two, also of bytes that had been read.
+    assert!(talk.resent.is_some_and(|kernels| resent <= kernels), "{resent} of {:?}: {all}", talk.resent);
+    // Of the time that no CPU or thread was waited for, on a machine that may be busy.
+    let retransmission_ns = part_ns(&exchanges, &["retransmission"]);
+    let network_ns = part_ns(&exchanges, &["sender-stack", "send-queue", "wire", "receiver-stack", "unknown"]);
+    assert!(retransmission_ns > network_ns, "{retransmission_ns} against {network_ns}: {all}");
+}
+
+/// Time of these parts in all requests, nanoseconds.
+fn part_ns(exchanges: &[Value], of: &[&str]) -> u64 {
+    let parts = exchanges.iter().filter_map(|exchange| exchange["request"]["last_parts"].as_array()).flatten();
+    parts.filter(|part| of.iter().any(|name| part["part"] == *name)).map(|part| ns(part, "ns")).sum()
 }
 
 #[test]
