@@ -5,6 +5,7 @@ use crate::common;
 use common::{as_nobody, is_root, magnet_scope, run, stderr, stdout};
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 #[test]
@@ -137,4 +138,45 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     drop(output);
     let rest = child.wait_with_output().expect("it ends");
     assert!(rest.status.success() && rest.stderr.is_empty(), "{}: {}", rest.status, stderr(&rest));
+}
+
+#[test]
+fn defaults_come_from_a_file_that_nobody_else_writes() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("config.toml");
+    let run = |arguments: &[&str]| {
+        magnet_scope(arguments).env("MAGNET_SCOPE_CONFIG", &file).output().expect("it starts")
+    };
+    fs::write(&file, "[hops]\njson = true\n").expect("a file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its owner's");
+    let output = run(&["hops"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(), "{}", stdout(&output));
+    let output = run(&["config", "--show"]);
+    assert_eq!(stdout(&output), format!("[hops]\njson = true  # {}\n", file.display()));
+    // What it shows is a configuration.
+    let shown = dir.path().join("shown.toml");
+    fs::write(&shown, &output.stdout).expect("a file");
+    fs::set_permissions(&shown, fs::Permissions::from_mode(0o600)).expect("its owner's");
+    let again =
+        magnet_scope(&["config", "--show"]).env("MAGNET_SCOPE_CONFIG", &shown).output().expect("it starts");
+    assert!(stdout(&again).starts_with("[hops]\njson = true"), "{}", stderr(&again));
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("everybody's");
+    let output = run(&["hops"]);
+    assert!(
+        stdout(&output).contains("app.send")
+            && serde_json::from_slice::<serde_json::Value>(&output.stdout).is_err()
+    );
+    assert!(stderr(&output).contains("is not used"), "{}", stderr(&output));
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its owner's");
+    fs::write(&file, "[record]\nhobs = 1\n").expect("a file");
+    let output = run(&["hops"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("[record] hobs") && stderr(&output).contains("config.toml"),
+        "{}",
+        stderr(&output)
+    );
 }

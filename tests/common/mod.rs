@@ -30,6 +30,8 @@ pub const NOBODY: u32 = 65534;
 /// The binary under test, without a terminal.
 pub fn magnet_scope(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_magnet-scope"));
+    // The defaults of whoever runs the tests do not count.
+    command.env("MAGNET_SCOPE_CONFIG", "");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -55,6 +57,8 @@ pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
         fs::copy(env!("CARGO_BIN_EXE_magnet-scope"), &copy).expect("room for a copy");
     }
     let mut command = Command::new(copy);
+    // The defaults of whoever runs the tests do not count.
+    command.env("MAGNET_SCOPE_CONFIG", "");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.uid(NOBODY).gid(NOBODY);
     command

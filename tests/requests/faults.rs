@@ -97,16 +97,20 @@ fn a_lossy_link_is_retransmissions() {
     assert!(resent > 0, "one of seven packets was lost: {exchanges:?}");
     // The kernel counts segments, of which one retransmission may have two, also of bytes that had been read.
     assert!(talk.resent.is_some_and(|kernels| resent <= kernels), "{resent} of {:?}: {all}", talk.resent);
-    // Of the time that no CPU or thread was waited for, on a machine that may be busy.
-    let retransmission_ns = part_ns(&exchanges, &["retransmission"]);
-    let network_ns = part_ns(&exchanges, &["sender-stack", "send-queue", "wire", "receiver-stack", "unknown"]);
-    assert!(retransmission_ns > network_ns, "{retransmission_ns} against {network_ns}: {all}");
+    let others = ["sender-stack", "send-queue", "wire", "receiver-stack", "unknown"];
+    is_larger(&exchanges, "request", "retransmission", &others);
 }
 
-/// Time of these parts in all requests, nanoseconds.
-fn part_ns(exchanges: &[Value], of: &[&str]) -> u64 {
-    let parts = exchanges.iter().filter_map(|exchange| exchange["request"]["last_parts"].as_array()).flatten();
-    parts.filter(|part| of.iter().any(|name| part["part"] == *name)).map(|part| ns(part, "ns")).sum()
+/// A part of all requests or responses took longer than these others together. The time that a CPU or a thread was
+/// waited for is left out, because the machine may be busy.
+fn is_larger(exchanges: &[Value], direction: &str, part: &str, others: &[&str]) {
+    let part_ns = |of: &[&str]| -> u64 {
+        let parts =
+            exchanges.iter().filter_map(|exchange| exchange[direction]["last_parts"].as_array()).flatten();
+        parts.filter(|part| of.iter().any(|name| part["part"] == *name)).map(|part| ns(part, "ns")).sum()
+    };
+    let (ns, others_ns) = (part_ns(&[part]), part_ns(others));
+    assert!(ns > others_ns, "{part} of the {direction}: {ns} ns, {others:?}: {others_ns} ns in {exchanges:?}");
 }
 
 #[test]
@@ -130,9 +134,10 @@ fn a_full_queue_is_the_senders_stack() {
     let _flood = BackgroundProgram::start(&hosts.names[2], command);
     let (session, talk) =
         recorded(&hosts, &[0, 2], "default,+dev.queue", &dir, || talk(&hosts, "redis", REDIS, 30, ""));
-    let (all, exchanges) = found(&session, &["--where", &format!("port = {REDIS}")]);
+    let (_, exchanges) = found(&session, &["--where", &format!("port = {REDIS}")]);
     are_the_calls("redis", &exchanges, &talk, true);
-    assert_eq!(largest_part(&all, REDIS), "the sender's stack", "{all}");
+    // The full queue also drops some responses, which are then sent again.
+    is_larger(&exchanges, "response", "sender-stack", &["send-queue", "wire", "receiver-stack", "unknown"]);
     let filter = format!("hop(dev.queue,dev.xmit) > 10ms and port = {REDIS}");
     let (_, waited) = found(&session, &["--where", &filter]);
     assert!(waited.len() > talk.notes.len() / 2, "{waited:?}");
@@ -148,7 +153,8 @@ fn a_small_window_holds_the_response_in_tcps_queue() {
         recorded(&hosts, &[0, 2], "default", &dir, || talk(&hosts, "small-window", HTTP, 3, "/large"));
     let (all, exchanges) = found(&session, &[]);
     assert_eq!(of_port(&exchanges, talk.port).len(), 3, "{all}");
-    assert_eq!(largest_part(&all, HTTP), "held in TCP's send queue", "{all}");
+    let others = ["sender-stack", "retransmission", "wire", "receiver-stack", "unknown"];
+    is_larger(&exchanges, "response", "send-queue", &others);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 #[cfg(feature = "query")]
 use crate::commands::query;
 use crate::commands::{
-    agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
-    journeys, live, man, metrics, mon, record, relay, replay, report, requests, run, sched, ship, supermon,
+    agent, align, compare, completions, config, ctl, demo, demo_host, doctor, export, health, hops, import,
+    info, journeys, live, man, metrics, mon, record, relay, replay, report, requests, run, sched, ship,
+    supermon,
 };
 use crate::values::budget::Budget;
 use crate::values::hops::HopSelection;
@@ -22,7 +23,6 @@ use std::time::Duration;
 /// Without a subcommand it captures this host's own traffic until q or Ctrl-C (the same as `live`).
 #[derive(Debug, Parser)]
 #[command(name = "magnet-scope", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
-#[command(after_help = "`magnet-scope demo` needs no network and no other host: start there.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -92,6 +92,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// List the hops, the places where events are taken
     Hops(hops::Args),
+    /// Show the files with defaults of options, and what they set
+    Config(config::Args),
     /// Run one of the demo's two hosts
     #[command(hide = true)]
     DemoHost(demo_host::Args),
@@ -137,6 +139,7 @@ impl Command {
             Self::Ctl(args) => ctl::run(&args),
             Self::Sched(args) => sched::run(&args),
             Self::Align(args) => align::run(&args),
+            Self::Config(args) => config::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),

@@ -10,6 +10,7 @@ mod agent;
 mod capture;
 mod cli;
 mod commands;
+mod config;
 mod connect;
 mod control;
 mod drawing;
@@ -18,6 +19,7 @@ mod files;
 mod growing;
 mod health;
 mod heap;
+mod help;
 mod hosts;
 mod joint;
 mod live_source;
@@ -41,13 +43,19 @@ mod via;
 mod window;
 mod wrap;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     heap::give_peaks_back();
-    match commands::run(cli::Cli::parse()) {
+    match parsed().and_then(commands::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),
     }
+}
+
+/// The command line with the user's defaults. Help, version and usage errors end the program here.
+fn parsed() -> anyhow::Result<cli::Cli> {
+    let command = config::Config::load()?.apply(help::command())?;
+    Ok(cli::Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit()))
 }

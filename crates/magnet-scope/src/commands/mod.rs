@@ -4,6 +4,7 @@ pub mod agent;
 pub mod align;
 pub mod compare;
 pub mod completions;
+pub mod config;
 pub mod ctl;
 pub mod demo;
 pub mod demo_host;
