@@ -58,8 +58,8 @@ fn what_no_option_accepts_is_refused_with_its_place() {
         ("[record]\nring-size = []", "no text, number"),
         ("[record", "is no TOML"),
     ] {
-        let said = refusal(text);
-        assert!(said.contains(words) && said.contains("/c.toml"), "{text}: {said}");
+        let message = refusal(text);
+        assert!(message.contains(words) && message.contains("/c.toml"), "{text}: {message}");
     }
 }
 
