@@ -274,7 +274,8 @@ INLINE int on_hit(enum call call, void *ctx)
 	__u64 flow = a.flow ? flow_of(state, &a.packet.t, now) : 0;
 	if (plan.process)
 		announce_task(state, pid_tgid, now);
-	struct mag_hit *h = reserve(state, hop, MAG_KIND_HIT, sizeof(*h), now);
+	struct slot slot;
+	struct mag_hit *h = reserve(state, &slot, hop, MAG_KIND_HIT, sizeof(*h), now);
 	if (!h)
 		return 0;
 	h->cookie = a.cookie;
@@ -296,7 +297,7 @@ INLINE int on_hit(enum call call, void *ctx)
 		h->value[i] = value;
 	}
 	h->readable = readable;
-	submit(state, h, sizeof(*h));
+	submit(state, &slot, h, sizeof(*h));
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Writes records to the ring buffers.
+ * Writes records to the rings.
  *
  * Each CPU has its own ring: two producers in one ring cost four times as much. User space orders
  * the records of all CPUs by time. A record does not wake the reader by default, because that costs
@@ -8,14 +8,16 @@
  * full, the event still takes a number and is counted as lost. A loss record precedes the next
  * record that fits.
  *
+ * There are two kinds of rings, chosen when the programs are loaded: rings that user space maps
+ * (ring.h), and the kernel's ring buffers. With mapped rings, small ring buffers wake the reader.
+ *
  * An interrupt may run one probe inside another on the same CPU. So every counter changes by one
- * atomic instruction, and two records may be in the ring in reverse order of their numbers.
+ * atomic instruction. In a ring buffer two records may be in reverse order of their numbers.
  */
 #ifndef MAGNET_EMIT_H
 #define MAGNET_EMIT_H
 
-#include "clock.h"
-#include "read.h"
+#include "ring.h"
 #include <bpf/bpf_tracing.h>
 
 struct ring {
@@ -86,50 +88,110 @@ INLINE __u64 wake_for(struct mag_cpu *state, __u32 size)
 	return flags;
 }
 
-/* Submits a record, and wakes the reader at a watermark. */
-INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
+/* The number of the next event. */
+INLINE __u32 next_number(const struct mag_cpu *state)
 {
-	bpf_ringbuf_submit(record, wake_for(state, size));
+	return HAS_MAPPED_RINGS ? state->place >> 32 : state->number;
+}
+
+/* Wakes the reader of mapped rings. A full ring buffer has woken it already. */
+static __noinline int wake_reader(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 nothing = 0;
+	void *ring = this_ring(cpu);
+	if (ring)
+		bpf_ringbuf_output(ring, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+/* Submits a record, and wakes the reader at a watermark. */
+INLINE void submit(struct mag_cpu *state, const struct slot *slot, void *record, __u32 size)
+{
+	if (!HAS_MAPPED_RINGS) {
+		bpf_ringbuf_submit(record, wake_for(state, size));
+		return;
+	}
+	commit(slot);
+	if (wake_for(state, size) == BPF_RB_FORCE_WAKEUP)
+		wake_reader();
+}
+
+/* Reserves a record that takes no number. Returns NULL if the ring is full. */
+INLINE void *reserve_aside(struct mag_cpu *state, struct slot *slot, __u8 kind, __u32 size,
+			   __u64 now)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), number = next_number(state);
+	struct mag_header *h;
+	if (HAS_MAPPED_RINGS) {
+		h = take_slots(state, slot, cpu, size, 0, &number);
+	} else {
+		void *ring = this_ring(cpu);
+		h = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+	}
+	if (h)
+		head(h, kind, size, cpu, number, now);
+	return h;
 }
 
 /* Writes the pending loss record if the ring has room for it. */
 static __noinline int report_loss(struct mag_cpu *state, __u64 now)
 {
+	struct slot slot;
 	if (!state)
 		return 0;
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 count = state->lost;
-	void *ring = this_ring(cpu);
-	if (!ring || !count)
+	/* An interrupt that comes here too finds nothing left to report. */
+	__u64 count = TAKE_ALL(&state->lost), from_ns = state->lost_from_ns;
+	if (!count)
 		return 0;
-	struct mag_loss *loss = bpf_ringbuf_reserve(ring, sizeof(*loss), 0);
-	if (!loss)
+	struct mag_loss *loss = reserve_aside(state, &slot, MAG_KIND_LOSS, sizeof(*loss), now);
+	if (!loss) {
+		PUT_BACK(&state->lost, count);
 		return 0;
-	head(&loss->h, MAG_KIND_LOSS, sizeof(*loss), cpu, state->number, now);
-	loss->from_ns = state->lost_from_ns;
+	}
+	loss->from_ns = from_ns;
 	loss->count = count;
-	bpf_ringbuf_submit(loss, BPF_RB_NO_WAKEUP);
+	if (HAS_MAPPED_RINGS)
+		commit(&slot);
+	else
+		bpf_ringbuf_submit(loss, BPF_RB_NO_WAKEUP);
 	state->lost_from_ns = 0;
-	__sync_fetch_and_add(&state->lost, -count);
+	TAKEN(&state->lost, count);
 	return 0;
+}
+
+/* Counts an event that became no record. */
+INLINE void lose(struct mag_cpu *state, __u32 hop, __u64 now)
+{
+	if (!state->lost_from_ns)
+		state->lost_from_ns = now;
+	__sync_fetch_and_add(&state->lost, 1);
+	__sync_fetch_and_add(&state->lost_by_hop[hop & (MAG_HOPS - 1)], 1);
 }
 
 /* Takes a number and reserves a record for a hop. Returns NULL if the ring is full, and counts the
  * loss. */
-INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u64 now)
+INLINE void *reserve(struct mag_cpu *state, struct slot *slot, __u8 hop, __u8 kind, __u32 size,
+		     __u64 now)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 number = FETCH_ADD(&state->number, 1);
+	__u32 cpu = bpf_get_smp_processor_id(), number = 0;
+	struct mag_header *h;
 	__sync_fetch_and_add(&state->recorded[hop & (MAG_HOPS - 1)], 1);
-	if (state->lost)
-		report_loss(state, now);
-	void *ring = this_ring(cpu);
-	struct mag_header *h = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+	if (HAS_MAPPED_RINGS) {
+		if (state->lost)
+			report_loss(state, now);
+		h = take_slots(state, slot, cpu, size, 1, &number);
+		if (!h)
+			take_number(state);
+	} else {
+		number = FETCH_ADD(&state->number, 1);
+		if (state->lost)
+			report_loss(state, now);
+		void *ring = this_ring(cpu);
+		h = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+	}
 	if (!h) {
-		if (!state->lost_from_ns)
-			state->lost_from_ns = now;
-		__sync_fetch_and_add(&state->lost, 1);
-		__sync_fetch_and_add(&state->lost_by_hop[hop & (MAG_HOPS - 1)], 1);
+		lose(state, hop, now);
 		return NULL;
 	}
 	head(h, kind, size, cpu, number, now);
@@ -153,19 +215,17 @@ INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL ^ cgroup * 0xc2b2ae3d27d4eb4fULL) | 1, now,
 		   &cell, &mark))
 		return;
-	__u32 cpu = bpf_get_smp_processor_id();
-	void *ring = this_ring(cpu);
-	struct mag_task *task = ring ? bpf_ringbuf_reserve(ring, sizeof(*task), 0) : NULL;
+	struct slot slot;
+	struct mag_task *task = reserve_aside(state, &slot, MAG_KIND_TASK, sizeof(*task), now);
 	if (!task)
 		return;
-	head(&task->h, MAG_KIND_TASK, sizeof(*task), cpu, state->number, now);
 	task->cgroup = cgroup;
 	task->tgid = pid_tgid >> 32;
 	task->tid = pid_tgid;
 	task->uid = bpf_get_current_uid_gid();
 	task->pad = 0;
 	bpf_get_current_comm(task->comm, sizeof(task->comm));
-	submit(state, task, sizeof(*task));
+	submit(state, &slot, task, sizeof(*task));
 	*cell = mark;
 }
 

@@ -48,6 +48,7 @@ enum skb_drop_reason {
 
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
+#define BPF_F_MMAPABLE 1024
 struct bpf_perf_event_value {
 	__u64 counter;
 	__u64 enabled;

@@ -18,12 +18,10 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 	__u64 *cell, mark, id = flow_id(t);
 	if (!stale(id, now, &cell, &mark))
 		return id;
-	__u32 cpu = bpf_get_smp_processor_id();
-	void *ring = this_ring(cpu);
-	struct mag_flow *flow = ring ? bpf_ringbuf_reserve(ring, sizeof(*flow), 0) : NULL;
+	struct slot slot;
+	struct mag_flow *flow = reserve_aside(state, &slot, MAG_KIND_FLOW, sizeof(*flow), now);
 	if (!flow)
 		return id;
-	head(&flow->h, MAG_KIND_FLOW, sizeof(*flow), cpu, state->number, now);
 	flow->flow = id;
 	__builtin_memcpy(flow->local, &t->addr.q[0], 16);
 	__builtin_memcpy(flow->remote, &t->addr.q[2], 16);
@@ -34,7 +32,7 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 	flow->pad = 0;
 	flow->netns = t->netns;
 	flow->pad2 = 0;
-	submit(state, flow, sizeof(*flow));
+	submit(state, &slot, flow, sizeof(*flow));
 	*cell = mark;
 	return id;
 }
@@ -119,6 +117,25 @@ INLINE bool socket_hop(int hop)
 	return wanted(hop) || LEARNS;
 }
 
+/* Writes a record of payload, which is complete but for its number. With the kernel's rings it has
+ * the number already. */
+INLINE bool write_head(struct mag_cpu *state, struct mag_head *r, __u32 size)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), number;
+	if (!HAS_MAPPED_RINGS) {
+		void *ring = this_ring(cpu);
+		return ring && !bpf_ringbuf_output(ring, r, size, wake_for(state, size));
+	}
+	struct slot slot;
+	void *at = take_slots(state, &slot, cpu, size, 1, &number);
+	if (!at)
+		return false;
+	r->h.number = number;
+	bpf_probe_read_kernel(at, size, r);
+	submit(state, &slot, at, size);
+	return true;
+}
+
 /* Writes the first payload bytes of an event, up to the limit set for its hop. */
 SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
 {
@@ -126,7 +143,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	if (!can(MAG_CAN_PAYLOAD) || !state || !p || !p->len || !p->payload_at)
 		return 0;
 	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
-	__u64 number = FETCH_ADD(&state->number, 1);
+	__u64 number = HAS_MAPPED_RINGS ? 0 : FETCH_ADD(&state->number, 1);
 	__sync_fetch_and_add(&state->recorded[MAG_HEADS], 1);
 	if (state->lost)
 		report_loss(state, now);
@@ -135,8 +152,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	bool written = false;
 	__u32 level;
 	__u8 *to = take_scratch(state, &level);
-	void *ring = this_ring(cpu);
-	if (to && ring) {
+	if (to) {
 		struct mag_head *r = (void *)to;
 		const struct gather *copied =
 			copy_bytes(p->skb_at, p->payload_at, &level, sizeof(*r), want);
@@ -159,14 +175,13 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 		r->pad = 0;
 		OPAQUE(size);
 		if (size <= sizeof(*r) + MAG_SNAP_MAX)
-			written = !bpf_ringbuf_output(ring, r, size, wake_for(state, size));
+			written = write_head(state, r, size);
 	}
 	give_back(state);
 	if (!written) {
-		if (!state->lost_from_ns)
-			state->lost_from_ns = now;
-		__sync_fetch_and_add(&state->lost, 1);
-		__sync_fetch_and_add(&state->lost_by_hop[MAG_HEADS], 1);
+		if (HAS_MAPPED_RINGS)
+			take_number(state);
+		lose(state, MAG_HEADS, now);
 	}
 	return 0;
 }
@@ -270,12 +285,13 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	}
 	if (!flow)
 		flow = flow_of(state, &p->t, now);
-	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	struct slot slot;
+	struct mag_event *e = reserve(state, &slot, hop, hop, sizeof(*e), now);
 	if (!e)
 		return now;
 	fill_packet(e, p, flow, cookie, ifindex, detail, tid);
 	__u32 number = e->h.number;
-	submit(state, e, sizeof(*e));
+	submit(state, &slot, e, sizeof(*e));
 	if (can(MAG_CAN_PAYLOAD) && control.snap[hop & (MAG_HOPS - 1)] &&
 	    !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
@@ -320,7 +336,8 @@ INLINE void log_flow(struct mag_cpu *state, __u8 hop, struct tuple *t, bool peer
 		flow = flow_of(state, t, now);
 	if (pid_tgid)
 		announce_task(state, pid_tgid, now);
-	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	struct slot slot;
+	struct mag_event *e = reserve(state, &slot, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
 	e->cookie = cookie;
@@ -341,7 +358,7 @@ INLINE void log_flow(struct mag_cpu *state, __u8 hop, struct tuple *t, bool peer
 	e->tcp_flags = tcp_flags;
 	e->proto = t->proto;
 	e->u.call_flags = flags >> 8;
-	submit(state, e, sizeof(*e));
+	submit(state, &slot, e, sizeof(*e));
 }
 
 /* Logs a range of a socket's stream. */

@@ -386,6 +386,24 @@ enum mag_ability {
 	MAG_CAN_EPOLL = 128,
 };
 
+/*
+ * A ring that user space maps. Each CPU has one, in an element of an array:
+ *
+ *   position of the reader, 4 bytes, then nothing up to MAG_RING_COMMITS_AT
+ *   a commit word of 8 bytes for each slot
+ *   the slots of 64 bytes each
+ *   room for the rest of a record that begins in the last slot
+ *
+ * The number of slots is a power of two. A position is a number of slots since the start, modulo
+ * 2^32. A record begins at a slot and its bytes are contiguous. The commit word of its first slot
+ * is its size in bytes times 2^32, plus its position. The reader sets the words of its other slots
+ * to 0.
+ */
+#define MAG_SLOT_BYTES 64
+#define MAG_RING_COMMITS_AT 4096
+/* Most slots of a ring. The verifier allows no larger offsets. */
+#define MAG_RING_SLOTS_MAX 4194304
+
 /* Settings that user space writes before loading. They are read-only afterwards, so the verifier
  * removes disabled code. mag_control has the settings that can change later. */
 #define MAG_MAX_NETNS 8
@@ -395,7 +413,7 @@ struct mag_config {
 	unsigned int netns_count; /* 0: every namespace */
 	unsigned int jiffy_us; /* unit of icsk_rto; 0 unknown */
 	unsigned int without; /* abilities that this kernel lacks, a bit per enum mag_ability */
-	unsigned int pad;
+	unsigned int ring_mask; /* slots of a mapped ring, minus 1; 0: the kernel's rings */
 	unsigned int tsc_mult; /* events carry the TSC: ns = cycles * mult >> shift; 0:
 				  CLOCK_MONOTONIC */
 	unsigned int tsc_shift;
@@ -533,10 +551,12 @@ struct mag_who {
 							  process's own cgroup */
 };
 
-/* Counters of one CPU. `number` counts every event that should become a record, so events seen +
+/* Counters of one CPU. The number counts every event that should become a record, so events seen +
  * events lost = number, exactly. */
 struct mag_cpu {
-	unsigned long long number; /* number of the next event */
+	unsigned long long number; /* number of the next event, with the kernel's rings */
+	unsigned long long place; /* with mapped rings: that number times 2^32, plus the position of
+				     the next record */
 	unsigned long long lost; /* not yet reported by a loss record */
 	unsigned long long lost_from_ns;
 	unsigned long long ready_cookie; /* socket whose reader this CPU is about to wake */

@@ -54,7 +54,8 @@ INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u
 			return;
 		}
 	}
-	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	struct slot slot;
+	struct mag_event *e = reserve(state, &slot, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
 	__builtin_memset((void *)e + sizeof(e->h), 0, sizeof(*e) - sizeof(e->h));
@@ -63,7 +64,7 @@ INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u
 	e->payload.task.tgid = READ(task, tgid);
 	e->payload.task.tid = READ(task, pid);
 	e->payload.task.other_tid = other;
-	submit(state, e, sizeof(*e));
+	submit(state, &slot, e, sizeof(*e));
 }
 
 /* sched_waking runs on the waker's CPU, right below data_ready. sched_wakeup may run on the

@@ -83,7 +83,8 @@ INLINE void log_state(const struct sock *sk, struct tuple *t, bool has_peer, __u
 		}
 	}
 	__u64 flow = peer ? flow_of(state, t, now) : 0;
-	struct mag_tcp *s = reserve(state, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
+	struct slot slot;
+	struct mag_tcp *s = reserve(state, &slot, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
 	if (!s)
 		return;
 	const struct tcp_sock *tp = CAST(tcp_sock, sk);
@@ -108,7 +109,7 @@ INLINE void log_state(const struct sock *sk, struct tuple *t, bool has_peer, __u
 	s->tcp_flags = tcp_flags;
 	s->pad = 0;
 	s->retrans_out = READ(tp, retrans_out);
-	submit(state, s, sizeof(*s));
+	submit(state, &slot, s, sizeof(*s));
 	*cell = mark;
 }
 

@@ -98,6 +98,7 @@ fn main() {
         ("custom.bpf.c", "custom.bpf.o", &[read]),
         ("trial.bpf.c", "trial.bpf.o", &[typed]),
         ("bench/floor.bpf.c", "floor.bpf.o", &[typed]),
+        ("bench/nested.bpf.c", "nested.bpf.o", &[typed]),
     ];
     let include = format!("-I{}", out.display());
     for (source, object, defines) in objects {

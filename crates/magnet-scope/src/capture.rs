@@ -1,6 +1,6 @@
 //! Start of a capture: privilege check, attachment, drop of privileges.
 
-use crate::cli::{CaptureArgs, StampClock};
+use crate::cli::{CaptureArgs, Ring, StampClock};
 use crate::control::server::Bound;
 use crate::failure::Hint;
 use crate::namespaces::{self, Namespaces};
@@ -17,7 +17,7 @@ use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
 use magscope_probe::workload::{self, GiveUp};
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
-use magscope_probe::{Setting, Watermark};
+use magscope_probe::{RingKind, Setting, Watermark};
 use std::time::Duration;
 
 /// Enough for a steady median, and fast enough for the start.
@@ -159,6 +159,7 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults)
         netns: namespaces.targets,
         every_netns: namespaces.every,
         ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        ring: args.ring.map(RingKind::from).unwrap_or_default(),
         backend: args.backend,
         probes: args.probe.clone(),
         tsc: args.clock == StampClock::Tsc,
@@ -167,6 +168,9 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults)
     let capture = Capture::start(options).map_err(explain)?;
     if let Some(because) = capture.clock_fallback() {
         output::note(&format!("the TSC cannot be used, because {because}; events carry CLOCK_MONOTONIC"));
+    }
+    if args.ring == Some(Ring::Mapped) && capture.ring() != RingKind::Mapped {
+        output::note("this kernel cannot have mapped rings of this size; the rings are its own");
     }
     let missing = missing(&capture.info().coverage, hops);
     if !missing.is_empty() {

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use magscope_core::journey::Limits;
 use magscope_core::node::Backend;
 use magscope_core::{CaptureFilter, CustomProbe};
-use magscope_probe::{Detail, Setting};
+use magscope_probe::{Detail, RingKind, Setting};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -168,6 +168,10 @@ pub struct CaptureArgs {
     /// Ring size per CPU, for unread events (rounded up to a power of two)
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::ring, default_value = "8MiB")]
     pub ring_size: u64,
+    /// Rings for unread events: `mapped`, in memory shared with the probes, or `kernel`, ring buffers of the kernel,
+    /// which cost the traffic more [default: kernel]
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub ring: Option<Ring>,
     /// Record only events that match: `port 443 and not comm = sshd` (docs/filters.md)
     #[arg(long, value_name = "EXPR", value_parser = filter)]
     pub filter: Option<CaptureFilter>,
@@ -210,6 +214,24 @@ pub struct CaptureArgs {
     /// Wake the reader as seldom as memory allows, for recording at the least cost
     #[arg(long)]
     pub bulk: bool,
+}
+
+/// The kind of rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Ring {
+    /// In memory shared with the probes
+    Mapped,
+    /// Ring buffers of the kernel
+    Kernel,
+}
+
+impl From<Ring> for RingKind {
+    fn from(ring: Ring) -> Self {
+        match ring {
+            Ring::Mapped => RingKind::Mapped,
+            Ring::Kernel => RingKind::Kernel,
+        }
+    }
 }
 
 /// The clock that events carry.

@@ -8,6 +8,7 @@ mod cause;
 mod counters;
 mod fit;
 mod load;
+mod mapped;
 mod options;
 mod refused;
 mod rings;
@@ -17,8 +18,9 @@ pub(crate) use attach::{Links, attach};
 pub use counters::{Counters, ProbeCount};
 pub use fit::tried;
 pub(crate) use load::bytes_of_config;
+pub(crate) use mapped::MappedRings;
 pub(crate) use options::need;
-pub use options::{CaptureOptions, SUMS};
+pub use options::{CaptureOptions, RingKind, SUMS};
 
 use crate::change::{put_in_force, teachers};
 use crate::children::SharedFiles;
@@ -68,6 +70,7 @@ pub struct Capture {
     pub(crate) files: SharedFiles,
     customs: Vec<Attached>,
     rings: RingBuffer<'static>,
+    mapped: Option<MappedRings>,
     pub(crate) object: Object,
     _ring_maps: Vec<MapHandle>,
     doorbell: Doorbell,
@@ -131,16 +134,17 @@ impl Capture {
         }
         let mut facts = facts.clone();
         let (mut tsc, mut clock_fallback) = opened(&mut facts, options.tsc);
+        let mapped = MappedRings::wanted(&facts, &options, options.ring_bytes_per_cpu);
         let (plan, loaded, object, ring_maps, links) = loop {
             let plan = plan_by(&facts, options.hops, options.backend);
             if plan.probes.is_empty() {
                 return Err(nothing_to_serve(&plan, options.hops));
             }
             let loaded = plan_by(&facts, along, options.backend);
-            let object = match load(&facts, &loaded, &options, tsc.as_ref()) {
+            let object = match load(&facts, &loaded, &options, tsc.as_ref(), mapped.as_ref()) {
                 Ok(object) => object,
                 Err(refusal) => {
-                    fit::leave_out(&mut facts, &loaded, &options, tsc.as_ref(), refusal)?;
+                    fit::leave_out(&mut facts, &loaded, &options, tsc.as_ref(), mapped.as_ref(), refusal)?;
                     if let Some(because) = facts.left_out.get(&Ability::Tsc)
                         && tsc.take().is_some()
                     {
@@ -152,7 +156,7 @@ impl Capture {
                 }
             };
             options::allowed(&facts, &options)?;
-            let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
+            let ring_maps = make_rings(&object, facts.cpus, kernel_ring_bytes(&options, mapped.as_ref()))?;
             match attach_all(&facts, &object, &plan, &options.netns) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
                 // An attach point may exist and still refuse probes; the next candidate may work, and else the
@@ -163,10 +167,10 @@ impl Capture {
                 Err(error) => return Err(error),
             }
         };
-        let config = config(&facts, &loaded, &options, tsc.as_ref());
+        let config = config(&facts, &loaded, &options, tsc.as_ref(), mapped.as_ref());
         let (probes, customs) = custom::attach_all(&facts, &object, &config, &options.probes)?;
         let collector = collector(facts.cpus as usize);
-        let rings = open_rings(&ring_maps, &collector)?;
+        let rings = open_rings(&ring_maps, &collector, mapped.is_none())?;
         let mut control = Control::new(&object, &ring_maps[0])?;
         let doorbell = Doorbell::new(&ring_maps)?;
 
@@ -188,6 +192,7 @@ impl Capture {
             files,
             customs,
             rings,
+            mapped,
             object,
             _ring_maps: ring_maps,
             doorbell,
@@ -245,6 +250,11 @@ impl Capture {
         self.clock_fallback.as_deref()
     }
 
+    /// Kind of the rings in use.
+    pub fn ring(&self) -> RingKind {
+        if self.mapped.is_some() { RingKind::Mapped } else { RingKind::Kernel }
+    }
+
     /// Number of waits of the reader that a watermark of events or bytes ended, and no timeout or signal.
     pub fn wakeups(&self) -> u64 {
         self.wakeups
@@ -284,6 +294,14 @@ impl Capture {
         // rest
         let _drained = self.rings.consume_raw();
         let mut collector = self.collector.borrow_mut();
+        if let Some(mapped) = &self.mapped {
+            for cpu in 0..mapped.cpus() {
+                let taken = mapped.read(cpu, |bytes| collector.take(bytes));
+                if let Some(of_cpu) = collector.taken.get_mut(cpu as usize) {
+                    *of_cpu = taken;
+                }
+            }
+        }
         let Collector { sorter, gaps, aside, undecodable, .. } = &mut *collector;
 
         batch.flows.append(&mut aside.flows);
@@ -412,6 +430,11 @@ fn set_kernel_addresses(object: &Object, control: &Control, facts: &mut HostFact
     if functions[0] == 0 {
         left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is");
     }
+}
+
+/// Size of the kernel's rings. With mapped rings they hold wake-ups alone.
+fn kernel_ring_bytes(options: &CaptureOptions, mapped: Option<&MappedRings>) -> usize {
+    if mapped.is_some() { 0 } else { options.ring_bytes_per_cpu }
 }
 
 fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {

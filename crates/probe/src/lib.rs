@@ -8,8 +8,8 @@
 //!
 //! - `facts`: features of this host; `trial` tries some of them. `candidates`: the backends of each hop.
 //!   `plan`: the choice (pure). `code`: functions of the compiled programs, and the stack that they take (pure).
-//! - `embedded`: the compiled objects. `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes
-//!   to ordered events (pure).
+//! - `embedded`: the compiled objects. `capture`: libbpf, attachment and the drain. `ring`: reads the rings that the
+//!   programs share with user space (pure). `decode`, `order`, `gaps`: bytes to ordered events (pure).
 //! - `governor/`: limits the cost of a capture; `steps` chooses the level (pure), `scale` measures the cost of
 //!   hits.
 //! - `custom/`: resolves the expressions of a custom probe into the plan of a program (`bpf/record.h`,
@@ -46,6 +46,7 @@ mod pages;
 pub mod pcap;
 pub mod plan;
 pub mod record;
+pub mod ring;
 pub mod setting;
 mod symbols;
 pub mod time_namespace;
@@ -55,7 +56,7 @@ mod unfollowed;
 pub mod utc;
 pub mod workload;
 
-pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS, tried};
+pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, RingKind, SUMS, tried};
 pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;

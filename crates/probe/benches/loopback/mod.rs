@@ -8,6 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Interleaved rounds, so that other load affects all columns equally.
+#[allow(dead_code)]
 pub const ROUNDS: usize = 15;
 /// Messages in one measurement.
 pub const SENDS: usize = 10_000;
@@ -58,6 +59,7 @@ pub fn account() -> OwnedFd {
 }
 
 /// Detaches and empties the rings.
+#[allow(dead_code)]
 pub fn stop(mut capture: Capture) {
     capture.stop();
     let mut batch = Batch::default();

@@ -126,7 +126,10 @@ impl Counters {
     }
 
     fn add(&mut self, cpu: &CpuCounters<'_>, time_ns: u64) {
-        self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
+        // Every number that a program takes is of one recorded hit.
+        self.hits += (0..mag_slot_MAG_HOPS as usize)
+            .map(|hop| cpu.word(offset_of!(mag_cpu, recorded), hop))
+            .sum::<u64>();
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
         self.heads.0 += cpu.word(offset_of!(mag_cpu, recorded), mag_slot_MAG_HEADS as usize);
         self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_slot_MAG_HEADS as usize);

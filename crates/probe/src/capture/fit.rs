@@ -5,6 +5,7 @@
 //! cause, and the next attempt omits it.
 
 use super::load::load;
+use super::mapped::MappedRings;
 use super::options::complete;
 use super::{CaptureOptions, SUMS, load as loading};
 use crate::candidates::Candidate;
@@ -40,6 +41,7 @@ pub(super) fn leave_out(
     plan: &Plan,
     options: &CaptureOptions,
     tsc: Option<&Tsc>,
+    rings: Option<&MappedRings>,
     refusal: ProbeError,
 ) -> Result<(), ProbeError> {
     let ProbeError::Load { program: Some(program), because, .. } = &refusal else { return Err(refusal) };
@@ -64,20 +66,20 @@ pub(super) fn leave_out(
         tried.unloadable.entry(finder.to_owned()).or_default();
     }
     let mut found = None;
-    match load(&tried, &alone, options, None) {
+    match load(&tried, &alone, options, None, rings) {
         Err(ProbeError::Load { because, .. }) => found = Some((None, because)),
         Err(other) => return Err(other),
         Ok(_) => {
             for ability in OPTIONAL.into_iter().filter(|ability| !facts.left_out.contains_key(ability)) {
                 tried.left_out.remove(&ability);
-                if let Err(ProbeError::Load { because, .. }) = load(&tried, &alone, options, None) {
+                if let Err(ProbeError::Load { because, .. }) = load(&tried, &alone, options, None, rings) {
                     found = Some((Some(ability), because));
                     break;
                 }
             }
             if found.is_none()
                 && tsc.is_some()
-                && let Err(ProbeError::Load { because, .. }) = load(&tried, &alone, options, tsc)
+                && let Err(ProbeError::Load { because, .. }) = load(&tried, &alone, options, tsc, rings)
             {
                 found = Some((Some(Ability::Tsc), because));
             }
@@ -104,15 +106,17 @@ pub fn tried(facts: &HostFacts) -> Result<HostFacts, ProbeError> {
     let mut facts = facts.clone();
     let mut options = CaptureOptions { hops: HopSet::all(), sums: SUMS, ..CaptureOptions::default() };
     complete(&mut options)?;
-    drop(fitted(&mut facts, &options, None)?);
-    let config = loading::config(&facts, &plan(&facts, options.hops), &options, None);
-    if let Err(because) = custom::loads(&facts, &config) {
+    let rings = MappedRings::wanted(&facts, &options, 0);
+    let rings = rings.as_ref();
+    drop(fitted(&mut facts, &options, None, rings)?);
+    let config = loading::config(&facts, &plan(&facts, options.hops), &options, None, rings);
+    if let Err(because) = custom::loads(&facts, &config, rings) {
         facts.left_out.entry(Ability::CustomProbes).or_insert(because);
     }
     let mut with_tsc = facts.clone();
     match loading::opened(&mut with_tsc, true) {
         (Some(tsc), _) => {
-            if fitted(&mut with_tsc, &options, Some(&tsc)).is_ok()
+            if fitted(&mut with_tsc, &options, Some(&tsc), rings).is_ok()
                 && let Some(because) = with_tsc.left_out.remove(&Ability::Tsc)
             {
                 facts.left_out.insert(Ability::Tsc, because);
@@ -128,6 +132,7 @@ fn fitted(
     facts: &mut HostFacts,
     options: &CaptureOptions,
     tsc: Option<&Tsc>,
+    rings: Option<&MappedRings>,
 ) -> Result<Option<Object>, ProbeError> {
     loop {
         let plan = plan(facts, options.hops);
@@ -135,9 +140,9 @@ fn fitted(
             return Ok(None);
         }
         let tsc = tsc.filter(|_| !facts.left_out.contains_key(&Ability::Tsc));
-        match load(facts, &plan, options, tsc) {
+        match load(facts, &plan, options, tsc, rings) {
             Ok(object) => return Ok(Some(object)),
-            Err(refusal) => leave_out(facts, &plan, options, tsc, refusal)?,
+            Err(refusal) => leave_out(facts, &plan, options, tsc, rings, refusal)?,
         }
     }
 }

@@ -17,6 +17,7 @@ use magscope_core::histogram::{BOUNDS_NS, bounds_below, shortest};
 use magscope_core::node::{Ability, Backend};
 use std::os::fd::AsRawFd;
 
+use super::mapped::MappedRings;
 use super::{CaptureOptions, cause, synthesis};
 
 /// Capacity of the map of each packet's and socket's last hop. A packet is in flight for microseconds.
@@ -60,6 +61,7 @@ pub(super) fn load(
     plan: &Plan,
     options: &CaptureOptions,
     tsc: Option<&Tsc>,
+    rings: Option<&MappedRings>,
 ) -> Result<Object, ProbeError> {
     messages::keep();
     let refused = |e: libbpf_rs::Error| {
@@ -101,7 +103,7 @@ pub(super) fn load(
             _ => {}
         }
     }
-    let config = config(facts, plan, options, tsc);
+    let config = config(facts, plan, options, tsc, rings);
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if ["rings", "tsc_counters", "tsc_bases"].contains(&name.as_str()) {
@@ -110,6 +112,8 @@ pub(super) fn load(
             map.set_max_entries(most).map_err(refused)?;
         } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
             write_config(&mut map, &config)?;
+        } else if let Some(rings) = rings {
+            rings.join(&mut map).map_err(refused)?;
         }
     }
     let object = open.load().map_err(refused)?;
@@ -135,6 +139,7 @@ pub(super) fn config(
     plan: &Plan,
     options: &CaptureOptions,
     tsc: Option<&Tsc>,
+    rings: Option<&MappedRings>,
 ) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
@@ -152,6 +157,9 @@ pub(super) fn config(
     }
     if let Some(Tsc { rate, .. }) = tsc {
         (config.tsc_mult, config.tsc_shift, config.tsc_origin_ns) = (rate.mult, rate.shift, rate.origin_ns);
+    }
+    if let Some(rings) = rings {
+        rings.configure(&mut config);
     }
     if !options.every_netns {
         config.netns_count = options.netns.len() as u32;

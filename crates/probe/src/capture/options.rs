@@ -15,6 +15,30 @@ use magscope_core::{CaptureFilter, Hop};
 /// Room for sums that is enough for most hosts: 3 MB.
 pub const SUMS: u32 = 16_384;
 
+/// Where the programs write their records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingKind {
+    /// In memory that this process maps ([`crate::ring`]). A kernel without `bpf_loop` (Linux 5.17), or one that
+    /// refuses maps of this size, has [`RingKind::Kernel`].
+    Mapped,
+    /// In ring buffers of the kernel, which cost a hit more.
+    #[default]
+    Kernel,
+}
+
+impl RingKind {
+    /// Both kinds.
+    pub const ALL: [RingKind; 2] = [Self::Mapped, Self::Kernel];
+
+    /// Name of the kind.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Mapped => "mapped",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
 /// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
@@ -26,6 +50,8 @@ pub struct CaptureOptions {
     pub every_netns: bool,
     /// Size of one CPU's ring, bytes; rounded up to a power of two of at least a page.
     pub ring_bytes_per_cpu: usize,
+    /// The kind of rings.
+    pub ring: RingKind,
     /// Restrict probes to this kind; other hops are then missing. For comparison of kinds.
     pub backend: Option<Backend>,
     /// Wake-up policy of the reader. Wake-ups slow the traffic: use 20 ms or more, and no event watermark.
@@ -65,6 +91,7 @@ impl Default for CaptureOptions {
             netns: Vec::new(),
             every_netns: false,
             ring_bytes_per_cpu: 8 << 20,
+            ring: RingKind::default(),
             backend: None,
             watermark: Watermark::SCREEN,
             filter: None,

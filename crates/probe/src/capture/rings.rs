@@ -38,7 +38,7 @@ impl Collector {
     }
 
     #[inline]
-    fn take(&mut self, bytes: &[u8]) {
+    pub(super) fn take(&mut self, bytes: &[u8]) {
         if let Some(event) = decode_event(bytes) {
             self.numbered(event.cpu, event.record, bytes.len());
             self.sorter.push(event);
@@ -104,9 +104,11 @@ pub(super) fn make_rings(object: &Object, cpus: u32, bytes: usize) -> Result<Vec
         .collect()
 }
 
+/// Opens the kernel's rings. With mapped rings, what these hold are wake-ups, which are read and dropped.
 pub(super) fn open_rings(
     maps: &[MapHandle],
     collector: &Rc<RefCell<Collector>>,
+    holds_records: bool,
 ) -> Result<RingBuffer<'static>, ProbeError> {
     let failed =
         |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: format!("{e:#}") };
@@ -114,7 +116,9 @@ pub(super) fn open_rings(
     for map in maps {
         let collector = Rc::clone(collector);
         let take = move |bytes: &[u8]| {
-            collector.borrow_mut().take(bytes);
+            if holds_records {
+                collector.borrow_mut().take(bytes);
+            }
             0
         };
         builder.add(map, take).map_err(failed)?;

@@ -1,6 +1,7 @@
 //! A custom probe's program: a separate object that shares all maps with the capture's object, except its plan.
 
 use super::resolve::{Place, Resolved};
+use crate::capture::MappedRings;
 use crate::embedded::CUSTOM;
 use crate::facts::HostFacts;
 use crate::messages;
@@ -142,7 +143,7 @@ const _: () = assert!(size_of::<mag_plan>() == 8 + 7 * 40 && size_of::<crate::re
 ///
 /// # Errors
 /// The reason why none of them loads.
-pub fn loads(facts: &HostFacts, config: &mag_config) -> Result<(), String> {
+pub fn loads(facts: &HostFacts, config: &mag_config, rings: Option<&MappedRings>) -> Result<(), String> {
     messages::keep();
     let mut because = String::new();
     for wanted in ["custom_raw", "custom_tracepoint", "custom_breakpoint"] {
@@ -154,6 +155,10 @@ pub fn loads(facts: &HostFacts, config: &mag_config) -> Result<(), String> {
             |map: &libbpf_rs::OpenMapMut<'_>| map.name().to_string_lossy().ends_with(".rodata.config");
         if let Some(mut map) = open.maps_mut().find(config_map) {
             fill(&mut map, crate::capture::bytes_of_config(config))?;
+        }
+        if let Some(rings) = rings {
+            let join = |mut map| rings.join(&mut map);
+            open.maps_mut().try_for_each(join).map_err(|error| format!("{error:#}"))?;
         }
         if open.load().is_ok() {
             return Ok(());

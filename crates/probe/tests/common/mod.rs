@@ -16,7 +16,7 @@ use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, Hop, LossCause};
-use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
+use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget, RingKind};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -108,15 +108,24 @@ impl Net {
     }
 
     pub fn capture_with(&self, mut options: CaptureOptions) -> Recording {
+        options.ring = ring(options.ring);
         options.netns = vec![self.client.target.clone(), self.server.target.clone()];
         Recording::start(options)
     }
 
     /// The same on a host with these facts.
     pub fn capture_on(&self, facts: &HostFacts, mut options: CaptureOptions) -> Recording {
+        options.ring = ring(options.ring);
         options.netns = vec![self.client.target.clone(), self.server.target.clone()];
         Recording::of(Capture::start_on(facts, options).expect("capture starts"))
     }
+}
+
+/// The kind of rings that a run of the tests is for: `MAGSCOPE_TEST_RING=mapped` or `kernel`, else `default`.
+pub fn ring(default: RingKind) -> RingKind {
+    let Some(word) = std::env::var_os("MAGSCOPE_TEST_RING") else { return default };
+    let found = RingKind::ALL.into_iter().find(|kind| word == kind.word());
+    found.unwrap_or_else(|| panic!("MAGSCOPE_TEST_RING is {}, which is no kind of rings", word.display()))
 }
 
 pub fn hops(hops: &[Hop]) -> HopSet {
