@@ -184,23 +184,27 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		HEADER(iphdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
-		t->proto = ip->protocol;
+		/* Version and length, type of service, total length, identification, fragment; then
+		 * time to live, protocol, checksum, source. */
+		__u64 first = HEADER_U64(ip, at, 0), second = HEADER_U64(ip, at, 8);
+		__u32 source = second >> 32, dest = ip->daddr;
+		t->proto = second >> 8;
 		t->ipv6 = zero;
-		t->addr.q[0] = tx ? ip->saddr : ip->daddr;
+		t->addr.q[0] = tx ? source : dest;
 		t->addr.q[1] = zero;
-		t->addr.q[2] = tx ? ip->daddr : ip->saddr;
+		t->addr.q[2] = tx ? dest : source;
 		t->addr.q[3] = zero;
-		p->ip_id = bpf_ntohs(ip->id);
-		p->ttl = ip->ttl;
-		p->tos = ip->tos;
-		__u32 header = (*(const __u8 *)ip & 15) * 4;
-		__u32 total = bpf_ntohs(ip->tot_len);
+		p->ip_id = bpf_ntohs((__u16)(first >> 32));
+		p->ttl = second;
+		p->tos = first >> 8;
+		__u32 header = (first & 15) * 4;
+		__u32 total = bpf_ntohs((__u16)(first >> 16));
 		if (!total || tx == UNSEALED) /* a packet over 64 kB exceeds its own length field */
 			total = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data));
 		l4 = at + header;
 		l4_len = total - header;
 		linear -= header;
-		__u16 fragment = bpf_ntohs(ip->frag_off);
+		__u16 fragment = bpf_ntohs((__u16)(first >> 48));
 		offset = (fragment & 0x1fff) * 8;
 		if (fragment & 0x2000)
 			p->flags |= MAG_F_MORE;
@@ -210,10 +214,12 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		HEADER(ipv6hdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
-		t->proto = ip->nexthdr;
+		/* Version, traffic class and flow label, length, next header, hop limit. */
+		__u64 first = HEADER_U64(ip, at, 0);
+		t->proto = first >> 48;
 		t->ipv6 = 1;
-		p->ttl = ip->hop_limit;
-		p->tos = bpf_ntohs(*(const __u16 *)ip) >> 4; /* between version and flow label */
+		p->ttl = first >> 56;
+		p->tos = bpf_ntohs((__u16)first) >> 4; /* between version and flow label */
 		p->flags |= MAG_F_IPV6;
 		const __u64 *source = (const __u64 *)&ip->saddr, *dest = (const __u64 *)&ip->daddr;
 		if (tx) {
@@ -229,7 +235,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		}
 		l4 = at + sizeof(*ip);
 		linear -= sizeof(*ip);
-		l4_len = bpf_ntohs(ip->payload_len);
+		l4_len = bpf_ntohs((__u16)(first >> 32));
 		if (!l4_len)
 			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) -
 				 sizeof(*ip);
@@ -273,15 +279,16 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	}
 	/* TCP and UDP have the ports at the same offset. ICMP's header is as long as UDP's. */
 	HEADER(udphdr, udp, l4);
-	__u16 source = bpf_ntohs(udp->source), dest = bpf_ntohs(udp->dest);
+	__u64 words = HEADER_U64(udp, l4, 0);
+	__u16 source = bpf_ntohs((__u16)words), dest = bpf_ntohs((__u16)(words >> 16));
 	p->payload_at += sizeof(*udp);
 	if (!ports) {
 		__u8 type = source >> 8;
 		p->len = l4_len - sizeof(*udp);
 		if (t->proto == IPPROTO_ICMP ? type == 8 || type == 0
 					     : type == 128 || type == 129) {
-			t->local_port = t->remote_port = bpf_ntohs(udp->len);
-			p->extent.echo_number = bpf_ntohs(udp->check);
+			t->local_port = t->remote_port = bpf_ntohs((__u16)(words >> 32));
+			p->extent.echo_number = bpf_ntohs((__u16)(words >> 48));
 		}
 		if (p->flags & MAG_F_MORE)
 			p->extent.fragment_bytes = l4_len;
@@ -290,7 +297,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	t->local_port = tx ? source : dest;
 	t->remote_port = tx ? dest : source;
 	if (t->proto == IPPROTO_UDP) {
-		__u32 length = bpf_ntohs(udp->len);
+		__u32 length = bpf_ntohs((__u16)(words >> 32));
 		p->len = (length ? length : l4_len) - sizeof(*udp);
 		if (p->flags & MAG_F_MORE) {
 			p->extent.fragment_bytes = l4_len;
@@ -302,14 +309,15 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		return true;
 	}
 	HEADER(tcphdr, tcp, l4);
-	__u64 middle = *(const __u16 *)((const void *)tcp + 12); /* data offset and flags */
+	__u64 last = HEADER_U64(tcp, l4, 8); /* acknowledgement, data offset, flags, window */
+	__u64 middle = (__u16)(last >> 32);
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
 	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
 	p->extent.seq =
-		bpf_ntohl(tcp->seq) +
+		bpf_ntohl((__u32)(words >> 32)) +
 		(p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
-	p->ack = bpf_ntohl(tcp->ack_seq);
+	p->ack = bpf_ntohl((__u32)last);
 	return true;
 }
 

@@ -26,6 +26,10 @@
 	struct type name##_copy;                                      \
 	bpf_probe_read_kernel(&name##_copy, sizeof(name##_copy), at); \
 	const struct type *name = &name##_copy
+/* Eight bytes of a header that HEADER has made, in the order of memory. */
+#define HEADER_U64(name, at, offset)                         \
+	(*(const __u32 *)((const void *)(name) + (offset)) | \
+	 (__u64) * (const __u32 *)((const void *)(name) + (offset) + 4) << 32)
 /* The same for a member of a kernel structure that is read as a whole. */
 #define MEMBER(type, name, at) HEADER(type, name, at)
 
@@ -38,6 +42,9 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define READ(src, ...) ___arrow(src, __VA_ARGS__)
 #define READ_BITFIELD(src, field) BPF_CORE_READ_BITFIELD(src, field)
 #define HEADER(type, name, at) const struct type *name = CAST(type, at)
+/* The verifier guards each load behind a cast by eight instructions, so a header is read by few
+ * large loads. A load has to be within one member, such as this address. */
+#define HEADER_U64(name, at, offset) (*(const __u64 *)CAST(in6_addr, (const void *)(at) + (offset)))
 #define MEMBER(type, name, at) const struct type *name = (at)
 
 #endif
