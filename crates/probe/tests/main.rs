@@ -20,6 +20,7 @@ mod points;
 mod readers;
 mod refused;
 mod retransmissions;
+mod rings;
 mod shared_links;
 mod switches;
 mod synthesis;

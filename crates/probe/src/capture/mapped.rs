@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Name of the map in the objects.
+/// Name of the map in the objects, and in the kernel: libbpf names a joined map so.
 const MAP: &str = "slots";
 /// A multiple of every page size, bytes.
 const LARGEST_PAGE: usize = 64 << 10;
@@ -55,7 +55,7 @@ impl MappedRings {
             ..Default::default()
         };
         let bytes = u32::try_from(each).map_err(|e| failed("create", e.to_string()))?;
-        let map = MapHandle::create(MapType::Array, Some("magnet_slots"), 4, bytes, cpus, &options);
+        let map = MapHandle::create(MapType::Array, Some(MAP), 4, bytes, cpus, &options);
         let map = map.map_err(|e| failed("create", format!("{e:#}")))?;
         let length = each * cpus as usize;
         // SAFETY: a fresh mapping of a map of this length, which is unmapped in `drop` alone.
