@@ -31,8 +31,62 @@ enum Attached {
     /// These programs of the floor.
     Floor(&'static [&'static str]),
     Capture(Box<CaptureOptions>),
-    Tcpdump,
+    /// Another tool: its program and arguments.
+    Peer(&'static [&'static str]),
 }
+
+/// Other tools, each with its cheapest settings for the purpose. All but tcpdump take the same four tracepoints.
+const PEERS: [(&str, &[&str]); 4] = [
+    ("tcpdump -s 96", &["tcpdump", "-i", "lo", "-s", "96", "-w", "/dev/null"]),
+    (
+        "perf record, four tracepoints",
+        &[
+            "perf",
+            "record",
+            "-q",
+            "-a",
+            "-o",
+            "/dev/null",
+            "-e",
+            "net:net_dev_queue",
+            "-e",
+            "net:net_dev_start_xmit",
+            "-e",
+            "net:net_dev_xmit",
+            "-e",
+            "net:netif_receive_skb",
+        ],
+    ),
+    (
+        "trace-cmd record, four tracepoints",
+        &[
+            "trace-cmd",
+            "record",
+            "-q",
+            "-o",
+            "/dev/null",
+            "-e",
+            "net:net_dev_queue",
+            "-e",
+            "net:net_dev_start_xmit",
+            "-e",
+            "net:net_dev_xmit",
+            "-e",
+            "net:netif_receive_skb",
+        ],
+    ),
+    (
+        "bpftrace printing, four tracepoints",
+        &[
+            "bpftrace",
+            "-o",
+            "/dev/null",
+            "-e",
+            "tracepoint:net:net_dev_queue,tracepoint:net:net_dev_start_xmit,tracepoint:net:net_dev_xmit,\
+             tracepoint:net:netif_receive_skb { printf(\"%lld %s %d\\n\", nsecs, probe, args->len); }",
+        ],
+    ),
+];
 
 struct Variant {
     name: String,
@@ -69,9 +123,10 @@ fn variants() -> Vec<Variant> {
             found.push((format!("{name}, {} ring", ring.word()), Attached::Capture(Box::new(options))));
         }
     }
-    found.push(("tcpdump -s 96".to_owned(), Attached::Tcpdump));
+    found.extend(PEERS.map(|(name, command)| (name.to_owned(), Attached::Peer(command))));
     let only = std::env::var("ONLY").unwrap_or_default();
     found.retain(|(name, _)| name == "nothing" || only.split('|').any(|only| name.contains(only)));
+    found.retain(|(name, attached)| !matches!(attached, Attached::Peer(command) if !runs(name, command)));
     let variant = |(name, attached)| Variant {
         name,
         attached,
@@ -138,12 +193,38 @@ fn floor(programs: &[&str]) -> (Object, Vec<Link>) {
     (object, links)
 }
 
-fn tcpdump() -> Child {
-    let mut command = Command::new("tcpdump");
-    command.args(["-i", "lo", "-s", "96", "-w", "/dev/null", "-U"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().expect("tcpdump");
-    std::thread::sleep(Duration::from_millis(300));
+/// Starts a tool, and waits until it has attached. Without a sign of it that all have, this is a wait.
+fn start(command: &[&str]) -> Child {
+    let mut child = Command::new(command[0]);
+    let child = child.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = child.spawn().expect("it starts");
+    std::thread::sleep(Duration::from_secs(2));
     child
+}
+
+/// Whether a tool is there and traces on this machine; prints the reason if not.
+fn runs(name: &str, command: &[&str]) -> bool {
+    if Command::new(command[0]).arg("--version").output().is_err() {
+        println!("{name}: skipped, because {} is not installed", command[0]);
+        return false;
+    }
+    let mut child = start(command);
+    if child.try_wait().expect("a child").is_some() {
+        println!("{name}: skipped, because it ends at once on this machine");
+        return false;
+    }
+    end(child);
+    true
+}
+
+/// Ends a tool as a user does, so that it detaches.
+fn end(mut child: Child) {
+    // SAFETY: a signal to a child of this process that was not waited for yet.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::kill(child.id().cast_signed(), libc::SIGINT);
+    }
+    child.wait().expect("ended");
 }
 
 /// Ids of all loaded programs.
@@ -168,11 +249,10 @@ fn run(attached: &Attached, socket: &UdpSocket, sends: usize) -> (f64, f64, (u64
             let ns = exchange(socket, sends, rest);
             (ns, 0.0, ran(&others))
         }
-        Attached::Tcpdump => {
-            let mut child = tcpdump();
+        Attached::Peer(command) => {
+            let child = start(command);
             let ns = exchange(socket, sends, rest);
-            child.kill().expect("killed");
-            child.wait().expect("ended");
+            end(child);
             (ns, 0.0, (0, 0))
         }
         Attached::Capture(options) => {
