@@ -169,7 +169,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::ring, default_value = "8MiB")]
     pub ring_size: u64,
     /// Rings for unread events: `mapped`, in memory shared with the probes, or `kernel`, ring buffers of the kernel,
-    /// which cost the traffic more [default: kernel]
+    /// which cost the traffic more [default: mapped from Linux 5.17 on, else kernel]
     #[arg(long, value_name = "KIND", value_enum)]
     pub ring: Option<Ring>,
     /// Record only events that match: `port 443 and not comm = sshd` (docs/filters.md)

@@ -20,9 +20,9 @@ pub const SUMS: u32 = 16_384;
 pub enum RingKind {
     /// In memory that this process maps ([`crate::ring`]). A kernel without `bpf_loop` (Linux 5.17), or one that
     /// refuses maps of this size, has [`RingKind::Kernel`].
+    #[default]
     Mapped,
     /// In ring buffers of the kernel, which cost a hit more.
-    #[default]
     Kernel,
 }
 
