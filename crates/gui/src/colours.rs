@@ -1,4 +1,4 @@
-//! The colours: two muted palettes, with one accent for selection, and red for loss and drops alone.
+//! The colours: two muted palettes, with one accent for selection, and red for loss and drops of the network alone.
 
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Stroke, TextStyle,
@@ -24,8 +24,10 @@ pub struct Colours {
     pub dim: Color32,
     /// Selection.
     pub accent: Color32,
-    /// Loss and drops, and nothing else.
+    /// Loss and drops of the network, and nothing else.
     pub bad: Color32,
+    /// Events that the instrument missed.
+    pub missed: Color32,
     /// A certain value.
     pub good: Color32,
     /// Default colour of lifelines.
@@ -54,6 +56,7 @@ pub const DARK: Colours = Colours {
     dim: rgb(0x8b_96a7),
     accent: rgb(0xff_c857),
     bad: rgb(0xf2_5f5c),
+    missed: rgb(0xb3_9dff),
     good: rgb(0x6f_cf97),
     line: rgb(0x7f_9bbd),
     wire: rgb(0x1d_2733),
@@ -81,6 +84,7 @@ pub const LIGHT: Colours = Colours {
     dim: rgb(0x5c_6875),
     accent: rgb(0xb4_5309),
     bad: rgb(0xc6_2828),
+    missed: rgb(0x6a_3fb5),
     good: rgb(0x1f_7a4d),
     line: rgb(0x4a_6a8f),
     wire: rgb(0xe6_ebf0),
@@ -212,7 +216,7 @@ mod tests {
         for c in [&DARK, &LIGHT] {
             for behind in [c.back, c.panel, c.stripe] {
                 assert!(contrast(c.text, behind) > 7.0);
-                for ink in [c.dim, c.accent, c.slow, c.bad, c.good].iter().chain(&c.series) {
+                for ink in [c.dim, c.accent, c.slow, c.bad, c.missed, c.good].iter().chain(&c.series) {
                     assert!(contrast(*ink, behind) > 4.5, "{ink:?} on {behind:?} {}", contrast(*ink, behind));
                 }
             }

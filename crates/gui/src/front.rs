@@ -12,7 +12,7 @@ use crate::overlays::{self, Next, Overlay, Pick, Typed};
 use crate::time::Timeline;
 use crate::ui_context::UiContext;
 use crate::world::{Trouble, World};
-use crate::{keys, loadlines, panels, side};
+use crate::{headline, keys, loadlines, panels, side};
 use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference, Ui};
 use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
@@ -150,6 +150,7 @@ impl Front {
             let frame = scope.frame();
             let margin = Margin::new().fill(cx.c.panel).inner_margin(egui::Margin::symmetric(8, 5));
             Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx));
+            Panel::top("headline").frame(margin).show(ui, |ui| headline::show(ui, &frame, &mut cx));
             Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
             // In a small window the time line has priority.
             let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);

@@ -21,6 +21,7 @@ mod colours;
 mod compare;
 mod front;
 mod grid;
+mod headline;
 mod host_request;
 mod jobs;
 mod keys;

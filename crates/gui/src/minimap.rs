@@ -134,8 +134,8 @@ fn bar(
         let block = Rect::from_min_max(pos2(left, area.bottom() - height), pos2(right, area.bottom()));
         ink.block(block, c.quick.gamma_multiply(0.6));
     }
-    if column.lost > 0 {
-        ink.block(whole, c.bad.gamma_multiply(0.7));
+    if column.missed > 0 {
+        ink.block(whole, c.missed.gamma_multiply(0.7));
     }
     if column.drops > 0 {
         ink.block(
@@ -174,8 +174,8 @@ fn tooltip(column: &MinimapColumn) -> String {
     if column.drops > 0 {
         _ = write!(words, "\n{} packets dropped", count(column.drops)); // writing into a String cannot fail
     }
-    if column.lost > 0 {
-        _ = write!(words, "\n{} events lost by the instrument", count(column.lost));
+    if column.missed > 0 {
+        _ = write!(words, "\n{} events missed by the instrument", count(column.missed));
     }
     words
 }

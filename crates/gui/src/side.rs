@@ -10,7 +10,7 @@ use magscope_core::Direction;
 use magscope_scope::format::{
     SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
 };
-use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span};
+use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span, Tone, facts as facts_of};
 use magscope_scope::{Action, Frame, Inspector, MeasureSpan};
 use std::fmt::Write as _;
 
@@ -160,7 +160,7 @@ fn facts(inspector: &Inspector) -> Vec<String> {
     let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
     let mut second = format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim(), inspector.route);
     if line.journey.retransmits() > 0 {
-        _ = write!(second, "   sent again {}×", line.journey.retransmits());
+        _ = write!(second, "   resent {}×", line.journey.retransmits());
     }
     facts.push(second);
     let mut third = format!("{} in all", short_duration(line.total_ns()));
@@ -296,48 +296,34 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
             format!("{} journeys", count(m.journeys))
         };
         ui.label(words);
-        for (words, n) in [("dropped", m.drops), ("events lost", m.lost_events)] {
-            let colour = if n > 0 { cx.c.bad } else { cx.c.dim };
+        let wrong = [("dropped", m.drops, cx.c.bad), ("events missed", m.missed_events, cx.c.missed)];
+        for (words, n, colour) in wrong {
+            let colour = if n > 0 { colour } else { cx.c.dim };
             ui.label(RichText::new(format!("{} {words}", count(n))).color(colour));
         }
         if m.untimed > 0 {
             ui.label(format!("{} without times", count(m.untimed)));
         }
         let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
-        ui.label(RichText::new(format!("{} sent again", count(m.retransmits))).color(colour));
+        ui.label(RichText::new(format!("{} retransmits", count(m.retransmits))).color(colour));
         if let Some(ratio) = m.loss_ratio.filter(|ratio| *ratio > 0.0) {
-            ui.label(RichText::new(format!("{} lost", percent(ratio).trim())).color(cx.c.bad));
+            ui.label(RichText::new(format!("{} dropped or lost", percent(ratio).trim())).color(cx.c.bad));
         }
     });
 }
 
 /// The status bar: counters, including zeros, and the scope's message.
 pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
-    let footer = &frame.footer;
     ui.horizontal(|ui| {
-        let totals = &footer.totals;
-        let mut fact = |words: String, colour: Color32| ui.label(RichText::new(words).color(colour).small());
-        let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.dim };
-        fact(frame.header.nodes.clone(), cx.c.text);
-        for words in &footer.governed {
-            fact(format!("BUDGET: {words}"), cx.c.bad);
-        }
-        if footer.sums {
-            fact(format!("{SUMMED} the kernel adds up: no events"), cx.c.accent);
-        } else if footer.shows_sums {
-            fact(format!("{SUMMED} added up by the kernel"), cx.c.accent);
-        }
-        // Red only if a journey ended in a drop: kernels also drop useless packets.
-        fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
-        fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
-        let mark = if footer.sums || totals.summed_resent > 0 { "Σ" } else { "" };
-        let resent = totals.retransmitted.saturating_add(totals.summed_resent);
-        fact(format!("{mark}{} resent", count(resent)), cx.c.dim);
-        if !footer.sums || totals.journeys > 0 {
-            fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
-        }
-        if let Some(own) = footer.overhead {
-            fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
+        ui.label(RichText::new(&frame.header.nodes).color(cx.c.text).small());
+        for fact in facts_of(&frame.footer) {
+            let colour = match fact.tone {
+                Tone::Plain | Tone::Dim => cx.c.dim,
+                Tone::Accent => cx.c.accent,
+                Tone::NetworkLoss => cx.c.bad,
+                Tone::MissedEvents => cx.c.missed,
+            };
+            ui.label(RichText::new(fact.text.trim()).color(colour).small());
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (on, words, name) in [

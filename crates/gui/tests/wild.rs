@@ -73,7 +73,7 @@ fn many_flows_are_a_table_and_not_a_wall() {
     let listed: u64 = table.rows.iter().map(|row| row.journeys).sum();
     assert!(table.flows <= 4096 && table.rows.len() == table.flows, "{}", table.flows);
     assert_eq!(listed + table.left_out, FLOWS, "what is not listed is counted");
-    assert_eq!(scope.frame().footer.totals.journeys, FLOWS);
+    assert_eq!(scope.frame().footer.counts.journeys, FLOWS);
     let mut harness =
         window(scope, Chosen { tab: View::Flows, below_height: 300.0, ..chosen(Light::Dark) }, SIZE);
     harness.run_steps(3);

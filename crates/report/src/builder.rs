@@ -7,6 +7,7 @@ use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
+use super::headline::{Facts, Findings, headline};
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
 use super::requests::{RequestSums, RequestsBy};
@@ -28,12 +29,15 @@ use magscope_core::exchange::ExchangeReader;
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hash::Map;
 use magscope_core::hop::{Direction, HOP_IDS, Hop, HopSet};
-use magscope_core::journey::{Journey, Verdict};
+use magscope_core::journey::Journey;
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, Service};
+use magscope_core::outcomes::{Counts, Outcomes};
 use magscope_core::sampled::Sampled;
 use std::collections::BTreeMap;
 
+/// Number of services that the headline looks at.
+const MOST_SERVICES: usize = 64;
 /// Default number of groups in a table.
 const TOP: usize = 20;
 /// Maximum number of flows with stored addresses and namespaces.
@@ -45,11 +49,10 @@ const UNKNOWN: &str = "not known";
 /// Name of the row of namespaces beyond [`MAX_NODES`].
 const FURTHER: &str = "further namespaces";
 
-/// Counts of a protocol's journeys in addition to the verdicts.
+/// The journeys of a protocol.
 #[derive(Clone, Copy, Default)]
-struct Extra {
-    resent: u64,
-    retransmits: u64,
+struct ProtoJourneys {
+    outcomes: Outcomes,
     ambiguous: u64,
 }
 
@@ -76,13 +79,15 @@ pub struct ReportBuilder {
     groups: Option<(GroupBy, Option<Groups>)>,
     layers: Option<Layers>,
     receives: Option<Receives>,
-    requests: Option<(ExchangeReader, RequestSums)>,
+    /// For the headline, also if no table of them is wanted.
+    requests: (ExchangeReader, RequestSums),
+    wants_requests: bool,
+    findings: Findings,
     customs: Customs,
     governed: Stretches,
     estimates: Estimates,
     kernel: KernelSums,
-    kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
-    extra: BTreeMap<Proto, Extra>,
+    journeys: BTreeMap<Proto, ProtoJourneys>,
     blame: BTreeMap<Proto, BlameSum>,
     causes: BTreeMap<u8, u64>,
     drops: DropSums,
@@ -116,13 +121,14 @@ impl ReportBuilder {
             groups: None,
             layers: None,
             receives: None,
-            requests: None,
+            requests: (ExchangeReader::new(&[]), RequestSums::new(RequestsBy::Service)),
+            wants_requests: false,
+            findings: Findings::default(),
             customs: Customs::default(),
             governed: Stretches::default(),
             estimates: Estimates::default(),
             kernel: KernelSums::default(),
-            kinds: BTreeMap::new(),
-            extra: BTreeMap::new(),
+            journeys: BTreeMap::new(),
             blame: BTreeMap::new(),
             causes: BTreeMap::new(),
             drops: DropSums::default(),
@@ -142,9 +148,7 @@ impl ReportBuilder {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
         self.estimates.join(info);
-        if let Some((reader, _)) = &mut self.requests {
-            reader.join(info);
-        }
+        self.requests.0.join(info);
         self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
         self.places.push(Places::default());
         self.infos.push(info.clone());
@@ -182,7 +186,7 @@ impl ReportBuilder {
     /// Adds requests and responses by service.
     #[must_use]
     pub fn requests(mut self) -> Self {
-        self.requests = Some((ExchangeReader::new(&self.infos), RequestSums::new(RequestsBy::Service)));
+        self.wants_requests = true;
         self
     }
 
@@ -211,9 +215,8 @@ impl ReportBuilder {
             batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
             batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
         }
-        if let Some((reader, sums)) = &mut self.requests {
-            sums.add_all(&reader.batch(node, batch), reader.context());
-        }
+        let (reader, sums) = &mut self.requests;
+        sums.add_all(&reader.batch(node, batch), reader.context());
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
@@ -286,16 +289,13 @@ impl ReportBuilder {
 
     /// Counts a journey; the context resolves its flows and processes.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
-        self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
-        let extra = self.extra.entry(journey.proto).or_default();
-        extra.resent += u64::from(journey.retransmits() > 0);
-        extra.retransmits += u64::from(journey.retransmits());
-        extra.ambiguous += u64::from(journey.ambiguous);
+        let of_proto = self.journeys.entry(journey.proto).or_default();
+        of_proto.outcomes.journey(journey);
+        of_proto.ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
         self.drops.journey(context.dropped_by(journey));
-        if let Some((reader, sums)) = &mut self.requests {
-            sums.add_all(&reader.journey(journey, context), reader.context());
-        }
+        let (reader, sums) = &mut self.requests;
+        sums.add_all(&reader.journey(journey, context), reader.context());
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
@@ -321,6 +321,7 @@ impl ReportBuilder {
                 self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);
             }
         }
+        self.findings.journey(journey, 0, blame.as_ref(), context);
         self.flows.count(journey, blame.as_ref(), context);
         if let Some((_, Some(groups))) = &mut self.groups {
             groups.count(journey, blame.as_ref(), context);
@@ -347,7 +348,7 @@ impl ReportBuilder {
         let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
         let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
         let verdicts: Vec<_> =
-            self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
+            self.journeys.iter().map(|(proto, journeys)| verdict_row(*proto, journeys)).collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
         let flows = self.flows.ranking(self.top);
         let groups = self.groups.map(|(by, groups)| match groups {
@@ -369,14 +370,28 @@ impl ReportBuilder {
             Service::Missing { because } => Some(MissingHop { hop: row.hop, because: because.clone() }),
             _ => None,
         });
-        let mut kinds: [u64; Verdict::KINDS] = [0; Verdict::KINDS];
-        for proto in self.kinds.values() {
-            kinds.iter_mut().zip(proto).for_each(|(sum, n)| *sum += n);
-        }
+        let mut outcomes = Outcomes::default();
+        self.journeys.values().for_each(|of_proto| outcomes.merge(&of_proto.outcomes));
+        let drops = self.drops.finish(&self.infos);
+        let (mut reader, mut requests) = self.requests;
+        requests.add_all(&reader.finish(), reader.context());
+        let counts = Counts::of(&outcomes, drops.dropped, losses.records, 0);
+        let reasons: Vec<_> = drops.reasons.iter().map(|row| (row.reason.clone(), row.packets)).collect();
+        let headline = headline(&Facts {
+            findings: &self.findings,
+            requests: Some(&requests.table(MOST_SERVICES)),
+            counts,
+            whole: outcomes.whole(),
+            filtered: outcomes.filtered(),
+            duration_ns,
+            sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
+            has_drops: self.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),
+            reasons: &reasons,
+        });
         let denominator = Denominator {
             measured: self.measured,
-            journeys: kinds.iter().sum(),
-            left_out: LeftOut::of(&kinds),
+            journeys: outcomes.journeys(),
+            left_out: LeftOut::of(&outcomes.verdicts),
             disordered: self.disordered,
         };
         Report {
@@ -386,6 +401,8 @@ impl ReportBuilder {
             end_ns,
             duration_ns,
             events: self.events,
+            counts,
+            headline,
             hops,
             events_elsewhere: self.elsewhere.0.iter().map(|sum| sum.rate.events).sum(),
             verdicts,
@@ -394,10 +411,7 @@ impl ReportBuilder {
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
-            requests: self.requests.and_then(|(mut reader, mut sums)| {
-                sums.add_all(&reader.finish(), reader.context());
-                (!sums.is_empty()).then(|| sums.table(self.top))
-            }),
+            requests: (self.wants_requests && !requests.is_empty()).then(|| requests.table(self.top)),
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {
@@ -405,14 +419,14 @@ impl ReportBuilder {
                 None => format!("{flow}"),
             }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
-            drops: self.drops.finish(&self.infos),
+            drops,
             connections: self.points.finish(&self.infos),
             losses,
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
             not_followed: self.infos.iter().flat_map(NotFollowed::of).collect(),
-            unobserved_hops: if self.kinds.contains_key(&Proto::UDP) {
+            unobserved_hops: if self.journeys.contains_key(&Proto::UDP) {
                 UnobservedHop::of(&self.infos)
             } else {
                 Vec::new()
@@ -485,42 +499,42 @@ impl ReportBuilder {
         });
         rates.sum()
     }
+}
 
-    fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
-        let Extra { resent, retransmits, ambiguous } = self.extra.get(&proto).copied().unwrap_or_default();
-        let [
-            complete,
-            half_complete,
-            lost,
-            dropped,
-            broken,
-            in_flight,
-            read_unseen,
-            evicted,
-            not_probed,
-            filtered,
-            discarded,
-            delivered,
-        ] = *kinds;
-        VerdictRow {
-            proto,
-            journeys: kinds.iter().sum(),
-            complete,
-            half_complete,
-            lost,
-            dropped,
-            broken_by_event_loss: broken,
-            in_flight,
-            read_unseen,
-            evicted,
-            not_probed,
-            filtered,
-            discarded,
-            delivered,
-            resent,
-            retransmits,
-            ambiguous,
-        }
+fn verdict_row(proto: Proto, journeys: &ProtoJourneys) -> VerdictRow {
+    let outcomes = &journeys.outcomes;
+    let [
+        complete,
+        half_complete,
+        lost,
+        dropped,
+        broken,
+        in_flight,
+        read_unseen,
+        evicted,
+        not_probed,
+        filtered,
+        discarded,
+        delivered,
+    ] = outcomes.verdicts;
+    VerdictRow {
+        proto,
+        journeys: outcomes.journeys(),
+        complete,
+        half_complete,
+        lost,
+        dropped,
+        broken_by_event_loss: broken,
+        in_flight,
+        read_unseen,
+        evicted,
+        not_probed,
+        filtered,
+        discarded,
+        delivered,
+        resent: outcomes.resent,
+        retransmits: outcomes.retransmits,
+        ambiguous: journeys.ambiguous,
     }
 }
 

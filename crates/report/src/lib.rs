@@ -19,6 +19,7 @@ mod estimates;
 mod figures;
 mod governed;
 mod groups;
+mod headline;
 mod hop_sums;
 mod kernel;
 pub mod requests;
@@ -38,6 +39,7 @@ pub use estimates::Estimate;
 pub use figures::wrap;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
+pub use headline::{Evidence, Facts, Findings, Headline, HeadlineKind, SLOW_NS, headline};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use requests::{GradeCounts, PartShare, RequestRow, RequestSums, RequestTable, RequestsBy};
 pub use running::{RunningRow, RunningTable};
@@ -51,6 +53,7 @@ use magscope_core::flow::Proto;
 use magscope_core::hop::Hop;
 use magscope_core::journey::Verdict;
 use magscope_core::node::NodeInfo;
+use magscope_core::outcomes::Counts;
 use serde::Serialize;
 
 /// The results of a capture.
@@ -66,8 +69,12 @@ pub struct Report {
     pub end_ns: u64,
     /// From the first event to the last.
     pub duration_ns: u64,
+    /// The worst true thing in one line, or that nothing is wrong.
+    pub headline: Headline,
     /// Events of all hops.
     pub events: u64,
+    /// The counts that every screen, metric and format has.
+    pub counts: Counts,
     /// One row per hop that was served or seen, in stack order.
     pub hops: Vec<HopRow>,
     /// Events of namespaces beyond the maximum number of distinct ones.

@@ -41,7 +41,7 @@ pub fn render_connections(connections: &Connections, width: usize) -> String {
     out
 }
 
-/// Lost events as text, also that none was lost.
+/// Missed events as text, also that none was missed.
 pub fn render_losses(losses: &Losses) -> String {
     let mut out = String::new();
     let _ = write_losses(&mut out, losses);
@@ -57,6 +57,10 @@ impl fmt::Display for Report {
 fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     let name = if report.node.is_empty() { "this node" } else { &report.node };
     let kernel = if report.kernel.is_empty() { String::new() } else { format!("  Linux {}", report.kernel) };
+    // An empty report, without a capture, has none.
+    if !report.headline.text.is_empty() {
+        wrap(out, &report.headline.text, width, "  ")?;
+    }
     writeln!(out, "{}", fit(&format!("{name}{kernel}"), width))?;
     let events = plural(report.events, "event", "events");
     writeln!(out, "{events} in {}", time(report.duration_ns).trim())?;
@@ -312,11 +316,11 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
 fn write_losses(out: &mut String, losses: &Losses) -> fmt::Result {
     writeln!(out)?;
     if losses.records == 0 {
-        writeln!(out, "No event was lost.")?;
+        writeln!(out, "No event was missed.")?;
     } else {
         let stretches = plural(losses.stretches, "stretch", "stretches");
-        let lost = plural(losses.records, "event was lost", "events were lost");
-        writeln!(out, "{lost} in {stretches}, {} in all:", time(losses.span_ns).trim())?;
+        let missed = plural(losses.records, "event was missed", "events were missed");
+        writeln!(out, "{missed} in {stretches}, {} in all:", time(losses.span_ns).trim())?;
         for row in &losses.causes {
             writeln!(out, "  {:<24} {:>11}", row.cause, count(row.records))?;
         }
@@ -349,6 +353,6 @@ mod tests {
     #[test]
     fn an_empty_report_says_so_calmly() {
         let text = render_text(&Report::default(), 80);
-        assert!(text.contains("0 events") && text.contains("No event was lost."), "{text}");
+        assert!(text.contains("0 events") && text.contains("No event was missed."), "{text}");
     }
 }

@@ -5,5 +5,6 @@ mod clean_up;
 mod common;
 mod compare;
 mod generated;
+mod headline;
 mod report_text;
 mod stats;

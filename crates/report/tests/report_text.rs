@@ -56,7 +56,7 @@ fn text(width: usize, ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> Strin
 /// The additional section of a report.
 fn section(width: usize, from: &str, ask: impl FnOnce(ReportBuilder) -> ReportBuilder) -> String {
     let text = text(width, ask);
-    let (start, end) = (text.find(from).expect(from), text.find("400 events were lost").expect("losses"));
+    let (start, end) = (text.find(from).expect(from), text.find("400 events were missed").expect("losses"));
     text[start..end].to_owned()
 }
 

@@ -182,6 +182,8 @@ pub enum Action {
     OrderFlows(FlowOrder),
     /// Lists the slowest, the most recent or the lost journeys.
     NextList,
+    /// Shows the journey or the request that the headline is concluded from; without one, as [`Action::ToggleInspector`].
+    ShowEvidence,
     /// Opens or closes the ladder of the selected journey.
     ToggleInspector,
 

@@ -36,7 +36,7 @@ pub enum Channel {
     Journeys,
     /// Events per second.
     Events,
-    /// Events lost a second.
+    /// Events missed a second.
     Losses,
     /// Utilisation of all the host's CPUs together; live only.
     HostCpu,
@@ -149,7 +149,7 @@ impl Channel {
             Self::Throughput(Layer::Device) => "rate.device",
             Self::Journeys => "journeys",
             Self::Events => "events",
-            Self::Losses => "losses",
+            Self::Losses => "missed",
             Self::HostCpu => "cpu",
             Self::OwnCpu => "own_cpu",
             Self::RingFill => "ring_fill",
@@ -230,6 +230,8 @@ impl FromStr for Channel {
     type Err = UnknownChannel;
 
     fn from_str(word: &str) -> Result<Self, UnknownChannel> {
+        // The name of an earlier edition.
+        let word = if word == "losses" { Self::Losses.name() } else { word };
         let found = Self::ALL.into_iter().find(|channel| channel.name() == word);
         // The scope checks whether a probe with this name exists.
         let found = found.or_else(|| ValueName::new(word).map(Self::Value));

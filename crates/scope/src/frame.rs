@@ -10,7 +10,9 @@ use crate::scope::Scope;
 use crate::sweep::Sweep;
 use crate::totals::Totals;
 use crate::transport::Transport;
+use magscope_core::Counts;
 use magscope_core::journey::Rung;
+use magscope_report::Headline;
 use std::time::Duration;
 
 /// Whether time advances.
@@ -75,15 +77,15 @@ pub struct Listed<'a> {
 pub struct Footer<'a> {
     /// Since the start or the last clear.
     pub totals: Totals,
-    /// Events lost within the window.
-    pub lost_lately: u64,
+    /// What every surface counts: dropped, lost, resent, broken, in flight, missed events.
+    pub counts: Counts,
+    /// Events missed within the window.
+    pub missed_lately: u64,
     /// Journeys per second over the window; `None` also where single events are left out, and with them unknown
     /// parts of journeys.
     pub journeys_per_s: Option<f64>,
     /// True for an estimate, because flows are sampled out.
     pub journeys_estimated: bool,
-    /// Journeys that have begun and not ended.
-    pub in_flight: usize,
     /// Length of the window.
     pub window: Duration,
     /// Reduced capture levels by budgets, one text per host.
@@ -153,6 +155,8 @@ pub struct Frame<'a> {
     pub controls: &'a Controls,
     /// The line at the top.
     pub header: Header,
+    /// The worst true thing, or that nothing is wrong.
+    pub headline: &'a Headline,
     /// The lanes, top first.
     pub lanes: &'a [Lane],
     /// The lifelines and their time axis.

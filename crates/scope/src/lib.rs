@@ -95,6 +95,7 @@ pub use cursor::{CursorId, Cursors};
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
+pub use magscope_report::{Evidence, Headline, HeadlineKind};
 pub use math::{Math, MathError};
 pub use measure::MeasureSpan;
 pub use names::NetnsKey;

@@ -229,6 +229,11 @@ impl Requests {
         }
     }
 
+    /// The services so far, at most this many: those with the most exchanges.
+    pub fn table(&self, services: usize) -> RequestTable {
+        self.sums.table(services)
+    }
+
     /// The view, with at most this many services and slowest requests.
     pub fn panel(&self, services: usize, slowest: usize, selected: Option<u64>) -> RequestPanel<'_> {
         RequestPanel {

@@ -1,6 +1,7 @@
 //! The scope: accepts batches, stores the data of a screen, returns frames.
 
 mod apply;
+mod headline;
 mod heat;
 mod hits;
 mod ingest;
@@ -51,6 +52,7 @@ use magscope_core::hop::{HOP_IDS, HopSet};
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
+use magscope_report::{Findings, Headline};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -118,6 +120,10 @@ pub struct Scope {
     /// Live, while less is looked at than there is.
     unfiltered: Option<narrowed::Unfiltered>,
     requests: Requests,
+    findings: Findings,
+    headline: Headline,
+    /// Bucket edges since the headline.
+    concluded_edges: u64,
     signals: Signals,
     journal: Journal,
     clocks: Clocks,
@@ -199,6 +205,9 @@ impl Scope {
             journeys: Vec::new(),
             stats: Stats::default(),
             requests: Requests::default(),
+            findings: Findings::default(),
+            headline: Headline::default(),
+            concluded_edges: 0,
             totals: Totals::default(),
             lately: WindowTotals::default(),
             memory: Memory::default(),

@@ -1,8 +1,9 @@
-//! Counts since the start, and recent ones: events, journeys by verdict, losses by cause.
+//! Counts since the start, and recent ones: events, journeys by verdict, missed events by cause. What each word
+//! counts is defined in [`magscope_core::outcomes`].
 
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::journey::Journey;
-use magscope_core::{Batch, Hop, Loss, LossCause, Verdict};
+use magscope_core::{Batch, Counts, LossCause, Outcomes};
 
 /// Counts since the start or the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,29 +14,31 @@ pub struct Totals {
     pub hits: u64,
     /// Events too late for sorting.
     pub late: u64,
-    /// Journeys of any verdict.
-    pub journeys: u64,
-    /// Journeys by [`Verdict::kind`].
-    pub verdicts: [u64; Verdict::KINDS],
+    /// Journeys that ended.
+    pub outcomes: Outcomes,
     /// Packets that a kernel dropped for any reason except clean-up, also those without a journey.
-    pub kernel_drops: u64,
-    /// Journeys that were sent more than once.
-    pub retransmitted: u64,
-    /// Segments that TCP sent again, from the kernel's sums without events.
-    pub summed_resent: u64,
-    /// Events lost, by cause in the order of [`LossCause::ALL`].
-    pub lost: [u64; LossCause::ALL.len()],
+    pub dropped: u64,
+    /// Times that TCP sent again, from the kernel's sums without events.
+    pub summed_retransmits: u64,
+    /// Missed events, by cause in the order of [`LossCause::ALL`].
+    pub missed: [u64; LossCause::ALL.len()],
 }
 
 impl Totals {
-    /// Lost events of any cause.
-    pub fn lost_events(&self) -> u64 {
-        self.lost.iter().fold(0, |all, n| all.saturating_add(*n))
+    /// Missed events of any cause.
+    pub fn missed_events(&self) -> u64 {
+        self.missed.iter().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    /// The cause of most lost events.
+    /// The cause of most missed events.
     pub fn main_cause(&self) -> Option<LossCause> {
-        LossCause::ALL.into_iter().filter(|c| self.lost[*c as usize] > 0).max_by_key(|c| self.lost[*c as usize])
+        let causes = LossCause::ALL.into_iter().filter(|c| self.missed[*c as usize] > 0);
+        causes.max_by_key(|c| self.missed[*c as usize])
+    }
+
+    /// The counts of every surface, with the number of journeys that have not ended.
+    pub fn counts(&self, not_ended: u64) -> Counts {
+        Counts::of(&self.outcomes, self.dropped, self.missed_events(), not_ended)
     }
 
     /// Counts a batch, but for its journeys.
@@ -44,37 +47,14 @@ impl Totals {
         self.hits += batch.hits.len() as u64;
         self.late = self.late.saturating_add(batch.late);
         for loss in &batch.losses {
-            let count = &mut self.lost[loss.cause as usize];
+            let count = &mut self.missed[loss.cause as usize];
             *count = count.saturating_add(loss.count);
         }
     }
 
     /// Counts a journey.
     pub(crate) fn journey(&mut self, journey: &Journey) {
-        self.journeys += 1;
-        self.retransmitted += u64::from(journey.retransmits() > 0);
-        self.verdicts[journey.verdict.kind()] += 1;
-    }
-
-    /// Journeys with a seen end.
-    pub fn whole(&self) -> u64 {
-        Verdict::whole_of(&self.verdicts)
-    }
-
-    /// Journeys the kernel dropped.
-    pub const fn dropped(&self) -> u64 {
-        self.verdicts[Verdict::Dropped { hop: Hop::AppSend, reason: 0 }.kind()]
-    }
-
-    /// Journeys that lack events because the instrument lost them: their ending is unknown.
-    pub const fn broken(&self) -> u64 {
-        let gap = Loss { cpu: 0, from_ns: 0, to_ns: 0, count: 0, cause: LossCause::Gap };
-        self.verdicts[Verdict::BrokenByEventLoss { gap }.kind()]
-    }
-
-    /// Journeys not seen again after some hop, although no record is missing.
-    pub const fn vanished(&self) -> u64 {
-        self.verdicts[Verdict::LostAfter { hop: Hop::AppSend }.kind()]
+        self.outcomes.journey(journey);
     }
 }
 
@@ -100,14 +80,13 @@ impl WindowTotals {
         let (first, last) = (self.edges.front()?, self.edges.back()?);
         let buckets = self.edges.len() - 1;
         let secs = (buckets as u64 * BUCKET_NS) as f64 / 1e9;
-        (buckets > 0).then(|| (last.journeys - first.journeys) as f64 / secs)
+        (buckets > 0).then(|| (last.outcomes.journeys() - first.outcomes.journeys()) as f64 / secs)
     }
 
-    /// Events lost since the window began.
-    pub(crate) fn lost_events(&self, now: &Totals) -> u64 {
-        self.edges
-            .front()
-            .map_or_else(|| now.lost_events(), |first| now.lost_events().saturating_sub(first.lost_events()))
+    /// Events missed since the window began.
+    pub(crate) fn missed_events(&self, now: &Totals) -> u64 {
+        let before = self.edges.front().map_or(0, Totals::missed_events);
+        now.missed_events().saturating_sub(before)
     }
 }
 
@@ -115,19 +94,20 @@ impl WindowTotals {
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
+    use magscope_core::{Hop, Loss};
 
     #[test]
-    fn losses_are_counted_by_cause_and_forgotten_by_the_window() {
+    fn missed_events_are_counted_by_cause_and_forgotten_by_the_window() {
         let mut totals = Totals::default();
         let mut lately = WindowTotals::default();
         lately.edge(totals, 1);
         let loss = |cause, count| Loss { cpu: 0, from_ns: 0, to_ns: 1, count, cause };
         let losses = vec![loss(LossCause::RingFull, 7), loss(LossCause::Gap, 2)];
         totals.batch(&Batch { losses, ..Batch::default() });
-        assert_eq!((totals.lost_events(), totals.main_cause()), (9, Some(LossCause::RingFull)));
-        assert_eq!(lately.lost_events(&totals), 9);
+        assert_eq!((totals.missed_events(), totals.main_cause()), (9, Some(LossCause::RingFull)));
+        assert_eq!(lately.missed_events(&totals), 9);
         lately.edge(totals, 1000);
-        assert_eq!((lately.lost_events(&totals), totals.lost_events()), (0, 9));
+        assert_eq!((lately.missed_events(&totals), totals.missed_events()), (0, 9));
     }
 
     #[test]

@@ -98,7 +98,7 @@ views! {
     }
     Losses {
         name: "losses", page: Some(7), tab: Some("losses"), rows: Lines,
-        words: "lost events, drops, and the capture's cost",
+        words: "drops, missed events, overhead",
     }
     Requests {
         name: "requests", page: Some(8), tab: Some("requests"), rows: Requests,

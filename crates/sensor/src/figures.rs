@@ -334,6 +334,17 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
         }
     }
     out.family(
+        "magnet_scope_resent_journeys",
+        Kind::Counter,
+        "",
+        "Journeys that were sent more than once; each counts once.",
+    );
+    for (labels, host) in hosts(snapshot) {
+        for resent in &host.total.resent {
+            out.counter(&labels.with(&[("proto", &resent.proto)]), host, resent.n);
+        }
+    }
+    out.family(
         "magnet_scope_hop_latency_seconds",
         Kind::Histogram,
         "seconds",

@@ -115,6 +115,9 @@ pub struct Tally {
     pub clock_breaks: Vec<BreakCount>,
     /// Journeys by verdict.
     pub journeys: Vec<JourneyCount>,
+    /// Journeys with more than one copy.
+    #[serde(default)]
+    pub resent: Vec<ResentCount>,
     /// Requests and responses by service.
     #[serde(default)]
     pub services: Vec<ServiceTally>,
@@ -199,6 +202,15 @@ pub struct JourneyCount {
     pub proto: String,
     /// Name of the verdict.
     pub verdict: String,
+    /// Number of journeys.
+    pub n: u64,
+}
+
+/// Journeys of one protocol with more than one copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResentCount {
+    /// `tcp`, `udp`, …
+    pub proto: String,
     /// Number of journeys.
     pub n: u64,
 }

@@ -3,15 +3,15 @@
 use crate::histogram::Histogram;
 use crate::services::{Service, Services};
 use crate::snapshot::{
-    BreakCount, CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally,
-    cause_name,
+    BreakCount, CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, ResentCount,
+    Tally, cause_name,
 };
 use magscope_core::clock::Break;
 use magscope_core::exchange::Exchange;
 use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::Sum;
-use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
+use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Outcomes, Proto, Synthesis, Verdict};
 use magscope_report::stats::HopRate;
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Sums {
     late: u64,
     /// By position in [`Break::ALL`].
     clock_breaks: [u64; Break::ALL.len()],
-    journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
+    journeys: BTreeMap<Proto, Outcomes>,
     services: Services,
     /// By protocol, because the hop below another depends on it.
     latencies: BTreeMap<(Hop, Hop, Proto), Histogram>,
@@ -47,6 +47,7 @@ struct Kernel {
     /// Hits; and bytes, if packets were summed too.
     hops: BTreeMap<Hop, (u64, Option<u64>)>,
     drops: BTreeMap<u32, u64>,
+    other_drops: u64,
 }
 
 impl Kernel {
@@ -62,17 +63,18 @@ impl Kernel {
                 *bytes = Some(bytes.unwrap_or(0).saturating_add(row.sum));
             }
         }
-        if let Sum::Reason(reason) = row.of {
-            self.dropped(reason, row.n);
+        match row.of {
+            Sum::Reason(reason) => self.dropped(reason, row.n),
+            // Drops whose reason found no room in the kernel.
+            Sum::Rest if row.hop == Hop::SkbDrop => self.other_drops = self.other_drops.saturating_add(row.n),
+            _ => {}
         }
     }
 
     fn dropped(&mut self, reason: u32, n: u64) {
-        // further reasons are invalid
-        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
-            let sum = self.drops.entry(reason).or_default();
-            *sum = sum.saturating_add(n);
-        }
+        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason);
+        let sum = if has_room { self.drops.entry(reason).or_default() } else { &mut self.other_drops };
+        *sum = sum.saturating_add(n);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -85,6 +87,7 @@ impl Kernel {
             *bytes = more_bytes.map_or(*bytes, |more| Some(bytes.unwrap_or(0).saturating_add(more)));
         }
         other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
+        self.other_drops = self.other_drops.saturating_add(other.other_drops);
     }
 
     fn tally(&self, info: &NodeInfo) -> KernelTally {
@@ -97,7 +100,7 @@ impl Kernel {
                 .iter()
                 .map(|(hop, (events, bytes))| KernelHop { hop: *hop, events: *events, bytes: *bytes })
                 .collect(),
-            drops: named(&self.drops, 0, info, false),
+            drops: named(&self.drops, self.other_drops, info, false),
             cleaned_up: named(&self.drops, 0, info, true),
         }
     }
@@ -179,7 +182,7 @@ impl Sums {
 
     /// Counts a journey by its verdict.
     pub fn ended(&mut self, journey: &Journey) {
-        self.journeys.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
+        self.journeys.entry(journey.proto).or_default().journey(journey);
     }
 
     /// Counts a request and its response.
@@ -218,9 +221,8 @@ impl Sums {
         }
         self.late = self.late.saturating_add(other.late);
         self.clock_breaks.iter_mut().zip(other.clock_breaks).for_each(|(sum, n)| *sum += n);
-        for (proto, kinds) in &other.journeys {
-            let sums = self.journeys.entry(*proto).or_default();
-            sums.iter_mut().zip(kinds).for_each(|(sum, n)| *sum += n);
+        for (proto, outcomes) in &other.journeys {
+            self.journeys.entry(*proto).or_default().merge(outcomes);
         }
         self.services.merge(&other.services);
         for (pair, histogram) in &other.latencies {
@@ -237,8 +239,8 @@ impl Sums {
             let rate = self.hops[usize::from(hop.id())];
             HopTally { hop: *hop, events: rate.events, bytes: rate.bytes }
         };
-        let journeys = self.journeys.iter().flat_map(|(proto, kinds)| {
-            let kinds = Verdict::NAMES.into_iter().zip(*kinds).filter(|(_, n)| *n > 0);
+        let journeys = self.journeys.iter().flat_map(|(proto, outcomes)| {
+            let kinds = Verdict::NAMES.into_iter().zip(outcomes.verdicts).filter(|(_, n)| *n > 0);
             kinds.map(|(verdict, n)| JourneyCount { proto: proto.to_string(), verdict: verdict.to_owned(), n })
         });
         let lost = |cause: LossCause| CauseCount {
@@ -257,6 +259,11 @@ impl Sums {
                 .map(|(kind, n)| BreakCount { kind: kind.name().to_owned(), n })
                 .collect(),
             journeys: journeys.collect(),
+            resent: self
+                .journeys
+                .iter()
+                .map(|(proto, outcomes)| ResentCount { proto: proto.to_string(), n: outcomes.resent })
+                .collect(),
             services: self.services.tally(),
             latencies: pairs(
                 self.latencies.iter().map(|((from, to, proto), times)| (*from, *to, proto.to_string(), times)),

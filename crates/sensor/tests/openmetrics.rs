@@ -191,6 +191,7 @@ fn tally() -> impl Strategy<Value = Tally> {
             drops: drops.iter().map(|(reason, n)| DropCount { reason: reason.clone(), n: *n }).collect(),
             cleaned_up: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
             losses: losses.into_iter().map(|(cause, records)| CauseCount { cause, records }).collect(),
+            resent: Vec::new(),
             journeys: journeys
                 .into_iter()
                 .map(|((proto, verdict), n)| JourneyCount { proto, verdict, n })

@@ -6,6 +6,7 @@ mod canvas;
 mod footer;
 mod grid;
 mod header;
+mod headline;
 mod help;
 mod hit;
 mod palette;
@@ -59,6 +60,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     let shell = Shell::new(area);
     let canvas = &mut Canvas::new(buffer, theme);
     header::draw(canvas, shell.header, frame);
+    headline::draw(canvas, shell.headline, frame);
     bar::draw(canvas, shell.bar, frame);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         too_small(canvas, shell.body);

@@ -16,7 +16,7 @@ use crossterm::event::{
 use magscope_core::Hop;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, CommandKind, FrontEndCommand, Question};
-use magscope_scope::{Action, Scope};
+use magscope_scope::{Action, Evidence, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tui_input::backend::crossterm::EventHandler;
@@ -391,6 +391,8 @@ fn select(scope: &Scope, at: f64, hop: Option<Hop>, column: f64) -> Action {
 /// Handles a click outside the picture. Returns true if the screen may have changed.
 fn click(hit: Hit, scope: &mut Scope) -> bool {
     let action = match hit {
+        Hit::Headline if scope.frame().headline.evidence == Evidence::None => return false,
+        Hit::Headline => Action::ShowEvidence,
         Hit::Tab(view) => Action::Show(view),
         Hit::Lane(hop) => Action::ChooseHop(Some(hop)),
         Hit::Session(part) => Action::SeekPart(part.clamp(0.0, 1.0)),

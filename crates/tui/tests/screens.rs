@@ -62,7 +62,7 @@ fn large_with_one_route() {
 }
 
 #[test]
-fn losses_are_red_and_so_are_drops() {
+fn loss_is_red_and_missed_events_have_a_colour_of_their_own() {
     let mut scope = busy();
     World::lose(&mut scope, 3 * SECOND, 4_321);
     scope.apply(Action::NextList);
@@ -71,7 +71,7 @@ fn losses_are_red_and_so_are_drops() {
     let recording = Recording { name: "run-1.session".to_owned(), bytes: 1_234_567, events: 99 };
     scope.set_recording(Some(recording));
     let buffer = screen(&front(), &scope, 120, 36);
-    assert!(text(&buffer).contains("events lost 4 321 (ring buffer full)"));
+    assert!(text(&buffer).contains("events missed 4 321 (ring buffer full)"));
     insta::assert_snapshot!(cells(&buffer));
 }
 
@@ -108,14 +108,14 @@ fn overlay_without_colours() {
 }
 
 #[test]
-fn losses_and_own_cost_are_on_every_screen_that_has_two_rows() {
+fn missed_events_and_overhead_are_on_every_screen_that_has_two_rows() {
     for height in 2..40 {
         let buffer = text(&screen(&front(), &busy_once(), 80, height));
-        assert!(buffer.contains("events lost 0"), "{height}");
-        assert!(buffer.contains("own cost 0.7 %"), "{height}");
+        assert!(buffer.contains("events missed 0"), "{height}");
+        assert!(buffer.contains("overhead 0.7 %"), "{height}");
     }
     let narrow = text(&screen(&front(), &busy_once(), 60, 12));
-    assert!(narrow.contains("events lost 0   dropped 5   own cost 0.7 % reader"));
+    assert!(narrow.contains("events missed 0   dropped 5   lost 0   resent 0"));
 }
 
 /// One shared scope for several tests.

@@ -84,19 +84,30 @@ impl Verdict {
         "delivered",
     ];
 
+    /// Number of the kind [`Verdict::LostAfter`].
+    pub const LOST: usize = 2;
+    /// Number of the kind [`Verdict::Dropped`].
+    pub const DROPPED: usize = 3;
+    /// Number of the kind [`Verdict::BrokenByEventLoss`].
+    pub const BROKEN: usize = 4;
+    /// Number of the kind [`Verdict::InFlight`].
+    pub const IN_FLIGHT: usize = 5;
+    /// Number of the kind [`Verdict::Filtered`].
+    pub const FILTERED: usize = 9;
+
     /// Number of the kind, below [`Verdict::KINDS`].
     pub const fn kind(self) -> usize {
         match self {
             Self::Complete => 0,
             Self::HalfComplete => 1,
-            Self::LostAfter { .. } => 2,
-            Self::Dropped { .. } => 3,
-            Self::BrokenByEventLoss { .. } => 4,
-            Self::InFlight => 5,
+            Self::LostAfter { .. } => Self::LOST,
+            Self::Dropped { .. } => Self::DROPPED,
+            Self::BrokenByEventLoss { .. } => Self::BROKEN,
+            Self::InFlight => Self::IN_FLIGHT,
             Self::ReadUnseen => 6,
             Self::Evicted => 7,
             Self::NotProbed { .. } => 8,
-            Self::Filtered { .. } => 9,
+            Self::Filtered { .. } => Self::FILTERED,
             Self::Discarded { .. } => 10,
             Self::Delivered { .. } => 11,
         }
@@ -140,7 +151,7 @@ impl fmt::Display for Verdict {
             Self::NotProbed { beyond } => write!(f, "not probed beyond {beyond}"),
             Self::Filtered { beyond } => write!(f, "left out by the filter or sampler beyond {beyond}"),
             Self::BrokenByEventLoss { gap } => {
-                write!(f, "broken: {} event{} lost", gap.count, if gap.count == 1 { "" } else { "s" })?;
+                write!(f, "broken: {} event{} missed", gap.count, if gap.count == 1 { "" } else { "s" })?;
                 if gap.cpu != u16::MAX {
                     write!(f, " on CPU {}", gap.cpu)?;
                 }

@@ -83,7 +83,7 @@ pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
 /// Blame, its duration, and true for a failed journey.
 fn blame(row: &Listed) -> (String, Option<u64>, bool) {
     match (row.line.journey.verdict, &row.blame) {
-        (Verdict::BrokenByEventLoss { .. }, _) => ("events of it were lost".to_owned(), None, true),
+        (Verdict::BrokenByEventLoss { .. }, _) => ("events of it were missed".to_owned(), None, false),
         (Verdict::Dropped { .. } | Verdict::LostAfter { .. }, _) => (row.verdict.clone(), None, true),
         (_, None) => (row.verdict.clone(), None, false),
         (_, Some((words, ns))) => (words.clone(), Some(*ns), false),

@@ -1,4 +1,4 @@
-//! Losses and overhead: lost events, kernel drops, and the instrument's cost.
+//! Drops by the kernel, events that the instrument missed, and its overhead.
 
 use super::journeys::time_of_day;
 use crate::side::{heading, number};
@@ -32,8 +32,14 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 }
 
 fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
-    let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.text };
-    heading(ui, "EVENTS THE INSTRUMENT LOST", cx);
+    drops(ui, panel, cx);
+    ui.add_space(6.0);
+    missed(ui, frame, panel, cx);
+}
+
+fn missed(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
+    let alarm = |n: u64| if n > 0 { cx.c.missed } else { cx.c.text };
+    heading(ui, "EVENTS THE INSTRUMENT MISSED", cx);
     Grid::new("losses").num_columns(3).spacing([12.0, 2.0]).show(ui, |ui| {
         for row in &panel.losses {
             ui.label(row.cause.to_string());
@@ -46,7 +52,10 @@ fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
         ui.label(number(format!("{:>9}", count(panel.totals.late)), alarm(panel.totals.late)));
         ui.end_row();
     });
-    ui.add_space(6.0);
+}
+
+fn drops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
+    let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.text };
     heading(ui, "PACKETS THE KERNEL DROPPED", cx);
     if panel.drops.is_empty() {
         ui.label(number("none", cx.c.text));
@@ -66,7 +75,7 @@ fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
 }
 
 fn cost(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
-    heading(ui, "WHAT LOOKING COSTS", cx);
+    heading(ui, "OVERHEAD OF THE CAPTURE", cx);
     let Some(own) = panel.overhead else {
         ui.label(RichText::new("not measured: nothing is captured here").color(cx.c.dim));
         return;
@@ -76,15 +85,15 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
         let mut rows = vec![
             ("this program, of a core", percent(own.reader_cpu_ratio)),
             ("probes, of a core (est.)", or_dot(own.kernel_cpu_ratio_estimate.map(percent))),
-            ("a hit", or_dot(own.kernel_ns_per_hit.map(|ns| format!("{ns:.0} ns")))),
+            ("per event", or_dot(own.kernel_ns_per_hit.map(|ns| format!("{ns:.0} ns")))),
         ];
         if let Some(budget) = own.budget {
             let (used, most) = (percent(budget.used_ratio), percent(budget.ratio));
             rows.push(("of the machine, budget", format!("{} of {}", used.trim(), most.trim())));
             rows.push(("so it captures", budget.captured.to_owned()));
         }
-        rows.push(("hits", count(own.hits)));
-        rows.push(("fullest ring", percent(own.ring_fill_ratio)));
+        rows.push(("events of all probes", count(own.hits)));
+        rows.push(("fullest ring buffer", percent(own.ring_fill_ratio)));
         for (words, value) in rows {
             ui.label(words);
             ui.label(number(format!("{value:>12}"), cx.c.text));
@@ -92,7 +101,7 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
         }
     });
     spark(ui, "own CPU over time", &panel.own_cpu, 0.1, cx.c.series[0], cx);
-    spark(ui, "fullest ring over time", &panel.ring_fill, 1.0, cx.c.series[3], cx);
+    spark(ui, "fullest ring buffer over time", &panel.ring_fill, 1.0, cx.c.series[3], cx);
 }
 
 /// Values over time on a scale up to at least `much`, so that small values look small.

@@ -26,7 +26,7 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &UiContext) 
             PointKind::Drop { .. } => ink.cross(at, 5.0, 2.0, cx.c.bad),
             PointKind::EventLoss(_) => {
                 let band = Rect::from_x_y_ranges(x - 1.0..=x + 1.0, plot.area.y_range());
-                ink.block(band, cx.c.bad.gamma_multiply(0.55));
+                ink.block(band, cx.c.missed.gamma_multiply(0.55));
             }
             PointKind::SocketFull => ink.block(Rect::from_center_size(at, egui::vec2(8.0, 8.0)), cx.c.bad),
             PointKind::Retransmit => {
@@ -44,8 +44,8 @@ pub fn point_words(frame: &Frame, point: &Point) -> String {
         PointKind::Drop { node, reason } => {
             format!("the kernel dropped a packet here: {}", frame.drop_reason(node, reason))
         }
-        PointKind::Retransmit => "a byte range was sent again".to_owned(),
-        PointKind::EventLoss(n) => format!("{n} events were lost by the instrument up to here"),
+        PointKind::Retransmit => "TCP sent a byte range again".to_owned(),
+        PointKind::EventLoss(n) => format!("{n} events were missed by the instrument up to here"),
         PointKind::SocketFull => "a socket's receive buffer was full".to_owned(),
         PointKind::Change => "what is captured was changed here".to_owned(),
     }

@@ -138,7 +138,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
         }
     }
     if lost > 0 {
-        output::note(&format!("{lost} events LOST {name}: the figures are of those that were seen"));
+        output::note(&format!("{lost} events MISSED {name}: the figures are of those that were seen"));
     }
     let unmeasured = live.undecided(Hop::SchedSwitched)?.saturating_sub(before);
     if unmeasured > 0 {

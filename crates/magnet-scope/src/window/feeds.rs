@@ -219,7 +219,7 @@ pub mod tests {
         let feed = thread::spawn(move || feed.run(&fed));
         let n = all.len() as u64;
         until(&shared, "the end", |scope| {
-            scope.frame().footer.totals.journeys == n && scope.frame().transport.read_ns >= to_ns
+            scope.frame().footer.counts.journeys == n && scope.frame().transport.read_ns >= to_ns
         });
         let hop = Hop::DevXmit;
 

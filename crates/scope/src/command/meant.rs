@@ -1,6 +1,7 @@
 //! Actions that depend on the current view: up and down, open, next.
 
 use super::FrontEndCommand;
+use crate::controls::Top;
 use crate::look::FlowOrder;
 use crate::{Action, Controls, CursorId, MeasureSpan, Roll};
 
@@ -16,6 +17,10 @@ impl FrontEndCommand {
             Self::Move(by) => Action::SelectRow(i32::from(by)),
             Self::Page(by) if picture => Action::SelectHop(by),
             Self::Page(by) => Action::SelectRow(i32::from(by) * PAGE),
+            // Without a selection the headline has something to open.
+            Self::Open if picture && controls.journey.is_none() && controls.top == Top::Nothing => {
+                Action::ShowEvidence
+            }
             Self::Open if picture => Action::ToggleInspector,
             Self::Order => Action::OrderFlows(match controls.order {
                 FlowOrder::Blame => FlowOrder::P99,

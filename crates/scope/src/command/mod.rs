@@ -105,8 +105,9 @@ const GENERAL: [Command; 5] = [
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
 ];
 
-const INSTRUMENT: [Command; 68] = [
+const INSTRUMENT: [Command; 69] = [
     act("next-view", "", Action::NextView(1), "the next view"),
+    act("evidence", "why", Action::ShowEvidence, "show what the first line is concluded from"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
     act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
     act("earlier", "pan", Action::Pan(-1), "earlier by a division (stops the picture)"),

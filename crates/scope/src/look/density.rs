@@ -100,7 +100,7 @@ pub struct MinimapColumn {
     /// Packets dropped.
     pub drops: u64,
     /// Events that the instrument lost.
-    pub lost: u64,
+    pub missed: u64,
     /// True for time of a recording that the survey has not read yet.
     pub unread: bool,
 }

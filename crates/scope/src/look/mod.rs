@@ -3,6 +3,7 @@
 
 mod density;
 mod details;
+mod facts;
 mod frame;
 mod hits;
 mod panels;
@@ -14,6 +15,7 @@ pub use crate::requests::{MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, 
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,
 };
+pub use facts::{Fact, Tone, facts};
 pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
 pub use magscope_report::{RequestRow, RequestTable};
 pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};

@@ -141,10 +141,10 @@ pub struct Measurements {
     pub untimed: u64,
     /// Packets the kernel dropped.
     pub drops: u64,
-    /// Byte ranges sent again.
+    /// Times that TCP sent again.
     pub retransmits: u64,
-    /// Events that the instrument lost.
-    pub lost_events: u64,
+    /// Events that the instrument missed.
+    pub missed_events: u64,
     /// Fraction of dropped and lost journeys, 0 to 1; `None` without journeys.
     pub loss_ratio: Option<f64>,
     /// The shown loadlines with a sample there.

@@ -219,16 +219,23 @@ impl Scope {
                 };
                 self.relist();
             }
-            Action::ToggleInspector => {
-                if self.controls.journey.is_none() {
-                    self.select_journey(1);
+            Action::ShowEvidence => {
+                if !self.show_evidence() {
+                    self.toggle_inspector();
                 }
-                let opens = self.controls.top != Top::Inspector && self.controls.journey.is_some();
-                self.controls.top = if opens { Top::Inspector } else { Top::Nothing };
             }
+            Action::ToggleInspector => self.toggle_inspector(),
             other => return Some(other),
         }
         None
+    }
+
+    fn toggle_inspector(&mut self) {
+        if self.controls.journey.is_none() {
+            self.select_journey(1);
+        }
+        let opens = self.controls.top != Top::Inspector && self.controls.journey.is_some();
+        self.controls.top = if opens { Top::Inspector } else { Top::Nothing };
     }
 
     /// Applies the remaining actions.
@@ -257,6 +264,7 @@ impl Scope {
         self.unselect();
         self.recount();
         self.forget_counts();
+        self.headline = magscope_report::Headline::default();
         self.memory = Memory::default();
         self.forget_journeys();
         self.overlay = None;

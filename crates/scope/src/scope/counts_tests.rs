@@ -28,7 +28,7 @@ fn queues_of_closed_sockets_are_no_drops() {
     scope.end();
     scope.apply(Action::Fit);
     let frame = scope.frame();
-    assert_eq!(frame.footer.totals.kernel_drops, 1);
+    assert_eq!(frame.footer.totals.dropped, 1);
     let panel = frame.losses();
     assert_eq!(panel.drops, [("no_socket".to_owned(), 1)]);
     assert_eq!(panel.cleaned_up, [("queue_purge".to_owned(), 9)]);

@@ -139,7 +139,7 @@ impl Scope {
             match mark.kind {
                 PointKind::Drop { .. } => {
                     self.counts.pyramid.count(Lane::Drops, event.time_ns, 1);
-                    self.totals.kernel_drops += 1;
+                    self.totals.dropped += 1;
                 }
                 PointKind::Retransmit => self.counts.pyramid.count(Lane::Retransmits, event.time_ns, 1),
                 _ => {}
@@ -150,12 +150,12 @@ impl Scope {
         }
     }
 
-    /// Drops and clean-up by their reason; `None` for those whose reason found no table entry.
+    /// Drops and clean-up by their reason; `None` for those whose reason found no entry.
     pub(super) fn count_drops(&mut self, node: u16, reason: Option<u32>, n: u64) {
-        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
-            let sum = self.drops.entry((node, reason)).or_default();
-            *sum = sum.saturating_add(n);
-        }
+        // The rows add up to the number of dropped packets.
+        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason));
+        let sum = self.drops.entry((node, reason.filter(|_| has_room))).or_default();
+        *sum = sum.saturating_add(n);
     }
 
     /// Whether the filters let an event through, as far as they ask for what an event knows.
@@ -183,6 +183,7 @@ impl Scope {
             self.watch_exchanges(|requests, names, visit| requests.journey(&journey, names, visit));
             let line = self.lifeline(journey);
             self.totals.journey(&line.journey);
+            self.note_finding(&line);
             let route = Route { from: line.from, to: line.to };
             let new = line.journey.verdict.is_whole() && !self.routes.contains(&route);
             if new && self.routes.len() < MAX_ROUTES {
@@ -248,6 +249,7 @@ impl Scope {
             self.held_edges += edges;
             self.revision += 1;
             self.watch_rates();
+            self.conclude_after(edges);
         }
         if self.is_recorded() {
             return; // the playhead moves this picture
@@ -273,6 +275,7 @@ impl Scope {
         self.watch_exchanges(|requests, names, visit| requests.end(names, visit));
         self.all_counts().for_each(|counts| counts.pyramid.settle());
         self.revision += 1;
+        self.conclude();
         if let Some(recorded) = &mut self.recorded {
             recorded.read_ns = recorded.all.to_ns;
             self.close_captures(u64::MAX);

@@ -63,7 +63,7 @@ impl Scope {
             drops: count(Lane::Drops).saturating_add(summed.drops),
             retransmits: count(Lane::Retransmits)
                 .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
-            lost_events: self.counts.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
+            missed_events: self.counts.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
             channels: self.channel_readings(from_ns, end_ns),
             loss_ratio: (journeys > 0).then(|| lost as f64 / journeys as f64),
         }

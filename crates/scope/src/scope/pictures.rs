@@ -114,7 +114,7 @@ impl Scope {
             column.max_ns = column.max_ns.max(tile.max);
         });
         each(Lane::Drops, &|column, tile| column.drops += tile.count);
-        each(Lane::Lost, &|column, tile| column.lost = column.lost.saturating_add(tile.sum));
+        each(Lane::Lost, &|column, tile| column.missed = column.missed.saturating_add(tile.sum));
         for slice in self.sums.slices(stretch, columns).filter(|slice| slice.is_alone()) {
             let hits = slice.hops.values().fold(0_u64, |sum, hop| sum.saturating_add(hop.hits));
             columns_of((slice.from_ns, slice.to_ns), stretch, columns, |column, part| {

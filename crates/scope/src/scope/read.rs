@@ -11,7 +11,7 @@ use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
 use magscope_core::governed::Level;
 use magscope_core::journey::Rung;
-use magscope_core::{Direction, Hop};
+use magscope_core::{Counts, Direction, Hop};
 use std::time::Duration;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -25,6 +25,7 @@ impl Scope {
             scope: self,
             controls: &self.controls,
             header: self.header(),
+            headline: self.headline(),
             lanes: &self.lanes,
             sweep: &self.sweep,
             table: self.listed.iter().map(|line| self.listed(line)).collect(),
@@ -204,18 +205,23 @@ impl Scope {
         self.governed.iter().filter(|_| !self.is_recorded()).map(of).collect()
     }
 
+    /// The counts of every surface now.
+    pub(super) fn counts_now(&self) -> Counts {
+        self.totals.counts(self.correlator.in_flight() as u64)
+    }
+
     fn footer(&self) -> Footer<'_> {
         let sums = self.draws_sums();
         Footer {
             totals: self.totals,
-            lost_lately: self.lately.lost_events(&self.totals),
+            missed_lately: self.lately.missed_events(&self.totals),
             journeys_per_s: self
                 .weights
                 .of_journeys()
                 .filter(|_| !sums)
                 .and_then(|weight| Some(self.lately.journeys_per_s()? * weight)),
             journeys_estimated: self.weights.of_journeys().is_some_and(|weight| weight > 1.0),
-            in_flight: self.correlator.in_flight(),
+            counts: self.counts_now(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             governed: self.governed(),
             sums,

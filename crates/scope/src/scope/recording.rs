@@ -147,6 +147,7 @@ impl Scope {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
         self.stats = Stats::default();
         self.requests = Requests::default();
+        self.findings = magscope_report::Findings::default();
         self.controls.request = None;
         self.totals = Totals::default();
         self.lately = WindowTotals::default();

@@ -55,7 +55,7 @@ impl Scope {
         {
             *hits = hits.saturating_add(row.n);
             if row.hop == Hop::TcpRetransmit {
-                self.totals.summed_resent = self.totals.summed_resent.saturating_add(row.n);
+                self.totals.summed_retransmits = self.totals.summed_retransmits.saturating_add(row.n);
             }
         }
         if row.hop == Hop::SkbDrop
@@ -66,7 +66,7 @@ impl Scope {
             }
         {
             if !is_clean_up {
-                self.totals.kernel_drops = self.totals.kernel_drops.saturating_add(row.n);
+                self.totals.dropped = self.totals.dropped.saturating_add(row.n);
             }
             self.count_drops(node, reason, row.n);
         }

@@ -72,7 +72,7 @@ fn numbers_are_the_kernels_where_there_are_no_others_and_say_so() {
     assert_eq!(stats.latency.map(|latency| latency.from), Some(Hop::DevQueue));
     assert_eq!(lane(Hop::IpOut).stats.unwrap().bytes_per_s, None, "not known is not zero");
     let totals = frame.footer.totals;
-    assert_eq!((totals.kernel_drops, totals.summed_resent, totals.journeys), (32, 16, 0));
+    assert_eq!((totals.dropped, totals.summed_retransmits, totals.outcomes.journeys()), (32, 16, 0));
     let losses = frame.losses();
     assert_eq!(losses.drops.iter().map(|(_, n)| n).sum::<u64>(), 32);
     let hop = losses.hops.iter().find(|hop| hop.hop == Hop::DevXmit).unwrap();
@@ -119,7 +119,7 @@ fn beside_events_nothing_is_counted_twice() {
     }
     let frame = scope.frame();
     assert!(!frame.footer.sums);
-    assert_eq!(frame.footer.totals.kernel_drops, 4);
+    assert_eq!(frame.footer.totals.dropped, 4);
     assert!(frame.lanes.iter().filter_map(|lane| lane.stats).all(|stats| !stats.summed));
     assert!(frame.losses().hops.iter().all(|hop| hop.summed == 0));
     assert_eq!(frame.sweep.timebase.span_ns(), 10_000_000, "the picture stays one of events");
@@ -152,7 +152,7 @@ fn what_is_cleared_is_gone_and_what_comes_then_counts() {
     let mut scope = summed(8);
     scope.apply(Action::Clear);
     assert!(scope.frame().sum_map(60, 24).map.rows.is_empty());
-    assert_eq!(scope.frame().footer.totals.kernel_drops, 0);
+    assert_eq!(scope.frame().footer.totals.dropped, 0);
     scope.ingest(&second(108));
-    assert_eq!(scope.frame().footer.totals.kernel_drops, 4);
+    assert_eq!(scope.frame().footer.totals.dropped, 4);
 }

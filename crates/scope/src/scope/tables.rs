@@ -115,7 +115,7 @@ impl Scope {
     }
 
     /// Packets that kernels dropped, or freed in a clean-up, by their reasons; the most frequent first.
-    fn freed(&self, is_clean_up: bool) -> Vec<(String, u64)> {
+    pub(super) fn freed(&self, is_clean_up: bool) -> Vec<(String, u64)> {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
         for ((node, reason), n) in &self.drops {
             let listed = |reason| self.names.clean_up(*node).is_some_and(|of| of.has(reason));

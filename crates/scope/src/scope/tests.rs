@@ -124,7 +124,7 @@ fn rates_latencies_and_the_slowest_come_from_events() {
     assert!(slow.anchor || frame.sweep.anchor.is_some());
     assert_eq!(slow.line.total_ns(), 15_000 + 5 * MS);
     assert_eq!(slow.blame, Some(("waiting for the reader".to_owned(), 5 * MS)));
-    assert_eq!((frame.footer.totals.journeys, frame.footer.totals.lost_events()), (200, 0));
+    assert_eq!((frame.footer.counts.journeys, frame.footer.counts.missed_events), (200, 0));
     assert_eq!(frame.header.nodes, "client ↔ server");
     assert_eq!(frame.header.state, State::Ended);
 }
@@ -150,7 +150,7 @@ fn a_pause_stops_the_picture_and_not_the_counts() {
         feed(&mut scope, message(n, at, 9 * MS), at + 9 * MS);
     }
     assert_eq!((&scope.lanes, &scope.sweep.lifelines), (&lanes, &lines));
-    assert!(scope.frame().footer.totals.journeys > 390);
+    assert!(scope.frame().footer.counts.journeys > 390);
     scope.apply(Action::TogglePause);
     assert_ne!(scope.lanes, lanes);
 }
@@ -163,7 +163,7 @@ fn a_loss_shows_at_once_and_stays() {
     scope.ingest(&Batch { losses: vec![loss], ..Batch::default() });
     assert!(scope.revision() > before);
     let footer = scope.frame().footer;
-    assert_eq!((footer.totals.lost_events(), footer.lost_lately), (7, 7));
+    assert_eq!((footer.counts.missed_events, footer.missed_lately), (7, 7));
     assert_eq!(footer.totals.main_cause(), Some(LossCause::RingFull));
 }
 

@@ -56,7 +56,7 @@ pub enum Condition {
     Drop,
     /// A byte range was sent again.
     Retransmit,
-    /// Events were lost by the instrument.
+    /// The instrument missed events.
     EventLoss,
     /// A custom probe was hit: its name, as [`crate::Probe::name`].
     Hit(String),

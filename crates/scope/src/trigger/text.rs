@@ -44,7 +44,8 @@ impl Condition {
             "" | "off" | "none" => return Ok(None),
             "drop" => Self::Drop,
             "retransmit" => Self::Retransmit,
-            "loss" => Self::EventLoss,
+            // The first is the older word.
+            "loss" | "missed" => Self::EventLoss,
             _ => {
                 if let Some(filter) = request(text)? {
                     Self::Request(filter)
@@ -175,7 +176,7 @@ impl fmt::Display for Condition {
             Self::Request(filter) => write!(f, "request({filter})"),
             Self::Drop => f.write_str("drop"),
             Self::Retransmit => f.write_str("retransmit"),
-            Self::EventLoss => f.write_str("loss"),
+            Self::EventLoss => f.write_str("missed"),
             Self::Hit(probe) => write!(f, "hit {probe}"),
             Self::ClockStep { hosts: (a, b), above_ns } => {
                 write!(f, "clock({a},{b}) step > {}", written(*above_ns as f64, Unit::Time))
@@ -211,6 +212,7 @@ mod tests {
             ("drop", Condition::Drop),
             (" retransmit ", Condition::Retransmit),
             ("loss", Condition::EventLoss),
+            ("missed", Condition::EventLoss),
             (" hit  refill@db-02", Condition::Hit("refill@db-02".to_owned())),
             (
                 "clock(web-1, db) step > 1ms",

@@ -226,7 +226,7 @@ impl Watch {
     /// Events were lost.
     pub fn loss(&mut self, loss: &Loss) -> bool {
         self.settings.condition == Some(Condition::EventLoss)
-            && self.hit(loss.to_ns, None, format!("{} events lost: {}", loss.count, loss.cause))
+            && self.hit(loss.to_ns, None, format!("{} events missed: {}", loss.count, loss.cause))
     }
 
     /// Fires now, independent of the hold-off.

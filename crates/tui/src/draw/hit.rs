@@ -11,6 +11,8 @@ use ratatui::layout::{Position, Rect};
 /// The object at a screen position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hit {
+    /// The headline.
+    Headline,
     /// The name of a view.
     Tab(View),
     /// The picture: position on the time axis, lane, and column width.
@@ -35,6 +37,9 @@ pub enum Hit {
 /// The object at position `at` of a screen of this `area`.
 pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
     let shell = Shell::new(area);
+    if shell.headline.contains(at) {
+        return Some(Hit::Headline);
+    }
     if shell.bar.contains(at) {
         return view_at(at.x - shell.bar.x, shell.bar.width).map(Hit::Tab);
     }

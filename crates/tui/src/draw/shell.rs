@@ -1,4 +1,4 @@
-//! The frame around every view: header, view bar, losses and cost, keys.
+//! The frame around every view: header, headline, view bar, losses and overhead, keys.
 
 use ratatui::layout::Rect;
 
@@ -7,6 +7,8 @@ use ratatui::layout::Rect;
 pub struct Shell {
     /// Title line.
     pub header: Rect,
+    /// The worst true thing.
+    pub headline: Rect,
     /// The views and the trigger.
     pub bar: Rect,
     /// The view.
@@ -28,14 +30,22 @@ impl Shell {
         let footer = u16::from(height >= 2); // losses have priority
         let keys = u16::from(height >= 9);
         let bar = u16::from(height >= ROWS_FOR_A_BAR);
-        let body = height - header - footer - keys - bar;
+        let headline = bar;
+        let body = height - header - footer - keys - bar - headline;
         let mut y = area.y;
         let mut band = |height: u16| {
             let rect = Rect { y, height, ..area };
             y += height;
             rect
         };
-        Shell { header: band(header), bar: band(bar), body: band(body), footer: band(footer), keys: band(keys) }
+        Shell {
+            header: band(header),
+            headline: band(headline),
+            bar: band(bar),
+            body: band(body),
+            footer: band(footer),
+            keys: band(keys),
+        }
     }
 }
 
@@ -47,7 +57,7 @@ mod tests {
     fn every_row_is_given_to_someone_and_losses_are_always_there() {
         for height in 0..100 {
             let shell = Shell::new(Rect::new(0, 0, 80, height));
-            let parts = [shell.header, shell.bar, shell.body, shell.footer, shell.keys];
+            let parts = [shell.header, shell.headline, shell.bar, shell.body, shell.footer, shell.keys];
             assert_eq!(parts.iter().map(|part| part.height).sum::<u16>(), height);
             assert_eq!(shell.footer.height, u16::from(height >= 2));
         }

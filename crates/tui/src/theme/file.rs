@@ -73,8 +73,16 @@ struct Written {
     grid: Colour,
     accent: Colour,
     bad: Colour,
+    /// Themes from before have none.
+    #[serde(default = "missed")]
+    missed: Colour,
     series: [Colour; SERIES],
     density: Vec<Colour>,
+}
+
+/// Violet, readable on black and on white.
+const fn missed() -> Colour {
+    Colour::Rgb(0x96, 0x6f, 0xd6)
 }
 
 /// Terminal colours for series and density at 16 colours.
@@ -100,6 +108,7 @@ pub fn parse(name: &str, text: &str, depth: Depth) -> Result<Theme, ThemeError> 
     let plain = colour(written.text, Color::Reset);
     let accent = colour(written.accent, Color::Cyan);
     let bad = bold(colour(written.bad, Color::Red));
+    let missed = bold(colour(written.missed, Color::Magenta));
     let density = std::array::from_fn(|step| {
         let at = step as f64 / (DENSITY - 1) as f64 * (written.density.len() - 1) as f64;
         let from = written.density.get(at as usize).copied().unwrap_or(*last);
@@ -116,6 +125,7 @@ pub fn parse(name: &str, text: &str, depth: Depth) -> Result<Theme, ThemeError> 
         strong: bold(plain),
         accent: if depth == Depth::None { bold(accent) } else { accent },
         bad: if depth == Depth::None { bad.add_modifier(Modifier::REVERSED) } else { bad },
+        missed: if depth == Depth::None { missed.add_modifier(Modifier::UNDERLINED) } else { missed },
         selected: bold(if depth == Depth::None { plain } else { accent }),
         series: std::array::from_fn(|i| colour(written.series[i], NAMED_SERIES[i])),
         density,

@@ -19,7 +19,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("high-contrast", include_str!("high-contrast.toml")),
 ];
 
-/// All styles. There is one accent; red marks only loss and drops.
+/// All styles. There is one accent; red marks only loss and drops of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
     /// Name.
@@ -36,8 +36,10 @@ pub struct Theme {
     pub strong: Style,
     /// Highlight: the slowest or the selected journey.
     pub accent: Style,
-    /// Loss and drops.
+    /// Loss and drops of the network.
     pub bad: Style,
+    /// Events that the instrument missed.
+    pub missed: Style,
     /// The selected row.
     pub selected: Style,
     /// Adjacent series.
@@ -68,6 +70,7 @@ impl Theme {
             strong: style,
             accent: style,
             bad: style,
+            missed: style,
             selected: style,
             series: [style; SERIES],
             density: [style; DENSITY],

@@ -486,7 +486,7 @@ fn words(journey: &Journey, context: &dyn Context) -> String {
     }
 }
 
-/// Text of the loss that broke it: `3 events lost on CPU 1 (ring buffer full), 12 µs after it began, within 3
+/// Text of the loss that broke it: `3 events missed on CPU 1 (ring buffer full), 12 µs after it began, within 3
 /// ms`.
 fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
     let events = if gap.count == 1 { "event" } else { "events" };
@@ -497,7 +497,7 @@ fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
         None => String::new(),
     };
     let within = duration(gap.to_ns.saturating_sub(gap.from_ns));
-    format!("broken: {} {events} lost{cpu} ({}){place}, within {within}", gap.count, gap.cause)
+    format!("broken: {} {events} missed{cpu} ({}){place}, within {within}", gap.count, gap.cause)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // signature of serde

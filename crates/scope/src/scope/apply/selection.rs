@@ -81,7 +81,7 @@ impl Scope {
         self.moved();
     }
 
-    pub(super) fn choose_journey(&mut self, key: u64) {
+    pub(in crate::scope) fn choose_journey(&mut self, key: u64) {
         if let Some(line) = self.find(key) {
             return self.select(&line);
         }

@@ -9,7 +9,7 @@ use magscope_core::Hop;
 use magscope_core::exchange::ExchangePart;
 
 impl Scope {
-    pub(super) fn show(&mut self, view: View) {
+    pub(in crate::scope) fn show(&mut self, view: View) {
         self.controls.view = view;
         self.controls.row = 0;
         self.controls.event = 0;

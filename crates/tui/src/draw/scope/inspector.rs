@@ -162,7 +162,7 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     let mut second =
         format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), inspector.verdict);
     if line.journey.retransmits() > 0 {
-        let _ = write!(second, "   sent again {}×", line.journey.retransmits());
+        let _ = write!(second, "   resent {}×", line.journey.retransmits());
     }
     if line.journey.ambiguous {
         second.push_str("   times may be a neighbour's");

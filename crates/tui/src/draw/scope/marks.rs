@@ -56,7 +56,7 @@ fn points(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let Some(x) = column(layout, point.x) else { continue };
         let (glyph, style) = match point.kind {
             PointKind::Drop { .. } => ('✕', theme.bad),
-            PointKind::EventLoss(_) => ('!', theme.bad),
+            PointKind::EventLoss(_) => ('!', theme.missed),
             PointKind::SocketFull => ('■', theme.bad),
             PointKind::Retransmit => ('↻', theme.series[0]),
             PointKind::Change => ('◆', theme.dim),

@@ -28,11 +28,12 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     body(canvas, area, frame);
 }
 
-/// A line: text, right-aligned numbers, and an error flag.
+/// A line: text, right-aligned numbers, and whether it is a loss by the network or by the instrument.
 struct Line {
     words: String,
     numbers: Vec<String>,
     bad: bool,
+    missed: bool,
 }
 
 fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
@@ -43,6 +44,7 @@ fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let style: Style = match (y, line.bad) {
             (0, _) => dim,
             (_, true) => theme.bad,
+            _ if line.missed => theme.missed,
             _ => theme.plain,
         };
         let y = y as u16;
@@ -62,7 +64,7 @@ fn or_dot(number: Option<f64>, words: fn(f64) -> String) -> String {
 
 fn lines(frame: &Frame) -> Vec<Line> {
     let m = frame.measurements();
-    let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false };
+    let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false, missed: false };
     let where_to = match m.over {
         MeasureSpan::Picture => "picture",
         MeasureSpan::Cursors => "cursors",
@@ -75,21 +77,28 @@ fn lines(frame: &Frame) -> Vec<Line> {
         words: format!("{words} {}", count(n)),
         numbers: Vec::new(),
         bad: bad && n > 0,
+        missed: false,
     };
-    let loss = m.loss_ratio.map_or_else(String::new, |ratio| format!("   lost {}", percent(ratio).trim()));
+    let loss =
+        m.loss_ratio.map_or_else(String::new, |ratio| format!("   dropped or lost {}", percent(ratio).trim()));
     if m.journeys == 0 && !m.sums.is_empty() {
         lines.push(line(format!("no journeys: {SUMMED} is what the kernel added up"), Vec::new()));
     } else {
         lines.push(line(format!("journeys {}{loss}", count(m.journeys)), Vec::new()));
     }
     // Failures come before slow journeys.
-    let wrong = [("dropped", m.drops), ("events lost", m.lost_events)];
-    lines.extend(wrong.into_iter().filter(|(_, n)| *n > 0).map(|(words, n)| counted(words, n, true)));
+    if m.drops > 0 {
+        lines.push(counted("dropped", m.drops, true));
+    }
+    if m.missed_events > 0 {
+        let missed = counted("events missed", m.missed_events, false);
+        lines.push(Line { missed: true, ..missed });
+    }
     if m.untimed > 0 {
         lines.push(counted("without times", m.untimed, false));
     }
     if m.retransmits > 0 {
-        lines.push(counted("sent again", m.retransmits, false));
+        lines.push(counted("retransmits", m.retransmits, false));
     }
     let whole = |pair: &PairReading| pair.span == Span::Whole && pair.times.n == 0 && !m.sums.is_empty();
     let pairs = m.pairs.iter().filter(|pair| !whole(pair)).map(|pair| (pair, false));

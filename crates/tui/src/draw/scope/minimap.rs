@@ -23,16 +23,24 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let (from, to) = ((map.view.0 * across).floor(), (map.view.1 * across).ceil());
     for (x, column) in map.columns.iter().take(usize::from(area.width)).enumerate() {
         let shown = (from..to.max(from + 1.0)).contains(&(x as f64));
-        let bad = column.drops > 0 || column.lost > 0;
-        let glyph = match (column.unread, bad, column.journeys) {
+        let (bad, missed) = (column.drops > 0, column.missed > 0);
+        let glyph = match (column.unread, bad || missed, column.journeys) {
             (true, ..) => '·',
-            (_, true, 0) if column.summed == 0 => '✕',
+            (_, true, 0) if column.summed == 0 => {
+                if bad {
+                    '✕'
+                } else {
+                    '!'
+                }
+            }
             // Square root, so that small numbers stay visible.
             (_, _, 0) => spark_of((column.summed as f64 / most_summed).sqrt()),
             (_, _, n) => spark_of((n as f64 / most).sqrt()),
         };
         let style = if bad {
             theme.bad
+        } else if missed {
+            theme.missed
         } else if shown {
             theme.accent
         } else {

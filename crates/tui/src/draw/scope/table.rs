@@ -93,7 +93,9 @@ pub fn journey(canvas: &mut Canvas, grid: &Grid, y: u16, row: &Listed, frame: &F
 fn blame(canvas: &Canvas, row: &Listed, style: Style) -> (String, Option<u64>, Style) {
     let bad = canvas.theme.bad;
     match (row.line.journey.verdict, &row.blame) {
-        (Verdict::BrokenByEventLoss { .. }, _) => ("✕ events of it were lost".to_owned(), None, bad),
+        (Verdict::BrokenByEventLoss { .. }, _) => {
+            ("! events of it were missed".to_owned(), None, canvas.theme.missed)
+        }
         (Verdict::Dropped { .. } | Verdict::LostAfter { .. }, _) => (format!("✕ {}", row.verdict), None, bad),
         (_, None) => (row.verdict.clone(), None, style),
         (verdict, Some((words, ns))) if verdict.is_whole() => (words.clone(), Some(*ns), style),

@@ -1,4 +1,4 @@
-//! Losses and overhead: lost events, kernel drops, and the instrument's cost.
+//! Drops by the kernel, events that the instrument missed, and its overhead.
 
 use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
@@ -30,8 +30,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let panel = frame.losses();
     let wide = area.width >= TWO;
     let left = Rect { width: if wide { area.width / 2 } else { area.width }, ..area };
-    let mut lines = losses(canvas.theme, frame, &panel);
-    lines.extend(drops(canvas.theme, &panel));
+    let mut lines = drops(canvas.theme, &panel);
+    lines.extend(missed(canvas.theme, frame, &panel));
     lines.extend(probes(canvas.theme, &panel));
     lines.extend(cost(canvas.theme, &panel, extras));
     for (y, line) in lines.iter().enumerate() {
@@ -60,28 +60,28 @@ fn heading(canvas: &mut Canvas, area: Rect, y: u16, words: &str) {
     canvas.put(area, 1, y, words, dim);
 }
 
-/// A count in red if not zero.
-fn alarm(theme: &Theme, words: String, n: u64, more: &str) -> Line {
-    Line::Fact(words, format!("{:>11}{more}", count(n)), if n > 0 { theme.bad } else { theme.plain })
+/// A count in this style if not zero.
+fn alarm(theme: &Theme, style: Style, words: String, n: u64, more: &str) -> Line {
+    Line::Fact(words, format!("{:>11}{more}", count(n)), if n > 0 { style } else { theme.plain })
 }
 
-fn losses(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
-    let mut lines = vec![Line::Heading(" events that the instrument lost ")];
+fn missed(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
+    let mut lines = vec![Line::Heading(" events that the instrument missed ")];
     for row in &panel.losses {
         let last = row.last_ns.and_then(|ns| time_of_day(frame, ns));
         let last = last.map_or_else(String::new, |at| format!("  last {at}"));
-        lines.push(alarm(theme, row.cause.to_string(), row.count, &last));
+        lines.push(alarm(theme, theme.missed, row.cause.to_string(), row.count, &last));
     }
-    lines.push(alarm(theme, "too late to be sorted".to_owned(), panel.totals.late, ""));
+    lines.push(alarm(theme, theme.missed, "too late to be sorted".to_owned(), panel.totals.late, ""));
     lines
 }
 
 fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" packets that the kernel dropped ")];
     let most = panel.drops.iter().take(8);
-    lines.extend(most.map(|(reason, n)| alarm(theme, reason.clone(), *n, "")));
+    lines.extend(most.map(|(reason, n)| alarm(theme, theme.bad, reason.clone(), *n, "")));
     if panel.drops.is_empty() {
-        lines.push(alarm(theme, "none".to_owned(), 0, ""));
+        lines.push(alarm(theme, theme.bad, "none".to_owned(), 0, ""));
     }
     let freed = |(reason, n): &(String, u64)| {
         Line::Fact(reason.clone(), format!("{:>11}  of closed sockets, no drop", count(*n)), theme.dim)
@@ -105,7 +105,7 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
         lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
     }
     if panel.strangers > 0 {
-        lines.push(alarm(theme, "of no probe: damaged".to_owned(), panel.strangers, ""));
+        lines.push(alarm(theme, theme.missed, "of no probe: damaged".to_owned(), panel.strangers, ""));
     }
     lines
 }
@@ -121,7 +121,7 @@ fn fit(name: &str) -> String {
 }
 
 fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
-    let mut lines = vec![Line::Heading(" what looking costs ")];
+    let mut lines = vec![Line::Heading(" overhead of the capture ")];
     let mut fact = |words: &str, value: String| lines.push(Line::Fact(words.to_owned(), value, theme.plain));
     // A minimum scale, so that small values look small.
     let spark = |values: &[f64], much: f64| -> String {
@@ -137,14 +137,14 @@ fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
             let kernel = own.kernel_cpu_ratio_estimate.map_or_else(|| "·".to_owned(), percent);
             fact("probes, of a core (est.)", format!("{kernel:>11}"));
             let hit = own.kernel_ns_per_hit.map_or_else(|| "·".to_owned(), |ns| format!("{ns:.0} ns"));
-            fact("a hit", format!("{hit:>11}"));
+            fact("per event", format!("{hit:>11}"));
             if let Some(budget) = own.budget {
                 let (used, most) = (percent(budget.used_ratio), percent(budget.ratio));
                 fact("of the machine, budget", format!("{used:>11} of {}", most.trim()));
                 fact("so it captures", format!("  {}", budget.captured));
             }
-            fact("hits", format!("{:>11}", count(own.hits)));
-            fact("fullest ring", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
+            fact("events of all probes", format!("{:>11}", count(own.hits)));
+            fact("fullest ring buffer", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
         }
     }
     fact("last frame on the line", format!("{:>11}", bytes(extras.frame_bytes)));

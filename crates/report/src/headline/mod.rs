@@ -1,0 +1,89 @@
+//! The headline: the worst true thing about a capture in one line, or that nothing is wrong.
+//!
+//! [`Findings`] adds up journeys by service while they arrive. [`headline`] is a pure function of these sums, of the table of
+//! requests and of the [counts](magscope_core::Counts). Terminal, window and `report` print its result.
+//!
+//! The candidates, and the evidence that each needs:
+//!
+//! | what | evidence |
+//! |---|---|
+//! | packets lost | journeys of one service with the verdict dropped or lost; the kernel's reason, or the last hop |
+//! | slow answers | requests of the grade turn; the parts of the slowest hundredth add up to their time |
+//! | slow journeys | complete journeys; the largest part of the blame of the slowest |
+//! | retransmissions | journeys with more than one copy |
+//!
+//! The order: loss of a hundredth or more of a service, then times from [`SLOW_NS`] on and retransmissions by their size, then
+//! smaller loss. Without a candidate the line states what was seen: *nothing is wrong* needs journeys with a seen end, and names
+//! what the instrument did not see: missed events, broken journeys, hops off.
+//!
+//! **Known limits.** A service is a port: two processes behind equal ports of two hosts are one. The limit of
+//! [`SLOW_NS`] is the same for every service, because a capture does not state what is expected.
+
+mod findings;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use findings::Findings;
+pub use rules::{Facts, SLOW_NS, headline};
+
+use serde::{Serialize, Serializer};
+
+/// Kind of a headline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeadlineKind {
+    /// Nothing was observed, or no end of a journey.
+    #[default]
+    Unknown,
+    /// Nothing is wrong, as far as the capture shows.
+    NothingWrong,
+    /// The network dropped or lost journeys.
+    Loss,
+    /// Something takes long.
+    Slow,
+    /// TCP sent again.
+    Retransmissions,
+    /// So many events were missed that nothing else can be concluded.
+    MissedEvents,
+}
+
+impl HeadlineKind {
+    /// True if the network or a program does something wrong.
+    pub const fn is_wrong(self) -> bool {
+        matches!(self, Self::Loss | Self::Slow | Self::Retransmissions)
+    }
+}
+
+/// Where the evidence is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nowhere in particular.
+    #[default]
+    None,
+    /// A journey, by the key that [`Findings::journey`] was given.
+    Journey(u64),
+    /// The exchange with this number.
+    Request(u64),
+}
+
+/// The headline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headline {
+    /// Its kind.
+    pub kind: HeadlineKind,
+    /// One line.
+    pub text: String,
+    /// Where the evidence is.
+    pub evidence: Evidence,
+}
+
+impl Serialize for Headline {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut fields = serializer.serialize_struct("Headline", 2)?;
+        fields.serialize_field("kind", &self.kind)?;
+        fields.serialize_field("text", &self.text)?;
+        fields.end()
+    }
+}

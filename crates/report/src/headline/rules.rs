@@ -1,0 +1,338 @@
+//! The rules of the headline: candidates, their order, and their words.
+
+use super::findings::{End, Findings, Service};
+use super::{Evidence, Headline, HeadlineKind};
+use crate::figures::{count, time};
+use crate::requests::{RequestRow, RequestTable};
+use magscope_core::Counts;
+use magscope_core::blame::Part;
+use magscope_core::flow::Proto;
+use std::fmt::Write as _;
+
+/// Times from here on are named, nanoseconds. Below it no person waits.
+pub const SLOW_NS: u64 = 5_000_000;
+/// Least number of journeys or requests for a statement on percentiles.
+const FEW: u64 = 10;
+/// Share of a service's journeys from which loss and retransmissions come first.
+const MUCH: f64 = 0.01;
+/// Least number of lost or resent journeys for that.
+const SEVERAL: u64 = 3;
+/// Share of broken journeys from which nothing else is concluded.
+const MOSTLY_BROKEN: f64 = 0.5;
+/// Share of a time that is called its cause.
+const MAIN: f64 = 0.5;
+
+/// The kernel's reasons of drops, in other words.
+const REASONS: &[(&str, &str)] = &[
+    ("socket_rcvbuff", "the receive buffer is full"),
+    ("socket_backlog", "the socket's backlog is full"),
+    ("proto_mem", "the protocol's memory is used up"),
+    ("no_socket", "no socket listens there"),
+    ("qdisc_drop", "the queue of the sending interface is full"),
+    ("full_ring", "the ring of the interface is full"),
+    ("cpu_backlog", "the backlog of a CPU is full"),
+    ("netfilter_drop", "a rule of netfilter"),
+    ("socket_filter", "the socket's filter"),
+    ("xdp", "a program of XDP"),
+    ("tc_ingress", "a program or action of tc"),
+    ("tc_egress", "a program or action of tc"),
+    ("bpf_cgroup_egress", "a BPF program of a cgroup"),
+    ("udp_csum", "a wrong checksum"),
+    ("tcp_csum", "a wrong checksum"),
+    ("ip_csum", "a wrong checksum"),
+    ("ip_outnoroutes", "no route"),
+    ("ip_inaddrerrors", "no route back to its source"),
+];
+
+/// What the headline is concluded from.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Journeys by service.
+    pub findings: &'a Findings,
+    /// Requests by service, the ones with the most exchanges.
+    pub requests: Option<&'a RequestTable>,
+    /// The counts of every surface.
+    pub counts: Counts,
+    /// Journeys with a seen end.
+    pub whole: u64,
+    /// Journeys that a filter or sampler cut.
+    pub filtered: u64,
+    /// Observed time, nanoseconds.
+    pub duration_ns: u64,
+    /// True if the kernel adds up in place of events: there are no journeys.
+    pub sums: bool,
+    /// True if every recording has the hop `skb.drop`.
+    pub has_drops: bool,
+    /// Dropped packets by the kernel's reason, the most frequent first.
+    pub reasons: &'a [(String, u64)],
+}
+
+/// A candidate and its severity.
+struct Candidate {
+    severity: f64,
+    headline: Headline,
+}
+
+/// The headline of these facts.
+pub fn headline(facts: &Facts<'_>) -> Headline {
+    let counts = &facts.counts;
+    let missed = missed_words(facts);
+    if counts.journeys == 0 {
+        return plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)));
+    }
+    let broken = counts.broken as f64 / counts.journeys as f64;
+    if broken >= MOSTLY_BROKEN {
+        let text = format!(
+            "cannot tell: {} of {} journeys may lack an event, because {} events were missed",
+            small(counts.broken),
+            small(counts.journeys),
+            small(counts.missed_events)
+        );
+        return plain(HeadlineKind::MissedEvents, text);
+    }
+    let services = facts.findings.services();
+    let rows = facts.requests.map_or(&[][..], |table| &table.rows);
+    let candidates = services
+        .iter()
+        .flat_map(|service| [lost(service), resent(service), slow_journeys(service)])
+        .chain(rows.iter().map(slow_requests))
+        .flatten();
+    // Of equal ones the first: the services have a fixed order.
+    let worst = candidates.reduce(|a, b| if b.severity > a.severity { b } else { a });
+    if let Some(Candidate { mut headline, .. }) = worst {
+        headline.text.push_str(&missed);
+        return headline;
+    }
+    if facts.whole == 0 {
+        let text = format!("cannot tell: the end of none of {} journeys was seen", small(counts.journeys));
+        return plain(HeadlineKind::Unknown, format!("{text}{missed}"));
+    }
+    nothing_wrong(facts, &missed)
+}
+
+fn plain(kind: HeadlineKind, text: String) -> Headline {
+    Headline { kind, text, evidence: Evidence::None }
+}
+
+fn no_journeys(facts: &Facts<'_>) -> String {
+    let dropped = match facts.counts.dropped {
+        0 => String::new(),
+        n => format!("; the kernel dropped {}", packets(facts, n)),
+    };
+    let over =
+        if facts.duration_ns == 0 { String::new() } else { format!(" in {}", time(facts.duration_ns).trim()) };
+    if facts.sums {
+        format!("the kernel adds up, so there are no journeys to judge{dropped}")
+    } else {
+        format!("no traffic seen{over}{dropped}")
+    }
+}
+
+/// What the instrument missed; empty if nothing.
+fn missed_words(facts: &Facts<'_>) -> String {
+    let counts = &facts.counts;
+    match (counts.missed_events, counts.broken) {
+        (0, 0) => String::new(),
+        (missed, broken) => {
+            format!("; {} events missed, {} journeys broken", small(missed), small(broken))
+        }
+    }
+}
+
+fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
+    let counts = &facts.counts;
+    let mut text = if missed.is_empty() { "nothing is wrong: " } else { "nothing wrong seen: " }.to_owned();
+    let per_s = counts.journeys as f64 * 1e9 / facts.duration_ns.max(1) as f64;
+    if facts.duration_ns >= 1_000_000_000 && per_s >= 1.0 {
+        _ = write!(text, "{} journeys/s", small(per_s.round() as u64)); // writing into a String cannot fail
+    } else {
+        _ = write!(text, "{} journeys", small(counts.journeys)); // writing into a String cannot fail
+    }
+    if let Some(ns) = facts.findings.p99_ns() {
+        _ = write!(text, ", p99 {}", time(ns).trim()); // writing into a String cannot fail
+    }
+    let drops = match (facts.has_drops, counts.dropped) {
+        (false, 0) => ", drops are not captured".to_owned(),
+        (true, 0) => ", no drop".to_owned(),
+        (_, n) => format!(", none of them dropped; {} without a lost journey", packets(facts, n)),
+    };
+    text.push_str(&drops);
+    if facts.filtered > 0 {
+        _ = write!(text, "; {} journeys cut by the filter or sampler", small(facts.filtered)); // writing into a String cannot fail
+    }
+    text.push_str(missed);
+    plain(HeadlineKind::NothingWrong, text)
+}
+
+/// `12 packets dropped (no_socket)`.
+fn packets(facts: &Facts<'_>, n: u64) -> String {
+    let noun = if n == 1 { "packet" } else { "packets" };
+    match facts.reasons.first() {
+        Some((reason, _)) if facts.reasons.len() == 1 => format!("{} {noun} ({reason})", small(n)),
+        Some((reason, _)) => format!("{} {noun} (mostly {reason})", small(n)),
+        None => format!("{} {noun}", small(n)),
+    }
+}
+
+fn lost(service: &Service) -> Option<Candidate> {
+    let (bad, all) = (service.bad(), service.outcomes.journeys());
+    if bad == 0 {
+        return None;
+    }
+    let share = bad as f64 / all as f64;
+    let noun = match service.key.proto {
+        Proto::UDP => "datagrams",
+        Proto::TCP => "byte ranges",
+        _ => "packets",
+    };
+    let is_much = share >= MUCH && bad >= SEVERAL;
+    let (end, of_end) = service.ends.iter().max_by_key(|(_, n)| **n)?;
+    let (verb, why) = match end {
+        End::Dropped(reason, by) => ("dropped", drop_words(reason, by.as_deref(), service.reader.as_deref())),
+        End::LostAfter(hop) => ("lost", format!("not seen after {hop}, and no record is missing")),
+    };
+    let mostly = if *of_end < bad { "mostly " } else { "" };
+    let verb =
+        if service.ends.len() > 1 && service.outcomes.dropped_journeys() > 0 && service.outcomes.lost() > 0 {
+            "dropped or lost"
+        } else {
+            verb
+        };
+    let text = format!(
+        "{} of {noun} {} {verb}: {mostly}{why} ({} of {})",
+        percent(share),
+        direction(service),
+        small(bad),
+        small(all),
+    );
+    let evidence = service.last_lost.map_or(Evidence::None, Evidence::Journey);
+    let severity = if is_much { 1_000.0 + share * 100.0 } else { 400.0 + share };
+    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Loss, text, evidence } })
+}
+
+/// `to :7777`, or the protocol where the port is unknown.
+fn direction(service: &Service) -> String {
+    let words = service.key.words();
+    match service.key.port {
+        Some(_) => words.split_once(' ').map_or(words.clone(), |(_, rest)| rest.to_owned()),
+        None => format!("of {words}"),
+    }
+}
+
+fn drop_words(reason: &str, by: Option<&str>, reader: Option<&str>) -> String {
+    if let Some(by) = by {
+        return format!("{by} ({reason})");
+    }
+    let Some((_, words)) = REASONS.iter().find(|(name, _)| *name == reason) else {
+        return format!("reason {reason}");
+    };
+    match reader.filter(|_| matches!(reason, "socket_rcvbuff" | "socket_backlog")) {
+        Some(reader) => format!("{words} ({reason}), reader `{reader}`"),
+        None => format!("{words} ({reason})"),
+    }
+}
+
+fn resent(service: &Service) -> Option<Candidate> {
+    let (resent, all) = (service.outcomes.resent, service.outcomes.journeys());
+    if resent == 0 {
+        return None;
+    }
+    let share = resent as f64 / all as f64;
+    let (_, parts) = service.slowest_parts();
+    let wait_ns = parts.iter().find(|(part, _)| *part == Part::Retransmission).map_or(0, |(_, ns)| *ns);
+    let wait = if wait_ns >= 1_000 {
+        format!(", the slowest wait {} for it", time(wait_ns).trim())
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "{} of byte ranges {} resent ({} of {}){wait}",
+        percent(share),
+        direction(service),
+        small(resent),
+        small(all)
+    );
+    let evidence = service.last_resent.map_or(Evidence::None, Evidence::Journey);
+    let is_much = share >= MUCH && resent >= SEVERAL;
+    let severity = if is_much { 550.0 + share * 100.0 } else { 300.0 + share };
+    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence } })
+}
+
+/// Severity of a time from [`SLOW_NS`] on: a hundred for each power of ten.
+fn slowness(ns: u64) -> Option<f64> {
+    (ns >= SLOW_NS).then(|| 500.0 + (ns as f64 / SLOW_NS as f64).log10() * 100.0)
+}
+
+fn slow_journeys(service: &Service) -> Option<Candidate> {
+    if service.times.n() < FEW {
+        return None;
+    }
+    let p99_ns = service.times.quantile_ns(0.99);
+    let severity = slowness(p99_ns)?;
+    let (_, parts) = service.slowest_parts();
+    let all_ns = parts.iter().fold(0_u64, |all, (_, ns)| all.saturating_add(*ns));
+    let (part, ns) = parts.first().copied()?;
+    let share = ns as f64 / all_ns.max(1) as f64;
+    let reader = service.reader.as_deref().map(|reader| format!(" (`{reader}`)")).unwrap_or_default();
+    let of_reader = matches!(part, Part::Scheduler | Part::ReaderAway | Part::Reading);
+    let cause = match (share >= MAIN, part) {
+        (true, Part::Unknown) => "most of it between hops that are not observed".to_owned(),
+        (true, _) => {
+            format!("{} of it {}{}", percent(share), part.words(), if of_reader { &reader } else { "" })
+        }
+        (false, _) => format!("the most of it, {}, {}", percent(share), part.words()),
+    };
+    let text = format!("{}: p99 {}, {cause}", service.key.words(), time(p99_ns).trim());
+    let evidence = service.slowest_key().map_or(Evidence::None, Evidence::Journey);
+    // Requests say more than the journeys that they consist of.
+    Some(Candidate {
+        severity: severity - 50.0,
+        headline: Headline { kind: HeadlineKind::Slow, text, evidence },
+    })
+}
+
+fn slow_requests(row: &RequestRow) -> Option<Candidate> {
+    let total = row.total.filter(|total| total.n >= FEW)?;
+    let severity = slowness(total.p99_ns)?;
+    let all_ns: u64 = row.slowest.iter().fold(0, |all, part| all.saturating_add(part.ns));
+    let slowest = total.n.div_ceil(100).clamp(1, 128);
+    let share = |is: &dyn Fn(&str) -> bool| -> (u64, f64) {
+        let ns = row
+            .slowest
+            .iter()
+            .filter(|part| is(part.part))
+            .fold(0_u64, |all, part| all.saturating_add(part.ns));
+        (ns, ns as f64 / all_ns.max(1) as f64)
+    };
+    let (answer_ns, answer) = share(&|part| part == "until answered" || part.starts_with("answering"));
+    let (_, waiting) = share(&|part| part == "answering, waiting for a CPU");
+    let name = &row.name;
+    let text = if let Some(times) = row.answer.filter(|_| answer >= MAIN) {
+        let verb = if waiting >= MAIN { "waits for a CPU, so it answers" } else { "answers" };
+        let rest_ns = all_ns.saturating_sub(answer_ns) / slowest;
+        let rest = format!("the rest of the slowest requests is {}", time(rest_ns).trim());
+        format!("{name} {verb} in {} (p99); {rest}", time(times.p99_ns).trim())
+    } else {
+        let longest = row.slowest.first().filter(|part| part.share > 0.0)?;
+        let cause = match longest.part {
+            "until answered" => "until answered, the server is not in the capture".to_owned(),
+            part => format!("{} of it {part}", percent(longest.share)),
+        };
+        format!("{name}: requests take {} (p99), {cause}", time(total.p99_ns).trim())
+    };
+    let evidence = row.slowest_exchange.map_or(Evidence::None, Evidence::Request);
+    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Slow, text, evidence } })
+}
+
+fn small(n: u64) -> String {
+    count(n).trim().to_owned()
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p >= 9.95 => format!("{p:.0} %"),
+        p if p >= 0.095 => format!("{p:.1} %"),
+        p => format!("{p:.2} %"),
+    }
+}

@@ -1,0 +1,91 @@
+//! The rules over sums of requests, and the order of the candidates.
+
+use super::*;
+use crate::requests::{GradeCounts, PartShare, RequestRow, RequestTable, RequestsBy};
+use crate::stats::Quantiles;
+use magscope_core::Counts;
+use magscope_core::flow::Proto;
+
+const MS: u64 = 1_000_000;
+
+fn times(p99_ns: u64, n: u64) -> Quantiles {
+    Quantiles { p50_ns: p99_ns / 100, p90_ns: p99_ns, p99_ns, p999_ns: p99_ns, max_ns: p99_ns, n }
+}
+
+fn row(name: &str, n: u64, answer_ns: u64, total_ns: u64, parts: &[(&'static str, u64)]) -> RequestRow {
+    let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
+    let share = |(part, ns): &(&'static str, u64)| PartShare { part, ns: *ns, share: *ns as f64 / all as f64 };
+    RequestRow {
+        proto: Proto::TCP,
+        name: name.to_owned(),
+        grades: GradeCounts { turn: n, ..GradeCounts::default() },
+        total: Some(times(total_ns, n)),
+        answer: Some(times(answer_ns, n)),
+        request_bytes: 0,
+        response_bytes: 0,
+        retransmits: 0,
+        slowest: parts.iter().map(share).collect(),
+        slowest_exchange: Some(42),
+    }
+}
+
+fn of(rows: Vec<RequestRow>) -> Headline {
+    let table = RequestTable {
+        by: RequestsBy::Service,
+        grades: GradeCounts::default(),
+        rows,
+        others: 0,
+        rest: GradeCounts::default(),
+    };
+    headline(&Facts {
+        findings: &Findings::default(),
+        requests: Some(&table),
+        counts: Counts { journeys: 2_000, ..Counts::default() },
+        whole: 2_000,
+        filtered: 0,
+        duration_ns: 10_000 * MS,
+        sums: false,
+        has_drops: true,
+        reasons: &[],
+    })
+}
+
+#[test]
+fn a_slow_answerer_is_named_with_what_the_rest_takes() {
+    let parts = [("answering, blocked", 300 * MS), ("the wire", 600_000)];
+    let headline = of(vec![row(":6379 redis-server", 1_000, 30 * MS, 30 * MS + 60_000, &parts)]);
+    let text = ":6379 redis-server answers in 30.0 ms (p99); the rest of the slowest requests is 60.0 µs";
+    assert_eq!((headline.text.as_str(), headline.kind), (text, HeadlineKind::Slow));
+    assert_eq!(headline.evidence, Evidence::Request(42));
+}
+
+#[test]
+fn an_answer_that_waits_for_a_cpu_says_so() {
+    let parts = [("answering, waiting for a CPU", 148 * MS), ("answering, on a CPU", 10 * MS)];
+    let headline = of(vec![row(":443 nginx", 1_000, 16 * MS, 17 * MS, &parts)]);
+    assert!(headline.text.starts_with(":443 nginx waits for a CPU, so it answers in 16.0 ms"), "{headline:?}");
+}
+
+#[test]
+fn a_server_outside_the_capture_is_not_blamed() {
+    let parts = [("until answered", 300 * MS)];
+    let row = RequestRow { answer: None, ..row(":443", 100, 0, 30 * MS, &parts) };
+    let headline = of(vec![row]);
+    assert!(headline.text.contains("the server is not in the capture"), "{headline:?}");
+}
+
+#[test]
+fn quick_and_few_requests_are_no_headline() {
+    let parts = [("answering, blocked", MS)];
+    for few in [row(":1", 1_000, MS, MS, &parts), row(":1", 3, 500 * MS, 500 * MS, &parts)] {
+        assert_eq!(of(vec![few]).kind, HeadlineKind::NothingWrong);
+    }
+}
+
+#[test]
+fn the_slowest_service_is_named() {
+    let parts = [("answering, blocked", MS)];
+    let headline =
+        of(vec![row(":1 a", 100, 10 * MS, 10 * MS, &parts), row(":2 b", 100, 90 * MS, 90 * MS, &parts)]);
+    assert!(headline.text.starts_with(":2 b answers in 90.0 ms"), "{headline:?}");
+}

@@ -1,0 +1,78 @@
+//! The headline of the capture so far, and the way to its evidence.
+
+use super::Scope;
+use crate::controls::{List, Top};
+use crate::lifeline::Lifeline;
+use crate::views::View;
+use magscope_core::blame::{Blame, served};
+use magscope_core::{Hop, HopSet};
+use magscope_report::{Evidence, Facts, Headline, headline};
+
+/// Number of services with requests that the headline looks at.
+const MOST_SERVICES: usize = 64;
+/// Bucket edges of a recording between two headlines while it is read: a minute.
+const RECORDED_EDGES: u64 = 120;
+
+impl Scope {
+    /// The headline; empty before the first half second.
+    pub fn headline(&self) -> &Headline {
+        &self.headline
+    }
+
+    /// Counts a journey for the headline. Filters do not narrow it.
+    pub(super) fn note_finding(&mut self, line: &Lifeline) {
+        let journey = &line.journey;
+        let hops: HopSet = served(journey, self.names.infos());
+        let blame = journey.verdict.is_whole().then(|| Blame::of(journey, hops)).flatten();
+        self.findings.journey(journey, line.key(), blame.as_ref(), &self.names);
+    }
+
+    /// Concludes after bucket edges.
+    pub(super) fn conclude_after(&mut self, edges: u64) {
+        self.concluded_edges = self.concluded_edges.saturating_add(edges);
+        if !self.is_recorded() || self.concluded_edges >= RECORDED_EDGES {
+            self.conclude();
+        }
+    }
+
+    /// Concludes from everything so far.
+    pub(super) fn conclude(&mut self) {
+        self.concluded_edges = 0;
+        let infos = self.names.infos();
+        let reasons = self.freed(false);
+        let counts = self.counts_now();
+        self.headline = headline(&Facts {
+            findings: &self.findings,
+            requests: Some(&self.requests.table(MOST_SERVICES)),
+            counts,
+            whole: self.totals.outcomes.whole(),
+            filtered: self.totals.outcomes.filtered(),
+            duration_ns: self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
+            sums: counts.journeys == 0 && self.draws_sums(),
+            has_drops: infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),
+            reasons: &reasons,
+        });
+    }
+
+    /// Shows the evidence of the headline. False without any.
+    pub(super) fn show_evidence(&mut self) -> bool {
+        match self.headline.evidence {
+            Evidence::None => return false,
+            Evidence::Request(id) => {
+                self.show(View::Requests);
+                self.controls.request = Some(id);
+            }
+            Evidence::Journey(key) => {
+                self.show(View::Scope);
+                if self.headline.kind == magscope_report::HeadlineKind::Loss {
+                    self.controls.list = List::Bad;
+                    self.relist();
+                }
+                self.choose_journey(key);
+                let is_found = self.controls.journey == Some(key);
+                self.controls.top = if is_found { Top::Inspector } else { Top::Nothing };
+            }
+        }
+        true
+    }
+}
