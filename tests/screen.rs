@@ -35,7 +35,7 @@ fn every_view_can_be_reached_by_its_key_and_q_ends_it() {
         ("4", "of which"),
         ("5", " kept "),
         ("6", "the clocks"),
-        ("7", "what looking costs"),
+        ("7", "overhead of the capture"),
         ("1", "app.recv"),
     ] {
         terminal.keys(key);
@@ -89,7 +89,7 @@ fn the_mouse_points_and_can_be_given_back() {
     let (mut terminal, _dir) = replay(&[], 120, 40);
     assert_ne!(terminal.screen().mouse_protocol_mode(), vt100::MouseProtocolMode::None);
     // A press and a release in columns and rows from 1: on the third view's name.
-    terminal.keys("\x1b[<0;20;2M\x1b[<0;20;2m");
+    terminal.keys("\x1b[<0;20;3M\x1b[<0;20;3m");
     terminal.shows("latency ↑ by time");
     terminal.keys("1");
     terminal.shows("app.recv");
