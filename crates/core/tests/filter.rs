@@ -3,6 +3,7 @@
 use crate::common;
 use common::*;
 use magscope_core::context::NodeContext;
+use magscope_core::exchange::ExchangeFilter;
 use magscope_core::filter::MAX_DEPTH;
 use magscope_core::journey::{Correlator, Journey};
 use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
@@ -178,7 +179,7 @@ fn errors_say_where_and_what_would_do() {
         ("port = 70000", "at character 8: `70000` is too large"),
         ("bytes > 99999999999999999999", "at character 9: `99999999999999999999` is too large"),
         ("retransmits > 1.5", "at character 15: expected a number, as in `0`, found `1.5`"),
-        ("total > 5ms && port = 1", "at character 13: expected `and`, found `&`"),
+        ("total > 5ms & port = 1", "at character 13: expected `and`, found `&`"),
         ("total > 5ms port = 1", "at character 13: expected `and`, `or` or the end, found `port`"),
         ("(total > 5ms", "at character 13: expected `)`, found the end"),
         ("comm = \"x", "at character 8: expected a text that ends with the same quote, found the end"),
@@ -273,4 +274,49 @@ proptest! {
             prop_assert_eq!(Filter::parse(&printed), Ok(filter), "{}", printed);
         }
     }
+}
+
+#[test]
+fn the_same_words_choose_in_every_filter() {
+    // In events, journeys and requests, with words of tcpdump.
+    for text in [
+        "port 443",
+        "udp",
+        "tcp port 443",
+        "host 10.0.0.2",
+        "net 10.0.0.0/8",
+        "container web",
+        "proc nginx",
+        "pid 4711",
+        "not (udp or port 53) && host fd00::1",
+        "!udp || proc = \"my server\"",
+    ] {
+        let journeys = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let events =
+            magscope_core::CaptureFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let requests = ExchangeFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        // Their own text is read back.
+        assert_eq!(Filter::parse(&journeys.to_string()), Ok(journeys), "{text}");
+        assert_eq!(magscope_core::CaptureFilter::parse(&events.to_string()), Ok(events), "{text}");
+        assert_eq!(ExchangeFilter::parse(&requests.to_string()), Ok(requests), "{text}");
+    }
+}
+
+#[test]
+fn a_word_of_another_filter_names_the_one_that_takes_it() {
+    let journeys = |text: &str| Filter::parse(text).expect_err(text).to_string();
+    assert!(journeys("tcp and len > 100").starts_with("at character 9: `len` is a property of single events"));
+    assert!(journeys("request > 20ms").contains("`requests --where` takes it"));
+    let events = magscope_core::CaptureFilter::parse("port 443 and lost").expect_err("lost").to_string();
+    assert!(events.starts_with("at character 14: `lost` is known when a journey has ended"), "{events}");
+}
+
+#[test]
+fn either_direction_has_a_word() {
+    let same = |a: &str, b: &str| assert_eq!(Filter::parse(a), Filter::parse(b), "{a}");
+    same("src host 10.0.0.1 and dst port 80", "src = 10.0.0.1 and dport = 80");
+    same("dst net 10.0.0.0/8", "dst = 10.0.0.0/8");
+    same("resent", "retransmits > 0");
+    same("broken", "verdict = broken");
+    same("udp dst port 53", "proto = udp and dport = 53");
 }

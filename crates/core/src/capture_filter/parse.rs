@@ -1,7 +1,7 @@
 //! Parser of event comparisons.
 
 use super::ast::{Expr, Field, Test, Value, direction};
-use crate::condition::{self, FilterError, Kind, Op, Parser, Problem};
+use crate::condition::{self, FilterError, Kind, Language, Op, Parser, Problem};
 use crate::filter::Prefix;
 use crate::hop::{Direction, Hop};
 use crate::words::{nearest, shown};
@@ -14,13 +14,8 @@ pub fn parse(text: &str) -> Result<Expr, FilterError> {
 /// Protocols by name.
 pub(super) const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmp6", 58)];
 /// Alternative names of words.
-const ALIASES: [(&str, Field); 5] = [
-    ("pid", Field::Tgid),
-    ("user", Field::Uid),
-    ("addr", Field::Host),
-    ("dev", Field::Iface),
-    ("interface", Field::Iface),
-];
+const ALIASES: [(&str, Field); 4] =
+    [("pid", Field::Tgid), ("user", Field::Uid), ("dev", Field::Iface), ("interface", Field::Iface)];
 
 fn test(parser: &mut Parser<'_>) -> Result<Expr, FilterError> {
     let (position, Kind::Word(word)) = parser.peek() else {
@@ -33,6 +28,9 @@ fn test(parser: &mut Parser<'_>) -> Result<Expr, FilterError> {
     }
     let names = || Field::ALL.iter().map(|field| (field.name(), *field)).chain(ALIASES);
     let field = names().find(|(name, _)| *name == word).map(|(_, field)| field).ok_or_else(|| {
+        if let Some(place) = Language::Events.place_of(&word) {
+            return FilterError { position, problem: Problem::Elsewhere { word: shown(&word), place } };
+        }
         let near = nearest(&word, names().map(|(name, _)| name)).unwrap_or_default().to_owned();
         FilterError { position, problem: Problem::Unknown { kind: "field", word: shown(&word), nearest: near } }
     })?;

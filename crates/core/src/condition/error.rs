@@ -33,6 +33,14 @@ pub enum Problem {
         /// The most similar valid word.
         nearest: String,
     },
+    /// A word that another kind of filter takes.
+    #[error("`{word}` {place}")]
+    Elsewhere {
+        /// The word.
+        word: String,
+        /// Which filter takes it, and why this one does not.
+        place: &'static str,
+    },
     /// A number that exceeds 64 bits.
     #[error("`{0}` is too large")]
     TooLarge(String),

@@ -91,6 +91,9 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
                 Kind::Op(Op::Equal)
             }
             '!' if follows(&mut chars, '=') => Kind::Op(Op::Differs),
+            '!' => Kind::Word("not".to_owned()),
+            '&' if follows(&mut chars, '&') => Kind::Word("and".to_owned()),
+            '|' if follows(&mut chars, '|') => Kind::Word("or".to_owned()),
             '"' | '\'' => Kind::Quoted(quoted(&mut chars, c, position)?),
             _ if is_word(c) => {
                 let mut word = String::from(c);
@@ -103,7 +106,6 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
                 let expected = match c {
                     '&' => "`and`",
                     '|' => "`or`",
-                    '!' => "`not` or `!=`",
                     _ => "a word, a comparison or a parenthesis",
                 };
                 return Err(FilterError::expected(position, expected, format!("`{}`", c.escape_debug())));

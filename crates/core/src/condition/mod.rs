@@ -6,10 +6,12 @@
 mod error;
 mod lex;
 mod parse;
+mod words;
 
 pub use error::{FilterError, Problem};
 pub(crate) use lex::{Kind, Op, write_name};
 pub(crate) use parse::{Parser, parse};
+pub(crate) use words::Language;
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! Parser of conditions: recursive descent, up to a depth of [`MAX_DEPTH`].
 
 use super::lex::{Kind, Token, tokens};
+use super::words::canonical;
 use super::{Expr, FilterError, MAX_DEPTH, Problem};
 
 /// Parses one comparison at the parser's position.
@@ -8,7 +9,7 @@ type Reads<T> = fn(&mut Parser<'_>) -> Result<Expr<T>, FilterError>;
 
 /// Parses a complete condition. `comparison` describes a comparison with an example, for the error without one.
 pub fn parse<T>(text: &str, comparison: &'static str, test: Reads<T>) -> Result<Expr<T>, FilterError> {
-    let tokens = tokens(text)?;
+    let tokens = canonical(tokens(text)?);
     let mut parser = Parser { tokens: &tokens, comparison };
     let expr = parser.any(test, 0)?;
     match parser.next() {

@@ -21,11 +21,13 @@
 
 use super::exchange::{Exchange, ExchangePart};
 use super::grade::Grade;
-use crate::condition::{self, Expr, FilterError, Kind, Op, Parser, write_name};
+use crate::condition::{self, Expr, FilterError, Kind, Language, Op, Parser, write_name};
 use crate::context::Context;
 use crate::filter::Prefix;
 use crate::filter::matching::{either, of_either};
-use crate::filter::parse::{SIZE, TIME, comparison, equality, hop_pair, number, prefix, protocol, unknown};
+use crate::filter::parse::{
+    SIZE, TIME, equality, hop_pair, no_field, number, op_or_equal, prefix, protocol, unknown,
+};
 use crate::filter::quantity::{TIMES, write_size, write_time};
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
@@ -83,7 +85,7 @@ const QUANTITIES: [(&str, Quantity); 13] = [
     ("pid", Quantity::Pid),
 ];
 /// All first words of comparisons.
-const FIELDS: [&str; 23] = [
+const FIELDS: [&str; 28] = [
     "total",
     "request",
     "answer",
@@ -107,6 +109,11 @@ const FIELDS: [&str; 23] = [
     "unit",
     "unanswered",
     "broken",
+    "resent",
+    "net",
+    "proc",
+    "tcp",
+    "udp",
 ];
 
 /// A condition on exchanges, parsed from text. Its text form parses to the same filter.
@@ -201,12 +208,15 @@ fn test(parser: &mut Parser<'_>) -> Result<Test, FilterError> {
         }
         "unanswered" => is(Property::Grade(Grade::Unanswered)),
         "broken" => is(Property::Grade(Grade::Broken)),
-        _ => Err(unknown(position, "field", word, &FIELDS)),
+        "retransmitted" => Ok(Test::Number { what: Quantity::Retransmits, op: Op::More, value: 0 }),
+        "tcp" | "udp" => Ok(Test::Is { what: Property::Proto(protocol(position, &field)?), equal: true }),
+        _ => Err(no_field(Language::Requests, position, word, &FIELDS)),
     }
 }
 
 fn read_number(parser: &mut Parser<'_>, what: Quantity) -> Result<Test, FilterError> {
-    let (_, op) = comparison(parser, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
+    let is_name = matches!(what, Quantity::Port | Quantity::Pid);
+    let op = op_or_equal(parser, is_name, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
     let value = match what {
         Quantity::RequestBytes | Quantity::ResponseBytes => {
             number(parser, &size::UNITS, false, u64::MAX, SIZE)?

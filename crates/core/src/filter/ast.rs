@@ -39,6 +39,8 @@ pub enum Property {
     /// Number of the kind of a [`Verdict`].
     Verdict(usize),
     Host(Prefix),
+    Src(Prefix),
+    Dst(Prefix),
     Comm(String),
     Netns(String),
     Node(String),
@@ -73,7 +75,7 @@ pub struct Prefix {
 }
 
 /// First words of comparisons.
-pub const FIELDS: [&str; 25] = [
+pub const FIELDS: [&str; 32] = [
     "total",
     "hop",
     "bytes",
@@ -84,7 +86,10 @@ pub const FIELDS: [&str; 25] = [
     "proto",
     "verdict",
     "host",
-    "addr",
+    "net",
+    "src",
+    "dst",
+    "proc",
     "comm",
     "netns",
     "node",
@@ -98,7 +103,11 @@ pub const FIELDS: [&str; 25] = [
     "cpu",
     "lost",
     "dropped",
-    "retransmitted",
+    "resent",
+    "broken",
+    "tcp",
+    "udp",
+    "icmp",
 ];
 
 impl Prefix {
@@ -172,6 +181,8 @@ impl fmt::Display for Test {
                         write!(f, "verdict {sign} {}", Verdict::NAMES.get(*kind).copied().unwrap_or_default())
                     }
                     Property::Host(prefix) => write!(f, "host {sign} {prefix}"),
+                    Property::Src(prefix) => write!(f, "src {sign} {prefix}"),
+                    Property::Dst(prefix) => write!(f, "dst {sign} {prefix}"),
                     Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| write_name(f, comm)),
                     Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| write_name(f, name)),
                     Property::Node(name) => write!(f, "node {sign} ").and_then(|()| write_name(f, name)),

@@ -57,6 +57,14 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
             let hosts = ends(journey, context).map(|(from, to)| [from.ip(), to.ip()]);
             either(hosts.into_iter().flatten(), equal, |ip| prefix.contains(ip))
         }
+        Property::Src(prefix) => {
+            let from = ends(journey, context).map(|(from, _)| from.ip());
+            either(from.into_iter(), equal, |ip| prefix.contains(ip))
+        }
+        Property::Dst(prefix) => {
+            let to = ends(journey, context).map(|(_, to)| to.ip());
+            either(to.into_iter(), equal, |ip| prefix.contains(ip))
+        }
         Property::Comm(comm) => {
             let tasks = [context.sender(journey), context.reader(journey)].into_iter().flatten();
             either(tasks, equal, |task| task.comm == *comm)

@@ -5,6 +5,10 @@
 //! proto = udp and (port = 53 or host = 10.0.0.0/8) and not verdict = complete
 //! ```
 //!
+//! The words are those of the capture filter and of the filter of requests, and words of tcpdump are read where they mean one
+//! thing: `tcp port 443`, `src host 10.0.0.1`, `dst port 80`, `net 10.0.0.0/8`, `&&`, `||`, `!`. An `=` may be left out before a
+//! name, an address, a port or a number of a process or CPU.
+//!
 //! `or` binds weakest, then `and`, then `not`. Comparisons are `<` `<=` `>` `>=` `=` `!=` on
 //!
 //! | word | meaning | example |
@@ -19,15 +23,15 @@
 //! | `cpu` | the CPU at any hop, on either host | `cpu = 3` |
 //!
 //! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or
-//! `addr` (an address or a prefix, of either end), `comm` (the sending or the reading process), `netns` (name
-//! or number, of either end), `node` (name of a namespace or of a host, of either end), `cgroup` (of either
-//! process: `/system.slice` is that path and all below it, `nginx.service` a directory on the path, `4242` a
-//! number), `container` (name or id, of either end), `pod` (`shop/web-7f9c` or `web-7f9c`), `unit` (`nginx.service`)
-//! and `flow` (for either sender: `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or
-//! `:443`, or the number of a flow).
+//! `net` (an address or a prefix, of either end), `src`, `dst` (of the sender, of the receiver), `comm` or `proc`
+//! (the sending or the reading process), `netns` (name or number, of either end), `node` (name of a namespace or of
+//! a host, of either end), `cgroup` (of either process: `/system.slice` is that path and all below it,
+//! `nginx.service` a directory on the path, `4242` a number), `container` (name or id, of either end), `pod`
+//! (`shop/web-7f9c` or `web-7f9c`), `unit` (`nginx.service`) and `flow` (for either sender:
+//! `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or `:443`, or the number of a flow).
 //!
-//! Three words are complete conditions: `lost` is `verdict = lost`, `dropped` is `verdict = dropped`,
-//! `retransmitted` is `retransmits > 0`.
+//! Some words are complete conditions: `lost`, `dropped` and `broken` are verdicts, `resent` or `retransmitted` is
+//! `retransmits > 0`, `tcp`, `udp`, `icmp` and `icmp6` are protocols.
 //!
 //! **Unknown is false.** A comparison with an unseen value is false, with any operator: a journey that never
 //! passed `dev.queue` is neither slower nor faster there than anything. With either end, `=` and `<` hold if
@@ -41,7 +45,7 @@ pub(crate) mod parse;
 pub(crate) mod quantity;
 
 pub use crate::condition::{FilterError, MAX_CHARS, MAX_DEPTH, Problem};
-pub use ast::Prefix;
+pub use ast::{FIELDS, Prefix};
 use ast::{Property, Quantity, Test};
 
 use crate::context::Context;

@@ -2,7 +2,7 @@
 
 use super::ast::{Endpoint, Expr, FIELDS, FlowIs, Prefix, Property, Quantity, Test};
 use super::quantity::{TIMES, scaled, split};
-use crate::condition::{self, FilterError, Kind, Op, Parser, Problem};
+use crate::condition::{self, FilterError, Kind, Language, Op, Parser, Problem};
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use crate::journey::Verdict;
@@ -42,7 +42,13 @@ impl Comparison<'_, '_> {
             "dport" => self.number(Quantity::Dport)?,
             "proto" => self.is("protocol, as in `proto = tcp`", proto)?,
             "verdict" => self.is("verdict, as in `verdict = lost`", verdict)?,
-            "host" | "addr" => self.is("address or prefix, as in `host = 10.0.0.0/8`", host)?,
+            "host" => self.is("address or prefix, as in `host 10.0.0.0/8`", host)?,
+            "src" => self.is("address or prefix, as in `src 10.0.0.0/8`", |position, word| {
+                prefix(position, word).map(Property::Src)
+            })?,
+            "dst" => self.is("address or prefix, as in `dst 10.0.0.0/8`", |position, word| {
+                prefix(position, word).map(Property::Dst)
+            })?,
             "comm" => {
                 self.is("process's name, as in `comm = nginx`", |_, name| Ok(Property::Comm(name.to_owned())))?
             }
@@ -67,9 +73,10 @@ impl Comparison<'_, '_> {
             "flow" => self.is("flow, as in `flow = 10.0.0.1:4000-10.0.0.2:80`", flow)?,
             "pid" | "tgid" => self.number(Quantity::Pid)?,
             "cpu" => self.number(Quantity::Cpu)?,
-            "lost" | "dropped" => Test::Is { what: verdict(position, &field)?, equal: true },
+            "tcp" | "udp" | "icmp" | "icmp6" => Test::Is { what: proto(position, &field)?, equal: true },
+            "lost" | "dropped" | "broken" => Test::Is { what: verdict(position, &field)?, equal: true },
             "retransmitted" => Test::Number { what: Quantity::Retransmits, op: Op::More, value: 0 },
-            _ => return Err(unknown(position, "field", word, &FIELDS)),
+            _ => return Err(no_field(Language::Journeys, position, word, &FIELDS)),
         })
     }
 
@@ -78,7 +85,9 @@ impl Comparison<'_, '_> {
     }
 
     fn number(&mut self, what: Quantity) -> Result<Test, FilterError> {
-        let (_, op) = comparison(self.parser, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
+        let is_name =
+            !matches!(what, Quantity::Total | Quantity::Between(..) | Quantity::Bytes | Quantity::Retransmits);
+        let op = op_or_equal(self.parser, is_name, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
         let (units, expected): (&[(&str, u64)], _) = match what {
             Quantity::Total | Quantity::Between(..) => (&TIMES, TIME),
             Quantity::Bytes => (&size::UNITS, SIZE),
@@ -145,6 +154,22 @@ pub(crate) fn comparison(parser: &mut Parser<'_>, expected: &str) -> Result<(usi
     }
 }
 
+/// The operator of a comparison. Before a value it may be left out where equality alone makes sense: `port 443`.
+pub(crate) fn op_or_equal(parser: &mut Parser<'_>, is_name: bool, expected: &str) -> Result<Op, FilterError> {
+    if is_name && matches!(parser.peek().1, Kind::Word(_) | Kind::Quoted(_)) {
+        return Ok(Op::Equal);
+    }
+    comparison(parser, expected).map(|(_, op)| op)
+}
+
+/// The error for a word that is no field of a language.
+pub(crate) fn no_field(language: Language, position: usize, word: &str, fields: &[&str]) -> FilterError {
+    match language.place_of(word) {
+        Some(place) => FilterError { position, problem: Problem::Elsewhere { word: shown(word), place } },
+        None => unknown(position, "field", word, fields),
+    }
+}
+
 /// A number of at most `most`, in one of these units.
 pub(crate) fn number(
     parser: &mut Parser<'_>,
@@ -185,12 +210,11 @@ pub(crate) fn equality<'a>(
     parser: &mut Parser<'a>,
     expected: &str,
 ) -> Result<(bool, usize, &'a str), FilterError> {
-    let equal = match comparison(parser, "`=` or `!=`")? {
-        (_, Op::Equal) => true,
-        (_, Op::Differs) => false,
-        (position, other) => {
-            return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign())));
-        }
+    let (position, _) = parser.peek();
+    let equal = match op_or_equal(parser, true, "`=` or `!=`")? {
+        Op::Equal => true,
+        Op::Differs => false,
+        other => return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign()))),
     };
     match parser.next() {
         (position, Kind::Word(word) | Kind::Quoted(word)) => Ok((equal, position, word)),
@@ -206,7 +230,9 @@ pub(crate) fn protocol(position: usize, word: &str) -> Result<Proto, FilterError
     match word.to_ascii_lowercase().as_str() {
         "tcp" => Ok(Proto::TCP),
         "udp" => Ok(Proto::UDP),
-        _ => Err(unknown(position, "protocol", word, &["tcp", "udp"])),
+        "icmp" => Ok(Proto::ICMP),
+        "icmp6" => Ok(Proto::ICMPV6),
+        _ => Err(unknown(position, "protocol", word, &["tcp", "udp", "icmp", "icmp6"])),
     }
 }
 

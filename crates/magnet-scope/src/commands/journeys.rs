@@ -28,9 +28,9 @@ use slowest::Slowest;
     after_help = "EXPR compares with < <= > >= = != and joins with `and`, `or`, `not` and parentheses:\n  \
     total > 5ms and hop(dev.queue,dev.xmit) > 1ms\n  \
     proto = udp and (dport = 53 or host = 10.0.0.0/8) and not comm = resolver\n\
-    on total, hop(A,B), bytes, retransmits, port, sport, dport, pid, proto, verdict, host, flow, comm, cgroup, container, \
-    pod, unit, netns \
-    and node; lost, dropped and retransmitted stand alone. Sizes are decimal (kB, MB) or binary (KiB, MiB). \
+    on total, hop(A,B), bytes, retransmits, port, sport, dport, pid, proto, verdict, host, src, dst, flow, comm, cgroup, \
+    container, pod, unit, netns and node; lost, dropped, broken, resent, tcp, udp and icmp stand alone. Words of tcpdump \
+    are read: tcp port 443, src host 10.0.0.1, net 10.0.0.0/8. Sizes are decimal (kB, MB) or binary (KiB, MiB). \
     A comparison with what was not seen is false."
 )]
 pub struct Args {

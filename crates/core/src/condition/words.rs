@@ -1,0 +1,154 @@
+//! One language for every filter: words that several tools have for one thing become one word here, before any
+//! comparison is read.
+//!
+//! | written | read as |
+//! |---|---|
+//! | `net`, `addr`, `src host`, `src net`, `dst host`, `dst net` | `host`, `src`, `dst` |
+//! | `src port`, `dst port` | `sport`, `dport` |
+//! | `proc`, `process` | `comm` |
+//! | `resent` | `retransmitted` |
+//! | `tcp port 443`, `udp dst port 53` | `tcp and port 443`, `udp and dport 53` |
+//!
+//! Only a word where a comparison begins is read so: a process may be called `net`.
+//!
+//! **Known limits.** `greater`, `less` and `len` of tcpdump are of whole packets, `bytes` and `len` here of payload; so these
+//! two words are not read. A primitive after `and` without its qualifier (`port 80 and 443`) is an error here.
+
+use super::lex::{Kind, Token};
+
+/// Protocols that are complete conditions.
+const PROTOCOLS: [&str; 4] = ["tcp", "udp", "icmp", "icmp6"];
+/// Words that qualify a protocol before them, as in tcpdump.
+const QUALIFIERS: [&str; 12] =
+    ["src", "dst", "host", "net", "addr", "port", "sport", "dport", "portrange", "proc", "process", "comm"];
+
+/// The languages of filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Single events: `--filter`.
+    Events,
+    /// Journeys: `journeys --where`, the filter and the trigger of the screens.
+    Journeys,
+    /// Requests: `requests --where`, and `request(…)` of the trigger.
+    Requests,
+}
+
+impl Language {
+    /// Where a word of another language belongs, in words; `None` for a word of none.
+    pub fn place_of(self, word: &str) -> Option<&'static str> {
+        const EVENTS: [&str; 10] =
+            ["dir", "iface", "len", "uid", "user", "socket", "tx", "rx", "dev", "interface"];
+        const JOURNEYS: [&str; 8] =
+            ["verdict", "lost", "dropped", "retransmitted", "bytes", "flow", "node", "total"];
+        const REQUESTS: [&str; 9] =
+            ["request", "answer", "response", "pause", "grade", "unanswered", "on_cpu", "runnable", "blocked"];
+        let in_list = |list: &[&str]| list.iter().any(|other| other.eq_ignore_ascii_case(word));
+        match self {
+            _ if self != Self::Events && in_list(&EVENTS) => {
+                Some("is a property of single events: `--filter` takes it")
+            }
+            _ if self != Self::Journeys && in_list(&JOURNEYS) => {
+                Some("is known when a journey has ended: `journeys --where` and `/` take it")
+            }
+            _ if self != Self::Requests && in_list(&REQUESTS) => Some(
+                "is a property of requests: `requests --where` takes it, and the trigger as `request > 50ms`",
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn word(token: Option<&Token>) -> Option<String> {
+    match &token?.kind {
+        Kind::Word(word) => Some(word.to_ascii_lowercase()),
+        _ => None,
+    }
+}
+
+/// The tokens with one word for each thing.
+pub fn canonical(tokens: Vec<Token>) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(mut token) = rest.next() {
+        let begins = match out.last().map(|token| &token.kind) {
+            None | Some(Kind::Open) => true,
+            Some(Kind::Word(before)) => {
+                let before_word = before.to_ascii_lowercase();
+                let joins = ["and", "or", "not"].contains(&before_word.as_str());
+                // `comm = and` has a value of this name.
+                let is_value = matches!(out.iter().rev().nth(1), Some(Token { kind: Kind::Op(_), .. }));
+                joins && !is_value
+            }
+            _ => false,
+        };
+        let here = word(Some(&token)).filter(|_| begins);
+        let next = word(rest.peek());
+        let replacement = match (here.as_deref(), next.as_deref()) {
+            (Some("src"), Some("host" | "net" | "addr")) => Some(("src", true)),
+            (Some("dst"), Some("host" | "net" | "addr")) => Some(("dst", true)),
+            (Some("src"), Some("port")) => Some(("sport", true)),
+            (Some("dst"), Some("port")) => Some(("dport", true)),
+            (Some("net" | "addr"), _) => Some(("host", false)),
+            (Some("proc" | "process"), _) => Some(("comm", false)),
+            (Some("portrange"), _) => Some(("port", false)),
+            (Some("resent"), _) => Some(("retransmitted", false)),
+            _ => None,
+        };
+        if let Some((name, takes_next)) = replacement {
+            token.kind = Kind::Word(name.to_owned());
+            if takes_next {
+                rest.next();
+            }
+        }
+        let position = token.position;
+        out.push(token);
+        let is_protocol = here.is_some_and(|here| PROTOCOLS.contains(&here.as_str()));
+        if is_protocol && next.is_some_and(|next| QUALIFIERS.contains(&next.as_str())) {
+            out.push(Token { position, kind: Kind::Word("and".to_owned()) });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::lex::tokens;
+
+    fn read(text: &str) -> String {
+        let tokens = canonical(tokens(text).expect("tokens"));
+        let words = tokens.iter().map(|token| match &token.kind {
+            Kind::Word(word) | Kind::Quoted(word) => word.clone(),
+            Kind::Op(op) => op.sign().to_owned(),
+            Kind::Open => "(".to_owned(),
+            Kind::Close => ")".to_owned(),
+            Kind::Comma => ",".to_owned(),
+            Kind::End => String::new(),
+        });
+        words.collect::<Vec<_>>().join(" ").trim().to_owned()
+    }
+
+    #[test]
+    fn words_of_tcpdump_are_words_of_the_filters() {
+        for (written, as_read) in [
+            ("tcp port 443", "tcp and port 443"),
+            ("udp dst port 53 or icmp", "udp and dport 53 or icmp"),
+            ("src host 10.0.0.1 && !dst net 10.0.0.0/8", "src 10.0.0.1 and not dst 10.0.0.0/8"),
+            ("net 10.0.0.0/8 || proc nginx", "host 10.0.0.0/8 or comm nginx"),
+            ("not (tcp src port 80)", "not ( tcp and sport 80 )"),
+            ("resent and tcp", "retransmitted and tcp"),
+            ("comm = net and proto = tcp", "comm = net and proto = tcp"),
+            ("comm net", "comm net"),
+        ] {
+            assert_eq!(read(written), as_read, "{written}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_another_language_has_a_place() {
+        assert!(Language::Journeys.place_of("len").is_some_and(|place| place.contains("--filter")));
+        assert!(Language::Events.place_of("lost").is_some_and(|place| place.contains("--where")));
+        assert!(Language::Journeys.place_of("request").is_some_and(|place| place.contains("requests")));
+        assert_eq!(Language::Journeys.place_of("port"), None);
+    }
+}
