@@ -32,7 +32,7 @@ fn every_view_can_be_reached_by_its_key_and_q_ends_it() {
     for (key, words) in [
         ("2", "most of its time"),
         ("3", "latency ↑ by time"),
-        ("4", "of which"),
+        ("4", "its time"),
         ("5", " kept "),
         ("6", "the clocks"),
         ("7", "overhead of the capture"),
@@ -278,7 +278,7 @@ fn the_demo_is_drawn_live() {
         terminal.shows(words);
     }
     terminal.keys(" ");
-    terminal.shows("❚❚ paused");
+    terminal.shows("❚❚ stopped");
     terminal.keys(CTRL_C);
     assert!(terminal.ends());
     assert!(terminal.is_given_back());

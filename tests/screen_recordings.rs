@@ -65,7 +65,7 @@ fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
     let header = terminal.text().lines().next().unwrap_or_default().to_owned();
     assert!(header.contains("one clock"), "both were recorded by one kernel: {header}");
     terminal.keys("4");
-    terminal.shows("of which");
+    terminal.shows("its time");
     terminal.shows(&format!("{SERVER}:7001"));
     terminal.keys("6");
     terminal.shows("the clocks");
@@ -91,7 +91,7 @@ fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
     terminal.shows("▶ live");
     slowly_read(&hosts, Duration::from_millis(3));
     terminal.keys("4");
-    terminal.shows("of which");
+    terminal.shows("its time");
     terminal.shows(&format!("{SERVER}:7001")); // during the recording
     let header = terminal.text().lines().next().unwrap_or_default().to_owned();
     assert!(header.contains("one clock"), "both are recorded by one kernel: {header}");

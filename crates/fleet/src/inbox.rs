@@ -111,4 +111,9 @@ impl Feeder {
     pub fn push_notice(&self, text: String, bad: bool) {
         self.ticker.notify(text, bad);
     }
+
+    /// Sets whether the connection to a host is lost.
+    pub fn set_away(&self, host: &str, is_away: bool) {
+        self.ticker.set_away(host, is_away);
+    }
 }

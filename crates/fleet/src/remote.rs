@@ -12,6 +12,7 @@ use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::{Place, unpack};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -55,6 +56,7 @@ pub struct Remote {
 struct Shared {
     stop: AtomicBool,
     news: Mutex<Vec<Notice>>,
+    away: Mutex<BTreeSet<String>>,
 }
 
 /// A message about the connection for the user.
@@ -79,6 +81,21 @@ impl Ticker {
     /// Ends the sources: their readers get [`Progress::End`].
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Names of the hosts whose connection is lost.
+    pub fn away(&self) -> Vec<String> {
+        self.0.away.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Sets whether the connection to a host is lost.
+    pub(crate) fn set_away(&self, host: &str, is_away: bool) {
+        let mut away = self.0.away.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_away {
+            away.insert(host.to_owned());
+        } else {
+            away.remove(host);
+        }
     }
 
     pub(crate) fn notify(&self, text: String, bad: bool) {
@@ -206,6 +223,7 @@ impl Reading {
         loop {
             let Left::Broken(because) = self.read(agent).await else { return };
             self.notify(format!("{} is away, trying again: {because}", self.options.address), true);
+            self.feeder.set_away(&self.host, true);
             let mut pause = TRIES.0;
             agent = loop {
                 if self.feeder.is_stopped() {
@@ -227,6 +245,7 @@ impl Reading {
                 self.notify(what, true);
                 return;
             }
+            self.feeder.set_away(&self.host, false);
             self.notify(format!("{} is back", self.options.address), false);
         }
     }

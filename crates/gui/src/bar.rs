@@ -5,7 +5,7 @@ use crate::ui_context::UiContext;
 use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
 use magscope_scope::command::Question;
 use magscope_scope::format::{bytes, short_duration};
-use magscope_scope::{Action, Frame, State};
+use magscope_scope::{Action, Edge, Frame, State};
 use magscope_timeline::pair::State as Clock;
 
 use crate::chosen::Tint;
@@ -81,9 +81,13 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     if named(ui, glyph, name, false) {
         cx.act(Action::TogglePause);
     }
-    if let Some(ns) = frame.header.picture_age_ns {
-        ui.label(RichText::new(format!("picture {} old", short_duration(ns))).color(cx.c.slow));
-    }
+    let edge = &frame.header.edge;
+    let colour = match edge {
+        Edge::Away { .. } => cx.c.missed,
+        edge if edge.is_unusual() => cx.c.accent,
+        _ => cx.c.dim,
+    };
+    ui.label(RichText::new(edge.words("▶|")).color(colour));
     if transport.seekable && named(ui, "|◀", "go to the beginning", false) {
         cx.act(Action::SeekStart);
     }
@@ -177,7 +181,7 @@ fn view(ui: &mut Ui, cx: &mut UiContext) {
         }
     });
     response.response.on_hover_text("what gives lifelines their colour");
-    if ui.button("Channels").on_hover_text("choose loadlines: cwnd, srtt, rates, queues, cost").clicked() {
+    if ui.button("Channels").on_hover_text("choose signals: cwnd, srtt, rates, queues, cost").clicked() {
         cx.over = Some(Overlay::Channels);
     }
     if named(ui, "☀", "light or dark", false) {

@@ -7,7 +7,7 @@ use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
-use super::headline::{Facts, Findings, headline};
+use super::headline::{Facts, Findings, headline, is_narrowed};
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
 use super::requests::{RequestSums, RequestsBy};
@@ -383,6 +383,7 @@ impl ReportBuilder {
             counts,
             whole: outcomes.whole(),
             filtered: outcomes.filtered(),
+            narrowed: is_narrowed(&self.infos),
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
             has_drops: self.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),

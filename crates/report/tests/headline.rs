@@ -144,6 +144,19 @@ fn missed_events_are_part_of_the_line() {
 }
 
 #[test]
+fn traffic_behind_a_filter_is_not_praised() {
+    let node = NodeInfo { settings: vec!["filter port = 80".to_owned()], ..node() };
+    let of = |n: u16| whole(u64::from(n) * APART_NS + 1, n + 1, 1_000);
+    let mut all = Some(batch(flows(Proto::UDP), (0..50).flat_map(of).collect()));
+    let report = report_of(&node, &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    });
+    let text = &report.headline.text;
+    assert!(text.starts_with("nothing wrong in what the filter or sampler lets through: "), "{text}");
+}
+
+#[test]
 fn drops_that_are_not_captured_are_not_denied() {
     let mut node = node();
     for row in node.coverage.hops.iter_mut().filter(|row| row.hop == Hop::SkbDrop) {

@@ -147,6 +147,8 @@ pub enum Action {
     /// Selects the journeys that match a `--where` expression; an empty text selects all. An error is shown and
     /// nothing changes.
     Filter(String),
+    /// Adds the flow or the service of the selected row to the filter: only this, or with `false` all but this.
+    Narrow(bool),
     /// Selects journeys, flows or hops by a pick.
     Pick(Pick),
     /// Shows the next route between nodes; after the last, all of them.

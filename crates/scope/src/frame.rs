@@ -1,6 +1,7 @@
 //! A frame: everything that a screen draws. It borrows from the scope and changes nothing.
 
 use crate::controls::Controls;
+use crate::edge::Edge;
 use crate::format::short_duration;
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
@@ -28,7 +29,7 @@ pub enum State {
 }
 
 /// The header at the top.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The nodes shown, `client → server` or the host.
     pub nodes: String,
@@ -38,9 +39,8 @@ pub struct Header {
     pub receiver: String,
     /// Whether time advances.
     pub state: State,
-    /// Age of a held picture while events continue, nanoseconds. The picture was taken for a journey, and no
-    /// newer journey passed the filters.
-    pub picture_age_ns: Option<u64>,
+    /// Where the picture stands against the newest instant.
+    pub edge: Edge,
     /// How far back the counts of what is looked at go, nanoseconds, where a filter was set and there was more before: it counts the
     /// journeys that were still kept.
     pub counts_for_ns: Option<u64>,

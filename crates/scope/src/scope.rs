@@ -20,6 +20,7 @@ mod values;
 
 use crate::channel::Vertical;
 use crate::clocks::Clocks;
+use crate::command::{History, Question};
 use crate::counts::Counts;
 use crate::frame::State;
 use crate::horizon::Horizon;
@@ -140,7 +141,11 @@ pub struct Scope {
     drops: HashMap<(u16, Option<u32>), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
+    /// Answers to prompts.
+    history: History,
     // State from the caller.
+    /// Names of hosts whose connection is lost; empty without any.
+    away: String,
     /// Levels of captures with a budget.
     governed: BTreeMap<u16, Level>,
     overhead: Option<Overhead>,
@@ -205,6 +210,8 @@ impl Scope {
             journeys: Vec::new(),
             stats: Stats::default(),
             requests: Requests::default(),
+            away: String::new(),
+            history: History::default(),
             findings: Findings::default(),
             headline: Headline::default(),
             concluded_edges: 0,
@@ -352,6 +359,29 @@ impl Scope {
     }
 
     /// Tells the user that something they asked for did not work, or that it did.
+    /// Info of each recording.
+    pub fn infos(&self) -> &[NodeInfo] {
+        self.names.infos()
+    }
+
+    /// Answers to prompts so far.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Stores an accepted answer to a prompt.
+    pub fn remember(&mut self, question: Question, line: &str) {
+        self.history.add(question, line);
+    }
+
+    /// Names of hosts whose connection is lost, in words; empty if none is.
+    pub fn set_away(&mut self, hosts: &str) {
+        if self.away != hosts {
+            self.away = clean(hosts).into_owned();
+            self.revision += 1;
+        }
+    }
+
     /// Words of a peer or a file's name can be in it, so it is cleaned.
     pub fn show_message(&mut self, text: String, is_error: bool) {
         let cleaned = if let Cow::Owned(cleaned) = clean(&text) { Some(cleaned) } else { None };

@@ -59,7 +59,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     buffer.set_style(area, theme.ground);
     let shell = Shell::new(area);
     let canvas = &mut Canvas::new(buffer, theme);
-    header::draw(canvas, shell.header, frame);
+    header::draw(canvas, shell.header, frame, extras.keys);
     headline::draw(canvas, shell.headline, frame);
     bar::draw(canvas, shell.bar, frame);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {

@@ -19,6 +19,7 @@ use magscope_scope::command::{Command, CommandKind, FrontEndCommand, Question};
 use magscope_scope::{Action, Evidence, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
 /// Display and input options.
@@ -196,8 +197,20 @@ impl Front {
                     return;
                 }
             }
+            KeyCode::Tab | KeyCode::Up | KeyCode::Down => {
+                let (question, text) = (prompt.question, prompt.input.value().to_owned());
+                let line = match key.code {
+                    KeyCode::Tab => prompt.line.tab(question, &text, scope),
+                    KeyCode::Up => prompt.line.earlier(question, &text, 1, scope),
+                    _ => prompt.line.earlier(question, &text, -1, scope),
+                };
+                if let Some(line) = line.filter(|line| line.len() <= LONGEST) {
+                    prompt.input = Input::new(line);
+                }
+            }
             KeyCode::Char(_) if prompt.input.value().len() >= LONGEST => {}
             _ => {
+                prompt.line.reset();
                 prompt.input.handle_event(&Event::Key(key));
             }
         }

@@ -38,7 +38,12 @@ fn busy() -> Scope {
 /// Presses keys.
 fn press(front: &mut Front, scope: &mut Scope, keys: &str) {
     for c in keys.chars() {
-        let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
+        let code = match c {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '↑' => KeyCode::Up,
+            c => KeyCode::Char(c),
+        };
         let key = Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
         front.event(&key, scope, Rect::new(0, 0, 120, 36));
     }
@@ -90,6 +95,47 @@ fn help_over_a_small_screen() {
 }
 
 #[test]
+fn a_line_is_completed_by_tab_and_earlier_ones_come_back() {
+    let (mut scope, mut front) = (busy(), front());
+    let filter = |scope: &Scope| scope.frame().controls.filter.as_ref().map(ToString::to_string);
+    press(&mut front, &mut scope, "/por\t 8\t\n");
+    assert_eq!(filter(&scope).as_deref(), Some("port = 8125"), "the word, and a port that is there");
+    press(&mut front, &mut scope, "/");
+    for _ in 0..40 {
+        front.event(&Event::Key(KeyCode::Backspace.into()), &mut scope, Rect::new(0, 0, 80, 24));
+    }
+    press(&mut front, &mut scope, "\n");
+    assert_eq!(filter(&scope), None);
+    press(&mut front, &mut scope, "/↑\n");
+    assert_eq!(filter(&scope).as_deref(), Some("port = 8125"), "the earlier line");
+}
+
+#[test]
+fn the_selected_journey_narrows_the_filter() {
+    let (mut scope, mut front) = (busy(), front());
+    let filter = |scope: &Scope| scope.frame().controls.filter.as_ref().map(ToString::to_string);
+    press(&mut front, &mut scope, "i");
+    assert_eq!(filter(&scope), None, "nothing is selected");
+    press(&mut front, &mut scope, "jI");
+    assert!(filter(&scope).is_some_and(|text| text.starts_with("not flow = ")), "{:?}", filter(&scope));
+    press(&mut front, &mut scope, "ji");
+    assert!(filter(&scope).is_some_and(|text| text.contains(" and flow = ")), "{:?}", filter(&scope));
+}
+
+#[test]
+fn the_headline_leads_to_its_evidence() {
+    let (mut scope, mut front) = (busy(), front());
+    let shown = text(&screen(&front, &scope, 120, 36));
+    assert!(shown.contains("of datagrams to :8125 dropped") && shown.contains("Enter: show why"), "{shown}");
+    press(&mut front, &mut scope, "\n");
+    let frame = scope.frame();
+    let line = frame.inspector.as_ref().expect("the evidence is open").line;
+    assert!(line.is_bad(), "{:?}", line.journey.verdict);
+    let ports = line.ends.map(|(from, to)| [from.port(), to.port()]);
+    assert!(ports.is_some_and(|ports| ports.contains(&8125)), "{ports:?}");
+}
+
+#[test]
 fn before_the_first_event() {
     let scope = Scope::new(made_up::info(), Options::default());
     insta::assert_snapshot!(cells(&screen(&front(), &scope, 80, 24)));
@@ -104,7 +150,7 @@ fn overlay_without_colours() {
     let front = Front::new(magscope_tui::Options { theme, ..options() });
     let buffer = screen(&front, &scope, 120, 36);
     assert!(buffer.content.iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
-    assert!(text(&buffer).contains("overlay") && text(&buffer).contains("paused"));
+    assert!(text(&buffer).contains("overlay") && text(&buffer).contains("stopped"));
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut UiContext) -> Next {
         }
         ui.add_space(4.0);
         ui.horizontal(|ui| {
-            if ui.button("Compute …").on_hover_text("a loadline computed from others").clicked() {
+            if ui.button("Compute …").on_hover_text("a signal computed from others").clicked() {
                 cx.over = Some(Overlay::ask(Question::Math, Question::Math.now(scope)));
                 ui.close();
             }

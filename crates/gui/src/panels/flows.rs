@@ -12,7 +12,7 @@ const COLUMNS: &[Col] = &[
     words("flow", 300.0),
     words("processes", 150.0),
     number("journeys", 70.0),
-    number("bad", 60.0),
+    number("failed", 60.0),
     number("broken", 60.0),
     number("resent", 60.0),
     number("bytes", 76.0),

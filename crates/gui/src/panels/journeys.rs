@@ -9,8 +9,8 @@ use magscope_scope::{Action, Frame, List, Listed};
 
 const COLUMNS: &[Col] = &[
     number("total", 76.0),
-    words("what to blame", 300.0),
-    number("of which", 76.0),
+    words("longest part", 300.0),
+    number("its time", 76.0),
     number("bytes", 76.0),
     words("flow", 330.0),
     number("began (UTC)", 130.0),
@@ -23,7 +23,7 @@ const MOST: usize = 64;
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = frame.journeys(MOST);
     ui.horizontal(|ui| {
-        for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "bad")] {
+        for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "failed")] {
             if ui.selectable_label(frame.controls.list == list, name).clicked() {
                 // A key cycles through the lists; a click steps as often as needed.
                 let place = |list| {

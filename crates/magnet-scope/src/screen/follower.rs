@@ -185,6 +185,8 @@ impl Follower<'_> {
         self.clocks_shown_at = Some(Instant::now());
         let pairs = self.clocks();
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
+        let away = self.ticker().map(Ticker::away).unwrap_or_default().join(", ");
+        scope.hold(&mut |scope| scope.set_away(&away));
         for news in self.ticker().map(Ticker::news).unwrap_or_default() {
             scope.hold(&mut |scope| scope.show_message(news.text.clone(), news.bad));
         }

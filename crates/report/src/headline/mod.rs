@@ -25,7 +25,7 @@ mod rules;
 mod tests;
 
 pub use findings::Findings;
-pub use rules::{Facts, SLOW_NS, headline};
+pub use rules::{Facts, SLOW_NS, headline, is_narrowed};
 
 use serde::{Serialize, Serializer};
 

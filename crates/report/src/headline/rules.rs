@@ -7,6 +7,7 @@ use crate::requests::{RequestRow, RequestTable};
 use magscope_core::Counts;
 use magscope_core::blame::Part;
 use magscope_core::flow::Proto;
+use magscope_core::node::NodeInfo;
 use std::fmt::Write as _;
 
 /// Times from here on are named, nanoseconds. Below it no person waits.
@@ -57,6 +58,8 @@ pub struct Facts<'a> {
     pub whole: u64,
     /// Journeys that a filter or sampler cut.
     pub filtered: u64,
+    /// True if a capture began with a filter or a sampler: other traffic is not known.
+    pub narrowed: bool,
     /// Observed time, nanoseconds.
     pub duration_ns: u64,
     /// True if the kernel adds up in place of events: there are no journeys.
@@ -71,6 +74,12 @@ pub struct Facts<'a> {
 struct Candidate {
     severity: f64,
     headline: Headline,
+}
+
+/// True if a capture of any of these hosts began with a filter or a sampler.
+pub fn is_narrowed(infos: &[NodeInfo]) -> bool {
+    let narrows = |setting: &String| ["filter", "pcap", "sample"].iter().any(|word| setting.starts_with(word));
+    infos.iter().any(|info| info.settings.iter().any(narrows))
 }
 
 /// The headline of these facts.
@@ -141,7 +150,12 @@ fn missed_words(facts: &Facts<'_>) -> String {
 
 fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     let counts = &facts.counts;
-    let mut text = if missed.is_empty() { "nothing is wrong: " } else { "nothing wrong seen: " }.to_owned();
+    let mut text = match (missed.is_empty(), facts.narrowed) {
+        (_, true) => "nothing wrong in what the filter or sampler lets through: ",
+        (true, false) => "nothing is wrong: ",
+        (false, false) => "nothing wrong seen: ",
+    }
+    .to_owned();
     let per_s = counts.journeys as f64 * 1e9 / facts.duration_ns.max(1) as f64;
     if facts.duration_ns >= 1_000_000_000 && per_s >= 1.0 {
         _ = write!(text, "{} journeys/s", small(per_s.round() as u64)); // writing into a String cannot fail

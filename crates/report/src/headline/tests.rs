@@ -43,6 +43,7 @@ fn of(rows: Vec<RequestRow>) -> Headline {
         counts: Counts { journeys: 2_000, ..Counts::default() },
         whole: 2_000,
         filtered: 0,
+        narrowed: false,
         duration_ns: 10_000 * MS,
         sums: false,
         has_drops: true,

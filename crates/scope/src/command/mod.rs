@@ -2,10 +2,12 @@
 
 mod find;
 pub mod keys;
+mod line;
 mod meant;
 mod question;
 
 pub use find::{behind, find};
+pub use line::{History, LineState, Values, candidates};
 pub use question::Question;
 
 use crate::{Action, Pick, View};
@@ -105,7 +107,7 @@ const GENERAL: [Command; 5] = [
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
 ];
 
-const INSTRUMENT: [Command; 69] = [
+const INSTRUMENT: [Command; 71] = [
     act("next-view", "", Action::NextView(1), "the next view"),
     act("evidence", "why", Action::ShowEvidence, "show what the first line is concluded from"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
@@ -117,15 +119,17 @@ const INSTRUMENT: [Command; 69] = [
     act("autoset", "", Action::Autoset, "find the busiest flow, and scales that suit it"),
     act("fit", "", Action::Fit, "show all there is"),
     act("zoom-back", "", Action::ZoomBack, "the stretch shown before"),
-    own("roll", "", FrontEndCommand::Roll, "roll like paper: by itself, always, never"),
+    own("roll", "", FrontEndCommand::Roll, "scroll with time: at slow timebases, always, never"),
     own("up", "select", FrontEndCommand::Move(-1), "the row above: journey, flow, pair, event"),
     own("down", "select", FrontEndCommand::Move(1), "the row below"),
     own("open", "hop by hop", FrontEndCommand::Open, "open it: a journey hop by hop, a flow's journeys"),
     own("page-up", "hop", FrontEndCommand::Page(-1), "hop above; in a table, a page up"),
     own("page-down", "hop", FrontEndCommand::Page(1), "hop below; in a table, a page down"),
     act("request", "", Action::ShowExchange, "the request of a journey, or the journey of a request"),
-    act("list", "list", Action::NextList, "slowest, most recent, or bad: dropped and lost"),
+    act("list", "list", Action::NextList, "slowest, most recent, or failed: dropped and lost"),
     own("filter", "filter", FrontEndCommand::Ask(Question::Filter), "only journeys for which something holds"),
+    act("only-this", "", Action::Narrow(true), "only the flow or service of the selected row"),
+    act("not-this", "", Action::Narrow(false), "all but the flow or service of the selected row"),
     act("route", "", Action::NextRoute, "next route between nodes, or all"),
     act("protocol", "", Action::NextProto, "tcp, udp, or all"),
     act("everything", "", Action::Pick(Pick::Nothing), "undo what was picked"),
@@ -147,8 +151,8 @@ const INSTRUMENT: [Command; 69] = [
     act("cursor-on", "", Action::SnapCursor(1), "move it to the next event"),
     own("measure", "", FrontEndCommand::Measurements, "measurements (wide screens have them always)"),
     own("measure-over", "", FrontEndCommand::Over, "measure the picture, or between the cursors"),
-    own("channels", "", FrontEndCommand::Channels, "choose loadlines: cwnd, srtt, rates, queues, cpu, cost"),
-    act("next-channel", "", Action::NextChannel(1), "choose the next loadline"),
+    own("channels", "", FrontEndCommand::Channels, "choose signals: cwnd, srtt, rates, queues, cpu, overhead"),
+    act("next-channel", "", Action::NextChannel(1), "choose the next signal"),
     act("scale-up", "", Action::VerticalScale(1), "more per division"),
     act("scale-down", "", Action::VerticalScale(-1), "less per division"),
     act("offset-up", "", Action::VerticalOffset(1), "move it up"),

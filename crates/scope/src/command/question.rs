@@ -47,10 +47,10 @@ impl Question {
     pub const fn example(self) -> &'static str {
         match self {
             Self::Filter => {
-                "proto = tcp and total > 1ms · port = 5432 · cpu = 3 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
+                "tcp port 443 · host 10.0.0.2 · proc nginx · total > 1ms · lost · not udp · Tab completes, ↑ earlier · empty: all"
             }
             Self::Trigger => {
-                "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · hit PROBE · verdict = lost · empty: nothing"
+                "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · lost · hit PROBE · Tab completes · empty: nothing"
             }
             Self::Math => {
                 "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"
@@ -82,7 +82,11 @@ impl Question {
         scope.apply(self.action(text)?);
         // The scope reports an invalid answer, so that the user can correct it.
         let message = scope.frame().controls.message.as_ref().filter(|message| message.is_error);
-        message.map_or(Ok(()), |message| Err(message.text.clone()))
+        let result = message.map_or(Ok(()), |message| Err(message.text.clone()));
+        if result.is_ok() {
+            scope.remember(self, text);
+        }
+        result
     }
 
     /// The action of an answer, or the error in it.

@@ -192,6 +192,7 @@ impl Scope {
                 };
                 self.refilter();
             }
+            Action::Narrow(only) => self.narrow(only),
             Action::NextProto => {
                 let at =
                     self.controls.proto.and_then(|now| Self::PROTOS.iter().position(|proto| *proto == now));

@@ -4,6 +4,7 @@
 use super::tests::{busy, feed, flows, info, message};
 use super::*;
 use crate::action::Action;
+use crate::edge::Edge;
 use crate::pyramid::Lane as Counted;
 use magscope_core::node::{Backend, Coverage, DropReason};
 use magscope_core::{Batch, DetailKind, Event, ExtentKind, Flow, FlowId, Hop};
@@ -179,13 +180,17 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
 #[test]
 fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
     let mut scope = busy();
-    assert_eq!(scope.frame().header.picture_age_ns, None);
+    assert_eq!(scope.frame().header.edge, Edge::Live);
     for second in 3..10 {
         // Events without journeys: no new journey to show.
         feed(&mut scope, vec![Event::at(Hop::SchedExit, second * 1_000 * MS)], second * 1_000 * MS);
     }
     let frame = scope.frame();
-    assert!(frame.header.picture_age_ns.is_some_and(|ns| ns > 5_000 * MS), "{:?}", frame.header);
+    assert!(
+        matches!(frame.header.edge, Edge::Held { behind_ns } if behind_ns > 5_000 * MS),
+        "{:?}",
+        frame.header
+    );
 }
 
 /// Journeys that ended, those with payload at the driver, and the journeys of the book of flows.
@@ -361,4 +366,18 @@ fn a_figure_of_one_of_several_protocols_names_it() {
     scope.end();
     assert_eq!(proto_at(&scope, Hop::AppRecv), Some(Some(Proto::UDP)));
     assert_eq!(proto_at(&scope, Hop::TcpSend), Some(None), "of one protocol alone nothing has to be said");
+}
+
+#[test]
+fn a_stopped_picture_states_its_age_and_is_no_live_one() {
+    let mut scope = busy();
+    scope.apply(Action::TogglePause);
+    feed(&mut scope, vec![Event::at(Hop::SchedExit, 9_000 * MS)], 9_000 * MS);
+    assert!(matches!(scope.frame().header.edge, Edge::Stopped { behind_ns } if behind_ns > 1_000 * MS));
+    scope.apply(Action::Follow);
+    assert!(!matches!(scope.frame().header.edge, Edge::Stopped { .. }), "{:?}", scope.frame().header);
+    scope.set_away("web-1");
+    assert_eq!(scope.frame().header.edge, Edge::Away { hosts: "web-1".to_owned() });
+    scope.set_away("");
+    assert!(!matches!(scope.frame().header.edge, Edge::Away { .. }));
 }

@@ -6,7 +6,7 @@ use crate::lifeline::Lifeline;
 use crate::views::View;
 use magscope_core::blame::{Blame, served};
 use magscope_core::{Hop, HopSet};
-use magscope_report::{Evidence, Facts, Headline, headline};
+use magscope_report::{Evidence, Facts, Headline, headline, is_narrowed};
 
 /// Number of services with requests that the headline looks at.
 const MOST_SERVICES: usize = 64;
@@ -47,6 +47,7 @@ impl Scope {
             counts,
             whole: self.totals.outcomes.whole(),
             filtered: self.totals.outcomes.filtered(),
+            narrowed: is_narrowed(infos),
             duration_ns: self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
             sums: counts.journeys == 0 && self.draws_sums(),
             has_drops: infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),

@@ -3,6 +3,7 @@
 use super::Scope;
 use crate::blame::{blame_words, wait_words};
 use crate::controls::{Align, Route, Top};
+use crate::edge::Edge;
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 use crate::lifeline::{Lifeline, Step};
@@ -60,20 +61,40 @@ impl Scope {
             sender,
             receiver,
             state: self.state,
-            picture_age_ns: self.picture_age_ns(),
+            edge: self.edge(),
             counts_for_ns: self.chosen_for_ns(),
             clock: self.clock_words(),
             origin_utc_ns: self.origin_utc_ns(),
         }
     }
 
-    /// See [`Header::picture_age_ns`].
-    fn picture_age_ns(&self) -> Option<u64> {
+    /// Where the picture stands.
+    fn edge(&self) -> Edge {
+        if !self.away.is_empty() {
+            return Edge::Away { hosts: self.away.clone() };
+        }
+        let transport = self.transport();
+        if self.is_recorded() || self.state != State::Live {
+            let all_ns = transport.to_ns.saturating_sub(transport.from_ns);
+            return match self.state {
+                _ if transport.read_ns < transport.to_ns => {
+                    let read_ns = transport.read_ns.saturating_sub(transport.from_ns);
+                    Edge::Reading { read: read_ns as f64 / all_ns.max(1) as f64 }
+                }
+                _ if self.controls.paused => Edge::Paused,
+                State::Ended => Edge::Ended,
+                _ => Edge::Playing,
+            };
+        }
+        let behind_ns = self.now_ns.saturating_sub(self.horizon.end_ns());
         // Before the first journey there is no picture, and its time is zero.
-        let has_picture = self.horizon.begin_ns() > 0;
-        let follows = self.state == State::Live && !self.is_recorded() && !self.controls.paused && has_picture;
-        let age_ns = self.now_ns.saturating_sub(self.horizon.end_ns());
-        (follows && self.sweep.align == Align::Time && age_ns >= OLD_NS).then_some(age_ns)
+        let has_time = self.horizon.begin_ns() > 0 && self.sweep.align == Align::Time;
+        match (self.controls.paused, has_time) {
+            (true, true) => Edge::Stopped { behind_ns },
+            (true, false) => Edge::Stopped { behind_ns: self.now_ns.saturating_sub(self.swept_ns) },
+            (false, true) if behind_ns >= OLD_NS => Edge::Held { behind_ns },
+            (false, _) => Edge::Live,
+        }
     }
 
     fn origin_utc_ns(&self) -> Option<u64> {

@@ -1,28 +1,27 @@
 //! The header: program, nodes, running state, timebase, clock.
 
 use super::canvas::{Canvas, width};
+use magscope_scope::command::command;
+use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::{bytes, percent, short_duration};
-use magscope_scope::{Align, Frame, Persistence, Pick, State};
+use magscope_scope::{Align, Edge, Frame, Persistence, Pick};
 use ratatui::layout::Rect;
 
 /// Draws the header.
-pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, keys: &KeyMap) {
     let theme = canvas.theme;
     let (header, controls) = (&frame.header, frame.controls);
-    let state = match (controls.paused, header.state) {
-        (true, _) => "❚❚ paused".to_owned(),
-        (false, State::Live) => match header.picture_age_ns {
-            Some(ns) => format!("▶ live, picture {} old", short_duration(ns)),
-            None => "▶ live".to_owned(),
-        },
-        (false, State::Replay) => "▶ replay".to_owned(),
-        (false, State::Ended) => "■ ended".to_owned(),
+    let state = header.edge.words(&follow_key(keys));
+    let state_style = match header.edge {
+        Edge::Away { .. } => theme.missed,
+        ref edge if edge.is_unusual() => theme.accent,
+        _ => theme.strong,
     };
     let timebase = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
     let mut pieces = vec![
         (" magnet-scope".to_owned(), theme.strong),
         (format!("  {}", header.nodes), theme.plain),
-        (format!("   {state}"), if controls.paused { theme.accent } else { theme.strong }),
+        (format!("   {state}"), state_style),
     ];
     let transport = &frame.transport;
     if (transport.speed - 1.0).abs() > 1e-9 {
@@ -48,6 +47,12 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if end + 2 + width(&clock) < area.width {
         canvas.put_right(area, area.width - 1, 0, &clock, theme.plain);
     }
+}
+
+/// The key that leads back to the newest instant; empty without one.
+fn follow_key(keys: &KeyMap) -> String {
+    let chord = command("follow").and_then(|follow| keys.chords(follow).next());
+    chord.map_or_else(String::new, |chord| chord.to_string())
 }
 
 /// Clock bound between the two ends: `clock ±18 µs CERTIFIED`.

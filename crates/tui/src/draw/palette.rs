@@ -81,7 +81,7 @@ pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, frame: &Frame) {
     let longest = channels.iter().map(|channel| width(channel.name())).max().unwrap_or(0);
     // Probe names have arbitrary length.
     let units = (longest + 6).clamp(22, 60);
-    let inner = window(canvas, area, units + 18, channels.len() as u16, " loadlines: Enter shows or hides ");
+    let inner = window(canvas, area, units + 18, channels.len() as u16, " signals: Enter shows or hides ");
     let from = (at + 1).saturating_sub(usize::from(inner.height).max(1));
     for (i, channel) in channels.iter().enumerate().skip(from).take(usize::from(inner.height)) {
         let y = (i - from) as u16;

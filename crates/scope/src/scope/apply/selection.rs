@@ -7,7 +7,8 @@ use crate::lifeline::Lifeline;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
-use magscope_core::{Filter, Hop};
+use crate::views::Rows;
+use magscope_core::{Endpoint, Filter, Hop};
 
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
@@ -21,6 +22,43 @@ impl Scope {
                 self.refilter();
             }
             Err(error) => self.show_message(format!("filter: {error}"), true),
+        }
+    }
+
+    /// Adds the selected row to the filter, or excludes it.
+    pub(super) fn narrow(&mut self, only: bool) {
+        let Some(this) = self.selected_condition() else {
+            return self.show_message("select a flow, a journey, an event or a request first".to_owned(), true);
+        };
+        let this = if only { this } else { format!("not {this}") };
+        let text = match &self.controls.filter {
+            Some(filter) => format!("({filter}) and {this}"),
+            None => this,
+        };
+        self.filter(&text);
+    }
+
+    /// The selected row of the view as a condition.
+    fn selected_condition(&self) -> Option<String> {
+        let of_ends = |(from, to): (Endpoint, Endpoint)| format!("flow = {from}-{to}");
+        match self.controls.view.spec().rows {
+            Rows::Flows => {
+                let table = self.flows(self.controls.row + 1);
+                table.rows.iter().find(|row| row.selected).and_then(|row| row.ends).map(of_ends)
+            }
+            Rows::Events => self.events(1).rows.first().and_then(|row| row.ends).map(of_ends),
+            Rows::Requests => {
+                let selected = self.requests.listed().find(|slow| Some(slow.id) == self.controls.request)?;
+                let port = selected.service.strip_prefix(':')?.split(' ').next()?;
+                Some(format!("port = {port}"))
+            }
+            Rows::Journeys | Rows::Picture | Rows::Pairs | Rows::Lines => {
+                let line = self
+                    .selected
+                    .as_ref()
+                    .or_else(|| self.listed.iter().find(|line| Some(line.key()) == self.controls.journey))?;
+                line.ends.map(of_ends)
+            }
         }
     }
 

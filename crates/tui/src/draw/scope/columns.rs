@@ -31,7 +31,7 @@ impl Column {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Rate => "events",
-            Self::Bits => "payload",
+            Self::Bits => "bit rate",
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Max => "max",

@@ -14,7 +14,7 @@ pub const COLUMNS: &[Column] = &[
     words("", 9, 0, 0),
     number("", 7, 1),
     words("", 27, 2, 2),
-    number("of which", 8, 3),
+    number("its time", 8, 3),
     number("bytes", 7, 5),
     words("flow", 37, 1, 4),
     words("began (UTC)", 16, 0, 6),
@@ -56,7 +56,7 @@ pub fn list_titles(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         dot,
         ("recent", of(List::Recent)),
         dot,
-        ("bad", of(List::Bad)),
+        ("failed", of(List::Bad)),
         (" ", theme.plain),
     ];
     canvas.put_all(area, 1, 0, &pieces);

@@ -13,7 +13,7 @@ const COLUMNS: &[Column] = &[
     words("flow", 34, 2, 0),
     words("processes", 19, 1, 6),
     number("journeys", 6, 3),
-    number("bad", 6, 2),
+    number("failed", 6, 2),
     number("resent", 6, 8),
     number("bytes", 7, 5),
     number("p50", 7, 7),

@@ -1,0 +1,89 @@
+//! Where the picture stands against the newest instant, in words: a stopped picture never looks like a live one.
+
+use crate::format::short_duration;
+
+/// Where the picture stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Edge {
+    /// At the newest instant, and it moves on.
+    #[default]
+    Live,
+    /// Held for a journey while events go on.
+    Held {
+        /// Age of the picture, nanoseconds.
+        behind_ns: u64,
+    },
+    /// Stopped, or moved to earlier, while events go on.
+    Stopped {
+        /// Age of the picture, nanoseconds.
+        behind_ns: u64,
+    },
+    /// A recording plays.
+    Playing,
+    /// A recording stands still.
+    Paused,
+    /// A recording is still being read.
+    Reading {
+        /// Share of the recording that has been read, 0 to 1.
+        read: f64,
+    },
+    /// Hosts whose connection is lost.
+    Away {
+        /// Their names.
+        hosts: String,
+    },
+    /// There are no more data.
+    Ended,
+}
+
+impl Edge {
+    /// The state in words, and where a key leads back, that key: `follow` is the key of the command of this name.
+    pub fn words(&self, follow: &str) -> String {
+        let back = if follow.is_empty() { String::new() } else { format!(" · {follow}: back to live") };
+        match self {
+            Self::Live => "▶ live".to_owned(),
+            Self::Held { behind_ns } => {
+                format!("▶ live, picture {} old, no newer journey passes", short_duration(*behind_ns))
+            }
+            Self::Stopped { behind_ns } => {
+                format!("❚❚ stopped, picture {} old{back}", short_duration(*behind_ns))
+            }
+            Self::Playing => "▶ replay".to_owned(),
+            Self::Paused => "❚❚ paused".to_owned(),
+            Self::Reading { read } => format!("… catching up, {:.0} % read", (read * 100.0).floor()),
+            Self::Away { hosts } => format!("✕ connection lost: {hosts}"),
+            Self::Ended => "■ ended".to_owned(),
+        }
+    }
+
+    /// True if the picture is not at the newest instant, or nothing newer arrives.
+    pub const fn is_unusual(&self) -> bool {
+        !matches!(self, Self::Live | Self::Playing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_states_look_alike() {
+        let all = [
+            Edge::Live,
+            Edge::Held { behind_ns: 3_000_000_000 },
+            Edge::Stopped { behind_ns: 3_000_000_000 },
+            Edge::Playing,
+            Edge::Paused,
+            Edge::Reading { read: 0.376 },
+            Edge::Away { hosts: "web-1".to_owned() },
+            Edge::Ended,
+        ];
+        let words: Vec<String> = all.iter().map(|edge| edge.words("G")).collect();
+        for (at, one) in words.iter().enumerate() {
+            assert!(words.iter().skip(at + 1).all(|other| other != one), "{one}");
+        }
+        assert_eq!(words[2], "❚❚ stopped, picture 3 s old · G: back to live");
+        assert_eq!(words[5], "… catching up, 37 % read");
+        assert_eq!(words[6], "✕ connection lost: web-1");
+    }
+}
