@@ -68,7 +68,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 6] = [
 
 /// Examples of the whole program.
 const EXAMPLES: [(&str, &str); 5] = [
-    ("sudo magnet-scope demo", "two hosts on this machine, with real traffic"),
+    ("sudo magnet-scope demo", "two hosts on this machine, real traffic"),
     ("sudo magnet-scope run -- curl -sS https://example.org/", "what one command waits for"),
     ("sudo magnet-scope --container web", "a container, live"),
     ("sudo magnet-scope record -o recording --duration 10s", "ten seconds, for later"),
