@@ -104,7 +104,7 @@ fn what_cannot_be_told_is_said(a: &str, b: &str) {
     assert!(!trigger.status.success() && stderr(&trigger).contains(words), "{}", stderr(&trigger));
 }
 
-/// The warnings but those of ICMPv6: the kernel's own neighbour discovery may be within the recording, or not.
+/// The warnings but those of `ICMPv6`: the kernel's own neighbour discovery may be within the recording, or not.
 fn of_own_traffic(compared: &Value) -> Vec<&str> {
     let warnings = compared["warnings"].as_array().expect("warnings").iter().filter_map(Value::as_str);
     warnings.filter(|warning| !warning.contains("icmp6")).collect()
