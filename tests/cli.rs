@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use common::foreign::unsafe_characters;
 use common::{as_nobody, is_root, magnet_scope, run, stderr, stdout};
 use std::fs;
 use std::io::Read;
@@ -161,6 +162,13 @@ fn defaults_come_from_a_file_that_nobody_else_writes() {
     let again =
         magnet_scope(&["config", "--show"]).env("MAGNET_SCOPE_CONFIG", &shown).output().expect("it starts");
     assert!(stdout(&again).starts_with("[hops]\njson = true"), "{}", stderr(&again));
+
+    // What a terminal obeys is not printed.
+    fs::write(&file, "[live]\nunit = \"\\u001b[31m\u{202e}\"\n").expect("a file");
+    let output = run(&["config", "--show"]);
+    assert!(stdout(&output).contains("unit = "), "{}", stderr(&output));
+    assert_eq!(unsafe_characters(&output.stdout), Vec::<char>::new());
+    fs::write(&file, "[hops]\njson = true\n").expect("a file");
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("everybody's");
     let output = run(&["hops"]);

@@ -82,7 +82,7 @@ const SUBCOMMANDS: &[(&str, &[Shows])] = &[
     ("align", &[Here(&["align", "{A}", "{B}"]), Here(&["align", "{A}", "{B}", "--json"])]),
     ("doctor", &[No("it shows this host")]),
     ("hops", &[Here(&["hops"])]),
-    ("help", &[No("its own words")]),
+    ("config", &[No("defaults_come_from_a_file has hostile values")]),
 ];
 
 /// An agent whose host, tasks and names are hostile, without a kernel.
@@ -149,7 +149,7 @@ fn recordings(dir: &TempDir) -> [String; 2] {
 #[test]
 fn every_subcommand_says_where_its_text_from_outside_is_tested() {
     let help = stdout(&run(&["help"]));
-    let part = help.split("Commands:").nth(1).and_then(|text| text.split("Options:").next()).expect("a list");
+    let part = help.split("Commands:").nth(1).and_then(|text| text.split("Examples:").next()).expect("a list");
     let named = part.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let named: Vec<&str> = named.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(named.len() > 20, "{named:?}");

@@ -3,6 +3,7 @@
 use crate::config::{Config, File, files};
 use crate::output;
 use anyhow::Result;
+use magscope_core::foreign::clean_lines;
 use std::fmt::Write as _;
 
 /// Arguments of `config`.
@@ -42,7 +43,7 @@ pub fn run(args: &Args) -> Result<()> {
             let _ = writeln!(text, "{}: {state}", file.path().display());
         }
     }
-    output::text(text.trim_start_matches('\n'))
+    output::text(&clean_lines(text.trim_start_matches('\n')))
 }
 
 /// The values in TOML.
