@@ -3,7 +3,7 @@
  * kernel's own, and one at the interrupts of a timer. Every word of a record repeats its number. */
 #include "../emit.h"
 
-/* The hops that the two stand for. */
+/* The hops of the records of the two programs. */
 enum { OUTER = 1, INNER = 2 };
 
 /* Fills all words behind a record's header. */

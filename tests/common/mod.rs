@@ -30,7 +30,7 @@ pub const NOBODY: u32 = 65534;
 /// The binary under test, without a terminal.
 pub fn magnet_scope(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_magnet-scope"));
-    // The defaults of whoever runs the tests do not count.
+    // The caller's own configuration has no effect.
     command.env("MAGNET_SCOPE_CONFIG", "");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -57,7 +57,7 @@ pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
         fs::copy(env!("CARGO_BIN_EXE_magnet-scope"), &copy).expect("room for a copy");
     }
     let mut command = Command::new(copy);
-    // The defaults of whoever runs the tests do not count.
+    // The caller's own configuration has no effect.
     command.env("MAGNET_SCOPE_CONFIG", "");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.uid(NOBODY).gid(NOBODY);

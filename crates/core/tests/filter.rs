@@ -308,7 +308,7 @@ fn a_word_of_another_filter_names_the_one_that_takes_it() {
     assert!(journeys("tcp and len > 100").starts_with("at character 9: `len` is a property of single events"));
     assert!(journeys("request > 20ms").contains("`requests --where` takes it"));
     let events = magscope_core::CaptureFilter::parse("port 443 and lost").expect_err("lost").to_string();
-    assert!(events.starts_with("at character 14: `lost` is known when a journey has ended"), "{events}");
+    assert!(events.starts_with("at character 14: `lost` is a property of journeys"), "{events}");
 }
 
 #[test]

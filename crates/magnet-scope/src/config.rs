@@ -1,7 +1,7 @@
 //! Defaults of options, from files.
 //!
-//! A table has the name of a subcommand, and in it the options of that subcommand without `--`. Options of all
-//! subcommands stand before the first table.
+//! Each table has the name of a subcommand, and its keys are that subcommand's options without `--`. Options of all
+//! subcommands come before the first table.
 //!
 //! ```toml
 //! mode = "640"
@@ -27,7 +27,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use std::path::PathBuf;
 
-pub use file::{File, files};
+pub use file::{File, paths, read};
 
 /// The name of the table of options without a subcommand.
 const LIVE: &str = "live";
@@ -58,11 +58,11 @@ impl Config {
     /// The first file that cannot be read, or is no configuration.
     pub fn load() -> Result<Self> {
         let mut config = Config::default();
-        for file in files() {
-            match file.read()? {
-                File::Read { path, text } => config.add(file::settings(&path, &text)?),
-                File::Ignored(path, why) => output::note(&format!("{} is not used: {why}", path.display())),
-                File::At(_) | File::Missing(_) => {}
+        for path in paths() {
+            match read(&path)? {
+                File::Read(text) => config.add(file::settings(&path, &text)?),
+                File::Ignored(why) => output::note(&format!("{} is not used: {why}", path.display())),
+                File::Missing => {}
             }
         }
         Ok(config)

@@ -7,7 +7,7 @@ use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
-use super::headline::{Facts, Findings, headline, is_narrowed};
+use super::headline::{Facts, Findings, REQUEST_SERVICES, headline};
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
 use super::requests::{RequestSums, RequestsBy};
@@ -36,8 +36,6 @@ use magscope_core::outcomes::{Counts, Outcomes};
 use magscope_core::sampled::Sampled;
 use std::collections::BTreeMap;
 
-/// Number of services that the headline looks at.
-const MOST_SERVICES: usize = 64;
 /// Default number of groups in a table.
 const TOP: usize = 20;
 /// Maximum number of flows with stored addresses and namespaces.
@@ -379,14 +377,12 @@ impl ReportBuilder {
         let reasons: Vec<_> = drops.reasons.iter().map(|row| (row.reason.clone(), row.packets)).collect();
         let headline = headline(&Facts {
             findings: &self.findings,
-            requests: Some(&requests.table(MOST_SERVICES)),
+            requests: Some(&requests.table(REQUEST_SERVICES)),
             counts,
-            whole: outcomes.whole(),
-            filtered: outcomes.filtered(),
-            narrowed: is_narrowed(&self.infos),
+            outcomes: &outcomes,
+            infos: &self.infos,
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
-            has_drops: self.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),
             reasons: &reasons,
         });
         let denominator = Denominator {

@@ -39,7 +39,7 @@ pub use estimates::Estimate;
 pub use figures::wrap;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupRow, GroupTable, Label, Role, Share};
-pub use headline::{Evidence, Facts, Findings, Headline, HeadlineKind, SLOW_NS, headline, is_narrowed};
+pub use headline::{Evidence, Facts, Findings, Headline, HeadlineKind, REQUEST_SERVICES, SLOW_NS, headline};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use requests::{GradeCounts, PartShare, RequestRow, RequestSums, RequestTable, RequestsBy};
 pub use running::{RunningRow, RunningTable};

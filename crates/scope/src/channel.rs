@@ -230,8 +230,6 @@ impl FromStr for Channel {
     type Err = UnknownChannel;
 
     fn from_str(word: &str) -> Result<Self, UnknownChannel> {
-        // The name of an earlier edition.
-        let word = if word == "losses" { Self::Losses.name() } else { word };
         let found = Self::ALL.into_iter().find(|channel| channel.name() == word);
         // The scope checks whether a probe with this name exists.
         let found = found.or_else(|| ValueName::new(word).map(Self::Value));

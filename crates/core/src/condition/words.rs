@@ -4,7 +4,7 @@
 //! | written | read as |
 //! |---|---|
 //! | `net`, `addr`, `src host`, `src net`, `dst host`, `dst net` | `host`, `src`, `dst` |
-//! | `src port`, `dst port` | `sport`, `dport` |
+//! | `src port`, `dst port`, `portrange` | `sport`, `dport`, `port` |
 //! | `proc`, `process` | `comm` |
 //! | `resent` | `retransmitted` |
 //! | `tcp port 443`, `udp dst port 53` | `tcp and port 443`, `udp and dport 53` |
@@ -38,17 +38,47 @@ impl Language {
     pub fn place_of(self, word: &str) -> Option<&'static str> {
         const EVENTS: [&str; 10] =
             ["dir", "iface", "len", "uid", "user", "socket", "tx", "rx", "dev", "interface"];
-        const JOURNEYS: [&str; 8] =
-            ["verdict", "lost", "dropped", "retransmitted", "bytes", "flow", "node", "total"];
-        const REQUESTS: [&str; 9] =
-            ["request", "answer", "response", "pause", "grade", "unanswered", "on_cpu", "runnable", "blocked"];
+        const JOURNEYS: [&str; 19] = [
+            "verdict",
+            "lost",
+            "dropped",
+            "retransmitted",
+            "retransmits",
+            "broken",
+            "bytes",
+            "flow",
+            "node",
+            "total",
+            "cpu",
+            "netns",
+            "src",
+            "dst",
+            "sport",
+            "dport",
+            "cgroup",
+            "tgid",
+            "icmp",
+        ];
+        const REQUESTS: [&str; 11] = [
+            "request_bytes",
+            "response_bytes",
+            "request",
+            "answer",
+            "response",
+            "pause",
+            "grade",
+            "unanswered",
+            "on_cpu",
+            "runnable",
+            "blocked",
+        ];
         let in_list = |list: &[&str]| list.iter().any(|other| other.eq_ignore_ascii_case(word));
         match self {
             _ if self != Self::Events && in_list(&EVENTS) => {
                 Some("is a property of single events: `--filter` takes it")
             }
             _ if self != Self::Journeys && in_list(&JOURNEYS) => {
-                Some("is known when a journey has ended: `journeys --where` and `/` take it")
+                Some("is a property of journeys: `journeys --where` and `/` take it")
             }
             _ if self != Self::Requests && in_list(&REQUESTS) => Some(
                 "is a property of requests: `requests --where` takes it, and the trigger as `request > 50ms`",
@@ -141,6 +171,25 @@ mod tests {
             ("comm net", "comm net"),
         ] {
             assert_eq!(read(written), as_read, "{written}");
+        }
+    }
+
+    /// A word that one filter takes is unknown to no other: that one takes it too, or names the filter that does.
+    #[test]
+    fn every_word_of_a_filter_has_a_place_in_the_others() {
+        let events = crate::capture_filter::Field::ALL.map(crate::capture_filter::Field::name);
+        let journeys = crate::filter::FIELDS;
+        let requests = crate::exchange::FIELDS;
+        for word in events.iter().chain(&journeys).chain(&requests) {
+            let problems = [
+                ("events", crate::CaptureFilter::parse(word).err().map(|error| error.problem)),
+                ("journeys", crate::filter::Filter::parse(word).err().map(|error| error.problem)),
+                ("requests", crate::exchange::ExchangeFilter::parse(word).err().map(|error| error.problem)),
+            ];
+            for (filter, problem) in problems {
+                let is_unknown = matches!(&problem, Some(super::super::Problem::Unknown { kind: "field", .. }));
+                assert!(!is_unknown, "{word} in the filter of {filter}: {problem:?}");
+            }
         }
     }
 

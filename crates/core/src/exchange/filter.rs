@@ -85,7 +85,7 @@ const QUANTITIES: [(&str, Quantity); 13] = [
     ("pid", Quantity::Pid),
 ];
 /// All first words of comparisons.
-const FIELDS: [&str; 28] = [
+pub(crate) const FIELDS: [&str; 28] = [
     "total",
     "request",
     "answer",

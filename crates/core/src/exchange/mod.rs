@@ -42,6 +42,8 @@ pub use builder::{ExchangeBuilder, ExchangeCounters, ExchangeLimits};
 pub use end::{ExchangeEnd, RequesterBy, View};
 pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use filter::ExchangeFilter;
+#[cfg(test)]
+pub(crate) use filter::FIELDS;
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};
 pub use reader::ExchangeReader;

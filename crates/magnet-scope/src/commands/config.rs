@@ -1,6 +1,6 @@
 //! `magnet-scope config`: the files of defaults, and what they set.
 
-use crate::config::{Config, File, files};
+use crate::config::{Config, File, paths, read};
 use crate::output;
 use anyhow::Result;
 use magscope_core::foreign::clean_lines;
@@ -33,14 +33,13 @@ pub fn run(args: &Args) -> Result<()> {
             text.push_str("# no file sets an option\n");
         }
     } else {
-        for file in files() {
-            let file = file.read()?;
-            let state = match &file {
-                File::Read { .. } => "read".to_owned(),
-                File::Ignored(_, why) => format!("not used: {why}"),
-                File::Missing(_) | File::At(_) => "not there".to_owned(),
+        for path in paths() {
+            let state = match read(&path)? {
+                File::Read(_) => "read".to_owned(),
+                File::Ignored(why) => format!("not used: {why}"),
+                File::Missing => "not there".to_owned(),
             };
-            let _ = writeln!(text, "{}: {state}", file.path().display());
+            let _ = writeln!(text, "{}: {state}", path.display());
         }
     }
     output::text(&clean_lines(text.trim_start_matches('\n')))

@@ -21,81 +21,63 @@ const MAX_BYTES: u64 = 1 << 20;
 /// A file of defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
-    /// It may exist.
-    At(PathBuf),
     /// It is not there.
-    Missing(PathBuf),
-    /// It is not read, with the reason.
-    Ignored(PathBuf, String),
-    /// It was read.
-    Read {
-        /// Its place.
-        path: PathBuf,
-        /// Its content.
-        text: String,
-    },
+    Missing,
+    /// It is not used, with the reason.
+    Ignored(String),
+    /// Its text.
+    Read(String),
 }
 
 /// The files of this user; later ones replace values of earlier ones.
-pub fn files() -> Vec<File> {
+pub fn paths() -> Vec<PathBuf> {
     if let Some(one) = std::env::var_os(VARIABLE) {
-        return if one.is_empty() { Vec::new() } else { vec![File::At(PathBuf::from(one))] };
+        return if one.is_empty() { Vec::new() } else { vec![PathBuf::from(one)] };
     }
     let own = config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"));
-    let own = own.map(|folder| File::At(folder.join(NAME)));
-    std::iter::once(File::At(PathBuf::from(SYSTEM))).chain(own).collect()
+    std::iter::once(PathBuf::from(SYSTEM)).chain(own.map(|folder| folder.join(NAME))).collect()
 }
 
-impl File {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// It is there and unreadable, too long, or no text.
-    pub fn read(self) -> Result<Self> {
-        let File::At(path) = self else { return Ok(self) };
-        let unreadable = || {
-            let next = format!("repair it, or set {VARIABLE} to another file or to nothing");
-            Hint::new(format!("cannot read the configuration {}", path.display()), "", next)
-        };
-        // A pipe at this place does not block.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(&path);
-        let file = match file {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound || error.kind() == ErrorKind::NotADirectory => {
-                return Ok(File::Missing(path));
-            }
-            // Another user's home.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return Ok(File::Ignored(path, "this user may not read it".to_owned()));
-            }
-            Err(error) => return Err(error).with_context(unreadable),
-        };
-        let about = file.metadata().with_context(unreadable)?;
-        let me = rustix::process::geteuid().as_raw();
-        if let Some(why) = distrusted(me, about.uid(), about.mode()) {
-            return Ok(File::Ignored(path, why));
+/// Reads a file.
+///
+/// # Errors
+/// It is there and unreadable, too long, or no text.
+pub fn read(path: &Path) -> Result<File> {
+    let unreadable = || {
+        let next = format!("repair it, or set {VARIABLE} to another file or to nothing");
+        Hint::new(format!("cannot read the configuration {}", path.display()), "", next)
+    };
+    // A pipe at this place does not block.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
+    let file = match file {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(File::Missing);
         }
-        if !about.is_file() {
-            return Ok(File::Ignored(path, "it is no file".to_owned()));
+        // Another user's home.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Ok(File::Ignored("this user may not read it".to_owned()));
         }
-        let mut text = String::new();
-        let length = file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(unreadable)?;
-        if length as u64 > MAX_BYTES {
-            return Err(Hint::error(
-                format!("the configuration {} is longer than {MAX_BYTES} bytes", path.display()),
-                "it is another file",
-                "remove it",
-            ));
-        }
-        Ok(File::Read { path, text })
+        Err(error) => return Err(error).with_context(unreadable),
+    };
+    let about = file.metadata().with_context(unreadable)?;
+    let me = rustix::process::geteuid().as_raw();
+    if let Some(why) = distrusted(me, about.uid(), about.mode()) {
+        return Ok(File::Ignored(why));
     }
-
-    /// Its place.
-    pub fn path(&self) -> &Path {
-        match self {
-            File::At(path) | File::Missing(path) | File::Ignored(path, _) | File::Read { path, .. } => path,
-        }
+    if !about.is_file() {
+        return Ok(File::Ignored("it is no file".to_owned()));
     }
+    let mut text = String::new();
+    let length = file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(unreadable)?;
+    if length as u64 > MAX_BYTES {
+        return Err(Hint::error(
+            format!("the configuration {} is longer than {MAX_BYTES} bytes", path.display()),
+            "it is another file",
+            "remove it",
+        ));
+    }
+    Ok(File::Read(text))
 }
 
 /// Why user `me` does not use a file of `owner`; `None` if it does.

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Trigger")]
 pub struct TriggerArgs {
-    /// Wait for this: `hop(dev.recv,app.recv) > 2ms`, `request > 50ms`, `srtt rises 5ms`, `drop`, `retransmit`, `loss`, or any condition as in
+    /// Wait for this: `hop(dev.recv,app.recv) > 2ms`, `request > 50ms`, `srtt rises 5ms`, `drop`, `retransmit`, `missed`, or any condition as in
     /// `--where`
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     trigger: Option<Condition>,

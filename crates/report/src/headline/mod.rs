@@ -25,7 +25,7 @@ mod rules;
 mod tests;
 
 pub use findings::Findings;
-pub use rules::{Facts, SLOW_NS, headline, is_narrowed};
+pub use rules::{Facts, REQUEST_SERVICES, SLOW_NS, headline};
 
 use serde::{Serialize, Serializer};
 

@@ -4,12 +4,15 @@ use super::findings::{End, Findings, Service};
 use super::{Evidence, Headline, HeadlineKind};
 use crate::figures::{count, time};
 use crate::requests::{RequestRow, RequestTable};
-use magscope_core::Counts;
 use magscope_core::blame::Part;
 use magscope_core::flow::Proto;
+use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
+use magscope_core::{Counts, Outcomes};
 use std::fmt::Write as _;
 
+/// Number of services with requests that the headline looks at, those with the most exchanges.
+pub const REQUEST_SERVICES: usize = 64;
 /// Times from here on are named, nanoseconds. Below it no person waits.
 pub const SLOW_NS: u64 = 5_000_000;
 /// Least number of journeys or requests for a statement on percentiles.
@@ -54,18 +57,14 @@ pub struct Facts<'a> {
     pub requests: Option<&'a RequestTable>,
     /// The counts of every surface.
     pub counts: Counts,
-    /// Journeys with a seen end.
-    pub whole: u64,
-    /// Journeys that a filter or sampler cut.
-    pub filtered: u64,
-    /// True if a capture began with a filter or a sampler: other traffic is not known.
-    pub narrowed: bool,
+    /// Journeys that ended.
+    pub outcomes: &'a Outcomes,
+    /// The recordings: their settings at the start, and their hops.
+    pub infos: &'a [NodeInfo],
     /// Observed time, nanoseconds.
     pub duration_ns: u64,
     /// True if the kernel adds up in place of events: there are no journeys.
     pub sums: bool,
-    /// True if every recording has the hop `skb.drop`.
-    pub has_drops: bool,
     /// Dropped packets by the kernel's reason, the most frequent first.
     pub reasons: &'a [(String, u64)],
 }
@@ -76,8 +75,8 @@ struct Candidate {
     headline: Headline,
 }
 
-/// True if a capture of any of these hosts began with a filter or a sampler.
-pub fn is_narrowed(infos: &[NodeInfo]) -> bool {
+/// True if a capture of any of these hosts began with a filter or a sampler: other traffic is not known.
+fn is_narrowed(infos: &[NodeInfo]) -> bool {
     let narrows = |setting: &String| ["filter", "pcap", "sample"].iter().any(|word| setting.starts_with(word));
     infos.iter().any(|info| info.settings.iter().any(narrows))
 }
@@ -92,7 +91,7 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
     let broken = counts.broken as f64 / counts.journeys as f64;
     if broken >= MOSTLY_BROKEN {
         let text = format!(
-            "cannot tell: {} of {} journeys may lack an event, because {} events were missed",
+            "unknown: {} of {} journeys may lack an event, because {} events were missed",
             small(counts.broken),
             small(counts.journeys),
             small(counts.missed_events)
@@ -112,8 +111,8 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
         headline.text.push_str(&missed);
         return headline;
     }
-    if facts.whole == 0 {
-        let text = format!("cannot tell: the end of none of {} journeys was seen", small(counts.journeys));
+    if facts.outcomes.whole() == 0 {
+        let text = format!("unknown: the end of none of {} journeys was seen", small(counts.journeys));
         return plain(HeadlineKind::Unknown, format!("{text}{missed}"));
     }
     nothing_wrong(facts, &missed)
@@ -150,7 +149,7 @@ fn missed_words(facts: &Facts<'_>) -> String {
 
 fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     let counts = &facts.counts;
-    let mut text = match (missed.is_empty(), facts.narrowed) {
+    let mut text = match (missed.is_empty(), is_narrowed(facts.infos)) {
         (_, true) => "nothing wrong in what the filter or sampler lets through: ",
         (true, false) => "nothing is wrong: ",
         (false, false) => "nothing wrong seen: ",
@@ -165,14 +164,16 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     if let Some(ns) = facts.findings.p99_ns() {
         _ = write!(text, ", p99 {}", time(ns).trim()); // writing into a String cannot fail
     }
-    let drops = match (facts.has_drops, counts.dropped) {
+    let has_drops = facts.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop));
+    let drops = match (has_drops, counts.dropped) {
         (false, 0) => ", drops are not captured".to_owned(),
         (true, 0) => ", no drop".to_owned(),
         (_, n) => format!(", none of them dropped; {} without a lost journey", packets(facts, n)),
     };
     text.push_str(&drops);
-    if facts.filtered > 0 {
-        _ = write!(text, "; {} journeys cut by the filter or sampler", small(facts.filtered)); // writing into a String cannot fail
+    let cut = facts.outcomes.filtered();
+    if cut > 0 {
+        _ = write!(text, "; {} journeys cut by the filter or sampler", small(cut)); // writing into a String cannot fail
     }
     text.push_str(missed);
     plain(HeadlineKind::NothingWrong, text)

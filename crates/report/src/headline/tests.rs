@@ -3,8 +3,8 @@
 use super::*;
 use crate::requests::{GradeCounts, PartShare, RequestRow, RequestTable, RequestsBy};
 use crate::stats::Quantiles;
-use magscope_core::Counts;
 use magscope_core::flow::Proto;
+use magscope_core::{Counts, Outcomes, Verdict};
 
 const MS: u64 = 1_000_000;
 
@@ -37,16 +37,16 @@ fn of(rows: Vec<RequestRow>) -> Headline {
         others: 0,
         rest: GradeCounts::default(),
     };
+    let mut outcomes = Outcomes::default();
+    outcomes.verdicts[Verdict::Complete.kind()] = 2_000;
     headline(&Facts {
         findings: &Findings::default(),
         requests: Some(&table),
         counts: Counts { journeys: 2_000, ..Counts::default() },
-        whole: 2_000,
-        filtered: 0,
-        narrowed: false,
+        outcomes: &outcomes,
+        infos: &[],
         duration_ns: 10_000 * MS,
         sums: false,
-        has_drops: true,
         reasons: &[],
     })
 }

@@ -98,7 +98,7 @@ fn is_word(c: char) -> bool {
 /// Words of the trigger that no filter has.
 const TRIGGER: [&str; 5] = ["drop", "retransmit", "missed", "request", "hit"];
 
-/// What may stand in place of the last, unfinished word of a filter or a trigger, in order: its first byte, and the candidates.
+/// Candidates for the last, unfinished word of a filter or a trigger, in order, and the position of its first byte.
 pub fn candidates(question: Question, text: &str, values: &Values) -> (usize, Vec<String>) {
     if !matches!(question, Question::Filter | Question::Trigger) {
         return (text.len(), Vec::new());

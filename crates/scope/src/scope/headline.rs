@@ -4,12 +4,10 @@ use super::Scope;
 use crate::controls::{List, Top};
 use crate::lifeline::Lifeline;
 use crate::views::View;
+use magscope_core::HopSet;
 use magscope_core::blame::{Blame, served};
-use magscope_core::{Hop, HopSet};
-use magscope_report::{Evidence, Facts, Headline, headline, is_narrowed};
+use magscope_report::{Evidence, Facts, Headline, HeadlineKind, REQUEST_SERVICES, headline};
 
-/// Number of services with requests that the headline looks at.
-const MOST_SERVICES: usize = 64;
 /// Bucket edges of a recording between two headlines while it is read: a minute.
 const RECORDED_EDGES: u64 = 120;
 
@@ -38,19 +36,16 @@ impl Scope {
     /// Concludes from everything so far.
     pub(super) fn conclude(&mut self) {
         self.concluded_edges = 0;
-        let infos = self.names.infos();
         let reasons = self.freed(false);
         let counts = self.counts_now();
         self.headline = headline(&Facts {
             findings: &self.findings,
-            requests: Some(&self.requests.table(MOST_SERVICES)),
+            requests: Some(&self.requests.table(REQUEST_SERVICES)),
             counts,
-            whole: self.totals.outcomes.whole(),
-            filtered: self.totals.outcomes.filtered(),
-            narrowed: is_narrowed(infos),
+            outcomes: &self.totals.outcomes,
+            infos: self.names.infos(),
             duration_ns: self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
             sums: counts.journeys == 0 && self.draws_sums(),
-            has_drops: infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop)),
             reasons: &reasons,
         });
     }
@@ -65,7 +60,7 @@ impl Scope {
             }
             Evidence::Journey(key) => {
                 self.show(View::Scope);
-                if self.headline.kind == magscope_report::HeadlineKind::Loss {
+                if self.headline.kind == HeadlineKind::Loss {
                     self.controls.list = List::Bad;
                     self.relist();
                 }

@@ -44,8 +44,7 @@ impl Condition {
             "" | "off" | "none" => return Ok(None),
             "drop" => Self::Drop,
             "retransmit" => Self::Retransmit,
-            // The first is the older word.
-            "loss" | "missed" => Self::EventLoss,
+            "missed" => Self::EventLoss,
             _ => {
                 if let Some(filter) = request(text)? {
                     Self::Request(filter)
@@ -211,7 +210,6 @@ mod tests {
             ("request (not (total > 5ms or broken))", request("not (total > 5ms or broken)")),
             ("drop", Condition::Drop),
             (" retransmit ", Condition::Retransmit),
-            ("loss", Condition::EventLoss),
             ("missed", Condition::EventLoss),
             (" hit  refill@db-02", Condition::Hit("refill@db-02".to_owned())),
             (

@@ -404,7 +404,7 @@ mod tests {
         let why = |reason: u32| format!("reason {reason}");
         assert!(drop.event(&Event { detail: DetailKind::DropReason.of(5), ..Event::at(Hop::SkbDrop, 7) }, why));
         assert!(!drop.event(&Event::at(Hop::TcpRetransmit, 7), why));
-        let mut loss = watch("loss", HoldOff::Nothing);
+        let mut loss = watch("missed", HoldOff::Nothing);
         let cause = magscope_core::LossCause::Gap;
         assert!(loss.loss(&Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 3, cause }));
         let mut rate = watch("own_cpu > 5%", HoldOff::Nothing);

@@ -73,16 +73,9 @@ struct Written {
     grid: Colour,
     accent: Colour,
     bad: Colour,
-    /// Themes from before have none.
-    #[serde(default = "missed")]
     missed: Colour,
     series: [Colour; SERIES],
     density: Vec<Colour>,
-}
-
-/// Violet, readable on black and on white.
-const fn missed() -> Colour {
-    Colour::Rgb(0x96, 0x6f, 0xd6)
 }
 
 /// Terminal colours for series and density at 16 colours.
