@@ -319,7 +319,7 @@ impl ReportBuilder {
                 self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);
             }
         }
-        self.findings.journey(journey, 0, blame.as_ref(), context);
+        self.findings.journey(journey, None, blame.as_ref(), context);
         self.flows.count(journey, blame.as_ref(), context);
         if let Some((_, Some(groups))) = &mut self.groups {
             groups.count(journey, blame.as_ref(), context);

@@ -39,14 +39,14 @@ pub enum Edge {
 impl Edge {
     /// The state in words, and where a key leads back, that key: `follow` is the key of the command of this name.
     pub fn words(&self, follow: &str) -> String {
-        let back = if follow.is_empty() { String::new() } else { format!(" · {follow}: back to live") };
+        let back = if follow.is_empty() { String::new() } else { format!(" · {follow}: live") };
         match self {
             Self::Live => "▶ live".to_owned(),
             Self::Held { behind_ns } => {
                 format!("▶ live, picture {} old, no newer journey passes", short_duration(*behind_ns))
             }
             Self::Stopped { behind_ns } => {
-                format!("❚❚ stopped, picture {} old{back}", short_duration(*behind_ns))
+                format!("❚❚ stopped, {} old{back}", short_duration(*behind_ns))
             }
             Self::Playing => "▶ replay".to_owned(),
             Self::Paused => "❚❚ paused".to_owned(),
@@ -82,7 +82,7 @@ mod tests {
         for (at, one) in words.iter().enumerate() {
             assert!(words.iter().skip(at + 1).all(|other| other != one), "{one}");
         }
-        assert_eq!(words[2], "❚❚ stopped, picture 3 s old · G: back to live");
+        assert_eq!(words[2], "❚❚ stopped, 3 s old · G: live");
         assert_eq!(words[5], "… catching up, 37 % read");
         assert_eq!(words[6], "✕ connection lost: web-1");
     }

@@ -1,5 +1,6 @@
 //! Sums of journeys by service, for the headline.
 
+use super::SLOW_NS;
 use crate::stats::HopPairStats;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::Outcomes;
@@ -65,8 +66,8 @@ pub(super) enum End {
 pub(super) struct Slow {
     /// Its time, nanoseconds.
     pub ns: u64,
-    /// Its key.
-    pub key: u64,
+    /// Its key, if it can be shown.
+    pub key: Option<u64>,
     /// Its parts, nanoseconds, in the order of [`Part::ALL`].
     pub parts_ns: [u64; Part::COUNT],
 }
@@ -82,9 +83,10 @@ pub(super) struct Service {
     /// Times of complete journeys.
     pub times: HopPairStats,
     pub slowest: BinaryHeap<Reverse<Slow>>,
-    /// Key of the last journey that was dropped or lost, and of the last that was resent.
+    /// Key of the last journey that was dropped or lost, of the last that was resent, and of the last slow one.
     pub last_lost: Option<u64>,
     pub last_resent: Option<u64>,
+    pub last_slow: Option<u64>,
 }
 
 impl Weighed for Service {
@@ -121,9 +123,10 @@ impl Service {
         (slowest.len(), parts)
     }
 
-    /// Key of the slowest journey.
-    pub fn slowest_key(&self) -> Option<u64> {
-        self.slowest.iter().map(|Reverse(slow)| slow).max().map(|slow| slow.key)
+    /// Keys of the slowest journey and of the last slow one.
+    pub fn slow_keys(&self) -> impl Iterator<Item = u64> {
+        let slowest = self.slowest.iter().map(|Reverse(slow)| slow).max();
+        slowest.and_then(|slow| slow.key).into_iter().chain(self.last_slow)
     }
 }
 
@@ -141,8 +144,15 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// Counts a journey. `key` comes back as [`super::Evidence::Journey`]. `blame` is that of a journey with a seen end.
-    pub fn journey(&mut self, journey: &Journey, key: u64, blame: Option<&Blame>, context: &dyn Context) {
+    /// Counts a journey. `key` comes back in [`super::Evidence::Journeys`]; `None` for one that cannot be shown. `blame` is
+    /// that of a journey with a seen end.
+    pub fn journey(
+        &mut self,
+        journey: &Journey,
+        key: Option<u64>,
+        blame: Option<&Blame>,
+        context: &dyn Context,
+    ) {
         let of = ServiceKey::of(journey, context);
         let service = self.services.entry(of);
         service.key = of;
@@ -153,7 +163,7 @@ impl Findings {
             service.reader = Some(task.comm.clone());
         }
         if journey.verdict.is_lost() {
-            service.last_lost = Some(key);
+            service.last_lost = key.or(service.last_lost);
             let end = match journey.verdict {
                 Verdict::LostAfter { hop } => End::LostAfter(hop),
                 _ => {
@@ -165,12 +175,15 @@ impl Findings {
             }
         }
         if journey.retransmits() > 0 {
-            service.last_resent = Some(key);
+            service.last_resent = key.or(service.last_resent);
         }
         if let Some(blame) = blame.filter(|_| journey.verdict.is_whole()) {
             let ns = blame.total_ns();
             self.times.record(ns);
             service.times.record(ns);
+            if ns >= SLOW_NS {
+                service.last_slow = key.or(service.last_slow);
+            }
             let is_full = service.slowest.len() >= SLOWEST;
             if !is_full || service.slowest.peek().is_none_or(|Reverse(fastest)| ns > fastest.ns) {
                 let mut parts_ns = [0; Part::COUNT];

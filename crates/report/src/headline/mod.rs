@@ -56,15 +56,23 @@ impl HeadlineKind {
 }
 
 /// Where the evidence is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Evidence {
     /// Nowhere in particular.
     #[default]
     None,
-    /// A journey, by the key that [`Findings::journey`] was given.
-    Journey(u64),
+    /// Journeys, by the keys that [`Findings::journey`] was given, the best first. A screen may have forgotten that one.
+    Journeys(Vec<u64>),
     /// The exchange with this number.
     Request(u64),
+}
+
+impl Evidence {
+    /// The journeys of these keys; `None` without any.
+    pub fn journeys(keys: impl IntoIterator<Item = u64>) -> Self {
+        let keys: Vec<u64> = keys.into_iter().collect();
+        if keys.is_empty() { Self::None } else { Self::Journeys(keys) }
+    }
 }
 
 /// The headline.

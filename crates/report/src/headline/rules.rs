@@ -220,7 +220,7 @@ fn lost(service: &Service) -> Option<Candidate> {
         small(bad),
         small(all),
     );
-    let evidence = service.last_lost.map_or(Evidence::None, Evidence::Journey);
+    let evidence = Evidence::journeys(service.last_lost);
     let severity = if is_much { 1_000.0 + share * 100.0 } else { 400.0 + share };
     Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Loss, text, evidence } })
 }
@@ -267,7 +267,7 @@ fn resent(service: &Service) -> Option<Candidate> {
         small(resent),
         small(all)
     );
-    let evidence = service.last_resent.map_or(Evidence::None, Evidence::Journey);
+    let evidence = Evidence::journeys(service.last_resent);
     let is_much = share >= MUCH && resent >= SEVERAL;
     let severity = if is_much { 550.0 + share * 100.0 } else { 300.0 + share };
     Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence } })
@@ -298,7 +298,7 @@ fn slow_journeys(service: &Service) -> Option<Candidate> {
         (false, _) => format!("the most of it, {}, {}", percent(share), part.words()),
     };
     let text = format!("{}: p99 {}, {cause}", service.key.words(), time(p99_ns).trim());
-    let evidence = service.slowest_key().map_or(Evidence::None, Evidence::Journey);
+    let evidence = Evidence::journeys(service.slow_keys());
     // Requests say more than the journeys that they consist of.
     Some(Candidate {
         severity: severity - 50.0,

@@ -381,3 +381,32 @@ fn a_stopped_picture_states_its_age_and_is_no_live_one() {
     scope.set_away("");
     assert!(!matches!(scope.frame().header.edge, Edge::Away { .. }));
 }
+
+/// A headline promises evidence only while that can be shown, also of a stopped view and a long time later.
+#[test]
+fn the_evidence_of_a_headline_can_be_shown() {
+    let mut scope = Scope::new(info(), Options::default());
+    let mut n = 0;
+    let mut slow = |scope: &mut Scope, to: u32| {
+        while n < to {
+            let at = u64::from(n) * 10 * MS;
+            feed(scope, message(n, at, 6 * MS), at + 9 * MS);
+            n += 1;
+        }
+    };
+    let shows = |scope: &mut Scope| {
+        assert_ne!(scope.headline().evidence, magscope_report::Evidence::None, "{:?}", scope.headline());
+        scope.apply(Action::ShowEvidence);
+        let frame = scope.frame();
+        assert!(frame.inspector.is_some(), "{:?}", frame.controls.message);
+    };
+    slow(&mut scope, 200);
+    shows(&mut scope);
+    scope.apply(Action::TogglePause);
+    slow(&mut scope, 400);
+    shows(&mut scope);
+    scope.apply(Action::TogglePause);
+    // The slowest of all is forgotten by then.
+    slow(&mut scope, 5_000);
+    shows(&mut scope);
+}

@@ -22,7 +22,9 @@ impl Scope {
         let journey = &line.journey;
         let hops: HopSet = served(journey, self.names.infos());
         let blame = journey.verdict.is_whole().then(|| Blame::of(journey, hops)).flatten();
-        self.findings.journey(journey, line.key(), blame.as_ref(), &self.names);
+        // A stopped live view stores no journeys.
+        let is_stored = !self.controls.paused || self.is_recorded();
+        self.findings.journey(journey, is_stored.then(|| line.key()), blame.as_ref(), &self.names);
     }
 
     /// Concludes after bucket edges.
@@ -48,17 +50,31 @@ impl Scope {
             sums: counts.journeys == 0 && self.draws_sums(),
             reasons: &reasons,
         });
+        // Nothing is promised that cannot be shown. A recording is read again.
+        if !self.is_recorded() {
+            let evidence = std::mem::take(&mut self.headline.evidence);
+            self.headline.evidence = match evidence {
+                Evidence::Journeys(keys) => {
+                    Evidence::journeys(keys.into_iter().filter(|key| self.find(*key).is_some()))
+                }
+                other => other,
+            };
+        }
     }
 
     /// Shows the evidence of the headline. False without any.
     pub(super) fn show_evidence(&mut self) -> bool {
-        match self.headline.evidence {
+        match self.headline.evidence.clone() {
             Evidence::None => return false,
             Evidence::Request(id) => {
                 self.show(View::Requests);
                 self.controls.request = Some(id);
             }
-            Evidence::Journey(key) => {
+            Evidence::Journeys(keys) => {
+                let Some(key) = keys.iter().find(|key| self.find(**key).is_some()).or(keys.first()).copied()
+                else {
+                    return false;
+                };
                 self.show(View::Scope);
                 if self.headline.kind == HeadlineKind::Loss {
                     self.controls.list = List::Bad;
