@@ -223,15 +223,22 @@ fn layers_of_generated_traffic_hold_every_byte_that_was_sent() {
 
 #[test]
 fn groups_hold_every_journey_once_or_twice() {
-    for by in [GroupBy::Flow, GroupBy::Process, GroupBy::Cgroup, GroupBy::Node] {
+    for by in [GroupBy::Flow, GroupBy::Service, GroupBy::Process, GroupBy::Cgroup, GroupBy::Node] {
         let (_, journeys, report) = report(PLAIN, |report| report.by(by).top_flows(3));
         let table = report.groups.unwrap();
-        let times = if by == GroupBy::Flow { 1 } else { 2 };
+        let times = if matches!(by, GroupBy::Flow | GroupBy::Service) { 1 } else { 2 };
         let figures = || table.rows.iter().map(|row| &row.figures).chain([&table.rest]);
         assert_eq!(figures().map(|f| f.journeys).sum::<u64>(), times * journeys.len() as u64, "{by}");
         let bytes: u64 = journeys.iter().map(Journey::bytes).sum();
         assert_eq!(figures().map(|f| f.bytes).sum::<u64>(), times * bytes, "{by}");
-        assert_eq!(table.rows.len() as u64 + table.others, if by == GroupBy::Flow { 12 } else { 4 });
+        assert_eq!(
+            table.rows.len() as u64 + table.others,
+            match by {
+                GroupBy::Flow => 12,
+                GroupBy::Service => 2,
+                _ => 4,
+            }
+        );
         for row in &table.rows {
             assert_eq!(row.figures.histogram.iter().map(|b| b.n).sum::<u64>(), row.figures.whole);
             assert!((row.figures.blame.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() < 1e-9);

@@ -11,6 +11,7 @@ use crate::roll::Roll;
 use crate::trigger::{Condition, HoldOff, Mode};
 use crate::views::View;
 use magscope_core::Hop;
+use magscope_report::GroupBy;
 
 /// A request to change what the scope shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +74,8 @@ pub enum Action {
     Pan(i8),
     /// Moves the picture by a part of its width, to later (positive) or earlier. Pauses it first.
     PanBy(f64),
+    /// Shows the lanes of hops that are off or not available, or folds them away.
+    ToggleAllHops,
     /// Aligns lifelines by their time, or at the left edge.
     ToggleAlign,
     /// Sets the roll mode: always, never, or at slow timebases.
@@ -182,6 +185,8 @@ pub enum Action {
     ShowExchange,
     /// Orders the table of flows.
     OrderFlows(FlowOrder),
+    /// Groups the table of flows, or lists each flow.
+    GroupFlows(GroupBy),
     /// Lists the slowest, the most recent or the lost journeys.
     NextList,
     /// Shows the journey or the request that the headline is concluded from; without one, as [`Action::ToggleInspector`].

@@ -12,6 +12,7 @@ use crate::pick::Pick;
 use crate::roll::Roll;
 use crate::views::View;
 use magscope_core::{Filter, Hop, Proto};
+use magscope_report::{GroupBy, GroupKey};
 
 /// Sender's and receiver's node; `None` for outside, a node without probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,19 @@ pub enum Top {
 /// Loadlines shown at most.
 pub const MOST_SHOWN: usize = 16;
 
+/// A group of flows that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// Kind of the group.
+    pub by: GroupBy,
+    /// Its identity, with the protocol of its journeys.
+    pub id: (GroupKey, Proto),
+    /// Its name.
+    pub words: String,
+    /// Its row.
+    pub row: usize,
+}
+
 /// A loadline that is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
@@ -88,6 +102,8 @@ pub struct Controls {
     pub timebase_fixed: bool,
     /// Alignment of lifelines.
     pub align: Align,
+    /// True to show lanes of hops that are off or not available, too.
+    pub all_hops: bool,
     /// Only journeys of this route.
     pub route: Option<Route>,
     /// Only journeys of this protocol.
@@ -124,6 +140,10 @@ pub struct Controls {
     pub picks: Vec<Pick>,
     /// Sort key of flows.
     pub order: FlowOrder,
+    /// Whether rows of the view of flows are flows or groups.
+    pub flows_by: GroupBy,
+    /// The view of flows has only those of this group.
+    pub within: Option<Within>,
     /// The selected row of the view's table.
     pub row: usize,
     /// In the view of events: offset from the event in the middle of the picture.

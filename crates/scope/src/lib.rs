@@ -91,13 +91,14 @@ mod window;
 
 pub use action::Action;
 pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
-pub use controls::{Align, Controls, List, Message, Route, Shown, Top};
+pub use controls::{Align, Controls, List, Message, Route, Shown, Top, Within};
 pub use cursor::{CursorId, Cursors};
 pub use edge::Edge;
+pub use flows::GROUPINGS;
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
-pub use magscope_report::{Evidence, Headline, HeadlineKind};
+pub use magscope_report::{Evidence, GroupBy, Headline, HeadlineKind, Label};
 pub use math::{Math, MathError};
 pub use measure::MeasureSpan;
 pub use names::NetnsKey;

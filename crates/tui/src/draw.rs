@@ -23,6 +23,7 @@ use crate::front::Overlay;
 use crate::theme::Theme;
 use canvas::Canvas;
 use magscope_scope::Frame;
+use magscope_scope::command::command;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::utc_time;
 use ratatui::buffer::Buffer;
@@ -47,6 +48,14 @@ pub struct Extras<'a> {
     pub ladder_from: usize,
 }
 
+impl Extras<'_> {
+    /// The key of a command: `G`; empty without one.
+    pub(crate) fn key_of(&self, name: &str) -> String {
+        let chord = command(name).and_then(|command| self.keys.chords(command).next());
+        chord.map_or_else(String::new, |chord| chord.to_string())
+    }
+}
+
 /// Minimum useful screen size.
 pub const SMALLEST: (u16, u16) = (40, 10);
 
@@ -59,7 +68,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     buffer.set_style(area, theme.ground);
     let shell = Shell::new(area);
     let canvas = &mut Canvas::new(buffer, theme);
-    header::draw(canvas, shell.header, frame, extras.keys);
+    header::draw(canvas, shell.header, frame, extras);
     headline::draw(canvas, shell.headline, frame);
     bar::draw(canvas, shell.bar, frame);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {

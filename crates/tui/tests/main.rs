@@ -8,3 +8,4 @@ mod screens;
 mod sums;
 mod views;
 mod wild;
+mod worlds;

@@ -44,7 +44,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 cx.act(Action::OrderFlows(order));
             }
         }
-        let mut words = format!("{} flows", count(table.flows as u64));
+        let mut words = format!("{} flows", count(table.total as u64));
         if table.left_out > 0 {
             words = format!("{words}; {} journeys of others are counted, not listed", count(table.left_out));
         }

@@ -44,6 +44,8 @@ pub struct Args {
 enum Group {
     /// One direction of a connection
     Flow,
+    /// Ports that clients send to
+    Service,
     /// Sending and reading processes
     Process,
     /// Their cgroups
@@ -90,6 +92,7 @@ impl From<Group> for GroupBy {
     fn from(group: Group) -> Self {
         match group {
             Group::Flow => Self::Flow,
+            Group::Service => Self::Service,
             Group::Process => Self::Process,
             Group::Cgroup => Self::Cgroup,
             Group::Container => Self::Container,

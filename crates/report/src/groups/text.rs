@@ -1,6 +1,6 @@
 //! The table of groups as text: a line of figures, then the owner.
 
-use super::{Figures, GroupRow, GroupTable, Label, Role};
+use super::{Figures, GroupRow, GroupTable, Label};
 use crate::figures::{bytes, count, count_in, fit, plural, rate, time, wrap};
 use std::fmt::{self, Write};
 
@@ -59,40 +59,25 @@ fn figures(out: &mut String, name: &str, figures: &Figures, name_width: usize) -
 
 /// The name of a group, and further details of its owner.
 fn names(row: &GroupRow) -> (String, Option<String>) {
-    let role = match row.role {
-        Some(Role::Sends) => Some("sends".to_owned()),
-        Some(Role::Reads) => Some("reads".to_owned()),
-        None => None,
-    };
+    let role = row.role.map(|role| role.name().to_owned());
+    let name = row.label.words();
     let (name, more) = match &row.label {
-        Label::Unknown => ("not known".to_owned(), role),
         Label::Flow(ends) => {
             let arrival = ends.arrival().map_or_else(String::new, |arrival| format!(", {arrival}"));
             let more = format!("→ {} ({}){arrival}", ends.to, ends.route());
-            (format!("{} {}", ends.proto, ends.from), Some(more))
+            (format!("{} {name}", ends.proto), Some(more))
         }
-        Label::Process { pid, comm, other_names, node } => {
-            let at = if node.is_empty() { String::new() } else { format!("@{node}") };
+        Label::Process { pid, other_names, .. } => {
             let verb = role.unwrap_or_default();
             let others = if *other_names { ", threads of several names" } else { "" };
-            let name = if comm.is_empty() { "?" } else { comm };
-            (format!("{name}{at}"), Some(format!("{verb}, process {pid}{others}")))
+            (name, Some(format!("{verb}, process {pid}{others}")))
         }
-        Label::Cgroup { id, path } if path.is_empty() => (format!("cgroup {id}"), role),
-        Label::Cgroup { id, path } => {
-            let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
-            (last.to_owned(), Some(format!("{}, {path}, cgroup {id}", role.unwrap_or_default())))
+        Label::Cgroup { id, path } if !path.is_empty() => {
+            (name, Some(format!("{}, {path}, cgroup {id}", role.unwrap_or_default())))
         }
-        Label::Container { name } => (or_none(name, "no container"), role),
-        Label::Pod { name } => (or_none(name, "no pod"), role),
-        Label::Unit { name } => (or_none(name, "no unit"), role),
-        Label::Node { node } => (node.clone(), role),
+        _ => (name, role),
     };
     (row.proto.map_or_else(|| name.clone(), |proto| format!("{proto} {name}")), more)
-}
-
-fn or_none(name: &str, none: &str) -> String {
-    if name.is_empty() { none.to_owned() } else { name.to_owned() }
 }
 
 /// Rate, denominator of the times, blame.

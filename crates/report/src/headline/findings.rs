@@ -1,12 +1,12 @@
 //! Sums of journeys by service, for the headline.
 
 use super::SLOW_NS;
+use crate::service::ServiceKey;
 use crate::stats::HopPairStats;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::Outcomes;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::flow::Proto;
 use magscope_core::hop::Hop;
 use magscope_core::journey::{Journey, Verdict};
 use std::cmp::{Ordering, Reverse};
@@ -18,39 +18,6 @@ const MOST_SERVICES: usize = 512;
 const MOST_ENDS: usize = 16;
 /// Number of slowest journeys of a service with their parts.
 const SLOWEST: usize = 32;
-
-/// A port, as seen by the packets to it or from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct ServiceKey {
-    /// Protocol.
-    pub proto: Proto,
-    /// The lower port of the two ends; `None` without an observed flow or without ports.
-    pub port: Option<u16>,
-    /// True for journeys to the port, false for those from it.
-    pub to_port: bool,
-}
-
-impl ServiceKey {
-    fn of(journey: &Journey, context: &dyn Context) -> Self {
-        let ends = context.tx_flow(journey).map(|flow| (flow.local, flow.remote));
-        let ends = ends.or_else(|| context.rx_flow(journey).map(|flow| (flow.remote, flow.local)));
-        let ports = ends.map(|(from, to)| (from.port(), to.port())).filter(|ports| *ports != (0, 0));
-        ServiceKey {
-            proto: journey.proto,
-            port: ports.map(|(from, to)| from.min(to)),
-            to_port: ports.is_none_or(|(from, to)| to <= from),
-        }
-    }
-
-    /// `udp to :7777`.
-    pub fn words(self) -> String {
-        let direction = if self.to_port { "to" } else { "from" };
-        match self.port {
-            Some(port) => format!("{} {direction} :{port}", self.proto),
-            None => self.proto.to_string(),
-        }
-    }
-}
 
 /// How a lost journey ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

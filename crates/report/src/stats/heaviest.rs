@@ -71,26 +71,32 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The entry of this key, a new one if not stored.
     pub fn entry(&mut self, key: K) -> &mut V {
+        self.entry_or(key, |_, _| {})
+    }
+
+    /// The same; `let_go` gets every entry that is evicted for it.
+    pub fn entry_or(&mut self, key: K, let_go: impl FnMut(&K, &V)) -> &mut V {
         if self.entries.len() >= self.most && !self.entries.contains_key(&key) {
-            self.let_lighter_half_go();
+            self.let_lighter_half_go(let_go);
         }
         let may_be_more = self.let_go > 0;
         &mut self.entries.entry(key).or_insert_with(|| Entry { value: V::default(), may_be_more }).value
     }
 
-    fn let_lighter_half_go(&mut self) {
+    fn let_lighter_half_go(&mut self, mut visit: impl FnMut(&K, &V)) {
         let mut weights: Vec<u64> = self.entries.values().map(|entry| entry.value.weight()).collect();
         let half = weights.len() / 2;
         let limit = *weights.select_nth_unstable(half).1;
         // Of equal weights, as many as needed in any order.
         let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
         let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
-        self.entries.retain(|_, entry| {
+        self.entries.retain(|key, entry| {
             let weight = entry.value.weight();
             let goes = weight < limit || weight == limit && equals > 0;
             if goes {
                 equals -= usize::from(weight == limit);
                 rest.merge(&entry.value);
+                visit(key, &entry.value);
                 *let_go += 1;
             }
             !goes

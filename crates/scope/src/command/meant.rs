@@ -2,6 +2,7 @@
 
 use super::FrontEndCommand;
 use crate::controls::Top;
+use crate::flows::GROUPINGS;
 use crate::look::FlowOrder;
 use crate::{Action, Controls, CursorId, MeasureSpan, Roll};
 
@@ -29,6 +30,12 @@ impl FrontEndCommand {
                 FlowOrder::Journeys => FlowOrder::Bad,
                 FlowOrder::Bad => FlowOrder::Blame,
             }),
+            // From a group that was opened back to the groups.
+            Self::Group if let Some(within) = &controls.within => Action::GroupFlows(within.by),
+            Self::Group => {
+                let at = GROUPINGS.iter().position(|by| *by == controls.flows_by);
+                Action::GroupFlows(GROUPINGS.get(at.map_or(0, |at| at + 1)).copied().unwrap_or_default())
+            }
             Self::Roll => Action::SetRoll(match controls.roll {
                 Roll::Auto => Roll::On,
                 Roll::On => Roll::Off,

@@ -58,6 +58,8 @@ pub enum FrontEndCommand {
     Channels,
     /// The next order of flows.
     Order,
+    /// Flows by service, process, container, node, or each.
+    Group,
     /// Cycles the roll mode: automatic, always, never.
     Roll,
     /// Measures over the picture, or between the cursors.
@@ -107,7 +109,7 @@ const GENERAL: [Command; 5] = [
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
 ];
 
-const INSTRUMENT: [Command; 71] = [
+const INSTRUMENT: [Command; 73] = [
     act("next-view", "", Action::NextView(1), "the next view"),
     act("evidence", "why", Action::ShowEvidence, "show what the first line is concluded from"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
@@ -133,6 +135,12 @@ const INSTRUMENT: [Command; 71] = [
     act("route", "", Action::NextRoute, "next route between nodes, or all"),
     act("protocol", "", Action::NextProto, "tcp, udp, or all"),
     act("everything", "", Action::Pick(Pick::Nothing), "undo what was picked"),
+    own(
+        "group",
+        "group",
+        FrontEndCommand::Group,
+        "flows by service, process, container, node, or each by itself",
+    ),
     own("order", "", FrontEndCommand::Order, "flows by time, p99, bytes, journeys, what went wrong"),
     own("trigger", "trigger", FrontEndCommand::Ask(Question::Trigger), "what to wait for"),
     act("trigger-mode", "", Action::NextTriggerMode, "auto, normal, single"),
@@ -161,6 +169,7 @@ const INSTRUMENT: [Command; 71] = [
     act("log", "", Action::ToggleLog, "logarithmic, or linear"),
     own("math", "", FrontEndCommand::Ask(Question::Math), "compute a signal from others"),
     own("xy", "", FrontEndCommand::Ask(Question::Xy), "draw one signal against another"),
+    act("all-hops", "", Action::ToggleAllHops, "lanes of hops that are off or not available here, or none"),
     act("overlay", "overlay", Action::ToggleAlign, "all journeys from the left edge"),
     act("persistence", "", Action::NextPersistence, "what was drawn stays: not, 1 s, 10 s, for ever"),
     act("step-back", "", Action::Step(-1), "the journey before"),

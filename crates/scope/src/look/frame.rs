@@ -6,7 +6,7 @@ use super::{
 };
 use crate::channel::Channel;
 use crate::frame::Frame;
-use crate::lane::Place;
+use crate::lane::{Lane, Place};
 use crate::lifeline::Lifeline;
 use crate::probes::{Probe, ProbeId};
 use magscope_core::Event;
@@ -136,7 +136,12 @@ impl<'a> Frame<'a> {
         self.scope.measurements()
     }
 
-    /// The flows, up to this number of rows.
+    /// True for a lane that has nothing to show and is folded away: its hop is off or not available.
+    pub fn is_folded(&self, lane: &Lane) -> bool {
+        self.scope.is_folded(lane)
+    }
+
+    /// The flows, or groups of them, up to this number of rows.
     pub fn flows(&self, most: usize) -> FlowTable {
         self.scope.flows(most)
     }

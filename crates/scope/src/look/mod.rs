@@ -22,7 +22,9 @@ pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,
 };
-pub use tables::{EventRow, EventRowKind, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, SummedFlow};
+pub use tables::{
+    EventRow, EventRowKind, EventTable, FlowGroup, FlowOrder, FlowRow, FlowTable, JourneyTable, SummedFlow,
+};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
 /// Maximum number of points of a frame.

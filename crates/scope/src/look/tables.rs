@@ -6,6 +6,7 @@ use crate::probes::Probe;
 use magscope_core::blame::Part;
 use magscope_core::custom::ProbeHit;
 use magscope_core::{Endpoint, Event, FlowId, Proto};
+use magscope_report::{GroupBy, GroupKey, Label, Role};
 
 /// Sort key of the flow table, descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,18 +24,51 @@ pub enum FlowOrder {
     Bad,
 }
 
-/// One direction of a connection, or of a pair of UDP sockets.
+/// A group of flows, as a row of the table.
 #[derive(Clone, Debug, PartialEq)]
+pub struct FlowGroup {
+    /// Its identity, with the protocol of its journeys.
+    pub id: (GroupKey, Proto),
+    /// Its name: `to :443`, `nginx@web`.
+    pub words: String,
+    /// The end of its journeys; `None` for services, which have both.
+    pub role: Option<Role>,
+    /// What it is.
+    pub label: Label,
+    /// Number of its flows; one that was left out of the table and returned counts again.
+    pub flows: u64,
+}
+
+impl FlowGroup {
+    /// The condition that chooses its journeys; `None` where no filter can.
+    pub fn condition(&self) -> Option<String> {
+        let proto = self.id.1;
+        let is = match &self.label {
+            Label::Service { port: Some(port), to_port: true } => format!("dport = {port}"),
+            Label::Service { port: Some(port), to_port: false } => format!("sport = {port}"),
+            Label::Process { pid, .. } => format!("pid = {pid}"),
+            Label::Container { name } if !name.is_empty() => format!("container = {name}"),
+            Label::Node { node } if !node.is_empty() => format!("node = {node}"),
+            _ => return None,
+        };
+        Some(format!("(proto = {proto} and {is})"))
+    }
+}
+
+/// One direction of a connection, or of a pair of UDP sockets; or a group of these.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRow {
-    /// The flow from the sender's side; from the receiver's side if the sender was not seen.
+    /// The flow from the sender's side; from the receiver's side if the sender was not seen. None for a group.
     pub flow: FlowId,
+    /// The group, if it is one.
+    pub group: Option<FlowGroup>,
     /// TCP, UDP or another.
     pub proto: Proto,
-    /// Sender and receiver.
+    /// Sender and receiver; `None` for a group.
     pub ends: Option<(Endpoint, Endpoint)>,
-    /// Nodes of sender and receiver, in words.
+    /// Nodes of sender and receiver, in words; empty for a group with several.
     pub route: String,
-    /// Sending and reading process: `pgbench`, `postgres`; empty where unknown.
+    /// Sending and reading process: `pgbench`, `postgres`; empty where unknown, `several` for a group with such.
     pub processes: (String, String),
     /// Journeys.
     pub journeys: u64,
@@ -76,13 +110,15 @@ pub struct SummedFlow {
 pub struct FlowTable {
     /// Sort key.
     pub order: FlowOrder,
+    /// What a row is.
+    pub by: GroupBy,
     /// Rows in that order.
     pub rows: Vec<FlowRow>,
-    /// Total number of flows.
-    pub flows: usize,
+    /// Total number of rows.
+    pub total: usize,
     /// Place of the first row among them.
     pub first: usize,
-    /// Journeys of flows without a row, because there were too many flows.
+    /// Journeys without a row, because there were too many flows or groups.
     pub left_out: u64,
     /// True if any flow has the kernel's sums.
     pub summed: bool,

@@ -199,6 +199,7 @@ impl Scope {
                 self.controls.proto = Self::PROTOS.get(at.map_or(0, |at| at + 1)).copied();
                 self.refilter();
             }
+            Action::ToggleAllHops => self.controls.all_hops = !self.controls.all_hops,
             Action::SelectHop(by) => self.select_hop(by),
             Action::ChooseHop(hop) => self.controls.hop = hop,
             Action::SelectJourney(by) => self.select_journey(by),
@@ -212,6 +213,7 @@ impl Scope {
             }
             Action::ShowExchange => self.exchange(),
             Action::OrderFlows(order) => self.controls.order = order,
+            Action::GroupFlows(by) => self.group_flows(by),
             Action::NextList => {
                 self.controls.list = match self.controls.list {
                     List::Slowest => List::Recent,

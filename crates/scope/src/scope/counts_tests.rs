@@ -196,7 +196,7 @@ fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
 /// Journeys that ended, those with payload at the driver, and the journeys of the book of flows.
 fn counted(scope: &Scope) -> [u64; 3] {
     let of = |lane| scope.counts.pyramid.total(lane, 0, u64::MAX).count;
-    let booked = scope.counts.flows.table(crate::look::FlowOrder::Journeys, 10, 0).rows;
+    let booked = scope.flows(10).rows;
     [of(Counted::Ended), of(Counted::Payload(Hop::DevXmit)), booked.iter().map(|row| row.journeys).sum()]
 }
 

@@ -1,7 +1,9 @@
 //! The views that are tables, and the panels of clocks and losses.
 
 use super::Scope;
+use crate::flows::Ask;
 use crate::journal::{Entry, NodeHit};
+use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::look::{
     Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, RequestPanel, Served, Wire,
@@ -23,9 +25,26 @@ impl Scope {
         served.or_else(|| services().next()).unwrap_or(OFF)
     }
 
+    /// True if the lane has nothing to show. Before any hop is served none is folded.
+    pub(crate) fn is_folded(&self, lane: &Lane) -> bool {
+        let is_served = |lane: &Lane| lane.hop().is_some() && lane.is_served();
+        !self.controls.all_hops
+            && lane.hop().is_some_and(|hop| self.controls.hop != Some(hop))
+            && !lane.is_served()
+            && !lane.seen
+            && self.lanes.iter().any(is_served)
+    }
+
     pub(crate) fn flows(&self, most: usize) -> FlowTable {
         let selected = if self.controls.view == View::Flows { self.controls.row } else { 0 };
-        self.counts.flows.table(self.controls.order, most, selected)
+        self.counts.flows.table(&self.asked_flows(), most, selected)
+    }
+
+    /// What the view of flows shows.
+    pub(super) fn asked_flows(&self) -> Ask<'_> {
+        let controls = &self.controls;
+        let within = controls.within.as_ref().map(|within| (within.by, within.id));
+        Ask { by: controls.flows_by, within, order: controls.order, names: &self.names }
     }
 
     pub(crate) fn journeys(&self, most: usize) -> JourneyTable<'_> {

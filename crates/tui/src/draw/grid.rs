@@ -1,6 +1,6 @@
 //! Tables: columns share the available width, necessary ones first.
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, width};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -92,27 +92,59 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Writes `text` into column `at` of row `y`, truncated.
-    pub fn put(&self, canvas: &mut Canvas, at: usize, y: u16, text: &str, style: Style) {
-        let Some((x, width)) = self.place(at) else { return };
-        if self.columns.get(at).is_some_and(|column| column.right) {
-            // Numbers are written completely or not at all: a truncated one would be wrong.
-            canvas.put_right(
-                Rect { width: (x + width).min(self.area.width), ..self.area },
-                x + width,
-                y,
-                text,
-                style,
-            );
-        } else {
-            canvas.put_cut(self.area, x, y, width, text, style);
-        }
+    /// The empty row `y`.
+    pub const fn row(&'a self, y: u16) -> GridRow<'a> {
+        GridRow { grid: self, y, cells: Vec::new() }
     }
 
     /// Marks row `y` as the selected one.
     pub fn mark(&self, canvas: &mut Canvas, y: u16) {
         let style = canvas.theme.selected;
         canvas.put(self.area, 0, y, "▸", style);
+    }
+}
+
+/// A row of a table. A text that is longer than its column extends over empty cells behind it.
+pub struct GridRow<'a> {
+    grid: &'a Grid<'a>,
+    y: u16,
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    x: u16,
+    text: String,
+    style: Style,
+    is_number: bool,
+}
+
+impl GridRow<'_> {
+    /// Puts `text` into column `at`, if that has a place.
+    pub fn put(&mut self, at: usize, text: &str, style: Style) {
+        let Some((x, column)) = self.grid.place(at) else { return };
+        let is_number = self.grid.columns.get(at).is_some_and(|column| column.right);
+        let end = (x + column).min(self.grid.area.width);
+        // Numbers are written completely or not at all: a truncated one would be wrong.
+        let x = if is_number { end.checked_sub(width(text)) } else { Some(x) };
+        if let Some(x) = x.filter(|_| !text.trim().is_empty()) {
+            let blanks = if is_number { (text.len() - text.trim_start().len()) as u16 } else { 0 };
+            self.cells.push(Cell { x: x + blanks, text: text.trim_start().to_owned(), style, is_number });
+        }
+    }
+
+    /// Draws the row.
+    pub fn draw(mut self, canvas: &mut Canvas) {
+        self.cells.sort_by_key(|cell| cell.x);
+        let area = self.grid.area;
+        let starts: Vec<u16> = self.cells.iter().skip(1).map(|cell| cell.x.saturating_sub(GAP)).collect();
+        let ends = starts.into_iter().chain([area.width.saturating_sub(1)]);
+        for (cell, end) in self.cells.iter().zip(ends) {
+            if cell.is_number {
+                canvas.put(area, cell.x, self.y, &cell.text, cell.style);
+            } else {
+                canvas.put_cut(area, cell.x, self.y, end.saturating_sub(cell.x), &cell.text, cell.style);
+            }
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! The header: program, nodes, running state, timebase, clock.
 
+use super::Extras;
 use super::canvas::{Canvas, width};
-use magscope_scope::command::command;
-use magscope_scope::command::keys::KeyMap;
+
 use magscope_scope::format::{bytes, percent, short_duration};
 use magscope_scope::{Align, Edge, Frame, Persistence, Pick};
 use ratatui::layout::Rect;
 
 /// Draws the header.
-pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, keys: &KeyMap) {
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let theme = canvas.theme;
     let (header, controls) = (&frame.header, frame.controls);
-    let state = header.edge.words(&follow_key(keys));
+    let state = header.edge.words(&extras.key_of("follow"));
     let state_style = match header.edge {
         Edge::Away { .. } => theme.missed,
         ref edge if edge.is_unusual() => theme.accent,
@@ -47,12 +47,6 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, keys: &KeyMap) {
     if end + 2 + width(&clock) < area.width {
         canvas.put_right(area, area.width - 1, 0, &clock, theme.plain);
     }
-}
-
-/// The key that leads back to the newest instant; empty without one.
-fn follow_key(keys: &KeyMap) -> String {
-    let chord = command("follow").and_then(|follow| keys.chords(follow).next());
-    chord.map_or_else(String::new, |chord| chord.to_string())
 }
 
 /// Clock bound between the two ends: `clock ±18 µs CERTIFIED`.

@@ -27,7 +27,7 @@ use ratatui::layout::Rect;
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let layout = Layout::new(area, frame);
-    lanes::draw(canvas, &layout, frame);
+    lanes::draw(canvas, &layout, frame, extras);
     if frame.controls.persistence == Persistence::Off {
         lifelines::draw(canvas, &layout, frame);
     } else {

@@ -29,6 +29,12 @@ pub fn text(buffer: &Buffer) -> String {
     buffer.content.iter().map(Cell::symbol).collect()
 }
 
+/// One line per row.
+pub fn lines(buffer: &Buffer) -> String {
+    let line = |row: &[Cell]| row.iter().map(Cell::symbol).chain(["\n"]).collect::<String>();
+    buffer.content.chunks(usize::from(buffer.area.width)).map(line).collect()
+}
+
 /// Each row as text, followed by its style runs: a letter and a cell count.
 ///
 /// `.` plain `d` dim `g` grid `B` strong `a` accent `A` selected `R` bad `r` bad but not bold, `1`-`6` series,

@@ -140,6 +140,8 @@ pub struct World {
     announced: bool,
     /// True if custom probes and payload are recorded.
     probed: bool,
+    /// Share of datagrams that the kernel drops.
+    dropped: f64,
     passed: Vec<ProbeHit>,
     heads: Vec<PayloadHead>,
 }
@@ -173,6 +175,7 @@ impl World {
             count: 0,
             announced: false,
             probed: false,
+            dropped: 0.03,
             passed: Vec::new(),
             heads: Vec::new(),
         }
@@ -181,6 +184,11 @@ impl World {
     /// The same world with custom probes: see [`probed`].
     pub fn probed(requests_per_s: f64) -> Self {
         World { probed: true, ..Self::new(requests_per_s) }
+    }
+
+    /// The same world with this share of datagrams dropped.
+    pub fn lossy(requests_per_s: f64, dropped: f64) -> Self {
+        World { dropped, ..Self::new(requests_per_s) }
     }
 
     /// Events so far.
@@ -318,7 +326,7 @@ impl World {
         if !udp {
             self.event(leg, Hop::AppSend, time);
         }
-        let dropped = udp && slow > 0.97;
+        let dropped = udp && slow > 1.0 - self.dropped;
         for (hop, typical) in if udp { udp_steps } else { tcp_steps } {
             time += self.dice.around(*typical);
             if dropped && *hop == Hop::DevRecv {

@@ -93,7 +93,7 @@ impl Scope {
         let times = second.percentiles();
         let timebase = (times.n > 0).then(|| Timebase::holding(times.p90_ns.saturating_mul(5) / 3));
         let words = match self.counts.flows.busiest() {
-            Some(flow) if self.counts.flows.len() > 1 && !self.controls.is_narrowed() => {
+            Some(flow) if self.counts.flows.has_several() && !self.controls.is_narrowed() => {
                 self.controls.picks.push(Pick::Flow(flow));
                 self.refilter();
                 "the busiest flow; Esc shows all"

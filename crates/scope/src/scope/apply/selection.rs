@@ -43,8 +43,11 @@ impl Scope {
         let of_ends = |(from, to): (Endpoint, Endpoint)| format!("flow = {from}-{to}");
         match self.controls.view.spec().rows {
             Rows::Flows => {
-                let table = self.flows(self.controls.row + 1);
-                table.rows.iter().find(|row| row.selected).and_then(|row| row.ends).map(of_ends)
+                let row = self.counts.flows.at(&self.asked_flows(), self.controls.row)?;
+                match &row.group {
+                    Some(group) => group.condition(),
+                    None => row.ends.map(of_ends),
+                }
             }
             Rows::Events => self.events(1).rows.first().and_then(|row| row.ends).map(of_ends),
             Rows::Requests => {
@@ -95,7 +98,8 @@ impl Scope {
     }
 
     pub(super) fn select_hop(&mut self, by: i8) {
-        let hops: Vec<_> = self.lanes.iter().filter_map(Lane::hop).collect();
+        let hops: Vec<_> =
+            self.lanes.iter().filter(|lane| !self.is_folded(lane)).filter_map(Lane::hop).collect();
         let now = self.controls.hop.and_then(|hop| hops.iter().position(|other| *other == hop));
         self.controls.hop = step(now, by, hops.len()).and_then(|at| hops.get(at)).copied();
     }

@@ -1,12 +1,14 @@
 //! Views and the rows of their tables.
 
-use crate::controls::Top;
+use crate::controls::{Top, Within};
 use crate::lifeline::Lifeline;
+use crate::look::FlowGroup;
 use crate::pick::Pick;
 use crate::scope::{HOP_IDS, Scope};
 use crate::views::{Rows, View};
 use magscope_core::Hop;
 use magscope_core::exchange::ExchangePart;
+use magscope_report::GroupBy;
 
 impl Scope {
     pub(in crate::scope) fn show(&mut self, view: View) {
@@ -26,7 +28,7 @@ impl Scope {
                 self.controls.event = self.controls.event.clamp(-most, most);
             }
             Rows::Flows => {
-                let last = self.counts.flows.len().saturating_sub(1);
+                let last = self.counts.flows.len(&self.asked_flows()).saturating_sub(1);
                 self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(last);
             }
             Rows::Pairs => {
@@ -49,9 +51,14 @@ impl Scope {
     pub(super) fn take_row(&mut self) {
         match self.controls.view.spec().rows {
             Rows::Flows => {
-                if let Some(flow) = self.counts.flows.at(self.controls.order, self.controls.row) {
-                    self.pick(Pick::Flow(flow));
-                    self.show(View::Scope);
+                let row = self.counts.flows.at(&self.asked_flows(), self.controls.row);
+                match row.map(|row| (row.flow, row.group)) {
+                    Some((_, Some(group))) => self.open_group(&group),
+                    Some((flow, None)) => {
+                        self.pick(Pick::Flow(flow));
+                        self.show(View::Scope);
+                    }
+                    None => {}
                 }
             }
             Rows::Events => {
@@ -75,6 +82,30 @@ impl Scope {
             Rows::Requests => self.show_journey_of_request(),
             Rows::Lines => {}
         }
+    }
+
+    /// Groups flows, or lists each.
+    pub(super) fn group_flows(&mut self, by: GroupBy) {
+        self.controls.flows_by = by;
+        self.controls.within = None;
+        self.controls.row = 0;
+    }
+
+    /// Lists the flows of a group.
+    fn open_group(&mut self, group: &FlowGroup) {
+        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
+        let words = format!("{} {}{role}", group.id.1, group.words);
+        let (by, row) = (self.controls.flows_by, self.controls.row);
+        self.group_flows(GroupBy::Flow);
+        self.controls.within = Some(Within { by, id: group.id, words, row });
+    }
+
+    /// Leaves a group that was opened, for its row. False without one.
+    fn leave_group(&mut self) -> bool {
+        let Some(within) = self.controls.within.take() else { return false };
+        self.controls.flows_by = within.by;
+        self.controls.row = within.row;
+        true
     }
 
     fn select_request(&mut self, by: i32) {
@@ -138,6 +169,7 @@ impl Scope {
         } else if self.controls.view == View::Requests && self.controls.request.is_some() {
             self.controls.request = None;
             self.requests.unchoose();
+        } else if self.controls.view == View::Flows && self.leave_group() {
         } else if self.controls.journey.is_some() {
             self.unselect();
             self.relist();

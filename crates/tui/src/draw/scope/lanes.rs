@@ -2,6 +2,7 @@
 
 use super::columns::GAP;
 use super::layout::{Layout, is_wire};
+use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
 use magscope_core::node::Service;
 use magscope_scope::format::{duration, rate, short_duration, utc_time};
@@ -11,7 +12,7 @@ use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
 /// Draws names, numbers and their titles.
-pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extras: &Extras) {
     titles(canvas, layout, frame);
     let middle = layout.middle();
     for row in &layout.rows {
@@ -20,6 +21,25 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         name(canvas, layout.labels, y, lane, frame);
         numbers(canvas, layout, y, lane, frame);
     }
+    folded(canvas, layout.folded, frame, &extras.key_of("all-hops"));
+}
+
+/// How many hops are folded away, and why.
+fn folded(canvas: &mut Canvas, area: Rect, frame: &Frame, key: &str) {
+    if area.is_empty() {
+        return;
+    }
+    let lanes = || frame.lanes.iter().filter(|lane| frame.is_folded(lane));
+    let off = lanes().filter(|lane| lane.service == Service::Off).count();
+    let missing = lanes().count() - off;
+    let hops = |n: usize| if n == 1 { "hop" } else { "hops" };
+    let words = match (off, missing) {
+        (off, 0) => format!("{off} {} off", hops(off)),
+        (0, missing) => format!("{missing} {} not available here", hops(missing)),
+        (off, missing) => format!("{off} {} off, {missing} not available here", hops(off)),
+    };
+    let words = if key.is_empty() { words } else { format!("{words} · {key}: show") };
+    canvas.put_cut(area, 1, 0, area.width.saturating_sub(2), &words, canvas.theme.dim);
 }
 
 fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {

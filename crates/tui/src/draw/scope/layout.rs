@@ -53,8 +53,10 @@ pub struct Layout {
     pub rows: Vec<Row>,
     /// Rows per lane.
     pub lane_height: u16,
-    /// Number of hidden lanes.
+    /// Number of lanes without room.
     pub hidden: usize,
+    /// The line about folded lanes; empty without any.
+    pub folded: Rect,
     /// The columns of numbers.
     pub columns: Vec<Column>,
 }
@@ -64,6 +66,7 @@ pub struct Layout {
 struct Heights {
     titles: u16,
     lanes: u16,
+    folded: u16,
     axis: u16,
     minimap: u16,
     loads: u16,
@@ -73,7 +76,7 @@ struct Heights {
 impl Heights {
     /// Distributes `height` rows among the panels for this many lanes and loadlines: lanes first, then the
     /// rest.
-    fn new(height: u16, lanes: u16, loads: u16) -> Self {
+    fn new(height: u16, lanes: u16, folded: u16, loads: u16) -> Self {
         let mut left = height;
         let mut take = |wanted: u16| {
             let given = wanted.min(left);
@@ -81,7 +84,8 @@ impl Heights {
             given
         };
         let mut h = Heights { lanes: take(5), axis: take(1), titles: take(1), ..Heights::default() };
-        h.lanes += take(5);
+        h.lanes += take(lanes.saturating_sub(h.lanes).min(5));
+        h.folded = take(folded);
         h.table = take(4);
         if h.table < 2 {
             h.lanes += std::mem::take(&mut h.table);
@@ -114,7 +118,10 @@ impl Layout {
     pub fn new(area: Rect, frame: &Frame) -> Self {
         let loads = frame.controls.channels.len() + usize::from(frame.controls.math.is_some());
         let loads = loads.min(usize::from(u8::MAX)) as u16;
-        let heights = Heights::new(area.height, frame.lanes.len() as u16, loads);
+        let shown = |lane: &&Lane| !frame.is_folded(lane);
+        let lanes_shown = frame.lanes.iter().filter(shown).count();
+        let folded = u16::from(lanes_shown < frame.lanes.len());
+        let heights = Heights::new(area.height, lanes_shown as u16, folded, loads);
         let mut y = area.y;
         let mut band = |height: u16| {
             let rect = Rect { y, height, ..area };
@@ -123,6 +130,7 @@ impl Layout {
         };
         let titles = band(heights.titles);
         let lanes = band(heights.lanes);
+        let folded = band(heights.folded);
         let axis = band(heights.axis);
         let load_rows = band(heights.loads);
         let minimap = band(heights.minimap);
@@ -139,7 +147,7 @@ impl Layout {
         let column = |x: u16, width: u16, of: Rect| Rect { x: area.x + x, width, ..of };
 
         let side = if area.width >= WIDE && bottom.height >= 5 { SIDE } else { 0 };
-        let (rows, lane_height) = rows(frame.lanes, heights.lanes);
+        let (rows, lane_height) = rows(frame, heights.lanes);
         Layout {
             titles,
             labels: column(0, label_width, lanes),
@@ -151,7 +159,8 @@ impl Layout {
             load_height: heights.loads.checked_div(loads).unwrap_or(0).max(1),
             table: Rect { width: bottom.width - side, ..bottom },
             side: Rect { x: bottom.x + bottom.width - side, width: side, ..bottom },
-            hidden: frame.lanes.len() - rows.len(),
+            hidden: lanes_shown - rows.len(),
+            folded,
             rows,
             lane_height,
             columns,
@@ -165,12 +174,13 @@ impl Layout {
 }
 
 /// The lanes that fit into `height` rows, and the rows per lane.
-fn rows(lanes: &[Lane], height: u16) -> (Vec<Row>, u16) {
-    if lanes.is_empty() || height == 0 {
+fn rows(frame: &Frame, height: u16) -> (Vec<Row>, u16) {
+    let lanes = frame.lanes;
+    let mut by_need: Vec<usize> = (0..lanes.len()).filter(|at| !frame.is_folded(&lanes[*at])).collect();
+    if by_need.is_empty() || height == 0 {
         return (Vec::new(), 1);
     }
-    let lane_height = (height / lanes.len() as u16).clamp(1, 3);
-    let mut by_need: Vec<usize> = (0..lanes.len()).collect();
+    let lane_height = (height / by_need.len() as u16).clamp(1, 3);
     by_need.sort_by_key(|at| (need_of_lane(&lanes[*at]), *at));
     by_need.truncate(usize::from(height / lane_height));
     by_need.sort_unstable();
@@ -210,14 +220,16 @@ mod tests {
     fn every_row_is_given_to_someone() {
         for height in 0..100 {
             for loads in [0, 1, 3, 20] {
-                let h = Heights::new(height, 20, loads);
-                let sum = h.titles + h.lanes + h.axis + h.minimap + h.loads + h.table;
-                assert_eq!(sum, height, "{h:?}");
+                for (lanes, folded) in [(20, 0), (13, 1), (2, 1)] {
+                    let h = Heights::new(height, lanes, folded, loads);
+                    let sum = h.titles + h.lanes + h.folded + h.axis + h.minimap + h.loads + h.table;
+                    assert_eq!(sum, height, "{h:?}");
+                }
             }
         }
-        let at_24 = Heights::new(20, 20, 2);
+        let at_24 = Heights::new(20, 20, 0, 2);
         assert_eq!((at_24.lanes, at_24.table, at_24.loads), (12, 4, 2));
-        let at_60 = Heights::new(56, 20, 3);
+        let at_60 = Heights::new(56, 20, 0, 3);
         assert_eq!((at_60.lanes, at_60.minimap), (40, 1));
     }
 }

@@ -74,19 +74,21 @@ pub fn journey(canvas: &mut Canvas, grid: &Grid, y: u16, row: &Listed, frame: &F
         grid.mark(canvas, y);
     }
     let line = row.line;
-    grid.put(canvas, 0, y, &format!("#{}", line.id()), style);
-    grid.put(canvas, 1, y, &duration(line.total_ns()), style);
+    let mut cells = grid.row(y);
+    cells.put(0, &format!("#{}", line.id()), style);
+    cells.put(1, &duration(line.total_ns()), style);
     let (words, ns, blamed) = blame(canvas, row, style);
-    grid.put(canvas, 2, y, &words, blamed);
+    cells.put(2, &words, blamed);
     if let Some(ns) = ns {
-        grid.put(canvas, 3, y, &duration(ns), style);
+        cells.put(3, &duration(ns), style);
     }
-    grid.put(canvas, 4, y, &bytes(line.journey.bytes()), style);
+    cells.put(4, &bytes(line.journey.bytes()), style);
     let flow = line.ends.map(|(from, to)| format!("{} {from}→{to}", line.journey.proto));
-    grid.put(canvas, 5, y, &flow.unwrap_or_else(|| line.journey.proto.to_string()), style);
+    cells.put(5, &flow.unwrap_or_else(|| line.journey.proto.to_string()), style);
     if let Some(time) = time_of_day(frame, line.start_ns()) {
-        grid.put(canvas, 6, y, &time, theme.dim);
+        cells.put(6, &time, theme.dim);
     }
+    cells.draw(canvas);
 }
 
 /// Blame and its duration; red for failures.

@@ -61,41 +61,44 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     if row.selected {
         grid.mark(canvas, y);
     }
+    let mut cells = grid.row(y);
     let time_ns = row.time_ns();
     let time = time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns));
-    grid.put(canvas, 0, y, &time, if row.selected { style } else { theme.dim });
+    cells.put(0, &time, if row.selected { style } else { theme.dim });
     if let Some(before) = before {
-        grid.put(canvas, 1, y, &duration(time_ns.saturating_sub(before)), theme.dim);
+        cells.put(1, &duration(time_ns.saturating_sub(before)), theme.dim);
     }
     let sign = match (bad, event.is_some()) {
         (true, _) => "✕ ",
         (_, true) => "",
         (_, false) => "◇ ",
     };
-    grid.put(canvas, 2, y, &format!("{sign}{}", row.name()), style);
-    grid.put(canvas, 3, y, &row.cpu().to_string(), style);
+    cells.put(2, &format!("{sign}{}", row.name()), style);
+    cells.put(3, &row.cpu().to_string(), style);
     let who = match (row.tid(), row.comm) {
         (0, _) => String::new(),
         (tid, "") => tid.to_string(),
         (tid, comm) => format!("{comm}/{tid}"),
     };
-    grid.put(canvas, 4, y, &who, style);
+    cells.put(4, &who, style);
     let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
     let instead = event.is_none() && grid.place(9).is_none() && !row.values_text().is_empty();
     if !instead {
-        grid.put(canvas, 5, y, &ends, style);
+        cells.put(5, &ends, style);
     }
-    grid.put(canvas, 6, y, &count(u64::from(row.len())), style);
+    cells.put(6, &count(u64::from(row.len())), style);
     if row.seq() != 0 {
-        grid.put(canvas, 7, y, &row.seq().to_string(), style);
+        cells.put(7, &row.seq().to_string(), style);
     }
     let Some(event) = event else {
         // Without a details column, its values replace the flow.
-        grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.values_text(), style);
+        cells.put(if grid.place(9).is_some() { 9 } else { 5 }, &row.values_text(), style);
+        cells.draw(canvas);
         return;
     };
     if event.skb != 0 {
-        grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
+        cells.put(8, &format!("{:x}", event.skb), theme.dim);
     }
-    grid.put(canvas, 9, y, &frame.details(row.node, event), style);
+    cells.put(9, &frame.details(row.node, event), style);
+    cells.draw(canvas);
 }

@@ -1,70 +1,125 @@
-//! The flows: endpoints, rates, and blame.
+//! The flows, or groups of them: ends, rates, and blame.
 
+use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
-use crate::draw::grid::{Column, Grid, number, words};
+use crate::draw::grid::{Column, Grid, GridRow, number, words};
 use crate::draw::shade::{bar, spark_of};
-use magscope_scope::Frame;
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
-use magscope_scope::look::{FlowOrder, FlowRow};
+use magscope_scope::look::{FlowOrder, FlowRow, FlowTable};
+use magscope_scope::{Frame, GroupBy};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-const COLUMNS: &[Column] = &[
-    words("flow", 34, 2, 0),
-    words("processes", 19, 1, 6),
-    number("journeys", 6, 3),
-    number("failed", 6, 2),
-    number("resent", 6, 8),
-    number("bytes", 7, 5),
-    number("p50", 7, 7),
-    number("p99", 7, 1),
-    number("max", 7, 9),
-    words("most of its time", 24, 1, 4),
-    words("share", 8, 0, 10),
-    words("longest, lately", 20, 1, 11),
-    number("broken", 6, 12),
-];
-
-/// Columns with the kernel's sums in addition to journeys: at the end, with priority right after the flow.
-fn kernel_columns() -> Vec<Column> {
-    let later = |column: &Column| Column { need: if column.need > 0 { column.need + 2 } else { 0 }, ..*column };
-    COLUMNS.iter().map(later).chain([number("Σ packets", 9, 2), number("Σ bytes", 7, 1)]).collect()
+/// What a column shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    Name,
+    Processes,
+    Place,
+    Flows,
+    Journeys,
+    Failed,
+    Resent,
+    Bytes,
+    P50,
+    P99,
+    Max,
+    Cause,
+    Share,
+    Trend,
+    Broken,
+    SummedPackets,
+    SummedBytes,
+    PacketRate,
+    BitRate,
 }
 
-/// Columns for the kernel's sums alone.
-const ALONE: &[Column] = &[
-    words("flow", 34, 2, 0),
-    words("at", 12, 1, 5),
-    number("Σ packets", 9, 2),
-    number("Σ bytes", 7, 1),
-    number("packets, lately", 15, 4),
-    number("Σ lately", 9, 3),
-];
+/// The columns of a table. At 80 columns there is the cause, which the view is for.
+fn columns(table: &FlowTable, is_alone: bool) -> Vec<(Shows, Column)> {
+    let is_flow = table.by == GroupBy::Flow;
+    let name = (Shows::Name, words(table.by.name(), if is_flow { 34 } else { 28 }, 2, 0));
+    if is_alone {
+        return vec![
+            name,
+            (Shows::Place, words("at", 12, 1, 5)),
+            (Shows::SummedPackets, number("Σ packets", 9, 2)),
+            (Shows::SummedBytes, number("Σ bytes", 7, 1)),
+            (Shows::PacketRate, number("packets, lately", 15, 4)),
+            (Shows::BitRate, number("Σ lately", 9, 3)),
+        ];
+    }
+    let mut columns = vec![name];
+    if !is_flow {
+        columns.push((Shows::Flows, number("flows", 6, 4)));
+    }
+    columns.extend([
+        (Shows::Processes, words("processes", 19, 1, 6)),
+        (Shows::Journeys, number("journeys", 6, 5)),
+        (Shows::Failed, number("failed", 6, 3)),
+        (Shows::Resent, number("resent", 6, 8)),
+        (Shows::Bytes, number("bytes", 7, 7)),
+        (Shows::P50, number("p50", 7, 9)),
+        (Shows::P99, number("p99", 7, 1)),
+        (Shows::Max, number("max", 7, 10)),
+        (Shows::Cause, words("most of its time", 24, 1, 2)),
+        (Shows::Share, words("share", 8, 0, 11)),
+        (Shows::Trend, words("longest, lately", 20, 1, 12)),
+        (Shows::Broken, number("broken", 6, 13)),
+    ]);
+    if table.summed {
+        // At the end, with priority right after the name: a flow without journeys has nothing else.
+        columns.iter_mut().filter(|(_, column)| column.need > 0).for_each(|(_, column)| column.need += 2);
+        columns.extend([
+            (Shows::SummedPackets, number("Σ packets", 9, 2)),
+            (Shows::SummedBytes, number("Σ bytes", 7, 1)),
+        ]);
+    }
+    columns
+}
+
+/// Rows of the table. The last line has the order, and what has no row.
+pub fn rows(area: Rect) -> usize {
+    usize::from(area.height.saturating_sub(2))
+}
 
 /// Draws the view.
-pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let theme = canvas.theme;
-    let table = frame.flows(usize::from(area.height.saturating_sub(1)));
-    let alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
-    let columns = match (table.summed, alone) {
-        (false, _) => COLUMNS.to_vec(),
-        (_, false) => kernel_columns(),
-        _ => ALONE.to_vec(),
-    };
+    let rows = rows(area);
+    let table = frame.flows(rows);
+    let is_alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
+    let (shows, columns): (Vec<Shows>, Vec<Column>) = columns(&table, is_alone).into_iter().unzip();
     let grid = Grid::new(&columns, area);
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
         canvas.put(area, 2, 1, "no flow yet", theme.dim);
         return;
     }
-    for (y, row) in table.rows.iter().take(usize::from(area.height.saturating_sub(1))).enumerate() {
-        if alone {
-            summed(canvas, &grid, y as u16 + 1, row);
-        } else {
-            one(canvas, &grid, y as u16 + 1, row);
+    for (y, row) in table.rows.iter().take(rows).enumerate() {
+        let y = y as u16 + 1;
+        let style = if row.selected { theme.selected } else { theme.plain };
+        if row.selected {
+            grid.mark(canvas, y);
         }
+        let mut cells = grid.row(y);
+        for (at, shown) in shows.iter().enumerate() {
+            let width = grid.place(at).map_or(0, |(_, width)| usize::from(width));
+            cell(&mut cells, at, *shown, row, style, canvas, width);
+        }
+        cells.draw(canvas);
     }
+    let words = notes(&table, frame, extras);
+    canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
+}
+
+/// Order and grouping, and what has no row.
+fn notes(table: &FlowTable, frame: &Frame, extras: &Extras) -> String {
     let mut words = format!(" by {} ", order(table.order));
+    if let Some(within) = &frame.controls.within {
+        words = format!(" flows of {} ({}: back) ·{words}", within.words, extras.key_of("back"));
+    } else if table.by == GroupBy::Flow && table.left_out > 0 {
+        words = format!(" {}: by service ·{words}", extras.key_of("group"));
+    }
     if table.left_out > 0 {
         words = format!(" {} journeys of others are counted, not listed ·{words}", count(table.left_out));
     }
@@ -75,7 +130,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if table.summed {
         words = format!(" Σ added up by the kernel ·{words}");
     }
-    canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
+    words
 }
 
 const fn order(order: FlowOrder) -> &'static str {
@@ -88,64 +143,66 @@ const fn order(order: FlowOrder) -> &'static str {
     }
 }
 
-/// A flow with the kernel's sums only.
-fn summed(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
-    let style = begin(canvas, grid, y, row);
-    grid.put(canvas, 1, y, &row.route, style);
-    let Some(summed) = row.summed else { return };
-    grid.put(canvas, 2, y, &amount(summed.packets), style);
-    grid.put(canvas, 3, y, &bytes(summed.bytes), style);
-    grid.put(canvas, 4, y, &rate(summed.packets_per_s), style);
-    grid.put(canvas, 5, y, &bit_rate(summed.bytes_per_s), style);
-}
-
-/// Selection mark and name.
-fn begin(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) -> Style {
-    let style = if row.selected { canvas.theme.selected } else { canvas.theme.plain };
-    if row.selected {
-        grid.mark(canvas, y);
+/// `tcp 10.0.0.1:4000→10.0.0.2:80`, or `tcp nginx@web reads`.
+fn name(row: &FlowRow) -> String {
+    if let Some(group) = &row.group {
+        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
+        return format!("{} {}{role}", row.proto, group.words);
     }
     let ends = row.ends.map_or_else(|| row.route.clone(), |(from, to)| format!("{from}→{to}"));
-    grid.put(canvas, 0, y, &format!("{} {ends}", row.proto), style);
-    style
+    format!("{} {ends}", row.proto)
 }
 
-fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
+fn cell(
+    cells: &mut GridRow<'_>,
+    at: usize,
+    shown: Shows,
+    row: &FlowRow,
+    style: Style,
+    canvas: &Canvas,
+    width: usize,
+) {
     let theme = canvas.theme;
-    let style = begin(canvas, grid, y, row);
-    if row.journeys == 0 {
-        (2..=8).for_each(|at| grid.put(canvas, at, y, "·", theme.dim));
-    }
+    let counted = |n: u64, loud: Style| (amount(n), if n > 0 { loud } else { theme.dim });
+    let time = |ns: u64| if row.times.n > 0 { (duration(ns), style) } else { ("·".to_owned(), theme.dim) };
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
-    let (sender, reader) = &row.processes;
-    grid.put(canvas, 1, y, &format!("{}→{}", or_dot(sender), or_dot(reader)), style);
-    if let Some(summed) = row.summed {
-        grid.put(canvas, 13, y, &amount(summed.packets), style);
-        grid.put(canvas, 14, y, &bytes(summed.bytes), style);
-    }
-    if row.journeys == 0 {
-        return; // no other data
-    }
-    grid.put(canvas, 2, y, &amount(row.journeys), style);
-    grid.put(canvas, 3, y, &amount(row.bad), if row.bad > 0 { theme.bad } else { theme.dim });
-    grid.put(canvas, 4, y, &amount(row.resent), if row.resent > 0 { theme.series[0] } else { theme.dim });
-    grid.put(canvas, 5, y, &bytes(row.bytes), style);
-    for (at, ns) in [(6, row.times.p50_ns), (7, row.times.p99_ns), (8, row.times.max_ns)] {
-        if row.times.n > 0 {
-            grid.put(canvas, at, y, &duration(ns), style);
-        } else {
-            grid.put(canvas, at, y, "·", theme.dim);
+    let summed = row.summed;
+    let (text, style) = match shown {
+        Shows::Name => (name(row), style),
+        Shows::Place => (row.route.clone(), style),
+        Shows::Processes => (format!("{}→{}", or_dot(&row.processes.0), or_dot(&row.processes.1)), style),
+        Shows::Flows => (row.group.as_ref().map_or_else(String::new, |group| amount(group.flows)), style),
+        Shows::SummedPackets => (summed.map_or_else(String::new, |sum| amount(sum.packets)), style),
+        Shows::SummedBytes => (summed.map_or_else(String::new, |sum| bytes(sum.bytes)), style),
+        Shows::PacketRate => (summed.map_or_else(String::new, |sum| rate(sum.packets_per_s)), style),
+        Shows::BitRate => (summed.map_or_else(String::new, |sum| bit_rate(sum.bytes_per_s)), style),
+        // A flow of which the kernel's sums are the only data.
+        Shows::Cause | Shows::Share | Shows::Trend if row.journeys == 0 => return,
+        _ if row.journeys == 0 => ("·".to_owned(), theme.dim),
+        Shows::Journeys => (amount(row.journeys), style),
+        Shows::Failed => counted(row.bad, theme.bad),
+        Shows::Resent => counted(row.resent, theme.series[0]),
+        Shows::Broken => (amount(row.broken), theme.dim),
+        Shows::Bytes => (bytes(row.bytes), style),
+        Shows::P50 => time(row.times.p50_ns),
+        Shows::P99 => time(row.times.p99_ns),
+        Shows::Max => time(row.times.max_ns),
+        Shows::Cause => {
+            let Some((part, share)) = row.blame else { return };
+            (format!("{} {}", percent(share).trim_start(), part.words()), style)
         }
-    }
-    if let Some((part, share)) = row.blame {
-        grid.put(canvas, 9, y, &format!("{} {}", percent(share).trim_start(), part.words()), style);
-        grid.put(canvas, 10, y, &bar(share, 8), theme.series[5]);
-    }
-    if let Some((_, width)) = grid.place(11) {
-        let most = row.trend_max_ns.iter().copied().max().unwrap_or(0) as f64;
-        let from = row.trend_max_ns.len().saturating_sub(usize::from(width));
-        let trend: String = row.trend_max_ns.iter().skip(from).map(|ns| spark_of(*ns as f64 / most)).collect();
-        grid.put(canvas, 11, y, &trend, theme.series[4]);
-    }
-    grid.put(canvas, 12, y, &amount(row.broken), theme.dim);
+        Shows::Share => {
+            let Some((_, share)) = row.blame else { return };
+            (bar(share, 8), theme.series[5])
+        }
+        Shows::Trend => (trend(row, width), theme.series[4]),
+    };
+    cells.put(at, &text, style);
+}
+
+/// The longest journeys of the latest stretches.
+fn trend(row: &FlowRow, width: usize) -> String {
+    let most = row.trend_max_ns.iter().copied().max().unwrap_or(0) as f64;
+    let from = row.trend_max_ns.len().saturating_sub(width);
+    row.trend_max_ns.iter().skip(from).map(|ns| spark_of(*ns as f64 / most)).collect()
 }

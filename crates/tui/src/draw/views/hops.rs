@@ -11,8 +11,10 @@ use magscope_scope::look::{HeatMap, HeatRow, SumMap};
 use ratatui::layout::Rect;
 use std::iter::repeat;
 
-/// Width of the pair names.
-const LABELS: u16 = 24;
+/// Width of the pair names: on a narrow screen that of most, else that of all.
+const LABELS: (u16, u16) = (28, 34);
+/// Minimum width of the screen for the wider.
+const WIDE: u16 = 110;
 /// Width of a number with its gap.
 const NUMBER: u16 = 9;
 /// Minimum width of the picture.
@@ -22,11 +24,15 @@ const MORE: u16 = 8;
 /// Number of latency classes: the resolution of the tallest row.
 const CLASSES: usize = 24;
 
+const fn labels(width: u16) -> u16 {
+    if width < WIDE { LABELS.0 } else { LABELS.1 }
+}
+
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let numbers = numbers_width(area.width);
-    let width = area.width.saturating_sub(LABELS + numbers + 1);
+    let width = area.width.saturating_sub(labels(area.width) + numbers + 1);
     let map = frame.heat_map(usize::from(width), CLASSES);
     titles(canvas, area, frame, &map, width);
     let below = probes(canvas, area, frame, width);
@@ -85,12 +91,12 @@ fn probes(canvas: &mut Canvas, area: Rect, frame: &Frame, width: u16) -> u16 {
     canvas.put(area, 1, 0, &format!(" hits of custom probes{more} "), theme.dim);
     for (y, heat) in (1..rows).zip(&heats) {
         canvas.put(area, 0, y, "◇", theme.dim);
-        canvas.put_cut(area, 1, y, LABELS - 2, &heat.probe.name, theme.plain);
+        canvas.put_cut(area, 1, y, labels(area.width) - 2, &heat.probe.name, theme.plain);
         let most = heat.cells.iter().copied().max().unwrap_or(0) as f64;
         for (x, count) in heat.cells.iter().enumerate() {
             if let Some(step) = step(*count as f64, most) {
                 let (glyph, style) = shade(theme, step);
-                canvas.put(area, LABELS + x as u16, y, glyph.encode_utf8(&mut [0; 4]), style);
+                canvas.put(area, labels(area.width) + x as u16, y, glyph.encode_utf8(&mut [0; 4]), style);
             }
         }
         canvas.put_right(area, area.width.saturating_sub(1), y, &amount(heat.hits), theme.plain);
@@ -111,7 +117,7 @@ fn heights(rows: u16, pairs: usize, selected: usize) -> Vec<u16> {
 }
 
 fn numbers_width(width: u16) -> u16 {
-    let room = width.saturating_sub(LABELS + NARROWEST + 1);
+    let room = width.saturating_sub(labels(width) + NARROWEST + 1);
     (room / NUMBER).min(4) * NUMBER
 }
 
@@ -126,8 +132,8 @@ fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: 
     };
     // Without room, `UTC` is left out: a span without its unit would be useless.
     let words = Some(with(" UTC")).filter(|words| words.chars().count() <= usize::from(width));
-    canvas.put_cut(area, LABELS, 0, width, &words.unwrap_or_else(|| with("")), dim);
-    let mut x = LABELS + width;
+    canvas.put_cut(area, labels(area.width), 0, width, &words.unwrap_or_else(|| with("")), dim);
+    let mut x = labels(area.width) + width;
     for title in titles_of(numbers_width(area.width)) {
         x += NUMBER;
         canvas.put_right(area, x, 0, &format!(" {title}"), dim);
@@ -153,15 +159,15 @@ fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: 
     if selected {
         canvas.put(area, 0, middle, "▸", style);
     }
-    canvas.put_cut(area, 1, middle, LABELS - 2, &name, style);
-    let picture = Rect { x: area.x + LABELS, width, ..area };
+    canvas.put_cut(area, 1, middle, labels(area.width) - 2, &name, style);
+    let picture = Rect { x: area.x + labels(area.width), width, ..area };
     if area.height == 1 {
         line(canvas, picture, row, map);
     } else {
         field(canvas, picture, row, map);
         scale(canvas, area, row, map);
     }
-    let mut x = LABELS + width;
+    let mut x = labels(area.width) + width;
     for title in titles_of(numbers_width(area.width)) {
         x += NUMBER;
         let text = match *title {
@@ -228,7 +234,7 @@ fn scale(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     let edge = |at: usize| map.edges_ns.get(at).map(|ns| short_duration(*ns));
     for (y, at) in [(0, last + 1), (area.height - 1, first)] {
         if let Some(words) = edge(at) {
-            canvas.put_right(area, LABELS - 1, y, &words, dim);
+            canvas.put_right(area, labels(area.width) - 1, y, &words, dim);
         }
     }
 }

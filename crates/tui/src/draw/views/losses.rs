@@ -14,6 +14,8 @@ use ratatui::style::Style;
 
 /// Width of the labels.
 const WORDS: u16 = 26;
+/// Columns up to the end of a count.
+const COUNT: u16 = 13;
 /// Number of cost measurements shown.
 const LATELY: usize = 12;
 /// Minimum width for the two-column layout.
@@ -22,7 +24,10 @@ const TWO: u16 = 110;
 /// A row of the figures.
 enum Line {
     Heading(&'static str),
-    Fact(String, String, Style),
+    /// A label of ours and its value.
+    Fact(&'static str, String, Style),
+    /// A number and what it counts, which can be long.
+    Count(u64, String, Style),
 }
 
 /// Draws the view.
@@ -38,6 +43,10 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         let y = y as u16;
         match line {
             Line::Heading(words) => heading(canvas, left, y, words),
+            Line::Count(n, words, style) => {
+                canvas.put_right(left, COUNT, y, &count(*n), *style);
+                canvas.put_cut(left, COUNT + 2, y, left.width.saturating_sub(COUNT + 3), words, *style);
+            }
             Line::Fact(words, value, style) => {
                 let dim = canvas.theme.dim;
                 canvas.put(left, 2, y, words, dim);
@@ -61,30 +70,30 @@ fn heading(canvas: &mut Canvas, area: Rect, y: u16, words: &str) {
 }
 
 /// A count in this style if not zero.
-fn alarm(theme: &Theme, style: Style, words: String, n: u64, more: &str) -> Line {
-    Line::Fact(words, format!("{:>11}{more}", count(n)), if n > 0 { style } else { theme.plain })
+fn alarm(theme: &Theme, style: Style, words: String, n: u64) -> Line {
+    Line::Count(n, words, if n > 0 { style } else { theme.dim })
 }
 
 fn missed(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" events that the instrument missed ")];
     for row in &panel.losses {
         let last = row.last_ns.and_then(|ns| time_of_day(frame, ns));
-        let last = last.map_or_else(String::new, |at| format!("  last {at}"));
-        lines.push(alarm(theme, theme.missed, row.cause.to_string(), row.count, &last));
+        let last = last.map_or_else(String::new, |at| format!(", last {at}"));
+        lines.push(alarm(theme, theme.missed, format!("{}{last}", row.cause), row.count));
     }
-    lines.push(alarm(theme, theme.missed, "too late to be sorted".to_owned(), panel.totals.late, ""));
+    lines.push(alarm(theme, theme.missed, "too late to be sorted".to_owned(), panel.totals.late));
     lines
 }
 
 fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" packets that the kernel dropped ")];
     let most = panel.drops.iter().take(8);
-    lines.extend(most.map(|(reason, n)| alarm(theme, theme.bad, reason.clone(), *n, "")));
+    lines.extend(most.map(|(reason, n)| alarm(theme, theme.bad, reason.clone(), *n)));
     if panel.drops.is_empty() {
-        lines.push(alarm(theme, theme.bad, "none".to_owned(), 0, ""));
+        lines.push(alarm(theme, theme.bad, "none".to_owned(), 0));
     }
     let freed = |(reason, n): &(String, u64)| {
-        Line::Fact(reason.clone(), format!("{:>11}  of closed sockets, no drop", count(*n)), theme.dim)
+        Line::Count(*n, format!("{reason}: of closed sockets, no drop"), theme.dim)
     };
     lines.extend(panel.cleaned_up.iter().map(freed));
     lines
@@ -101,28 +110,17 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
         // Failed reads come first, because the attach point may not fit.
         let unread = unread.map(|(value, n)| format!("{} unread {}×", value.name, count(n)));
         let parts: Vec<String> = unread.chain([probe.place()]).collect();
-        let words = format!("{:>11}  {}", count(probe.hits), parts.join("; "));
-        lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
+        lines.push(Line::Count(probe.hits, format!("◇ {}  {}", probe.name, parts.join("; ")), theme.plain));
     }
     if panel.strangers > 0 {
-        lines.push(alarm(theme, theme.missed, "of no probe: damaged".to_owned(), panel.strangers, ""));
+        lines.push(alarm(theme, theme.missed, "of no probe: damaged".to_owned(), panel.strangers));
     }
     lines
 }
 
-/// A name truncated to the label width.
-fn fit(name: &str) -> String {
-    let room = usize::from(WORDS) - 6;
-    if name.chars().count() <= room {
-        name.to_owned()
-    } else {
-        name.chars().take(room - 1).chain(['…']).collect()
-    }
-}
-
 fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" overhead of the capture ")];
-    let mut fact = |words: &str, value: String| lines.push(Line::Fact(words.to_owned(), value, theme.plain));
+    let mut fact = |words: &'static str, value: String| lines.push(Line::Fact(words, value, theme.plain));
     // A minimum scale, so that small values look small.
     let spark = |values: &[f64], much: f64| -> String {
         let most = values.iter().copied().fold(much, f64::max);

@@ -23,7 +23,7 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
         | View::Persistence
         | View::Xy
         | View::Compare => scope::draw(canvas, body, frame, extras),
-        View::Flows => flows::draw(canvas, body, frame),
+        View::Flows => flows::draw(canvas, body, frame, extras),
         View::Hops => hops::draw(canvas, body, frame),
         View::Journeys => journeys::draw(canvas, body, frame),
         View::Events => events::draw(canvas, body, frame),
@@ -40,7 +40,7 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
 pub fn selected_row(frame: &Frame, area: Rect) -> Option<usize> {
     let rows = usize::from(area.height.saturating_sub(1));
     match frame.controls.view.spec().rows {
-        Rows::Flows => frame.flows(rows).rows.iter().position(|row| row.selected),
+        Rows::Flows => frame.flows(flows::rows(area)).rows.iter().position(|row| row.selected),
         Rows::Journeys => frame.journeys(rows).rows.iter().position(|row| row.selected),
         Rows::Events => frame.events(rows).rows.iter().position(|row| row.selected),
         Rows::Picture | Rows::Pairs | Rows::Requests | Rows::Lines => None,

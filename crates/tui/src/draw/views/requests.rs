@@ -1,6 +1,7 @@
 //! Requests: the services with their times, then the slowest requests as bars of their parts on one time axis each.
 
 use crate::draw::canvas::Canvas;
+use crate::draw::grid::{Column, Grid, number, words};
 use crate::draw::time_of_day;
 use magscope_core::exchange::ExchangePart;
 use magscope_scope::Frame;
@@ -9,17 +10,13 @@ use magscope_scope::look::{RequestPanel, RequestPart, RequestRow, SlowRequest, s
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Columns of a time, of a count, and of a share.
+/// Columns of a time.
 const TIME: u16 = 9;
-const COUNT: u16 = 9;
-const SHARE: u16 = 7;
-/// Columns of a service's name, at least.
-const NAME: u16 = 22;
 /// Lines of services: at least, and as a part of the page.
 const SERVICES: u16 = 3;
 const PAGE: u16 = 3;
 /// Columns of a part's name, of its size and its time, and of the bar.
-const PART: u16 = 19;
+const PART: u16 = 18;
 const BAR: (u16, u16) = (10, 50);
 
 /// Draws the view.
@@ -31,11 +28,11 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if panel.table.rows.is_empty() {
         return;
     }
-    let name = name_width(area);
-    heads(canvas, area, name);
+    let grid = Grid::new(COLUMNS, area);
+    grid.titles(canvas, 1);
     let mut y = 2;
     for row in &panel.table.rows {
-        service(canvas, area, y, name, row);
+        service(canvas, &grid, y, row);
         y += 1;
     }
     if panel.slowest.is_empty() {
@@ -73,41 +70,31 @@ fn first_shown(panel: &RequestPanel<'_>, room: usize) -> usize {
     (selected + 1).saturating_sub(fits.count()).min(selected)
 }
 
-/// A third of a wide page is the name's.
-fn name_width(area: Rect) -> u16 {
-    NAME.max(area.width / 4)
-}
+/// At 80 columns there is where the time goes, which the view is for.
+const COLUMNS: &[Column] = &[
+    words("service", 20, 1, 0),
+    number("p50", 7, 3),
+    number("p99", 7, 1),
+    number("max", 7, 4),
+    number("n", 7, 5),
+    number("turns", 6, 6),
+    words("where the slowest go", 24, 3, 2),
+];
 
-fn heads(canvas: &mut Canvas, area: Rect, name: u16) {
-    let dim = canvas.theme.dim;
-    let mut end = name;
-    for (words, width) in [("p50", TIME), ("p99", TIME), ("max", TIME), ("n", COUNT), ("turns", SHARE)] {
-        end += width;
-        canvas.put_right(area, end, 1, words, dim);
-    }
-    canvas.put_cut(area, end + 2, 1, area.width.saturating_sub(end + 2), "where the slowest go", dim);
-}
-
-fn service(canvas: &mut Canvas, area: Rect, y: u16, name: u16, row: &RequestRow) {
-    let plain = canvas.theme.plain;
-    canvas.put_cut(area, 2, y, name.saturating_sub(2), &row.label(), plain);
+fn service(canvas: &mut Canvas, grid: &Grid, y: u16, row: &RequestRow) {
+    let theme = canvas.theme;
     let times = row.total.or(row.answer);
     let time = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), |ns| duration(ns).trim().to_owned());
     let all = row.grades.total();
-    let cells = [
-        (time(times.map(|q| q.p50_ns)), TIME),
-        (time(times.map(|q| q.p99_ns)), TIME),
-        (time(times.map(|q| q.max_ns)), TIME),
-        (count(all), COUNT),
-        (percent(row.grades.turn as f64 / all.max(1) as f64).trim().to_owned(), SHARE),
-    ];
-    let mut end = name;
-    for (words, width) in cells {
-        end += width;
-        canvas.put_right(area, end, y, &words, plain);
-    }
-    let room = area.width.saturating_sub(end + 2);
-    canvas.put_cut(area, end + 2, y, room, &slowest_parts(row), canvas.theme.dim);
+    let mut cells = grid.row(y);
+    cells.put(0, &row.label(), theme.plain);
+    cells.put(1, &time(times.map(|q| q.p50_ns)), theme.plain);
+    cells.put(2, &time(times.map(|q| q.p99_ns)), theme.plain);
+    cells.put(3, &time(times.map(|q| q.max_ns)), theme.plain);
+    cells.put(4, &count(all), theme.plain);
+    cells.put(5, percent(row.grades.turn as f64 / all.max(1) as f64).trim(), theme.plain);
+    cells.put(6, &slowest_parts(row), theme.plain);
+    cells.draw(canvas);
 }
 
 /// Draws a request; returns the line below it.
