@@ -52,6 +52,7 @@ mod slow_clients;
 mod soak;
 mod stability;
 mod supermon;
+mod tour;
 mod truth;
 mod unattended;
 #[cfg(feature = "gui")]

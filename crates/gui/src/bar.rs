@@ -87,7 +87,9 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         edge if edge.is_unusual() => cx.c.accent,
         _ => cx.c.dim,
     };
-    ui.label(RichText::new(edge.words("▶|")).color(colour));
+    ui.label(
+        RichText::new(edge.words(|name| if name == "follow" { "▶|" } else { "Esc" }.to_owned())).color(colour),
+    );
     if transport.seekable && named(ui, "|◀", "go to the beginning", false) {
         cx.act(Action::SeekStart);
     }

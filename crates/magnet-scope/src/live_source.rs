@@ -11,7 +11,7 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
 use magscope_probe::governor::Governor;
 use magscope_probe::{Capture, ProbeError};
-use magscope_scope::Budget;
+use magscope_scope::{Budget, TourFault};
 use std::time::{Duration, Instant};
 
 /// A capture that detaches after a duration or at a signal, then delivers the rest of the rings.
@@ -96,6 +96,10 @@ impl Feed for Live {
 
     fn hit_ns(&self) -> Option<f64> {
         self.hit_ns
+    }
+
+    fn set_fault(&mut self, fault: Option<TourFault>) -> anyhow::Result<()> {
+        self.hosts.as_mut().map_or(Ok(()), |hosts| hosts.set_fault(fault))
     }
 
     fn ring_fill_ratio(&self) -> f64 {

@@ -127,6 +127,10 @@ impl<S: Feed> Feed for Recorded<S> {
         self.inner.hits()
     }
 
+    fn set_fault(&mut self, fault: Option<magscope_scope::TourFault>) -> Result<()> {
+        self.inner.set_fault(fault)
+    }
+
     fn budget(&self) -> Option<magscope_scope::Budget> {
         self.inner.budget()
     }

@@ -23,7 +23,7 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_probe::governor::Reader;
-use magscope_scope::{Budget, Options, Overhead, Recording, Scope, State};
+use magscope_scope::{Budget, Options, Overhead, Recording, Scope, State, TourFault};
 use magscope_tui::{Exit, Pump, TuiError};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,6 +43,14 @@ pub trait Feed: Source {
     /// Measured kernel cost of a hit, nanoseconds.
     fn hit_ns(&self) -> Option<f64> {
         None
+    }
+
+    /// Makes a fault in the traffic, or none, where the traffic is the demo's.
+    ///
+    /// # Errors
+    /// The traffic's process does not listen.
+    fn set_fault(&mut self, _fault: Option<TourFault>) -> Result<()> {
+        Ok(())
     }
 
     /// The overhead budget, if any.
@@ -95,8 +103,24 @@ pub fn show(
     args: &ScreenArgs,
     triggered: Triggered<'_>,
 ) -> Result<()> {
+    let scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
+    show_scope(feed, scope, args, triggered)
+}
+
+/// The same with a tour.
+pub fn show_tour(feed: &mut impl Feed, limits: Limits, args: &ScreenArgs) -> Result<()> {
+    let mut scope = Scope::new(feed.info().clone(), Options { limits, ..Options::default() });
+    scope.begin_tour();
+    show_scope(feed, scope, args, Triggered::default())
+}
+
+fn show_scope(
+    feed: &mut impl Feed,
+    mut scope: Scope,
+    args: &ScreenArgs,
+    triggered: Triggered<'_>,
+) -> Result<()> {
     let options = args.options()?;
-    let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
     scope.set_trigger(|settings| triggered.set(settings));
     let recorder = triggered.trigger_recorder(feed.info());
     let mut pump = Feeder::new(feed, recorder);
@@ -126,6 +150,8 @@ pub struct Feeder<'a, F> {
     /// The recording started by a key.
     switch: Switch,
     ticked: Instant,
+    /// The fault that the traffic has.
+    fault: Option<TourFault>,
 }
 
 impl<'a, F: Feed> Feeder<'a, F> {
@@ -140,6 +166,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
             trigger_recorder,
             switch,
             ticked: Instant::now(),
+            fault: None,
         }
     }
 
@@ -156,6 +183,10 @@ impl<'a, F: Feed> Feeder<'a, F> {
         scope.ingest(&self.batch);
         self.switch.pass(scope, self.feed.info(), &self.batch);
         let now = Instant::now();
+        if scope.tour_fault() != self.fault {
+            self.fault = scope.tour_fault();
+            self.feed.set_fault(self.fault)?;
+        }
         scope.tick(u64::try_from((now - self.ticked).as_nanos())?);
         self.ticked = now;
         for capture in scope.take_captures() {

@@ -199,6 +199,8 @@ pub enum Action {
     ToggleRecording,
     /// Discards journeys, statistics and totals.
     Clear,
+    /// The next step of the tour; ends it after the last.
+    NextTourStep,
     /// Shows or hides help.
     ToggleHelp,
     /// Closes the top panel; without one, clears the selection.

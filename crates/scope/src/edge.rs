@@ -13,6 +13,11 @@ pub enum Edge {
         /// Age of the picture, nanoseconds.
         behind_ns: u64,
     },
+    /// Held for the selected journey while events go on.
+    Selected {
+        /// Age of the picture, nanoseconds.
+        behind_ns: u64,
+    },
     /// Stopped, or moved to earlier, while events go on.
     Stopped {
         /// Age of the picture, nanoseconds.
@@ -37,16 +42,22 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// The state in words, and where a key leads back, that key: `follow` is the key of the command of this name.
-    pub fn words(&self, follow: &str) -> String {
-        let back = if follow.is_empty() { String::new() } else { format!(" · {follow}: live") };
+    /// The state in words, and where a key leads back, that key: `key_of` names the key of a command.
+    pub fn words(&self, key_of: impl Fn(&str) -> String) -> String {
+        let back = |command: &str| match key_of(command) {
+            key if key.is_empty() => String::new(),
+            key => format!(" · {key}: live"),
+        };
         match self {
             Self::Live => "▶ live".to_owned(),
             Self::Held { behind_ns } => {
-                format!("▶ live, picture {} old, no newer journey passes", short_duration(*behind_ns))
+                format!("▶ live, picture {} old, none newer", short_duration(*behind_ns))
+            }
+            Self::Selected { behind_ns } => {
+                format!("▶ selected, {} old{}", short_duration(*behind_ns), back("back"))
             }
             Self::Stopped { behind_ns } => {
-                format!("❚❚ stopped, {} old{back}", short_duration(*behind_ns))
+                format!("❚❚ stopped, {} old{}", short_duration(*behind_ns), back("follow"))
             }
             Self::Playing => "▶ replay".to_owned(),
             Self::Paused => "❚❚ paused".to_owned(),
@@ -71,6 +82,7 @@ mod tests {
         let all = [
             Edge::Live,
             Edge::Held { behind_ns: 3_000_000_000 },
+            Edge::Selected { behind_ns: 3_000_000_000 },
             Edge::Stopped { behind_ns: 3_000_000_000 },
             Edge::Playing,
             Edge::Paused,
@@ -78,12 +90,15 @@ mod tests {
             Edge::Away { hosts: "web-1".to_owned() },
             Edge::Ended,
         ];
-        let words: Vec<String> = all.iter().map(|edge| edge.words("G")).collect();
+        let words: Vec<String> = all
+            .iter()
+            .map(|edge| edge.words(|name| if name == "follow" { "G" } else { "Esc" }.to_owned()))
+            .collect();
         for (at, one) in words.iter().enumerate() {
             assert!(words.iter().skip(at + 1).all(|other| other != one), "{one}");
         }
-        assert_eq!(words[2], "❚❚ stopped, 3 s old · G: live");
-        assert_eq!(words[5], "… catching up, 37 % read");
-        assert_eq!(words[6], "✕ connection lost: web-1");
+        assert_eq!(words[3], "❚❚ stopped, 3 s old · G: live");
+        assert_eq!(words[6], "… catching up, 37 % read");
+        assert_eq!(words[7], "✕ connection lost: web-1");
     }
 }

@@ -10,6 +10,7 @@ use crate::overhead::{Overhead, Recording};
 use crate::scope::Scope;
 use crate::sweep::Sweep;
 use crate::totals::Totals;
+use crate::tour::TourStep;
 use crate::transport::Transport;
 use magscope_core::Counts;
 use magscope_core::journey::Rung;
@@ -177,4 +178,6 @@ pub struct Frame<'a> {
     pub trigger: TriggerStatus<'a>,
     /// Cursors, if shown.
     pub cursors: Option<CursorReading>,
+    /// The step of the tour.
+    pub tour: Option<TourStep>,
 }

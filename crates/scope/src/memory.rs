@@ -1,10 +1,11 @@
-//! The scope's memory of journeys: the most recent, the slowest of the last half minute, and the failed ones.
+//! The scope's memory of journeys: the most recent, the slowest of the last half minute, the failed ones, and those of
+//! the slowest requests.
 //!
-//! All three are bounded by number, about half a kilobyte each. Only journeys with a seen end can be among the
+//! All are bounded by number, about half a kilobyte each. Only journeys with a seen end can be among the
 //! slowest: for others the end is unknown.
 
 use crate::lifeline::Lifeline;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of recent journeys.
 pub const RECENT: usize = 16_384;
@@ -24,6 +25,8 @@ pub struct Memory {
     /// Of all.
     slowest_of_all: Slowest,
     bad: VecDeque<Lifeline>,
+    /// The last journeys of the slowest requests, by the number of the exchange.
+    of_requests: BTreeMap<u64, Vec<Lifeline>>,
     /// Journeys that ended up to here are not all among the recent ones.
     forgotten_ns: u64,
 }
@@ -117,7 +120,19 @@ impl Memory {
 
     /// All journeys in memory; some occur twice.
     pub fn all(&self) -> impl Iterator<Item = &Lifeline> {
-        self.slowest.0.iter().chain(self.bad()).chain(self.recent())
+        let of_requests = self.of_requests.values().flatten();
+        self.slowest.0.iter().chain(self.bad()).chain(of_requests).chain(self.recent())
+    }
+
+    /// Keeps the journeys of an exchange for which `is_of` holds.
+    pub fn keep_for_request(&mut self, exchange: u64, is_of: impl Fn(&Lifeline) -> bool) {
+        let lines: Vec<Lifeline> = self.recent().filter(|line| is_of(line)).cloned().collect();
+        self.of_requests.insert(exchange, lines);
+    }
+
+    /// Forgets the journeys of other exchanges.
+    pub fn retain_requests(&mut self, mut is_listed: impl FnMut(u64) -> bool) {
+        self.of_requests.retain(|exchange, _| is_listed(*exchange));
     }
 
     /// Instant at which the oldest of the recent ones began, after the first eviction.
@@ -166,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_kept_apart() {
+    fn what_went_wrong_is_listed_apart() {
         let mut memory = Memory::default();
         let mut dropped = lasting(1, 5);
         dropped.journey.verdict = Verdict::Dropped { hop: Hop::DevXmit, reason: 2 };

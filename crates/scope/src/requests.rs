@@ -147,6 +147,8 @@ pub struct Requests {
     /// The request of a journey.
     chosen: Option<SlowRequest>,
     ready: Vec<Exchange>,
+    /// Numbers of those that came to the slowest, until they are fetched.
+    fresh: Vec<u64>,
 }
 
 /// Names of an exchange.
@@ -177,6 +179,7 @@ impl Default for Requests {
             recent: VecDeque::new(),
             chosen: None,
             ready: Vec::new(),
+            fresh: Vec::new(),
         }
     }
 }
@@ -217,6 +220,7 @@ impl Requests {
                 let is_full = self.slowest.len() >= MOST_SLOWEST;
                 if !is_full || self.slowest.first_key_value().is_none_or(|(fastest, _)| key >= *fastest) {
                     self.slowest.insert(key, slow_request(&exchange, &end_names, &self.named));
+                    self.fresh.push(exchange.id);
                     if is_full {
                         self.slowest.pop_first();
                     }
@@ -247,6 +251,18 @@ impl Requests {
     pub fn listed(&self) -> impl Iterator<Item = &SlowRequest> {
         let is_other = |slow: &&SlowRequest| self.chosen.as_ref().is_none_or(|chosen| chosen.id != slow.id);
         self.chosen.iter().chain(self.slowest.values().rev().filter(is_other))
+    }
+
+    /// Those that came to the slowest since the last call, with the journeys that ended them.
+    pub fn take_fresh(&mut self) -> Vec<(u64, [Option<JourneyRef>; 2])> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let of = |id| self.slowest.values().find(|slow| slow.id == id);
+        fresh.into_iter().filter_map(|id| Some((id, of(id)?.last_journeys))).collect()
+    }
+
+    /// True for one of the slowest.
+    pub fn is_slowest(&self, id: u64) -> bool {
+        self.slowest.values().any(|slow| slow.id == id)
     }
 
     /// Lists the slowest alone again.

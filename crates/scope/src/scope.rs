@@ -143,6 +143,8 @@ pub struct Scope {
     routes: Vec<Route>,
     /// Answers to prompts.
     history: History,
+    /// Number of the tour's step.
+    pub(crate) tour: Option<usize>,
     // State from the caller.
     /// Names of hosts whose connection is lost; empty without any.
     away: String,
@@ -212,6 +214,7 @@ impl Scope {
             requests: Requests::default(),
             away: String::new(),
             history: History::default(),
+            tour: None,
             findings: Findings::default(),
             headline: Headline::default(),
             concluded_edges: 0,
@@ -362,6 +365,11 @@ impl Scope {
     /// Info of each recording.
     pub fn infos(&self) -> &[NodeInfo] {
         self.names.infos()
+    }
+
+    /// The user's choices.
+    pub const fn controls(&self) -> &Controls {
+        &self.controls
     }
 
     /// Answers to prompts so far.

@@ -13,6 +13,7 @@ mod palette;
 mod scope;
 mod shade;
 mod shell;
+mod tour;
 mod values;
 mod views;
 
@@ -66,7 +67,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
         return;
     }
     buffer.set_style(area, theme.ground);
-    let shell = Shell::new(area);
+    let shell = Shell::new(area, frame.tour.is_some());
     let canvas = &mut Canvas::new(buffer, theme);
     header::draw(canvas, shell.header, frame, extras);
     headline::draw(canvas, shell.headline, frame);
@@ -76,6 +77,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     } else {
         views::draw(canvas, shell.body, frame, extras);
     }
+    tour::draw(canvas, shell.tour, frame, extras);
     footer::draw(canvas, shell.footer, shell.keys, frame, extras);
     match extras.over {
         Some(Overlay::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),

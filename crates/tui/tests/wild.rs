@@ -116,3 +116,24 @@ fn journeys_are_asked_for_by_their_cpu() {
     assert!(!journeys.rows.is_empty() && journeys.rows.iter().all(|row| row.line.cpu() == Some(5)));
     assert!(text(&screen(&front, &scope, 120, 36)).contains("CPU 5"));
 }
+
+#[test]
+fn each_of_the_slowest_requests_leads_to_its_journey_also_long_after_it() {
+    let mut scope = Scope::new(made_up::info(), Options::default());
+    let mut world = World::new(2_000.0);
+    // More journeys than are kept.
+    (1..=150).for_each(|tenth| world.run_until(tenth * SECOND / 10, &mut scope));
+    let listed = scope.frame().requests(1, 64).slowest.len();
+    assert!(listed >= 32, "{listed}");
+    for row in 0..listed {
+        scope.apply(Action::Show(View::Requests));
+        (0..=row).for_each(|_| scope.apply(Action::SelectRow(1)));
+        scope.apply(Action::TakeRow);
+        let frame = scope.frame();
+        assert!(frame.inspector.is_some(), "{row}: {:?}", frame.controls.message);
+        scope.apply(Action::Back);
+        scope.apply(Action::Back);
+        scope.apply(Action::Show(View::Requests));
+        scope.apply(Action::Back);
+    }
+}

@@ -1,6 +1,7 @@
 //! `magnet-scope demo`: captures real traffic between two hosts on this machine.
 
 use crate::cli::{CaptureArgs, LimitArgs};
+use crate::failure::Hint;
 use crate::hosts::Hosts;
 use crate::live_source::Live;
 use crate::namespaces::Namespaces;
@@ -28,6 +29,9 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     screen: ScreenArgs,
+    /// Lead through the screen in three minutes, with two faults in the traffic; each step waits for its key
+    #[arg(long, conflicts_with = "json")]
+    tour: bool,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -40,6 +44,13 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     capture::check_privileges("demo", true)?;
     let on_screen = output::is_screen() && !args.json;
+    if args.tour && !on_screen {
+        return Err(Hint::error(
+            "the tour needs a terminal".to_owned(),
+            "the output goes to a file or a pipe",
+            "run `sudo magnet-scope demo --tour` in a terminal",
+        ));
+    }
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let directory = args.output.as_deref().map(Directory::prepare).transpose()?;
     privileges::lend_to_children()?;
@@ -63,7 +74,9 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn show(feed: &mut impl Feed, on_screen: bool, args: &Args) -> Result<()> {
     let limits = args.limits.limits();
-    if on_screen {
+    if args.tour {
+        screen::show_tour(feed, limits, &args.screen)
+    } else if on_screen {
         screen::show(feed, State::Live, limits, &args.screen, screen::Triggered::default())
     } else {
         reporting::print(&reporting::of(feed, limits)?, args.json)

@@ -10,6 +10,7 @@ pub mod traffic;
 
 use crate::failure::Hint;
 use anyhow::{Context, Result, bail};
+use magscope_scope::TourFault;
 use namespace::Netns;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -79,6 +80,12 @@ impl Hosts {
         self.server.send_command("go")?;
         self.server.expect("listening")?;
         self.client.send_command("go")
+    }
+
+    /// Makes a fault in the traffic, or none.
+    pub fn set_fault(&mut self, fault: Option<TourFault>) -> Result<()> {
+        let word = traffic::word_of(fault);
+        [&mut self.client, &mut self.server].into_iter().try_for_each(|host| host.send_command(word))
     }
 
     /// The two namespaces with their names.

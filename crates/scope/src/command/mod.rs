@@ -98,7 +98,7 @@ const fn typed(name: &'static str, own: FrontEndCommand, words: &'static str) ->
 /// All commands: those of the views come from [the table of views](crate::VIEWS).
 pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
     let views = View::pages().map(|(_, spec)| act(spec.name, "views", Action::Show(spec.view), spec.words));
-    GENERAL.into_iter().chain(views).chain(INSTRUMENT).collect()
+    GENERAL.into_iter().chain(views).chain(INSTRUMENT).chain(SCREEN).collect()
 });
 
 const GENERAL: [Command; 5] = [
@@ -109,7 +109,7 @@ const GENERAL: [Command; 5] = [
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
 ];
 
-const INSTRUMENT: [Command; 73] = [
+const INSTRUMENT: [Command; 65] = [
     act("next-view", "", Action::NextView(1), "the next view"),
     act("evidence", "why", Action::ShowEvidence, "show what the first line is concluded from"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
@@ -180,12 +180,16 @@ const INSTRUMENT: [Command; 73] = [
     act("beginning", "", Action::SeekStart, "go to the beginning"),
     act("follow", "", Action::Follow, "go to the end, and stay there"),
     own("seek", "", FrontEndCommand::Ask(Question::Seek), "go to a part of it"),
+];
+
+const SCREEN: [Command; 9] = [
     own("mouse", "", FrontEndCommand::Mouse, "the mouse: the scope's, or the terminal's"),
     own("screenshot", "", FrontEndCommand::Svg, "write the screen to a file (SVG)"),
     typed("screenshot-text", FrontEndCommand::Text, "write the screen to a file (text)"),
     own("theme", "", FrontEndCommand::Theme, "next colours"),
     own("redraw", "", FrontEndCommand::Redraw, "draw everything afresh"),
     typed("suspend", FrontEndCommand::Suspend, "back to the shell until `fg` (Ctrl-Z)"),
+    act("tour-next", "", Action::NextTourStep, "the next step of the tour (`demo --tour`)"),
     act("clear", "", Action::Clear, "forget journeys and counts"),
     act("back", "", Action::Back, "close, or undo the selection"),
 ];

@@ -27,6 +27,7 @@ impl Scope {
         if let Some(action) = left.and_then(|action| self.with_selection(action)) {
             self.apply_other(&action);
         }
+        self.follow_tour();
     }
 
     /// Applies an action on time. Returns any other action.
@@ -253,6 +254,7 @@ impl Scope {
                     self.controls.recording = !self.controls.recording;
                 }
             }
+            Action::NextTourStep => self.next_tour_step(),
             Action::Clear => self.clear(),
             Action::ToggleHelp => {
                 self.controls.top = if self.controls.top == Top::Help { Top::Nothing } else { Top::Help };

@@ -37,6 +37,7 @@ impl Scope {
             wire: self.wire(),
             trigger: self.trigger_status(),
             cursors: self.cursor_reading(),
+            tour: self.tour_step(),
         }
     }
 
@@ -92,6 +93,7 @@ impl Scope {
         match (self.controls.paused, has_time) {
             (true, true) => Edge::Stopped { behind_ns },
             (true, false) => Edge::Stopped { behind_ns: self.now_ns.saturating_sub(self.swept_ns) },
+            (false, true) if behind_ns >= OLD_NS && self.selected.is_some() => Edge::Selected { behind_ns },
             (false, true) if behind_ns >= OLD_NS => Edge::Held { behind_ns },
             (false, _) => Edge::Live,
         }

@@ -40,6 +40,20 @@ impl Scope {
         for (at_ns, key) in fired {
             self.fires(true, at_ns, key);
         }
+        self.keep_slowest_requests();
+    }
+
+    /// The list of the slowest requests leads to their journeys, also long after these.
+    fn keep_slowest_requests(&mut self) {
+        let fresh = self.requests.take_fresh();
+        if fresh.is_empty() {
+            return;
+        }
+        for (id, last) in fresh {
+            self.memory.keep_for_request(id, |line| last.iter().flatten().any(|of| of.is(&line.journey)));
+        }
+        let requests = &self.requests;
+        self.memory.retain_requests(|id| requests.is_slowest(id));
     }
 
     /// The trigger fired, or not; `key` is that of the journey that caused it.

@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let theme = canvas.theme;
     let (header, controls) = (&frame.header, frame.controls);
-    let state = header.edge.words(&extras.key_of("follow"));
+    let state = header.edge.words(|name| extras.key_of(name));
     let state_style = match header.edge {
         Edge::Away { .. } => theme.missed,
         ref edge if edge.is_unusual() => theme.accent,

@@ -13,6 +13,8 @@ pub struct Shell {
     pub bar: Rect,
     /// The view.
     pub body: Rect,
+    /// The step of the tour.
+    pub tour: Rect,
     /// Losses and own cost.
     pub footer: Rect,
     /// Keys.
@@ -21,17 +23,20 @@ pub struct Shell {
 
 /// Minimum number of rows for a separate view bar.
 const ROWS_FOR_A_BAR: u16 = 20;
+/// Rows of the tour, and the minimum number of rows for it.
+const TOUR: (u16, u16) = (4, 16);
 
 impl Shell {
     /// Distributes `area`, mandatory parts first.
-    pub fn new(area: Rect) -> Self {
+    pub fn new(area: Rect, has_tour: bool) -> Self {
         let height = area.height;
         let header = height.min(1);
         let footer = u16::from(height >= 2); // losses have priority
         let keys = u16::from(height >= 9);
         let bar = u16::from(height >= ROWS_FOR_A_BAR);
         let headline = bar;
-        let body = height - header - footer - keys - bar - headline;
+        let tour = if has_tour && height >= TOUR.1 { TOUR.0 } else { 0 };
+        let body = height - header - footer - keys - bar - headline - tour;
         let mut y = area.y;
         let mut band = |height: u16| {
             let rect = Rect { y, height, ..area };
@@ -43,6 +48,7 @@ impl Shell {
             headline: band(headline),
             bar: band(bar),
             body: band(body),
+            tour: band(tour),
             footer: band(footer),
             keys: band(keys),
         }
@@ -56,10 +62,13 @@ mod tests {
     #[test]
     fn every_row_is_given_to_someone_and_losses_are_always_there() {
         for height in 0..100 {
-            let shell = Shell::new(Rect::new(0, 0, 80, height));
-            let parts = [shell.header, shell.headline, shell.bar, shell.body, shell.footer, shell.keys];
-            assert_eq!(parts.iter().map(|part| part.height).sum::<u16>(), height);
-            assert_eq!(shell.footer.height, u16::from(height >= 2));
+            for has_tour in [false, true] {
+                let shell = Shell::new(Rect::new(0, 0, 80, height), has_tour);
+                let ends = [shell.header, shell.headline, shell.bar, shell.footer, shell.keys];
+                let parts = ends.iter().chain([&shell.body, &shell.tour]);
+                assert_eq!(parts.map(|part| part.height).sum::<u16>(), height);
+                assert_eq!(shell.footer.height, u16::from(height >= 2));
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The sending side.
 
 use super::pace::{Pace, Sizes};
-use super::{BULK, REQUESTS, SLOW, UDP_V4, UDP_V6, server_address, work};
+use super::{BULK, REQUESTS, SLOW, UDP_V4, UDP_V6, UNREAD, fault, server_address, work};
 use anyhow::Result;
+use magscope_scope::TourFault;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -15,7 +16,21 @@ pub fn start() -> Result<()> {
     work("requester", move || request(requests))?;
     work("feeder", move || stream(slow, 1000, Duration::from_millis(10)))?;
     work("udp4-sender", move || datagrams(udp_v4, Duration::from_millis(2)))?;
-    work("udp6-sender", move || datagrams(udp_v6, Duration::from_millis(10)))
+    work("udp6-sender", move || datagrams(udp_v6, Duration::from_millis(10)))?;
+    let unread = server_address(UNREAD)?;
+    work("burst-sender", move || burst(unread, Duration::from_millis(2)))
+}
+
+/// Sends datagrams while the fault lasts.
+fn burst(to: SocketAddr, every: Duration) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(to)?;
+    let mut pace = Pace::new(every);
+    loop {
+        fault::wait_for(TourFault::FullBuffer);
+        pace.wait();
+        socket.send(&[0x4d; 600])?;
+    }
 }
 
 fn stream(to: SocketAddr, bytes: usize, every: Duration) -> io::Result<()> {

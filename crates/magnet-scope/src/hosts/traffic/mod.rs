@@ -1,4 +1,4 @@
-//! Traffic of the demo's two processes: five paced flows that leave two CPUs far from saturation.
+//! Traffic of the demo's two processes: paced flows that leave two CPUs far from saturation.
 //!
 //! | port | traffic | rate |
 //! |---|---|---|
@@ -7,10 +7,16 @@
 //! | 5203 | TCP over IPv4, a reader that now and then sleeps 40 ms | 1 kB every 10 ms |
 //! | 5204 | UDP over IPv4 | 500 a second, 64 to 1,200 bytes |
 //! | 5205 | UDP over IPv6 | 100 a second, 64 to 1,200 bytes |
+//! | 5206 | UDP over IPv4, during the tour's first fault, to a reader that takes 50 a second | 500 a second |
+//!
+//! In the tour's second fault the answers at 5202 take 30 ms.
 
 mod client;
+mod fault;
 mod pace;
 mod server;
+
+pub use fault::word_of;
 
 use super::{Role, link};
 use crate::privileges;
@@ -25,6 +31,7 @@ const REQUESTS: u16 = 5202;
 const SLOW: u16 = 5203;
 const UDP_V4: u16 = 5204;
 const UDP_V6: u16 = 5205;
+const UNREAD: u16 = 5206;
 
 /// Runs one host until the parent ends.
 pub fn run(role: Role, parent: u32) -> Result<()> {
@@ -47,7 +54,9 @@ pub fn run(role: Role, parent: u32) -> Result<()> {
         Role::Client => client::start()?,
     }
     // Second safeguard: end of file ends the process, independent of the death signal.
-    while parent.next().transpose()?.is_some() {}
+    while let Some(word) = parent.next().transpose()? {
+        fault::set(&word);
+    }
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! The reading side.
 
-use super::{BULK, REQUESTS, SLOW, UDP_V4, UDP_V6, server_address, work};
+use super::{BULK, REQUESTS, SLOW, UDP_V4, UDP_V6, UNREAD, fault, server_address, work};
 use anyhow::{Context, Result};
+use magscope_scope::TourFault;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -13,7 +15,22 @@ pub fn start() -> Result<()> {
     serve("responder", REQUESTS, respond)?;
     serve("slow-reader", SLOW, read_slowly)?;
     receive("udp4-reader", UDP_V4)?;
-    receive("udp6-reader", UDP_V6)
+    receive("udp6-reader", UDP_V6)?;
+    receive_slowly("idle-reader", UNREAD)
+}
+
+/// Reads 50 datagrams a second, from a receive buffer for a few.
+fn receive_slowly(name: &str, port: u16) -> Result<()> {
+    let address = server_address(port)?;
+    let socket = UdpSocket::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    set_socket_recv_buffer_size(&socket, 8 * 1024).context("cannot set a receive buffer")?;
+    work(name, move || {
+        let mut datagram = [0; 2048];
+        loop {
+            socket.recv(&mut datagram)?;
+            thread::sleep(Duration::from_millis(20));
+        }
+    })
 }
 
 /// One connection per port.
@@ -56,6 +73,9 @@ fn respond(mut stream: TcpStream) -> io::Result<()> {
         stream.read_exact(&mut message[..2])?;
         let size = usize::from(u16::from_le_bytes([message[0], message[1]])).clamp(2, message.len());
         stream.read_exact(&mut message[2..size])?;
+        if fault::is(TourFault::SlowAnswers) {
+            thread::sleep(Duration::from_millis(30));
+        }
         stream.write_all(&message[..size])?;
     }
 }

@@ -189,7 +189,7 @@ fn cell(
         Shows::Max => time(row.times.max_ns),
         Shows::Cause => {
             let Some((part, share)) = row.blame else { return };
-            (format!("{} {}", percent(share).trim_start(), part.words()), style)
+            (format!("{} {}", part.words(), percent(share).trim()), style)
         }
         Shows::Share => {
             let Some((_, share)) = row.blame else { return };
