@@ -10,7 +10,7 @@ mod trigger_buffers;
 
 pub use follower::{Followed, Received, follow, watch};
 pub use options::{ScreenArgs, config_dir};
-pub use player::{Player, ScopeAccess, play};
+pub use player::{Player, ScopeAccess, picture, play};
 pub use trigger_buffers::below;
 
 use crate::recording::Directory;
@@ -96,7 +96,8 @@ pub fn show(
     triggered: Triggered<'_>,
 ) -> Result<()> {
     let options = args.options()?;
-    let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
+    let mut scope =
+        Scope::new(feed.info().clone(), Options { state, limits, suggests: true, ..Options::default() });
     scope.set_trigger(|settings| triggered.set(settings));
     let recorder = triggered.trigger_recorder(feed.info());
     let mut pump = Feeder::new(feed, recorder);
