@@ -9,6 +9,7 @@ mod client;
 mod clock_alarm;
 mod clock_suspect;
 mod clock_truth;
+mod cluster;
 mod common;
 mod containers;
 mod ctl;
