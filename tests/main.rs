@@ -31,6 +31,7 @@ mod journeys_cli;
 mod killed;
 mod lacking;
 mod machines;
+mod made_by;
 mod metrics;
 mod nonsense;
 mod one_protocol_a_row;
