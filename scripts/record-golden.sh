@@ -25,7 +25,7 @@ mount -t tmpfs tmpfs /run/netns
 scope=$PWD/target/debug/magnet-scope
 golden=$PWD/tests/golden
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(demo retransmissions drops half lost damaged queue web)
+[ ${#wanted[@]} -gt 0 ] || wanted=(demo retransmissions drops half lost damaged queue probes web)
 
 ip netns add client
 ip netns add server
@@ -112,6 +112,15 @@ for name in "${wanted[@]}"; do
             mkdir -p "$golden/demo"
             rm -rf "$golden/demo/session"
             "$scope" demo --duration 900ms -o "$golden/demo/session" >/dev/null
+            ;;
+        probes)
+            mkdir -p "$golden/probes"
+            rm -rf "$golden/probes/session"
+            [ -d /sys/kernel/tracing/events ] || mount -t tracefs none /sys/kernel/tracing
+            "$scope" demo --duration 550ms -o "$golden/probes/session" --snap dev.recv=48 \
+                --probe 'tracepoint:net:netif_receive_skb name=came after=dev.recv len' \
+                --probe 'tracepoint:skb:kfree_skb name=gone as=point reason' \
+                --probe 'tracepoint:net:net_dev_start_xmit name=given as=loadline len' >/dev/null
             ;;
         retransmissions)
             server nft '

@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README, AGENTS, TUTORIAL = "README.md", "docs/agents.md", "docs/tutorial.md"
 QUESTIONS = [f"docs/how-to/{name}.md" for name in
-          ("slow-request", "dropped-packets", "network-or-server", "two-hosts", "container", "recording")]
+             ("slow-request", "dropped-packets", "network-or-server", "two-hosts", "container", "recording")]
 SLOW, DROPS, SERVER, TWO_HOSTS, CONTAINER, RECORDING = QUESTIONS
 PATIENCE = 120  # seconds for a condition to hold
 
