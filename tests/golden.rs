@@ -150,8 +150,8 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
 /// The repository contains no identification of a machine.
 #[test]
 fn golden_sessions_name_no_machine() {
-    let names =
-        ["demo", "retransmissions", "drops", "half", "lost", "damaged", "queue", "probes"].map(|name| (name, "node", 0));
+    let names = ["demo", "retransmissions", "drops", "half", "lost", "damaged", "queue", "probes"]
+        .map(|name| (name, "node", 0));
     for (name, host, boot) in
         names.into_iter().chain([("web-client", "client", 1), ("web-server", "server", 2)])
     {
