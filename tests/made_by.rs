@@ -1,10 +1,14 @@
 //! Screens and outputs in documents are what the program prints. The comment before a block names the command:
 //! `<!-- made by: magnet-scope report drops.session -->`. After it, `| from WORDS` leaves out the lines before the first
-//! with these words, and `| paragraphs 2` what follows the second empty line. Each golden recording `tests/golden/NAME` is `NAME.session`, those of the
-//! two ends of a web server's connection are `client.session` and `server.session`. `UPDATE_DOCS=1` writes the blocks.
+//! with these words, and `| paragraphs 2` what follows the second empty line. `UPDATE_DOCS=1` writes the blocks.
+//!
+//! Each golden recording `tests/golden/NAME` is `NAME.session`; those of the two ends of a web server's connection are
+//! `client.session` and `server.session`.
 
 use crate::common::{magnet_scope, stderr, stdout};
+use magscope_export::Table;
 use std::env;
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -128,5 +132,48 @@ fn every_subcommand_is_on_the_page_of_the_command_line() {
     assert!(names.len() > 20, "{names:?}");
     for name in names {
         assert!(page.contains(&format!("\n## {name}\n")), "docs/cli.md lacks `{name}`: add its section");
+    }
+}
+
+/// The page of names: columns from the schemas, metrics from the snapshot of all of them.
+fn names() -> String {
+    let mut page = String::from(
+        "# Tables, columns and metrics\n\n\
+         The program writes this page. [Formats](formats.md) has the meaning of the columns,\n\
+         [sensor](sensor.md) that of the metrics, and [stability](stability.md) which names stay. A type with\n\
+         `?` may be null.\n\n\
+         ## Tables of exports and SQL\n",
+    );
+    for table in Table::ALL {
+        let _ = write!(page, "\n### {}\n\n| column | type |\n|---|---|\n", table.name());
+        for field in table.schema().fields() {
+            let null = if field.is_nullable() { "?" } else { "" };
+            let _ = writeln!(page, "| `{}` | `{}{null}` |", field.name(), field.data_type());
+        }
+    }
+    page += "\n## Metrics\n\nCounters have the ending `_total`.\n\n| metric | kind | help |\n|---|---|---|\n";
+    let snapshot = root().join("crates/sensor/tests/snapshots/all__openmetrics__metrics.snap");
+    let text = fs::read_to_string(snapshot).expect("the snapshot of all metrics");
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let kind =
+            lines.peek().and_then(|line| line.strip_prefix("# TYPE ")?.split(' ').nth(1)).expect("a type");
+        let _ = writeln!(page, "| `{name}` | {kind} | {} |", help.replace('|', "\\|"));
+    }
+    page
+}
+
+#[test]
+fn the_page_of_names_has_all_columns_and_metrics() {
+    let path = root().join("docs/names.md");
+    let page = names();
+    if env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, page).expect("it can be written");
+    } else {
+        let there = fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == page, "docs/names.md differs from the program: UPDATE_DOCS=1 writes it");
     }
 }
