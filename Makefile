@@ -1,6 +1,6 @@
 # `make run` and `make test` suffice; both first install missing packages (scripts/setup.sh).
 
-.PHONY: run build build-arm64 build-static dist install uninstall test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
+.PHONY: run site build build-arm64 build-static dist install uninstall test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
 # SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
@@ -35,6 +35,10 @@ install:
 
 uninstall:
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
+
+# docs/ as a site with search, in target/site, with its links checked. mdBook is compiled first, which takes a minute.
+site:
+	scripts/site.sh
 
 # The same binary for arm64, on an x86-64 machine with Debian's packages.
 build-arm64: setup

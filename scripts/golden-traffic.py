@@ -2,6 +2,7 @@
 recording."""
 
 import ctypes
+import http.server
 import os
 import signal
 import socket
@@ -63,6 +64,17 @@ def tcp():
     time.sleep(0.3)
 
 
+def fill():
+    """A stream that has more to send than its link can carry."""
+    client, server = connection((SERVER, 5001))
+    size = 600_000
+    reader = threading.Thread(target=read, args=(server, size))
+    reader.start()
+    for _ in range(size // 12_000):
+        client.sendall(b"x" * 12_000)
+    reader.join()
+
+
 def burst():
     """Bursts into a small receive buffer, partly read by a slow reader."""
     server = udp("server", (SERVER, 5001))
@@ -121,6 +133,29 @@ def flood():
     exchange(50)
 
 
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Pages of some kilobytes. The seventh takes 40 ms."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        if self.path == "/page/7":
+            time.sleep(0.04)
+        page = b"x" * 6000
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_):
+        pass
+
+
+def pages():
+    """Serves until it is killed."""
+    http.server.HTTPServer((SERVER, 8080), Pages).serve_forever()
+
+
 def damage(path):
     with open(path, "r+b") as file:
         size = os.fstat(file.fileno()).st_size
@@ -135,4 +170,4 @@ def damage(path):
 if sys.argv[1] == "damage":
     damage(sys.argv[2])
 else:
-    {"tcp": tcp, "burst": burst, "mixed": mixed, "spaced": spaced, "flood": flood}[sys.argv[1]]()
+    {"tcp": tcp, "burst": burst, "mixed": mixed, "spaced": spaced, "flood": flood, "pages": pages, "fill": fill}[sys.argv[1]]()

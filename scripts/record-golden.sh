@@ -4,7 +4,7 @@
 # (tests/golden/README.md). The recordings change only with the format.
 #
 # usage: scripts/record-golden.sh [NAME…]     (as root; default: all of them)
-# Needs unshare, iproute2, nftables and python3. Names and addresses in the recordings are neutral: the host
+# Needs unshare, iproute2, nftables, python3 and curl. Names and addresses in the recordings are neutral: the host
 # is called `node`, addresses are those of the two namespaces made here, and identifiers of the machine are
 # removed.
 set -euo pipefail
@@ -25,7 +25,7 @@ mount -t tmpfs tmpfs /run/netns
 scope=$PWD/target/debug/magnet-scope
 golden=$PWD/tests/golden
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(demo retransmissions drops half lost damaged)
+[ ${#wanted[@]} -gt 0 ] || wanted=(demo retransmissions drops half lost damaged queue probes web)
 
 ip netns add client
 ip netns add server
@@ -69,12 +69,38 @@ record() {
     recorder=
 }
 
-# Removes the remaining identifiers of the machine.
+# pages: a client's requests for pages of a server. Each end has a recorder, as on two hosts: with a host name of its own.
+pages() {
+    local end recorders=() served
+    ip netns exec server python3 scripts/golden-traffic.py pages &
+    served=$!
+    until ip netns exec client curl -so /dev/null http://10.78.0.2:8080/; do kill -0 "$served"; sleep 0.1; done
+    for end in client server; do
+        rm -rf "$golden/web-$end/session"
+        mkdir -p "$golden/web-$end"
+        # shellcheck disable=SC2016  # of the inner shell
+        unshare --uts sh -c 'hostname "$0"; exec "$@"' "$end" \
+            "$scope" record -o "$golden/web-$end/session" --netns "$end" &
+        recorders+=($!)
+    done
+    for end in client server; do
+        until [ -s "$golden/web-$end/session/meta.toml" ]; do sleep 0.05; done
+    done
+    sleep 0.5
+    ip netns exec client curl -so /dev/null 'http://10.78.0.2:8080/page/[1-12]'
+    sleep 0.2
+    kill -INT "${recorders[@]}"
+    wait "${recorders[@]}"
+    kill "$served"
+}
+
+# neutral NAME [LAST DIGIT]: removes the remaining identifiers of the machine. Another boot has another clock.
 neutral() {
-    sed -i -e 's/^boot_id = .*/boot_id = "00000000-0000-0000-0000-000000000000"/' \
+    sed -i -e "s/^boot_id = .*/boot_id = \"00000000-0000-0000-0000-00000000000${2:-0}\"/" \
         -e 's/^\(kernel = "[0-9.]*\)[^"]*"/\1"/' "$golden/$1/session/meta.toml"
     # The files were edited on purpose, so their checksums are computed again.
     target/debug/examples/reseal "$golden/$1/session"
+    du -sb "$golden/$1/session"
 }
 
 both=(--netns client --netns server)
@@ -86,6 +112,15 @@ for name in "${wanted[@]}"; do
             mkdir -p "$golden/demo"
             rm -rf "$golden/demo/session"
             "$scope" demo --duration 900ms -o "$golden/demo/session" >/dev/null
+            ;;
+        probes)
+            mkdir -p "$golden/probes"
+            rm -rf "$golden/probes/session"
+            [ -d /sys/kernel/tracing/events ] || mount -t tracefs none /sys/kernel/tracing
+            "$scope" demo --duration 550ms -o "$golden/probes/session" --snap dev.recv=48 \
+                --probe 'tracepoint:net:netif_receive_skb name=came after=dev.recv len' \
+                --probe 'tracepoint:skb:kfree_skb name=gone as=point reason' \
+                --probe 'tracepoint:net:net_dev_start_xmit name=given as=loadline len' >/dev/null
             ;;
         retransmissions)
             server nft '
@@ -106,8 +141,18 @@ for name in "${wanted[@]}"; do
             record damaged spaced "${both[@]}"
             python3 scripts/golden-traffic.py damage "$golden/damaged/session/events-0000.arrows"
             ;;
+        queue)
+            ip netns exec client tc qdisc add dev v0 root tbf rate 20mbit burst 16kb limit 64kb
+            record queue fill "${both[@]}" --hops +dev.queue
+            ip netns exec client tc qdisc del dev v0 root
+            ;;
+        web)
+            pages
+            neutral web-client 1
+            neutral web-server 2
+            continue
+            ;;
         *) echo "no golden session is called $name" >&2; exit 1 ;;
     esac
     neutral "$name"
-    du -sb "$golden/$name/session"
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md and docs/agents.md literally, on hosts made of namespaces.
+"""Runs every command of README.md, docs/agents.md, the tutorial and the how-to pages literally, on hosts made of
+namespaces.
 
 usage: scripts/run-documents.py MAGNET_SCOPE
 
@@ -26,7 +27,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README, AGENTS = "README.md", "docs/agents.md"
+README, AGENTS, TUTORIAL = "README.md", "docs/agents.md", "docs/tutorial.md"
+QUESTIONS = [f"docs/how-to/{name}.md" for name in
+             ("slow-request", "dropped-packets", "network-or-server", "two-hosts", "container", "recording")]
+SLOW, DROPS, SERVER, TWO_HOSTS, CONTAINER, RECORDING = QUESTIONS
 PATIENCE = 120  # seconds for a condition to hold
 
 ADDRESSES = {
@@ -70,6 +74,12 @@ class NotRun:
 
 DISPLAY = NotRun("it opens a window, and there is no display here; tests/window.rs draws it without one")
 BUILDS = NotRun("it builds this program, of which this is a test")
+ENGINE = NotRun("it needs a container; tests/containers.rs runs three engines and captures theirs")
+# Both ends, recorded at the same time.
+BOTH = {
+    "client$ sudo magnet-scope record -o client.session --duration 20s": Ends(),
+    "server$ sudo magnet-scope record -o server.session --duration 20s": Ends(),
+}
 FORM = NotRun("a form with placeholders or without arguments, not a command: tests/cli.rs has all subcommands")
 
 PLAN = {
@@ -89,6 +99,7 @@ PLAN = {
         "magnet-scope report DIR…": Ends(),
         "magnet-scope requests DIR…": FORM,
         "sudo magnet-scope run -- curl …": FORM,
+        "sudo magnet-scope run -- curl -sS -o page.html http://server:8080/": NotRun("it is run with a page's path, on the client"),
         "magnet-scope journeys DIR… --where 'total > 5ms'": Ends(),
         "magnet-scope compare BEFORE AFTER": Ends(),
         "magnet-scope align A B": Ends(),
@@ -137,6 +148,79 @@ PLAN = {
         "magnet-scope metrics --connect": FORM,
         "magnet-scope health": FORM,
         "magnet-scope ship": FORM,
+    },
+    TUTORIAL: {
+        "make build": BUILDS,
+        "sudo make install": BUILDS,
+        "magnet-scope doctor": Ends(),
+        "sudo magnet-scope demo": Screen("client", "server", "slow-reader"),
+        "sudo ip netns add left": Ends(),
+        "sudo ip netns add right": Ends(),
+        "sudo ip -n left link add eth0 type veth peer name eth0 netns right": Ends(),
+        "sudo ip -n left addr add 10.9.0.1/24 dev eth0": Ends(),
+        "sudo ip -n left link set eth0 up": Ends(),
+        "sudo ip -n right addr add 10.9.0.2/24 dev eth0": Ends(),
+        "sudo ip -n right link set eth0 up": Ends(),
+        "sudo tc -n left qdisc add dev eth0 root tbf rate 20mbit burst 16kb limit 64kb": Ends(),
+        "sudo ip netns exec right iperf3 -s -1 -D": Ends(),
+        "sudo ip netns exec left iperf3 -c 10.9.0.2 -t 120 >/dev/null 2>&1 &": Ends(),
+        "sudo magnet-scope live --netns left --netns right --hops +dev.queue": Screen("left", "right"),
+        "sudo magnet-scope record --netns left --netns right --hops +dev.queue -o queue.session --duration 10s": Ends(),
+        "magnet-scope report queue.session": Ends(),
+        "sudo ip netns del left": Ends(),
+        "sudo ip netns del right": Ends(),
+        "magnet-scope replay queue.session": Screen("left", "right"),
+    },
+    SLOW: {
+        "client$ sudo magnet-scope run -- curl -sS -o page.html http://server:8080/page/7": Ends(),
+        **BOTH,
+        "magnet-scope requests client.session server.session": Ends(),
+        "magnet-scope requests client.session server.session --where 'total > 20ms'": Ends(),
+        "magnet-scope requests client.session server.session --where 'answer > 20ms and port = 8080'": Ends(),
+        "magnet-scope replay client.session server.session": Screen("client", "server"),
+        "server$ sudo magnet-scope --trigger 'request > 20ms' --save-on-trigger slow": Screen("saved"),
+    },
+    DROPS: {
+        "sudo magnet-scope record -o drops.session --duration 20s": Ends(),
+        "magnet-scope report drops.session": Ends(),
+        "magnet-scope journeys drops.session --where dropped --slowest 2": Ends(),
+        "magnet-scope journeys retransmissions.session --where resent --slowest 2": Ends(),
+        "sudo magnet-scope": Screen("journeys"),
+    },
+    SERVER: {
+        **BOTH,
+        "magnet-scope report client.session server.session": Ends(),
+        "magnet-scope requests client.session": Ends(),
+        "magnet-scope requests server.session": Ends(),
+        "magnet-scope compare client.session server.session": Ends(),
+    },
+    TWO_HOSTS: {
+        **BOTH,
+        "magnet-scope journeys client.session server.session --slowest 2": Ends(),
+        "magnet-scope align client.session server.session": Ends(),
+        "magnet-scope replay client.session server.session": Screen("client", "server"),
+        "magnet-scope --connect client,server": NotRun("it is run as `--connect web-1,web-2`, with agents"),
+    },
+    CONTAINER: {
+        "sudo magnet-scope --container web": ENGINE,
+        "sudo magnet-scope record --container web -o web.session --duration 20s": ENGINE,
+        "sudo magnet-scope record --netns all -o all.session --duration 20s":
+            NotRun("it captures every namespace of this machine, those of other tests too; tests/containers.rs has it"),
+        "magnet-scope report all.session --by container": Ends(),
+        "magnet-scope requests all.session --by container": Ends(),
+    },
+    RECORDING: {
+        "magnet-scope info lost.session": Ends(),
+        "magnet-scope info --verify drops.session": Ends(),
+        "magnet-scope report retransmissions.session": Ends(),
+        "magnet-scope requests retransmissions.session": Ends(),
+        "magnet-scope journeys retransmissions.session --slowest 3": Ends(),
+        "magnet-scope replay retransmissions.session": Screen("journeys"),
+        "magnet-scope replay retransmissions.session --picture 104x36 --press 'Down Enter'": Ends(),
+        "magnet-scope export retransmissions.session --format parquet -o tables": Ends(),
+        "magnet-scope export retransmissions.session --format pcapng -o packets.pcapng": Ends(),
+        "magnet-scope query retransmissions.session 'SELECT hop, count(*) AS n FROM events GROUP BY hop ORDER BY n DESC, hop LIMIT 5'":
+            Ends(),
     },
 }
 
@@ -248,6 +332,38 @@ while True:
         while True:
             c.sendall(b"x" * 300); c.recv(65536); out.sendto(b"z" * 200, (other, 7001)); time.sleep(0.02)
     except OSError: time.sleep(0.2)
+"""
+
+
+# Pages of a server, of which the seventh takes 40 ms; datagrams into a small buffer.
+PAGES = """
+import http.server, time
+class Pages(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/page/7": time.sleep(0.04)
+        self.send_response(200); self.send_header("Content-Length", "6000"); self.end_headers()
+        self.wfile.write(b"x" * 6000)
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("", 8080), Pages).serve_forever()
+"""
+READERS = """
+import socket, time, urllib.request
+while True:
+    try:
+        for page in range(12):
+            urllib.request.urlopen(f"http://server:8080/page/{page}", timeout=5).read()
+    except OSError: pass
+    time.sleep(0.2)
+"""
+BURSTS = """
+import socket, time
+reader = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); reader.bind(("127.0.0.1", 5001))
+reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 6000)
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    for _ in range(20): sender.sendto(b"x" * 200, ("127.0.0.1", 5001))
+    for _ in range(3): reader.recv(2000)
+    time.sleep(0.2)
 """
 
 
@@ -414,14 +530,23 @@ def readme(scene, plan):
     release = viewer.dir / "work/target/dist"
     release.mkdir(parents=True)
     shutil.copy2(scene.binary, release / "magnet-scope")
+    walk(scene, README, plan, set())
+    scene.stop_serving()
+
+
+def walk(scene, document, plan, ran):
+    """A document from its beginning to its end. Recordings of several hosts run at the same time, like those of several
+    users, and are then on the viewer's host too. A recording that another document made is not made again."""
     recorders = []
-    for command in commands(README):
+    for command in commands(document):
         method = plan[command]
         name, plain = scene.place(command)
         if isinstance(method, NotRun):
             continue
         if " record " in command:
-            # Both at the same time, like two users.
+            if command in ran:
+                continue
+            ran.add(command)
             print(f"{name}$ {plain}", flush=True)
             log = scene.log()
             recorders.append((name, plain, log, scene.hosts[name].start(plain, log)))
@@ -431,9 +556,31 @@ def readme(scene, plan):
             name, plain, log, process = recorders.pop()
             if process.wait(60 + PATIENCE) != 0:
                 raise SystemExit(f"{name}: `{plain}` failed:\n{Path(log.name).read_text(errors='replace')}")
-            scene.copy(scene.hosts[name].dir / "work", "viewer", "work", f"{name}.session")
+            if name != "viewer":
+                scene.copy(scene.hosts[name].dir / "work", "viewer", "work", f"{name}.session")
         scene.do(" ".join(FILLED.get(word, word) for word in command.split(" ")), method)
-    scene.stop_serving()
+
+
+def pages(scene):
+    """The tutorial and the how-to pages, with the traffic that they speak of."""
+    viewer = scene.hosts["viewer"]
+    for name in ("client", "server", "drops"):
+        shutil.rmtree(viewer.dir / f"work/{name}.session", ignore_errors=True)
+        if name != "drops":
+            shutil.rmtree(scene.hosts[name].dir / f"work/{name}.session", ignore_errors=True)
+    for name in ("lost", "retransmissions"):
+        shutil.copytree(ROOT / f"tests/golden/{name}/session", viewer.dir / f"work/{name}.session")
+    # Any recording has no container here, and the report says so.
+    shutil.copytree(ROOT / "tests/golden/demo/session", viewer.dir / "work/all.session")
+    viewer.run("ip link set lo up")
+    for host, program in (("server", PAGES), ("client", READERS), ("viewer", BURSTS)):
+        scene.processes.append(scene.hosts[host].start(shlex.join(["python3", "-c", program]), subprocess.DEVNULL))
+    ran = set()
+    for document in (*QUESTIONS, TUTORIAL):
+        if document == TUTORIAL and shutil.which("iperf3") is None:
+            print("skipped: the tutorial, because there is no iperf3 (scripts/setup-clients.sh installs it)")
+            continue
+        walk(scene, document, PLAN[document], ran)
 
 
 def main():
@@ -450,6 +597,7 @@ def main():
         try:
             agents(scene, PLAN[AGENTS])
             readme(scene, PLAN[README])
+            pages(scene)
         finally:
             scene.end()
     print("every command of the documents was run or is listed")

@@ -24,6 +24,8 @@ command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v unbound >/dev/null || [ -x /usr/sbin/unbound ] || missing+=(unbound)
 command -v h2load >/dev/null || missing+=(nghttp2-client)
+# Traffic of the tutorial.
+command -v iperf3 >/dev/null || missing+=(iperf3)
 ls /usr/lib/postgresql/*/bin/pgbench >/dev/null 2>&1 || missing+=(postgresql)
 # Engines whose containers are named. The tests start their own daemons.
 if [ "${1:-}" = --engines ]; then
@@ -66,6 +68,11 @@ fi
 if ! "$clients/bin/python" -c 'import prometheus_client, sexpdata' 2>/dev/null; then
     say "installing parsers of OpenMetrics and of s-expressions"
     "$clients/bin/pip" install -q prometheus_client sexpdata >&2 || say "could not: their tests are skipped"
+fi
+# The schemas of Kubernetes.
+if ! "$clients/bin/python" -c 'import kubernetes_validate, yaml' 2>/dev/null; then
+    say "installing the schemas of Kubernetes"
+    "$clients/bin/pip" install -q kubernetes-validate pyyaml >&2 || say "could not: their tests are skipped"
 fi
 # A server and a client of gRPC.
 if ! "$clients/bin/python" -c 'import grpc' 2>/dev/null; then

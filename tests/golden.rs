@@ -150,10 +150,14 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
 /// The repository contains no identification of a machine.
 #[test]
 fn golden_sessions_name_no_machine() {
-    for name in ["demo", "retransmissions", "drops", "half", "lost", "damaged"] {
+    let names = ["demo", "retransmissions", "drops", "half", "lost", "damaged", "queue", "probes"]
+        .map(|name| (name, "node", 0));
+    for (name, host, boot) in
+        names.into_iter().chain([("web-client", "client", 1), ("web-server", "server", 2)])
+    {
         let node = &read(name, &["info", "--json"])["node"];
-        assert_eq!(node["host"], "node", "{name}");
-        assert_eq!(node["boot_id"], "00000000-0000-0000-0000-000000000000", "{name}");
+        assert_eq!(node["host"], host, "{name}");
+        assert_eq!(node["boot_id"], format!("00000000-0000-0000-0000-00000000000{boot}"), "{name}");
         let kernel = node["kernel"].as_str().unwrap_or_default();
         assert!(kernel.chars().all(|c| c.is_ascii_digit() || c == '.'), "{name}: {kernel}");
         for row in read(name, &["journeys", "--slowest", "100000", "--json"]).as_array().expect("journeys") {

@@ -1,8 +1,10 @@
 //! Network namespaces as users name them: a name of `ip netns`, a process, a path, `all`, `host`.
 
 use crate::failure::{Hint, Usage};
+use crate::output;
 use anyhow::{Context, Result};
 use magscope_probe::NetnsTarget;
+use rustix::thread::{self, CapabilitySet};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,17 @@ pub fn find(wanted: &[String]) -> Result<Namespaces> {
     }
     for name in wanted {
         match name.as_str() {
-            "all" => targets.extend(NetnsTarget::all()?),
+            "all" => {
+                targets.extend(NetnsTarget::all()?);
+                // With the capability the rest are processes that nobody may look at.
+                let unreadable = if can_trace()? { 0 } else { NetnsTarget::unreadable() };
+                if unreadable > 0 {
+                    output::note(&format!(
+                        "the network namespaces of {unreadable} processes cannot be read without CAP_SYS_PTRACE; those \
+                         that only they have are not captured"
+                    ));
+                }
+            }
             "host" => targets.push(at(Path::new("/proc/1/ns/net"), "host")?),
             _ => targets.push(one(name)?),
         }
@@ -42,6 +54,12 @@ pub fn find(wanted: &[String]) -> Result<Namespaces> {
     let mut seen = BTreeSet::new();
     targets.retain(|target| seen.insert(target.inode));
     Ok(Namespaces { targets, every: wanted.iter().any(|name| name == "all") })
+}
+
+/// True if the namespaces of all processes can be read.
+fn can_trace() -> Result<bool> {
+    let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
+    Ok(held.contains(CapabilitySet::SYS_PTRACE))
 }
 
 fn one(name: &str) -> Result<NetnsTarget> {

@@ -10,7 +10,7 @@ mod trigger_buffers;
 
 pub use follower::{Followed, Received, follow, watch};
 pub use options::{ScreenArgs, config_dir};
-pub use player::{Player, ScopeAccess, play};
+pub use player::{Player, ScopeAccess, picture, play};
 pub use trigger_buffers::below;
 
 use crate::recording::Directory;
@@ -103,7 +103,8 @@ pub fn show(
     args: &ScreenArgs,
     triggered: Triggered<'_>,
 ) -> Result<()> {
-    let scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
+    let options = Options { state, limits, suggests: true, ..Options::default() };
+    let scope = Scope::new(feed.info().clone(), options);
     show_scope(feed, scope, args, triggered)
 }
 

@@ -80,6 +80,21 @@ impl NetnsTarget {
         Ok(std::iter::once(own).chain(found.into_values()).collect())
     }
 
+    /// Number of processes whose namespace the kernel does not show: those of other users, or with more capabilities
+    /// than the caller, who lacks `CAP_SYS_PTRACE`. [`Self::all`] leaves out the namespaces that only they have.
+    pub fn unreadable() -> usize {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_refused = |pid: &u32| {
+            let seen = fs::metadata(format!("/proc/{pid}/ns/net"));
+            seen.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        // A thread of the kernel has no command line, and the namespace of process 1.
+        let has_command =
+            |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        pids.filter(is_refused).filter(has_command).count()
+    }
+
     /// Runs `work` inside this namespace and returns. Only this thread changes namespace.
     ///
     /// # Errors

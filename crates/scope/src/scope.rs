@@ -1,6 +1,7 @@
 //! The scope: accepts batches, stores the data of a screen, returns frames.
 
 mod apply;
+mod first_minute;
 mod headline;
 mod heat;
 mod hits;
@@ -79,6 +80,8 @@ pub struct Options {
     pub speed: f64,
     /// Maximum number of drawn lifelines; more are drawn as density with the slowest on top.
     pub most_lifelines: usize,
+    /// True for a capture of this host, whose user can be helped by commands to try.
+    pub suggests: bool,
 }
 
 impl Default for Options {
@@ -89,6 +92,7 @@ impl Default for Options {
             recorded: None,
             speed: 1.0,
             most_lifelines: MAX_LIFELINES,
+            suggests: false,
         }
     }
 }
@@ -131,6 +135,10 @@ pub struct Scope {
     watch: Watch,
     overlay: Option<Overlay>,
     most_lifelines: usize,
+    /// True if there are commands to try while nothing happens.
+    suggests: bool,
+    /// Time of a quiet host so far, nanoseconds.
+    waited_ns: u64,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
     /// The kernel's sums, including hits of hops without events.
@@ -227,6 +235,8 @@ impl Scope {
             watch: Watch::default(),
             overlay: None,
             most_lifelines: options.most_lifelines.max(1),
+            suggests: options.suggests,
+            waited_ns: 0,
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
             sums: Sums::new(keep),

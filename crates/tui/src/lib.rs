@@ -7,6 +7,7 @@
 //!
 //! - `palette`, `prompt`: commands by name. `front`: between the terminal's events and the scope (pure).
 //! - `draw/`: one panel per file. `theme/`: colours in TOML. `ascii`: translates finished cells.
+//! - `picture`: a screen without a terminal.
 //! - `run`, `terminal`, `keyboard`, `signals`: the real terminal. `pace`, `counted`: frame rate.
 
 mod ascii;
@@ -17,6 +18,7 @@ mod front;
 mod keyboard;
 mod pace;
 mod palette;
+mod picture;
 mod prompt;
 mod run;
 pub mod shot;
@@ -28,5 +30,6 @@ pub use ascii::is_utf8;
 pub use error::TuiError;
 pub use front::{Front, HostRequest, Options};
 pub use magscope_scope::command::keys;
+pub use picture::{BadPicture, Picture};
 pub use run::{Exit, Pump, run};
 pub use theme::{Depth, Theme, ThemeError, parse as parse_theme};

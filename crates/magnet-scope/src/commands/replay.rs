@@ -8,6 +8,7 @@ use crate::{output, reporting, screen};
 use anyhow::Result;
 use magscope_report::ReportBuilder;
 use magscope_scope::transport::{FASTEST, SLOWEST};
+use magscope_tui::Picture;
 
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,12 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     screen: ScreenArgs,
+    /// Print the screen as text, in a size as `100x30` of columns and rows, as it is at the end
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["follow", "json", "speed"])]
+    picture: Option<Picture>,
+    /// Keys to press before, with blanks between them: `Down Enter`, `/port 443 Enter`
+    #[arg(long, value_name = "KEYS", requires = "picture")]
+    press: Option<String>,
     /// Follow running recordings, on one time line by the clock bounds known so far; screen only
     #[arg(long, conflicts_with_all = ["json", "speed", "PartArgs"])]
     follow: bool,
@@ -45,6 +52,10 @@ pub fn run(args: &Args) -> Result<()> {
         ));
     }
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
+    if let Some(picture) = args.picture {
+        let keys = args.press.as_deref().unwrap_or_default();
+        return output::text(&screen::picture(&recordings, limits, &args.screen, picture, keys)?);
+    }
     if output::is_screen() && !args.json {
         return screen::play(&recordings, args.speed, limits, &args.screen);
     }

@@ -11,7 +11,7 @@ use magscope_core::source::{Progress, SourceError};
 use magscope_scope::recorded::{MOST_EVENTS, MOST_HEADS, MOST_HITS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Options, Scope, State};
 use magscope_timeline::merged_reader::{Piece, Walker};
-use magscope_tui::Pump;
+use magscope_tui::{Picture, Pump};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ const SLICE: Duration = Duration::from_millis(15);
 const MOST_READ: usize = 300_000;
 /// Maximum without waiting keys: enough for the maximum number of journeys and their margin.
 const MOST_READ_IN_BACKGROUND: usize = 1_500_000;
+/// Maximum number of windows read between two keys.
+const MOST_WINDOWS: usize = 16;
 /// Minimum margin around a window, nanoseconds.
 const AROUND_NS: u64 = 10_000_000;
 /// Maximum margin.
@@ -29,6 +31,29 @@ const MOST_AROUND_NS: u64 = 1_000_000_000;
 
 /// Shows recordings until the user quits.
 pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenArgs) -> Result<()> {
+    let mut scope = scope_of(recordings, speed, limits);
+    let mut player = Player::new(recordings, limits);
+    end_of(magscope_tui::run(&mut player, &mut scope, args.options()?))
+}
+
+/// The screen at the end of the recordings after some keys, as text. It does not depend on the speed of this machine.
+pub fn picture(
+    recordings: &Recordings,
+    limits: Limits,
+    args: &ScreenArgs,
+    picture: Picture,
+    keys: &str,
+) -> Result<String> {
+    let mut scope = scope_of(recordings, 1.0, limits);
+    let mut player = Player::new(recordings, limits);
+    let (from_ns, to_ns) = recordings.extent();
+    player.settle(&mut scope).map_err(anyhow::Error::from_boxed)?;
+    scope.tick(to_ns.saturating_sub(from_ns).saturating_add(1));
+    let text = picture.text(&mut scope, args.options()?, keys, &mut |scope| player.settle(scope));
+    text.map_err(anyhow::Error::from_boxed)
+}
+
+fn scope_of(recordings: &Recordings, speed: f64, limits: Limits) -> Scope {
     let (from_ns, to_ns) = recordings.extent();
     let options = Options {
         state: State::Replay,
@@ -39,8 +64,7 @@ pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenAr
     };
     let mut scope = Scope::of_several(recordings.infos().to_vec(), options);
     scope.set_clock_pairs(recordings.clock_pairs());
-    let mut player = Player::new(recordings, limits);
-    end_of(magscope_tui::run(&mut player, &mut scope, args.options()?))
+    scope
 }
 
 /// Access to the scope: permanent in a terminal, by lock in a window.
@@ -176,6 +200,24 @@ impl<'r> Player<'r> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Reads everything, and then the windows that the scope asks for, without advancing the playback clock.
+    fn settle(&mut self, scope: &mut Scope) -> Result<(), SourceError> {
+        let number = scope.survey();
+        if number != self.number {
+            self.number = number;
+            self.survey = Some(self.recordings.walker(self.limits, None));
+        }
+        while self.survey.is_some() {
+            self.read_on(scope, Instant::now())?;
+        }
+        // A truncated window is wanted again, at most a third as long each time.
+        for _ in 0..MOST_WINDOWS {
+            let Some(window) = scope.wants() else { break };
+            self.read(scope, window)?;
+        }
+        Ok(())
     }
 
     /// Pauses or resumes the survey; requested windows are read in both cases.

@@ -99,6 +99,7 @@ impl Files {
             recorded,
             speed: self.speed,
             most_lifelines: MOST_JOURNEYS,
+            ..Options::default()
         };
         let mut scope = Scope::of_several(recordings.infos().to_vec(), options);
         scope.set_clock_pairs(recordings.clock_pairs());

@@ -38,8 +38,10 @@ impl Scope {
         }
     }
 
-    /// Advances by wall time. Only playback uses it: live pictures advance by their events.
+    /// Advances by wall time. Only playback and the first seconds of a quiet host use it: live pictures advance by
+    /// their events.
     pub fn tick(&mut self, elapsed_ns: u64) {
+        self.wait(elapsed_ns);
         if self.controls.paused || (self.playhead.following && !self.is_recorded()) {
             return;
         }

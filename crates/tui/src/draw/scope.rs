@@ -2,6 +2,7 @@
 
 mod columns;
 mod density;
+mod first_minute;
 mod hits;
 mod inspector;
 mod lanes;
@@ -34,6 +35,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         density::persistence(canvas, &layout, frame);
     }
     marks::draw(canvas, &layout, frame, extras);
+    first_minute::draw(canvas, layout.picture, frame);
     xy::draw(canvas, &layout, frame);
     loadlines::draw(canvas, &layout, frame);
     minimap::draw(canvas, &layout, frame);
