@@ -1,29 +1,31 @@
 //! The flows: endpoints, rates, and blame.
 
 use crate::cache::key;
-use crate::grid::{self, Col, number, words};
+use crate::grid::{self, Col, Press, number, words};
+use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
-use magscope_scope::{Action, Frame, Pick};
+use magscope_scope::{Action, Frame, Pick, condition};
 
-const COLUMNS: &[Col] = &[
-    words("flow", 300.0),
-    words("processes", 150.0),
+pub(super) const COLUMNS: &[Col] = &[
+    words("flow", 290.0),
+    words("processes", 168.0),
     number("journeys", 70.0),
-    number("failed", 60.0),
-    number("broken", 60.0),
-    number("resent", 60.0),
+    number("failed", 54.0),
+    number("broken", 54.0),
+    number("resent", 54.0),
     number("bytes", 76.0),
     number("p50", 76.0),
     number("p99", 76.0),
     number("max", 76.0),
-    words("most of its time", 210.0),
+    words("most of its time", 190.0),
     words("longest, lately", 120.0),
 ];
 /// Columns of the kernel's sums.
-const SUMS: [Col; 3] = [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
+pub(super) const SUMS: [Col; 3] =
+    [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
 const ORDERS: [(FlowOrder, &str); 5] = [
@@ -79,10 +81,14 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.select(flow.selected || picked);
         one(row, flow, table.summed, c);
     });
-    if let Some((n, _)) = clicked
-        && let Some(flow) = table.rows.get(n)
-    {
-        cx.act(Action::Pick(Pick::Flow(flow.flow)));
+    let Some((n, press)) = clicked else { return };
+    let Some(flow) = table.rows.get(n) else { return };
+    match press {
+        Press::Menu(text) => {
+            let condition = flow.ends.map(condition::of_ends);
+            menu::open(ui, cx, Target { condition, text });
+        }
+        _ => cx.act(Action::Pick(Pick::Flow(flow.flow))),
     }
 }
 
