@@ -145,7 +145,7 @@ impl Bench {
         let scope = Scope::of_several(vec![session.info().clone()], options);
         let ctx = Context::default();
         dress(&ctx);
-        let front = Front::new(Chosen::default(), KeyMap::built_in());
+        let front = Front::new(Chosen::default(), KeyMap::of_window());
         let mut bench = Bench { ctx, front, scope, session, opened, all, taken: Vec::new() };
         bench.fill();
         bench.frames(1);

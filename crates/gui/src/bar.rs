@@ -1,14 +1,27 @@
 //! The top bar: files, transport, timebase, trigger, filter, lifeline colours, and the clock bound.
 
 use crate::overlays::{Overlay, Pick};
+use crate::text::{explained, explained_of};
 use crate::ui_context::UiContext;
 use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
 use magscope_scope::command::Question;
+use magscope_scope::explain::explain;
 use magscope_scope::format::{bytes, short_duration};
 use magscope_scope::{Action, Edge, Frame, State};
 use magscope_timeline::pair::State as Clock;
 
 use crate::chosen::Tint;
+
+/// Longest text of a button with the words of the user, characters.
+const LONGEST: usize = 20;
+
+/// The beginning of a text; all of it is where the pointer is.
+fn shortened(words: &str) -> String {
+    if words.chars().count() <= LONGEST {
+        return words.to_owned();
+    }
+    words.chars().take(LONGEST - 1).chain(['…']).collect()
+}
 
 /// Draws it.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
@@ -25,7 +38,12 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         filter(ui, frame, cx);
         ui.separator();
         view(ui, cx);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| clock(ui, frame, cx));
+        // Words that change are at the right end, so that no button moves.
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            clock(ui, frame, cx);
+            ui.add_space(6.0);
+            edge(ui, frame, cx);
+        });
     });
 }
 
@@ -78,18 +96,11 @@ fn named(ui: &mut Ui, glyph: &str, name: &str, on: bool) -> bool {
 fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let transport = &frame.transport;
     let (glyph, name) = if frame.controls.paused { ("▶", "go on") } else { ("❚❚", "stop the picture") };
-    if named(ui, glyph, name, false) {
+    let response = ui.add(Button::new(glyph).min_size(egui::vec2(40.0, 0.0)));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, name));
+    if response.on_hover_text(name).clicked() {
         cx.act(Action::TogglePause);
     }
-    let edge = &frame.header.edge;
-    let colour = match edge {
-        Edge::Away { .. } => cx.c.missed,
-        edge if edge.is_unusual() => cx.c.accent,
-        _ => cx.c.dim,
-    };
-    ui.label(
-        RichText::new(edge.words(|name| if name == "follow" { "▶|" } else { "Esc" }.to_owned())).color(colour),
-    );
     if transport.seekable && named(ui, "|◀", "go to the beginning", false) {
         cx.act(Action::SeekStart);
     }
@@ -97,8 +108,8 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         cx.act(Action::Follow);
     }
     if transport.seekable {
-        let words = format!("{}×", transport.speed);
-        let response = ui.menu_button(words, |ui| {
+        let words = Button::new(format!("{}×", transport.speed)).min_size(egui::vec2(56.0, 0.0));
+        let response = egui::containers::menu::MenuButton::from_button(words).ui(ui, |ui| {
             for speed in [0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0] {
                 if ui.button(format!("{speed}×")).clicked() {
                     cx.act(Action::SetSpeed(speed));
@@ -106,7 +117,7 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 }
             }
         });
-        response.response.on_hover_text("how fast it plays");
+        response.0.on_hover_text("how fast it plays");
     }
     if frame.header.state != State::Replay && !transport.seekable {
         let recording = frame.footer.recording;
@@ -119,7 +130,8 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             cx.act(Action::ToggleRecording);
         }
         if let Some(recording) = recording {
-            ui.label(format!("{} {}", recording.name, bytes(recording.bytes).trim()));
+            ui.label(&recording.name);
+            ui.label(RichText::new(bytes(recording.bytes)).monospace());
         }
     }
 }
@@ -128,7 +140,7 @@ fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     if named(ui, "−", "more time a division", false) {
         cx.act(Action::TimebaseCoarser);
     }
-    let words = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
+    let words = format!("{:>8}/div", short_duration(frame.sweep.timebase.per_division_ns()));
     let response = ui.menu_button(RichText::new(words).monospace(), |ui| {
         for ns in [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000_u64] {
             if ui.button(format!("{}/div", short_duration(ns))).clicked() {
@@ -155,8 +167,12 @@ fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let trigger = &frame.trigger;
     let words = if trigger.text.is_empty() { "Trigger …".to_owned() } else { format!("T {}", trigger.text) };
+    let words = shortened(&words);
     let words = RichText::new(words).color(if trigger.text.is_empty() { cx.c.text } else { cx.c.accent });
-    if ui.add(Button::new(words).truncate()).on_hover_text("what the trigger waits for").clicked() {
+    let response = ui.add(Button::new(words));
+    let means = "what the trigger waits for".to_owned();
+    let means = if trigger.text.is_empty() { means } else { format!("{means}: {}", trigger.text) };
+    if response.on_hover_text(means).clicked() {
         cx.over = Some(Overlay::ask(Question::Trigger, trigger.text.clone()));
     }
 }
@@ -164,11 +180,11 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
-    // Other choices narrow the counts as well.
-    let words =
-        frame.header.counts_words().map_or_else(|| words.clone(), |counts| format!("{words} ({counts})"));
-    let response = ui.add(Button::selectable(!now.is_empty(), words).truncate());
-    if response.on_hover_text("only journeys for which something holds").clicked() {
+    let counts = frame.header.counts_words().unwrap_or_default();
+    let means = ["only journeys for which something holds", now.as_str(), counts.as_str()];
+    let means = means.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let response = ui.add(Button::selectable(!now.is_empty(), shortened(&words)));
+    if response.on_hover_text(means).clicked() {
         cx.over = Some(Overlay::ask(Question::Filter, now));
     }
 }
@@ -194,6 +210,22 @@ fn view(ui: &mut Ui, cx: &mut UiContext) {
     }
 }
 
+/// Where the picture stands against the newest instant.
+fn edge(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
+    let edge = &frame.header.edge;
+    let colour = match edge {
+        Edge::Away { .. } => cx.c.missed,
+        edge if edge.is_unusual() => cx.c.accent,
+        _ => cx.c.dim,
+    };
+    let words = edge.words(|name| if name == "follow" { "▶|" } else { "Esc" }.to_owned());
+    let response = ui.add(Label::new(RichText::new(&words).color(colour)).truncate());
+    explained(response, &words);
+    if let Some(counts) = frame.header.counts_words() {
+        ui.label(RichText::new(counts).color(cx.c.dim).small());
+    }
+}
+
 fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
     let (words, colour): (String, Color32) = match (frame.wire.state, frame.wire.half_width_ns) {
         (None, _) => (frame.header.clock.clone(), cx.c.good),
@@ -203,6 +235,9 @@ fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
         }
         (Some(state), None) => (format!("clock {state}"), cx.c.slow),
     };
-    ui.add(Label::new(RichText::new(words).color(colour).strong()).selectable(false))
-        .on_hover_text("how far a time across the wire can be from the truth");
+    let response = ui.add(Label::new(RichText::new(&words).color(colour).strong()).selectable(false));
+    let means = "how far a time across the wire can be from the truth";
+    explained_of(response, || {
+        Some(explain(&words).map_or_else(|| means.to_owned(), |words| format!("{means}\n{words}")))
+    });
 }

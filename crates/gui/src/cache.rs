@@ -30,7 +30,7 @@ pub struct Caches {
     /// Signals.
     pub loadlines: Cached<Vec<Loadline>>,
     /// Measurements.
-    pub measurements: Cached<Option<Measurements>>,
+    pub measurements: Cached<Measurements>,
     /// The flows.
     pub flows: Cached<FlowTable>,
 }

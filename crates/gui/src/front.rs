@@ -7,18 +7,20 @@ use crate::chosen::{Chosen, Light};
 use crate::colours::Colours;
 use crate::compare::Compared;
 use crate::host_request::HostRequest;
+use crate::menu::{self, Menu};
 use crate::minimap::MinimapDrag;
 use crate::overlays::{self, Next, Overlay, Pick, Typed};
+use crate::splitter::{self, Side};
 use crate::time::Timeline;
 use crate::ui_context::UiContext;
 use crate::world::{Trouble, World};
 use crate::{headline, keys, loadlines, panels, side};
-use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference, Ui};
+use egui::{CentralPanel, Context, Frame as Margin, Panel, Rangef, Theme, ThemePreference, Ui};
 use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, CommandKind, FrontEndCommand};
-use magscope_scope::{Action, Options, Scope, View};
+use magscope_scope::{Action, Options, Rows, Scope, View};
 
 /// The window's logic without a window.
 pub struct Front {
@@ -29,6 +31,10 @@ pub struct Front {
     time: Timeline,
     minimap: MinimapDrag,
     over: Option<Overlay>,
+    /// The menu of a row.
+    menu: Option<Menu>,
+    /// Pages by which a key scrolls the table.
+    scroll_pages: f32,
     /// The comparison, if requested.
     pub compared: Option<Compared>,
     /// The view of the last frame: if a key changed it, the tab follows.
@@ -48,6 +54,8 @@ impl Front {
             time: Timeline::default(),
             minimap: MinimapDrag::default(),
             over: None,
+            menu: None,
+            scroll_pages: 0.0,
             compared: None,
             view: View::default(),
             number: 0,
@@ -89,6 +97,8 @@ impl Front {
             actions: &mut actions,
             requests: &mut requests,
             over: None,
+            menu: None,
+            scroll_pages: 0.0,
             idle: &mut self.idle,
             revision: 0,
         };
@@ -143,6 +153,8 @@ impl Front {
             actions: &mut actions,
             requests: &mut requests,
             over: None,
+            menu: self.menu.take(),
+            scroll_pages: std::mem::take(&mut self.scroll_pages),
             idle: &mut self.idle,
             revision: self.number.wrapping_add(scope.revision()),
         };
@@ -154,15 +166,15 @@ impl Front {
             Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
             // In a small window the time line has priority.
             let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);
+            let (mut below_area, mut side_area) = (None, None);
             if cx.chosen.below && high {
-                let panel = Panel::bottom("below")
-                    .resizable(true)
-                    .frame(margin)
-                    .size_range(90.0..=ui.available_height() * 0.7);
-                let shown = panel.default_size(cx.chosen.below_height).show(ui, |ui| {
-                    panels::show(ui, &frame, self.compared.as_ref(), &mut cx);
+                let range = Rangef::new(90.0, ui.available_height() * 0.7);
+                let height = range.clamp(cx.chosen.below_height);
+                let panel = Panel::bottom("below").resizable(false).exact_size(height).frame(margin);
+                let shown = panel.show(ui, |ui| {
+                    splitter::contents(ui, |ui| panels::show(ui, &frame, self.compared.as_ref(), &mut cx));
                 });
-                cx.chosen.below_height = shown.response.rect.height();
+                below_area = Some((shown.response.rect, range));
             } else {
                 Panel::bottom("tabs").frame(margin).show(ui, |ui| panels::tabs(ui, &mut cx));
             }
@@ -170,13 +182,13 @@ impl Front {
                 self.minimap.show(ui, &frame, &mut cx);
             });
             if cx.chosen.side && wide {
-                let panel = Panel::right("side")
-                    .resizable(true)
-                    .frame(margin)
-                    .size_range(220.0..=ui.available_width() * 0.6);
-                let shown =
-                    panel.default_size(cx.chosen.side_width).show(ui, |ui| side::show(ui, &frame, &mut cx));
-                cx.chosen.side_width = shown.response.rect.width();
+                let range = Rangef::new(220.0, ui.available_width() * 0.6);
+                let width = range.clamp(cx.chosen.side_width);
+                let panel = Panel::right("side").resizable(false).exact_size(width).frame(margin);
+                let shown = panel.show(ui, |ui| {
+                    splitter::contents(ui, |ui| side::show(ui, &frame, &mut cx));
+                });
+                side_area = Some((shown.response.rect, range));
             }
             if loadlines::count(&frame) > 0 {
                 let height = loadlines::height(&frame);
@@ -190,7 +202,19 @@ impl Front {
             CentralPanel::default().frame(Margin::new().fill(cx.c.back)).show(ui, |ui| {
                 self.time.show(ui, &frame, &mut cx);
             });
+            // Last, so that the picture does not take their clicks.
+            if let Some((panel, range)) = below_area {
+                let mut height = cx.chosen.below_height;
+                splitter::show(ui, Side::Bottom, panel, range, &mut height, &cx);
+                cx.chosen.below_height = height;
+            }
+            if let Some((panel, range)) = side_area {
+                let mut width = cx.chosen.side_width;
+                splitter::show(ui, Side::Right, panel, range, &mut width, &cx);
+                cx.chosen.side_width = width;
+            }
         }
+        self.menu = cx.menu.take().and_then(|open| menu::show(ui, open, &mut cx));
         if let Some(over) = cx.over.take() {
             self.over = Some(over);
         }
@@ -260,7 +284,8 @@ impl Front {
     }
 
     fn chords(&mut self, ctx: &Context, scope: &mut Scope, actions: &mut Vec<Action>) {
-        if self.over.is_some() || ctx.text_edit_focused() || egui::Popup::is_any_open(ctx) {
+        let has_popup = self.menu.is_some() || egui::Popup::is_any_open(ctx);
+        if self.over.is_some() || ctx.text_edit_focused() || has_popup {
             return;
         }
         // Tab moves the focus, and a focused control consumes some keys.
@@ -276,6 +301,12 @@ impl Front {
         }
     }
 
+    /// True if a key for a page scrolls what is below. Events are a window on many more, which the selection moves.
+    fn scrolls(&self) -> bool {
+        let rows = self.view.spec().rows;
+        self.chosen.below && !matches!(rows, Rows::Picture | Rows::Events)
+    }
+
     fn run(
         &mut self,
         command: &Command,
@@ -285,6 +316,11 @@ impl Front {
         ctx: &Context,
     ) {
         let own = match &command.does {
+            // To the pointer, as the wheel does.
+            CommandKind::Act(Action::ZoomNotches { notches, at }) => {
+                let at = self.time.pointed(ctx).unwrap_or(*at);
+                return actions.push(Action::ZoomNotches { notches: *notches, at });
+            }
             CommandKind::Act(action) => return actions.push(action.clone()),
             CommandKind::Own(own) => *own,
         };
@@ -300,6 +336,7 @@ impl Front {
                     scope.show_message(wrong, true);
                 }
             }
+            FrontEndCommand::Page(by) if self.scrolls() => self.scroll_pages += f32::from(by),
             FrontEndCommand::Measurements => self.chosen.side = !self.chosen.side,
             FrontEndCommand::Svg => self.over = Some(Overlay::Pick(Pick::Svg)),
             FrontEndCommand::Theme => self.chosen.light = other_light(ctx),

@@ -1,8 +1,8 @@
 //! Tables: titled columns, selectable rows, right-aligned numbers with fixed-width digits.
 
-use crate::text::NUMBERS;
+use crate::text::{NUMBERS, explained};
 use crate::ui_context::UiContext;
-use egui::{Align, Color32, Layout, Response, RichText, Sense, Ui};
+use egui::{Align, Color32, Layout, Response, RichText, ScrollArea, Sense, Ui};
 use egui_extras::{Column, TableBuilder, TableRow};
 
 /// A column of a table.
@@ -11,6 +11,14 @@ pub struct Col {
     title: &'static str,
     width: f32,
     number: bool,
+}
+
+#[cfg(test)]
+impl Col {
+    /// The title.
+    pub const fn title(&self) -> &'static str {
+        self.title
+    }
 }
 
 /// A left-aligned text column.
@@ -31,6 +39,8 @@ pub struct Row<'r, 'a, 'b> {
     line: TableRow<'a, 'b>,
     columns: &'r [Col],
     at: usize,
+    /// The cells as text, if the right button was clicked in this frame.
+    text: Option<String>,
     c: &'static crate::colours::Colours,
 }
 
@@ -40,6 +50,7 @@ impl Row<'_, '_, '_> {
         let is_number = self.columns.get(self.at).is_some_and(|column| column.number);
         self.at += 1;
         let text: String = text.into();
+        self.copy(&text);
         // Selectable text would consume the click that selects the row.
         let label = |words: RichText| egui::Label::new(words.color(colour)).selectable(false);
         self.line.col(|ui| {
@@ -53,9 +64,18 @@ impl Row<'_, '_, '_> {
         });
     }
 
+    fn copy(&mut self, cell: &str) {
+        let is_first = self.at <= 1;
+        if let Some(text) = &mut self.text {
+            text.push_str(if is_first { "" } else { "\t" });
+            text.push_str(cell.trim());
+        }
+    }
+
     /// The next cell, drawn by `add`.
     pub fn draw(&mut self, add: impl FnOnce(&mut Ui)) {
         self.at += 1;
+        self.copy("");
         self.line.col(add);
     }
 
@@ -75,43 +95,102 @@ impl Row<'_, '_, '_> {
     }
 }
 
+/// Space between two columns and beside the scroll bar.
+const GAP: f32 = 8.0;
+
+/// The widths of columns: those of words share what numbers leave. They shrink by a fifth at most in a narrow window, and
+/// numbers never.
+fn widths(columns: &[Col], room: f32) -> Vec<f32> {
+    let sum =
+        |number: bool| columns.iter().filter(|column| column.number == number).map(|column| column.width).sum();
+    let (numbers, words): (f32, f32) = (sum(true), sum(false));
+    let share = (room - numbers - GAP * (columns.len() + 1) as f32) / words.max(1.0);
+    let of = |column: &Col| if column.number { column.width } else { column.width * share.clamp(0.8, 1.6) };
+    columns.iter().map(of).collect()
+}
+
+/// A click on a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Press {
+    /// One click.
+    Once,
+    /// A double click.
+    Twice,
+    /// The right button: the row's cells as text.
+    Menu(String),
+}
+
 /// Draws a table of `rows` rows. `add` draws one and returns its selection state and label. Returns the clicked
-/// row, and true for a double click.
+/// row and the kind of click.
 pub fn show(
     ui: &mut Ui,
     name: &'static str,
     columns: &[Col],
     rows: usize,
     cx: &UiContext,
+    add: impl FnMut(&mut Row, usize),
+) -> Option<(usize, Press)> {
+    let widths = widths(columns, ui.available_width());
+    let needed = widths.iter().sum::<f32>() + GAP * (columns.len() + 1) as f32;
+    if needed <= ui.available_width() + 1.0 {
+        return whole(ui, name, columns, widths, rows, cx, add);
+    }
+    let area = ScrollArea::horizontal().id_salt((name, "wide")).auto_shrink([false, false]);
+    area.show(ui, |ui| {
+        ui.set_max_width(needed);
+        whole(ui, name, columns, widths, rows, cx, add)
+    })
+    .inner
+}
+
+fn whole(
+    ui: &mut Ui,
+    name: &'static str,
+    columns: &[Col],
+    widths: Vec<f32>,
+    rows: usize,
+    cx: &UiContext,
     mut add: impl FnMut(&mut Row, usize),
-) -> Option<(usize, bool)> {
+) -> Option<(usize, Press)> {
     let mut clicked = None;
-    let mut table = TableBuilder::new(ui).id_salt(name).striped(true).sense(Sense::click()).resizable(true);
-    for (n, column) in columns.iter().enumerate() {
-        let made = if n + 1 == columns.len() { Column::remainder() } else { Column::initial(column.width) };
+    let room = ui.available_width();
+    let opens_menu = ui.input(|input| input.pointer.secondary_clicked());
+    let mut table = TableBuilder::new(ui)
+        .id_salt((name, columns.len(), (room / 40.0) as i32))
+        .striped(true)
+        .sense(Sense::click())
+        .resizable(true)
+        // A low panel scrolls; the table does not grow out of it.
+        .min_scrolled_height(ROW);
+    for (n, width) in widths.into_iter().enumerate() {
+        let made = if n + 1 == columns.len() { Column::remainder() } else { Column::initial(width) };
         table = table.column(made.clip(true).at_least(30.0));
     }
     table
         .header(ROW, |mut header| {
             for column in columns {
-                header.col(|ui| {
+                let (_, cell) = header.col(|ui| {
                     let words = RichText::new(column.title).color(cx.c.dim).small();
+                    let label = egui::Label::new(words).selectable(false);
                     if column.number {
-                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(words));
+                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.add(label));
                     } else {
-                        ui.label(words);
+                        ui.add(label);
                     }
                 });
+                explained(cell, column.title);
             }
         })
         .body(|body| {
             body.rows(ROW, rows, |row| {
                 let n = row.index();
-                let mut row = Row { line: row, columns, at: 0, c: cx.c };
+                let mut row = Row { line: row, columns, at: 0, text: opens_menu.then(String::new), c: cx.c };
                 add(&mut row, n);
                 let response: Response = row.line.response();
                 if response.clicked() {
-                    clicked = Some((n, response.double_clicked()));
+                    clicked = Some((n, if response.double_clicked() { Press::Twice } else { Press::Once }));
+                } else if response.secondary_clicked() {
+                    clicked = Some((n, Press::Menu(row.text.unwrap_or_default())));
                 }
             });
         });

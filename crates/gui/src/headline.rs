@@ -16,6 +16,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     };
     let words = if headline.text.is_empty() { "nothing observed yet" } else { &headline.text };
     ui.horizontal(|ui| {
+        ui.set_min_height(ui.spacing().interact_size.y); // the button comes and goes
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if headline.evidence != Evidence::None
                 && ui

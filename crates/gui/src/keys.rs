@@ -5,9 +5,14 @@ use magscope_scope::command::keys::{Chord, Code, HeldModifiers};
 
 /// The pressed chords, in order. Characters come from text events, so that the keyboard layout applies.
 pub fn chords(events: &[Event]) -> Vec<Chord> {
+    // A key with Alt also makes a text event on some systems, which is no second chord.
+    let with_alt =
+        |event: &Event| matches!(event, Event::Key { pressed: true, modifiers, .. } if modifiers.alt);
+    let no_text = events.iter().any(with_alt);
     events
         .iter()
         .filter_map(|event| match event {
+            Event::Text(_) if no_text => None,
             Event::Text(text) => {
                 let mut chars = text.chars();
                 let first = chars.next().filter(|_| chars.next().is_none())?;
@@ -72,6 +77,14 @@ mod tests {
 
     fn press(key: Key, modifiers: Modifiers) -> Event {
         Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers }
+    }
+
+    #[test]
+    fn a_key_with_alt_is_one_chord() {
+        let map = KeyMap::of_window();
+        let events = [press(Key::W, Modifiers::ALT), Event::Text("w".to_owned())];
+        let found: Vec<_> = chords(&events).into_iter().filter_map(|chord| map.get(chord)).collect();
+        assert_eq!(found.iter().map(|command| command.name).collect::<Vec<_>>(), ["next-capture"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::cache::{key, place};
 use crate::text::{self, SMALL};
 use crate::time::Ink;
 use crate::ui_context::UiContext;
+use crate::wheel::Wheel;
 use egui::{Align2, CursorIcon, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
 use magscope_scope::format::{count, short_duration};
 use magscope_scope::look::{Minimap, MinimapColumn};
@@ -19,6 +20,7 @@ const LEAST: f32 = 6.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MinimapDrag {
     held: Option<f64>,
+    wheel: Wheel,
 }
 
 impl MinimapDrag {
@@ -75,8 +77,9 @@ impl MinimapDrag {
         if response.hovered() {
             ui.ctx().set_cursor_icon(if self.held.is_some() { CursorIcon::Grabbing } else { CursorIcon::Grab });
             let scroll = ui.input(egui::InputState::smooth_scroll_delta).y;
-            if scroll.abs() > 8.0 {
-                cx.act(Action::Zoom { steps: if scroll > 0.0 { -1 } else { 1 }, at: 0.5 });
+            let notches = self.wheel.turn(scroll);
+            if notches != 0 {
+                cx.act(Action::ZoomNotches { notches: -notches, at: 0.5 });
             }
         }
         let show = |middle: f64, cx: &mut UiContext| {

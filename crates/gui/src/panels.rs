@@ -36,6 +36,12 @@ pub fn tabs(ui: &mut Ui, cx: &mut UiContext) {
 pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut UiContext) {
     tabs(ui, cx);
     ui.add_space(2.0);
+    if cx.scroll_pages != 0.0 {
+        // The first scroll area of the panel takes it.
+        let page = (ui.available_height() - 2.0 * crate::grid::ROW).max(crate::grid::ROW);
+        let by = egui::vec2(0.0, -std::mem::take(&mut cx.scroll_pages) * page);
+        ui.scroll_with_delta_animation(by, egui::style::ScrollAnimation::none());
+    }
     match cx.chosen.tab {
         View::Hops => heat::show(ui, frame, cx),
         View::Distributions => distributions::show(ui, frame, cx),
@@ -50,5 +56,26 @@ pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Ui
         View::Xy => xy::show(ui, frame, cx),
         View::Scope => {} // above, without a tab
         View::Compare => compare::show(ui, compared, cx),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_scope::explain::explain;
+
+    #[test]
+    fn every_column_explains_itself() {
+        let tables: [&[crate::grid::Col]; 6] = [
+            flows::COLUMNS,
+            &flows::SUMS,
+            journeys::COLUMNS,
+            events::COLUMNS,
+            trigger::COLUMNS,
+            compare::COLUMNS,
+        ];
+        for column in tables.into_iter().flatten() {
+            assert!(explain(column.title()).is_some(), "{:?} has no explanation", column.title());
+        }
     }
 }

@@ -3,22 +3,26 @@
 
 use crate::cache::key;
 use crate::loadlines::value;
-use crate::text::NUMBERS;
+use crate::text::{NUMBERS, explained, explained_of};
 use crate::ui_context::UiContext;
-use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
+use egui::{Align, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
+use magscope_scope::explain::{explain, of_verdict};
 use magscope_scope::format::{
     SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span, Tone, facts as facts_of};
 use magscope_scope::{Action, Frame, Inspector, MeasureSpan};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Width of a measurement row without its name: four times, a count, and gaps.
 const FIGURES: f32 = 284.0;
 /// Maximum number of payload heads per journey, and of lines of each.
 const MOST_HEADS: usize = 4;
 const MOST_DUMPED: usize = 16;
+/// Step of the width of a count in the status bar.
+const FACT: f32 = 12.0;
 /// Minimum width of a name.
 const LEAST_NAME: f32 = 60.0;
 /// Width from which both hops of a pair fit.
@@ -27,6 +31,13 @@ const BOTH_NAMES: f32 = 128.0;
 /// A number in fixed-width digits.
 pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
     RichText::new(words).font(NUMBERS).color(colour)
+}
+
+/// A name that may be cut: the whole of it, and what it means.
+fn hover(response: Response, whole: &str) -> Response {
+    explained_of(response, || {
+        Some(explain(whole).map_or_else(|| whole.to_owned(), |words| format!("{whole}\n{words}")))
+    })
 }
 
 /// A heading of a panel.
@@ -78,17 +89,18 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut UiContext) {
     }
     let bad = line.is_bad();
     let verdict = RichText::new(&inspector.verdict).color(if bad { cx.c.bad } else { cx.c.good });
-    ui.label(verdict.strong());
+    explained_of(ui.label(verdict.strong()), || of_verdict(line.journey.verdict).map(str::to_owned));
     if let Some((words, ns)) = &inspector.blame {
         let share = *ns as f32 / line.total_ns().max(1) as f32;
-        ui.label(RichText::new(format!("{}: {words}", short_duration(*ns))).color(cx.c.accent));
+        let response = ui.label(RichText::new(format!("{}: {words}", short_duration(*ns))).color(cx.c.accent));
+        explained(response, words);
         let bar = egui::ProgressBar::new(share.clamp(0.0, 1.0)).desired_height(6.0).fill(cx.c.accent);
         ui.add(bar).on_hover_text(format!("{} of the whole", percent(f64::from(share)).trim()));
     }
     ui.add_space(4.0);
     Grid::new("ladder").num_columns(5).striped(true).spacing([10.0, 2.0]).show(ui, |ui| {
         for title in ["hop", "at", "Δ", "CPU", "who"] {
-            ui.label(RichText::new(title).color(cx.c.dim).small());
+            explained(ui.label(RichText::new(title).color(cx.c.dim).small()), title);
         }
         ui.end_row();
         // As in the picture: the receiver above, the sender below.
@@ -96,14 +108,14 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut UiContext) {
         for rung in inspector.rungs.iter().rev() {
             if above && rung.mark.hop.direction() == Direction::Tx {
                 above = false;
-                ui.label(RichText::new("wire").color(cx.c.dim).small());
+                explained(ui.label(RichText::new("wire").color(cx.c.dim).small()), "wire");
                 ui.end_row();
             }
             let colour = if rung.blamed { cx.c.accent } else { cx.c.text };
             for pass in inspector.passes.iter().rev().filter(|pass| pass.after() == Some(rung.mark.hop)) {
                 own(ui, pass, cx);
             }
-            ui.label(RichText::new(rung.mark.hop.name()).color(colour));
+            explained(ui.label(RichText::new(rung.mark.hop.name()).color(colour)), rung.mark.hop.name());
             let sign = if rung.since_start_ns < 0 { '−' } else { '+' };
             ui.label(number(format!("{sign}{}", duration(rung.since_start_ns.unsigned_abs())), cx.c.dim));
             let step = rung.step.map_or_else(|| format!("{:>7}", "·"), |step| duration(step.ns));
@@ -171,11 +183,14 @@ fn facts(inspector: &Inspector) -> Vec<String> {
     facts
 }
 
-fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+/// The measurements of the picture or between the cursors.
+pub fn measured(frame: &Frame, cx: &mut UiContext) -> Arc<Measurements> {
     let over = frame.cursors.map_or(0, |cursors| cursors.a_ns ^ cursors.b_ns.rotate_left(17));
-    let state = key(&[cx.revision, over]);
-    let cached = cx.cache.measurements.get(state, || Some(frame.measurements()));
-    let Some(m) = cached.as_ref() else { return };
+    cx.cache.measurements.get(key(&[cx.revision, over]), || frame.measurements())
+}
+
+fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+    let m = &*measured(frame, cx);
     ui.horizontal(|ui| {
         heading(ui, "MEASUREMENTS", cx);
         let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
@@ -191,9 +206,9 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     // Numbers have priority; names get the rest.
     let names = (ui.available_width() - FIGURES).max(LEAST_NAME);
     Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
-        ui.label(RichText::new("from → to").color(cx.c.dim).small());
+        explained(ui.label(RichText::new("from → to").color(cx.c.dim).small()), "from → to");
         for (title, width) in [("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("n", 6)] {
-            ui.label(number(format!("{title:>width$}"), cx.c.dim));
+            explained(ui.label(number(format!("{title:>width$}"), cx.c.dim)), title);
         }
         ui.end_row();
         let whole_unknown =
@@ -213,7 +228,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
             let clicked = ui.scope(|ui| {
                 ui.set_max_width(names);
-                ui.add(name.sense(Sense::click())).on_hover_text(whole).clicked()
+                hover(ui.add(name.sense(Sense::click())), &whole).clicked()
             });
             if clicked.inner {
                 cx.act(Action::ChooseHop(pair.span.to()));
@@ -231,7 +246,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     for layer in &m.layers {
         ui.horizontal(|ui| {
             let mark = if layer.summed { "Σ " } else { "" };
-            ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small());
+            explained(ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small()), "payload at");
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 let reported = |words: String| if layer.estimated { estimate(&words) } else { words };
                 let or_dot = |n: Option<f64>, words: fn(f64) -> String| {
@@ -245,8 +260,9 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     for reading in &m.channels {
         let words = |v: f64| value(reading.channel.unit(), v).trim().to_owned();
         ui.horizontal(|ui| {
+            let means = explain(reading.channel.name()).map_or_else(String::new, |means| format!("{means}\n"));
             ui.label(RichText::new(reading.channel.name()).small())
-                .on_hover_text(format!("{} values", reading.n));
+                .on_hover_text(format!("{means}{} values", reading.n));
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 let (min, mean, max) = (words(reading.min), words(reading.mean), words(reading.max));
                 ui.label(number(
@@ -277,7 +293,7 @@ fn extra_pairs(ui: &mut Ui, m: &Measurements, names: f32, cx: &UiContext) {
         let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
         ui.scope(|ui| {
             ui.set_max_width(names);
-            ui.add(name).on_hover_text(whole);
+            hover(ui.add(name), &whole);
         });
         for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
             ui.label(number(duration(ns), cx.c.text));
@@ -295,19 +311,21 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
         } else {
             format!("{} journeys", count(m.journeys))
         };
-        ui.label(words);
+        explained(ui.label(words), if summed { "Σ the kernel adds up" } else { "journeys" });
         let wrong = [("dropped", m.drops, cx.c.bad), ("events missed", m.missed_events, cx.c.missed)];
         for (words, n, colour) in wrong {
             let colour = if n > 0 { colour } else { cx.c.dim };
-            ui.label(RichText::new(format!("{} {words}", count(n))).color(colour));
+            explained(ui.label(RichText::new(format!("{} {words}", count(n))).color(colour)), words);
         }
         if m.untimed > 0 {
-            ui.label(format!("{} without times", count(m.untimed)));
+            explained(ui.label(format!("{} without times", count(m.untimed))), "without times");
         }
         let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
-        ui.label(RichText::new(format!("{} retransmits", count(m.retransmits))).color(colour));
+        let response = ui.label(RichText::new(format!("{} retransmits", count(m.retransmits))).color(colour));
+        explained(response, "retransmits");
         if let Some(ratio) = m.loss_ratio.filter(|ratio| *ratio > 0.0) {
-            ui.label(RichText::new(format!("{} dropped or lost", percent(ratio).trim())).color(cx.c.bad));
+            let words = format!("{} dropped or lost", percent(ratio).trim());
+            explained(ui.label(RichText::new(words).color(cx.c.bad)), "dropped or lost");
         }
     });
 }
@@ -323,7 +341,12 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 Tone::NetworkLoss => cx.c.bad,
                 Tone::MissedEvents => cx.c.missed,
             };
-            ui.label(RichText::new(fact.text.trim()).color(colour).small());
+            let words = fact.text.trim();
+            let response = ui.label(RichText::new(words).color(colour).small());
+            // A digit more does not move the next one each time.
+            let width = response.rect.width();
+            ui.add_space((width / FACT).ceil() * FACT - width);
+            explained(response, words);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (on, words, name) in [

@@ -1,6 +1,7 @@
 //! Text drawing.
 
-use egui::{Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Shape, Vec2};
+use egui::{Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Response, Sense, Shape, Ui, Vec2};
+use magscope_scope::explain::explain;
 use std::f32::consts::FRAC_PI_2;
 
 /// Text.
@@ -9,6 +10,22 @@ pub const WORDS: FontId = FontId { size: 12.5, family: FontFamily::Proportional 
 pub const SMALL: FontId = FontId { size: 11.5, family: FontFamily::Proportional };
 /// Numbers in fixed-width digits.
 pub const NUMBERS: FontId = FontId { size: 11.5, family: FontFamily::Monospace };
+
+/// Shows the explanation of a label while the pointer is on it.
+pub fn explained(response: Response, label: &str) -> Response {
+    explained_of(response, || explain(label))
+}
+
+/// The same with a text of the caller.
+pub fn explained_of(response: Response, words: impl FnOnce() -> Option<String>) -> Response {
+    if !response.hovered() {
+        return response; // the search costs nothing while the pointer is elsewhere
+    }
+    match words() {
+        Some(words) => response.on_hover_text(words),
+        None => response,
+    }
+}
 
 /// Text, truncated with an ellipsis. Returns its rectangle.
 pub fn put(
@@ -25,6 +42,22 @@ pub fn put(
     let galley = painter.layout_job(job);
     let rect = anchor.anchor_size(at, galley.size());
     painter.galley(rect.min, galley, colour);
+    rect
+}
+
+/// The same, with the explanation of the text while the pointer is on it.
+pub fn put_explained(
+    ui: &Ui,
+    at: Pos2,
+    anchor: Align2,
+    words: &str,
+    font: FontId,
+    colour: Color32,
+    room: f32,
+) -> Rect {
+    let rect = put(ui.painter(), at, anchor, words, font, colour, room);
+    let id = ui.scope_id().with(("explained", words, at.x as i32, at.y as i32));
+    explained(ui.interact(rect, id, Sense::hover()), words);
     rect
 }
 

@@ -4,6 +4,7 @@ use crate::cache::Caches;
 use crate::chosen::Chosen;
 use crate::colours::Colours;
 use crate::host_request::HostRequest;
+use crate::menu::Menu;
 use crate::overlays::Overlay;
 use magscope_scope::Action;
 
@@ -21,6 +22,10 @@ pub struct UiContext<'a> {
     pub requests: &'a mut Vec<HostRequest>,
     /// New overlay, if any.
     pub over: Option<Overlay>,
+    /// New menu of a row, if any.
+    pub menu: Option<Menu>,
+    /// Pages by which the table below is to be scrolled, downwards if positive.
+    pub scroll_pages: f32,
     /// True to stop reading the rest of a recording.
     pub idle: &'a mut bool,
     /// Number that changes with the scope, the size or the colours.

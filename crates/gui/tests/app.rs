@@ -145,7 +145,7 @@ fn window(test_world: &Arc<TestWorld>, ask: Ask) -> Harness<'static, Option<Wind
             move |ui, window: &mut Option<Window>| {
                 let ctx = ui.ctx().clone();
                 let new =
-                    || Window::new(&ctx, world.clone(), KeyMap::built_in(), ask.take().expect("begun once"));
+                    || Window::new(&ctx, world.clone(), KeyMap::of_window(), ask.take().expect("begun once"));
                 window.get_or_insert_with(new).ui(ui);
             },
             None,

@@ -3,18 +3,13 @@
 use crate::common;
 
 use common::made_up::{START_NS, storm};
-use common::{Bench, SECOND, busy, chosen, probed, two_hosts, window};
+use common::{Bench, SECOND, busy, chosen, compared, probed, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use magscope_core::Correlator;
-use magscope_core::hop::HopSet;
-use magscope_core::journey::Limits;
-use magscope_core::stored_context::StoredContext;
-use magscope_gui::{Chosen, Compared, HostRequest, Light, Spreads, Tint};
-use magscope_report::compare::{Run, Side, compare};
+use magscope_gui::{Chosen, HostRequest, Light, Tint};
 use magscope_scope::trigger::{HoldOff, Mode};
-use magscope_scope::{Action, MeasureSpan, Recording, View};
+use magscope_scope::{Action, CursorId, MeasureSpan, Recording, View};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 
@@ -67,7 +62,7 @@ fn buttons_have_names_and_do_what_they_say() {
 }
 
 #[test]
-fn keys_are_those_of_the_terminal() {
+fn most_keys_are_those_of_the_terminal() {
     let mut harness = bench();
     let before = span_ns(&harness);
     type_text(&mut harness, "+");
@@ -84,6 +79,204 @@ fn keys_are_those_of_the_terminal() {
     assert!(!harness.state().front.is_covered());
     type_text(&mut harness, "q");
     assert!(harness.state().scope.quits());
+}
+
+#[test]
+fn w_a_s_and_d_move_the_picture_and_f_shows_the_selection() {
+    let mut harness = bench();
+    let origin = |harness: &Harness<'_, Bench>| harness.state().scope.frame().sweep.origin_ns;
+    let (before, from) = (span_ns(&harness), origin(&harness));
+    type_text(&mut harness, "w");
+    assert_eq!(span_ns(&harness), before * 4 / 5);
+    type_text(&mut harness, "s");
+    assert_eq!((span_ns(&harness), origin(&harness)), (before, from));
+    type_text(&mut harness, "d");
+    assert_eq!(origin(&harness), from + before / 10);
+    type_text(&mut harness, "a");
+    assert_eq!(origin(&harness), from);
+    // To the pointer.
+    let area = harness.get_by_label_contains("time line:").rect();
+    harness.event(Event::PointerMoved(area.left_center()));
+    harness.run_steps(1);
+    type_text(&mut harness, "w");
+    assert_eq!(origin(&harness), from, "what is pointed at stays in its place");
+    // What is selected, and then all there is.
+    harness.state_mut().apply(Action::SelectJourney(1));
+    type_text(&mut harness, "f");
+    let near = span_ns(&harness);
+    assert!(near < before, "{near}");
+    type_text(&mut harness, "f");
+    assert!(span_ns(&harness) >= 3_000_000_000);
+    // In a text field they are letters.
+    type_text(&mut harness, "/");
+    let wide = span_ns(&harness);
+    type_text(&mut harness, "wasd");
+    assert_eq!(span_ns(&harness), wide);
+}
+
+#[test]
+fn pages_scroll_the_table() {
+    let chosen = Chosen { tab: View::Journeys, ..chosen(Light::Dark) };
+    let mut harness = window(two_hosts(), chosen, SIZE);
+    let first = |harness: &Harness<'_, Bench>| {
+        let frame = harness.state().scope.frame();
+        let number = format!("#{}", frame.journeys(64).rows[0].line.id());
+        harness.query_by_label(&number).map(|node| node.rect().top())
+    };
+    let before = first(&harness).expect("the first row is in sight");
+    harness.key_press(Key::PageDown);
+    harness.run_steps(3);
+    assert!(first(&harness).is_none_or(|top| top < before), "the table moved up");
+    harness.key_press(Key::PageUp);
+    harness.run_steps(3);
+    assert_eq!(first(&harness), Some(before));
+    assert!(harness.state().scope.frame().controls.journey.is_none(), "nothing was selected");
+}
+
+fn secondary(harness: &mut Harness<'_, Bench>, at: Pos2) {
+    button(harness, at, PointerButton::Secondary, true);
+    button(harness, at, PointerButton::Secondary, false);
+    harness.run_steps(3);
+}
+
+fn filter_of(harness: &Harness<'_, Bench>) -> String {
+    harness.state().scope.frame().controls.filter.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+#[test]
+fn the_right_button_on_a_row_narrows_and_copies() {
+    for (tab, label) in [
+        (View::Journeys, "udp 10.0.0.7:50000 → 10.0.0.9:8125"),
+        (View::Flows, "udp 10.0.0.7:50000 → 10.0.0.9:8125"),
+    ] {
+        let mut scope = busy();
+        scope.apply(Action::Filter("udp".to_owned()));
+        let mut harness = window(scope, Chosen { tab, below_height: 420.0, ..chosen(Light::Dark) }, SIZE);
+        let at = harness
+            .query_all_by_label(label)
+            .next()
+            .map(|node| node.rect().left_center() + Vec2::new(6.0, 0.0));
+        let Some(at) = at else { panic!("{tab:?} has no row of a datagram") };
+        secondary(&mut harness, at);
+        click(&mut harness, "Not this");
+        assert_eq!(filter_of(&harness), "proto = udp and not flow = 10.0.0.7:50000-10.0.0.9:8125", "{tab:?}");
+        assert!(harness.query_by_label("Not this").is_none(), "the menu is closed");
+    }
+    let mut harness = window(busy(), Chosen { tab: View::Events, side: false, ..chosen(Light::Dark) }, SIZE);
+    let row = harness.query_all_by_label_contains("tcp 10.0.0.").next().expect("an event of a packet");
+    let at = row.rect().left_center() + Vec2::new(6.0, 0.0);
+    secondary(&mut harness, at);
+    click(&mut harness, "Only this");
+    assert!(filter_of(&harness).starts_with("flow = 10.0.0."), "{}", filter_of(&harness));
+
+    let mut harness = window(busy(), Chosen { tab: View::Journeys, ..chosen(Light::Dark) }, SIZE);
+    let at = harness.query_all_by_label_contains("waiting for a CPU").next().expect("a row").rect().center();
+    secondary(&mut harness, at);
+    harness.get_by_label("Copy the row").click();
+    harness.run_steps(1);
+    let copied = harness.output().platform_output.commands.iter().find_map(|command| match command {
+        egui::OutputCommand::CopyText(text) => Some(text.clone()),
+        _ => None,
+    });
+    let copied = copied.expect("the row is in the clipboard");
+    assert!(copied.contains("waiting for a CPU") && copied.split('\t').count() == 7, "{copied:?}");
+}
+
+#[test]
+fn the_menu_is_of_what_was_pointed_at_and_escape_closes_it() {
+    let mut harness = window(busy(), Chosen { tab: View::Journeys, ..chosen(Light::Dark) }, SIZE);
+    let at = harness.query_all_by_label_contains("waiting for a CPU").next().expect("a row").rect().center();
+    secondary(&mut harness, at);
+    let condition = harness.query_all_by_label_contains("flow = ").next().map(|node| format!("{node:?}"));
+    assert!(condition.is_some());
+    // Other rows come beneath it.
+    harness.state_mut().scope.ingest(&storm::flows(0..500));
+    harness.run_steps(2);
+    assert_eq!(harness.query_all_by_label_contains("flow = ").count(), 1);
+    type_text(&mut harness, "q");
+    assert!(!harness.state().scope.quits(), "keys are the menu's");
+    harness.key_press(Key::Escape);
+    harness.run_steps(2);
+    assert!(harness.query_by_label("Only this").is_none());
+    assert_eq!(filter_of(&harness), "");
+}
+
+#[test]
+fn a_click_on_a_lifeline_fits_it_and_its_menu_narrows() {
+    let mut harness = bench();
+    let before = span_ns(&harness);
+    let (key, total_ns, at) = {
+        let frame = harness.state().scope.frame();
+        let line = frame.sweep.lifelines.iter().max_by_key(|line| line.total_ns()).expect("lines");
+        let start = line.marks().find(|mark| mark.hop == magscope_core::Hop::IpOut).expect("it was sent");
+        let x = frame.sweep.x(line, start.time_ns) as f32;
+        let area = harness.get_by_label_contains("time line:").rect();
+        let y = harness.query_all_by_label("ip.out").next().expect("its lane").rect().center().y;
+        (line.key(), line.total_ns(), Pos2::new(area.left() + x * area.width(), y))
+    };
+    harness.event(Event::PointerMoved(at));
+    harness.run_steps(2);
+    secondary(&mut harness, at);
+    click(&mut harness, "Only this");
+    assert!(filter_of(&harness).starts_with("flow = "), "{}", filter_of(&harness));
+    harness.state_mut().apply(Action::Filter(String::new()));
+    harness
+        .state_mut()
+        .apply(Action::ZoomTo { from_ns: START_NS + 976_000_000, to_ns: START_NS + 988_000_000 });
+    harness.run_steps(2);
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    assert_eq!(harness.state().scope.frame().controls.journey, Some(key));
+    assert!(span_ns(&harness) < before && span_ns(&harness) > total_ns, "{}", span_ns(&harness));
+    // On the empty picture the right button leads back.
+    let area = harness.get_by_label_contains("time line:").rect();
+    secondary(&mut harness, area.right_bottom() - Vec2::new(4.0, 4.0));
+    assert_eq!(span_ns(&harness), before);
+}
+
+#[test]
+fn a_splitter_stays_where_it_was_put_whatever_is_shown() {
+    let mut harness = bench();
+    let height = |harness: &Harness<'_, Bench>| harness.state().front.chosen.below_height;
+    let at = harness.get_by_label("height of the panel below").rect().center();
+    button(&mut harness, at, PointerButton::Primary, true);
+    harness.event(Event::PointerMoved(at - Vec2::new(0.0, 60.0)));
+    harness.run_steps(2);
+    button(&mut harness, at - Vec2::new(0.0, 60.0), PointerButton::Primary, false);
+    harness.run_steps(2);
+    let chosen = height(&harness);
+    assert!((chosen - 290.0).abs() < 2.0, "{chosen}");
+    let border = harness.get_by_label("height of the panel below").rect().center().y;
+    for (tab, _) in View::tabs() {
+        harness.state_mut().front.chosen.tab = tab;
+        harness.run_steps(2);
+        let now = harness.get_by_label("height of the panel below").rect().center().y;
+        assert!((now - border).abs() < 0.5, "{tab:?}: {now} {border}");
+    }
+    harness.set_size(Vec2::new(1280.0, 480.0));
+    harness.run_steps(3);
+    harness.set_size(Vec2::new(1280.0, 800.0));
+    harness.run_steps(3);
+    let now = harness.get_by_label("height of the panel below").rect().center().y;
+    assert!((now - border).abs() < 0.5, "a smaller window changes nothing that was chosen");
+    assert!((height(&harness) - chosen).abs() < f32::EPSILON);
+}
+
+#[test]
+fn no_button_moves_when_a_number_changes_its_width() {
+    let mut harness = window(busy(), chosen(Light::Dark), SIZE);
+    let place = |harness: &Harness<'_, Bench>| {
+        let buttons = ["File", "less time a division", "Autoset", "Fit", "Back", "Channels", "light or dark"];
+        buttons.map(|label| (harness.get_by_label(label).rect().left() * 4.0) as i32)
+    };
+    let before = place(&harness);
+    harness.state_mut().apply(Action::TogglePause);
+    for ns in [100, 12_345, 999_999, 1_250_000, 20_000_000_000] {
+        harness.state_mut().apply(Action::ZoomTo { from_ns: START_NS, to_ns: START_NS + ns * 10 });
+        harness.run_steps(2);
+        assert_eq!(place(&harness), before, "{ns} ns a division");
+    }
 }
 
 #[test]
@@ -148,10 +341,11 @@ fn the_wheel_zooms_to_the_pointer_and_shift_moves() {
         source: MouseWheelSource::Wheel,
         modifiers: Modifiers::NONE,
     };
+    // Three notches, each a quarter.
     harness.event(wheel(Vec2::new(0.0, 120.0)));
     harness.run_steps(20);
     let after = span_ns(&harness);
-    assert!(after < before, "{after} {before}");
+    assert!((after as f64 * 1.25_f64.powi(3) / before as f64 - 1.0).abs() < 1e-3, "{after} {before}");
     assert!(frame_at(&harness) > origin, "to the pointer, and not to the left edge");
     let origin = frame_at(&harness);
     harness.event(wheel(Vec2::new(-80.0, 0.0)));
@@ -278,41 +472,10 @@ fn cpus_give_lifelines_their_colours_and_are_asked_for() {
     assert!(!journeys.rows.is_empty() && journeys.rows.iter().all(|row| row.line.cpu() == Some(3)));
 }
 
-/// Requests at a rate, correlated into one side of a comparison, with all times multiplied.
-fn side(times: u64) -> (Side, Spreads) {
-    let info = common::made_up::info();
-    let (mut side, mut spreads) = (Side::default(), Spreads::default());
-    // The number of recordings that a verdict needs.
-    for per_s in [390.0, 400.0, 410.0] {
-        let mut correlator = Correlator::of_node(&info, Limits::default());
-        let (mut run, mut done) = (Run::new(&info, HopSet::all()), Vec::new());
-        let mut world = common::made_up::World::new(per_s);
-        for tenth in 1..=20 {
-            let mut batch = world.batch_until(tenth * 100_000_000).clone();
-            for event in &mut batch.events {
-                event.time_ns *= times;
-            }
-            batch.watermark_ns *= times;
-            correlator.push(&batch, &mut done);
-        }
-        for journey in &done {
-            run.journey(journey, &StoredContext::default());
-            spreads.add(journey);
-        }
-        side.add(run);
-    }
-    (side, spreads)
-}
-
 #[test]
 fn recordings_are_laid_over_each_other_and_differences_are_marked() {
-    let (before, after) = (side(1), side(2));
     let mut harness = bench();
-    harness.state_mut().front.show_compared(Compared {
-        comparison: compare(&before.0, &after.0),
-        names: ("before.session".to_owned(), "after.session".to_owned()),
-        spreads: (before.1, after.1),
-    });
+    harness.state_mut().front.show_compared(compared());
     harness.run_steps(4);
     assert_eq!(harness.state().front.chosen.tab, View::Compare);
     harness.get_by_label("whole journey, before and after");
@@ -465,12 +628,12 @@ fn probes_of_ones_own_have_lanes_points_values_and_rows() {
     assert!(harness.query_by_label("refill").is_none(), "a loadline alone has no lane");
     // A hit on the bytes of a journey selects it.
     let line = harness.get_by_label_contains("time line:").rect();
-    let (x, journey) = {
+    let (x, journey, hit_ns) = {
         let frame = harness.state().scope.frame();
         let hits = frame.hits(800);
         let tied = |hit: &&magscope_scope::look::HitPoint| hit.journey.is_some() && (0.1..0.9).contains(&hit.x);
         let hit = hits.points.iter().find(tied).expect("one saw a journey's bytes");
-        (hit.x, hit.journey)
+        (hit.x, hit.journey, hit.hit.time_ns)
     };
     let at = Pos2::new(line.left() + x as f32 * line.width(), y(&harness, "into"));
     harness.event(Event::PointerMoved(at));
@@ -488,6 +651,8 @@ fn probes_of_ones_own_have_lanes_points_values_and_rows() {
     click(&mut harness, "Close");
     harness.get_by_label("loadline into.len");
     assert!(harness.query_all_by_label_contains("mean").next().is_some(), "and is measured");
+    // The events around a hit.
+    harness.state_mut().apply(Action::PlaceCursor(CursorId::A, hit_ns));
     click(&mut harness, "events");
     assert!(harness.query_all_by_label_contains("free=").next().is_some());
     click(&mut harness, "heat map");

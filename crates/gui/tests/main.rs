@@ -3,5 +3,6 @@
 mod app;
 mod behaviour;
 mod common;
+mod fits;
 mod pictures;
 mod wild;

@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{busy, chosen, picture, probed, summed, two_hosts, two_hosts_after, window};
+use common::{busy, chosen, compared, picture, probed, scopes, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
 use magscope_gui::{Axes, Chosen, Light, Tint};
 use magscope_scope::{Action, Channel, MeasureSpan, Persistence, View};
@@ -129,5 +129,29 @@ fn small_and_large() {
         let mut harness = window(two_hosts(), Chosen { scale, ..chosen(Light::Dark) }, size);
         harness.run_steps(3);
         picture(&mut harness, &format!("size_{name}"), &mut results);
+    }
+}
+
+#[test]
+fn every_kind_of_capture() {
+    let mut results = SnapshotResults::new();
+    for (kind, scope) in scopes::KINDS {
+        let mut harness = window(scope(), Chosen { tab: View::Flows, ..chosen(Light::Dark) }, SIZE);
+        picture(&mut harness, &format!("kind_{kind}"), &mut results);
+    }
+    for (name, size) in [("1440", [1440.0, 900.0]), ("1920", [1920.0, 1080.0])] {
+        let mut harness = window(scopes::lossy(), Chosen { tab: View::Losses, ..chosen(Light::Light) }, size);
+        picture(&mut harness, &format!("kind_loss_{name}"), &mut results);
+    }
+}
+
+#[test]
+fn a_comparison_with_its_plots() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        let mut harness = window(two_hosts(), chosen(light), SIZE);
+        harness.state_mut().front.show_compared(compared());
+        harness.run_steps(4);
+        picture(&mut harness, &format!("compare_{name}"), &mut results);
     }
 }

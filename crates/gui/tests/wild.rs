@@ -100,8 +100,8 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
     let rows = harness.query_all_by_label_contains("whole journey").map(|node| node.rect());
     let first = |a: &Rect, b: &Rect| a.width().total_cmp(&b.width()).then(b.top().total_cmp(&a.top()));
     let row = rows.max_by(first).expect("the first strip");
-    let x = row.left() as u32 + 172..row.right() as u32 - 272;
-    let y = row.top() as u32 + 1..size.y as u32 - 60;
+    let x = row.left() as u32 + 208..row.right() as u32 - 272;
+    let y = row.top() as u32 + 1..size.y as u32 - 80;
     let strips = y.flat_map(|y| x.clone().map(move |x| (x, y)));
     let is_other = |(x, y): &(u32, u32)| {
         let (a, b) = (rendered.get_pixel(*x, *y).0, redrawn.get_pixel(*x, *y).0);

@@ -57,6 +57,13 @@ pub enum Action {
         /// Position of the pointer on the time axis.
         at: f64,
     },
+    /// The same in equal notches of a wheel: each widens the picture to 1.25 of its width, or narrows it back.
+    ZoomNotches {
+        /// Notches, positive to widen.
+        notches: i32,
+        /// Position of the pointer on the time axis.
+        at: f64,
+    },
     /// Shows exactly this stretch of time.
     ZoomTo {
         /// Left edge.
@@ -68,6 +75,11 @@ pub enum Action {
     ZoomBack,
     /// Shows all there is.
     Fit,
+    /// Shows the selected journey, with a margin. Without one, or if it is not in memory, nothing changes.
+    FitJourney,
+    /// Shows the stretch between the cursors, else the selected journey; without both, or if it is shown already,
+    /// all there is.
+    FitSelection,
     /// Selects the busiest flow, and sets timebase and vertical scale by one second of data.
     Autoset,
     /// Moves the picture by a division, to later (1) or earlier (−1). Pauses it first.
@@ -152,6 +164,13 @@ pub enum Action {
     Filter(String),
     /// Adds the flow or the service of the selected row to the filter: only this, or with `false` all but this.
     Narrow(bool),
+    /// Adds a condition to the filter: only this, or all but this. See [`crate::condition`].
+    NarrowTo {
+        /// The condition, a `--where` expression.
+        condition: String,
+        /// False for all but this.
+        only: bool,
+    },
     /// Selects journeys, flows or hops by a pick.
     Pick(Pick),
     /// Shows the next route between nodes; after the last, all of them.
@@ -187,6 +206,8 @@ pub enum Action {
     OrderFlows(FlowOrder),
     /// Groups the table of flows, or lists each flow.
     GroupFlows(GroupBy),
+    /// Lists the flows of the group in this row of the table.
+    OpenGroup(usize),
     /// Lists the slowest, the most recent or the lost journeys.
     NextList,
     /// Shows the journey or the request that the headline is concluded from; without one, as [`Action::ToggleInspector`].

@@ -26,11 +26,13 @@ struct Placement {
     /// The chosen timebase, and the steps from it.
     chosen: Timebase,
     steps: i32,
+    /// Notches of a wheel on top of the steps.
+    notches: i32,
 }
 
 impl Placement {
     fn timebase(self) -> Timebase {
-        self.chosen.stepped(self.steps)
+        self.chosen.stepped(self.steps).notched(self.notches)
     }
 
     fn ahead_ns(self) -> u64 {
@@ -76,11 +78,10 @@ impl Horizon {
 
     /// Widens or narrows by steps of the knob around `x`.
     pub fn zoom(&mut self, steps: i32, x: f64) {
-        let place = if x.is_finite() { (x.clamp(0.0, 1.0) * WHOLE as f64) as u64 } else { WHOLE / 2 };
-        if place != self.at.place {
-            let origin_ns = self.at.origin_ns();
-            self.at.place = place;
-            self.at.anchor_ns = origin_ns.saturating_add(self.at.ahead_ns());
+        self.hold(x);
+        if self.at.notches != 0 && steps != 0 {
+            // A step of the knob from the width that the wheel left.
+            (self.at.chosen, self.at.steps, self.at.notches) = (self.at.timebase(), 0, 0);
         }
         // At an end of the range the steps stop.
         for _ in 0..steps.unsigned_abs().min(100) {
@@ -94,16 +95,39 @@ impl Horizon {
         }
     }
 
+    /// Widens or narrows by notches of a wheel around `x`.
+    pub fn zoom_notches(&mut self, notches: i32, x: f64) {
+        self.hold(x);
+        for _ in 0..notches.unsigned_abs().min(100) {
+            let now = self.at.timebase();
+            self.at.notches += notches.signum();
+            if self.at.timebase() == now {
+                self.at.notches -= notches.signum();
+                return;
+            }
+        }
+    }
+
+    /// Anchors the instant at `x`, which a zoom leaves in its place.
+    fn hold(&mut self, x: f64) {
+        let place = if x.is_finite() { (x.clamp(0.0, 1.0) * WHOLE as f64) as u64 } else { WHOLE / 2 };
+        if place != self.at.place {
+            let origin_ns = self.at.origin_ns();
+            self.at.place = place;
+            self.at.anchor_ns = origin_ns.saturating_add(self.at.ahead_ns());
+        }
+    }
+
     /// Sets the scale around the middle.
     pub fn scale(&mut self, timebase: Timebase) {
         let middle_ns = self.time_at(0.5);
-        self.at = Placement { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0 };
+        self.at = Placement { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0, notches: 0 };
     }
 
     /// Places an instant at a part of the screen, 0 the left edge.
     pub fn place_at(&mut self, time_ns: u64, x: f64, timebase: Timebase) {
         let place = (x.clamp(0.0, 1.0) * WHOLE as f64) as u64;
-        self.at = Placement { anchor_ns: time_ns, place, chosen: timebase, steps: 0 };
+        self.at = Placement { anchor_ns: time_ns, place, chosen: timebase, steps: 0, notches: 0 };
     }
 
     /// Moves an instant to a part of the screen and keeps the scale.
@@ -179,7 +203,8 @@ mod tests {
             let mut horizon = Horizon::default();
             for (what, n, x, ns) in moves {
                 match what {
-                    0 => horizon.zoom(n % 100, x),
+                    0 if n % 2 == 0 => horizon.zoom(n % 100, x),
+                    0 => horizon.zoom_notches(n % 100, x),
                     1 => horizon.pan(x),
                     2 => horizon.show(ns, ns.wrapping_mul(3)),
                     3 => horizon.remember(),
@@ -188,6 +213,26 @@ mod tests {
                 prop_assert!(horizon.begin_ns() <= horizon.end_ns());
             }
         }
+    }
+
+    #[test]
+    fn notches_of_the_wheel_are_quarters_and_lead_back() {
+        let mut horizon = Horizon::default();
+        horizon.show(1_000_000_000, 1_010_000_000);
+        horizon.zoom_notches(1, 0.5);
+        assert_eq!(horizon.timebase().per_division_ns(), 1_250_000);
+        horizon.zoom_notches(6, 0.5);
+        horizon.zoom_notches(-7, 0.5);
+        assert_eq!((horizon.begin_ns(), horizon.end_ns()), (1_000_000_000, 1_010_000_000));
+        horizon.zoom_notches(-1, 0.5);
+        horizon.zoom(1, 0.5);
+        assert_eq!(
+            horizon.timebase().per_division_ns(),
+            1_000_000,
+            "a step of the knob is a round number again"
+        );
+        horizon.zoom_notches(-1_000, 0.5);
+        assert!(horizon.timebase().per_division_ns() >= 100);
     }
 
     #[test]

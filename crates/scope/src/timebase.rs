@@ -99,6 +99,16 @@ impl Timebase {
         Timebase(STEPS.into_iter().rev().find(|step| *step < self.0).unwrap_or(self.0.min(FINEST_NS)))
     }
 
+    /// The timebase this number of notches of a wheel wider, each by a quarter; narrower if negative.
+    #[must_use]
+    pub fn notched(self, notches: i32) -> Self {
+        if notches == 0 {
+            return self;
+        }
+        let ns = self.0 as f64 * 1.25_f64.powi(notches);
+        Timebase((ns.round() as u64).clamp(self.0.min(FINEST_NS), self.0.max(COARSEST_NS)))
+    }
+
     /// The timebase this number of steps wider, or narrower if negative.
     #[must_use]
     pub fn stepped(self, steps: i32) -> Self {

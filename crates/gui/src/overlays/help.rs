@@ -8,13 +8,14 @@ use magscope_scope::command::keys::KeyMap;
 
 /// Mouse functions on the time line.
 const MOUSE: &[(&str, &str)] = &[
-    ("wheel", "zoom to the pointer"),
+    ("wheel", "zoom to the pointer, a quarter a notch"),
     ("shift + wheel, sideways wheel", "earlier, later"),
     ("drag", "select a stretch: cursors stand at its ends, and it is measured"),
     ("shift + drag, right or middle drag", "move the picture"),
-    ("click", "select the journey, or the slow one in the rail above the lanes"),
+    ("click", "select the journey, or the slow one in the rail above the lanes, and zoom to it"),
     ("double click", "show all there is"),
-    ("right click", "the stretch shown before"),
+    ("right click on a mark or a row", "only this, not this, copy the row"),
+    ("right click elsewhere", "the stretch shown before"),
     ("click on a hop's name", "select the hop"),
     ("drag on the line of the whole session", "move the window of the picture"),
 ];
@@ -33,7 +34,9 @@ pub fn show(ctx: &Context, keys: &KeyMap, cx: &mut UiContext) -> Next {
             });
             ui.add_space(8.0);
             ui.label(
-                RichText::new("keys and commands (the terminal has the same)").strong().color(cx.c.accent),
+                RichText::new("keys and commands (the terminal has others for w, a, s, d and f)")
+                    .strong()
+                    .color(cx.c.accent),
             );
             Grid::new("keys").num_columns(3).striped(true).show(ui, |ui| {
                 for command in COMMANDS.iter().filter(|command| crate::front::is_for_windows(command)) {

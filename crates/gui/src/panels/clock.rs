@@ -2,6 +2,7 @@
 
 use crate::chart::{Axis, Chart};
 use crate::side::{heading, number};
+use crate::text::explained;
 use crate::ui_context::UiContext;
 use egui::{Grid, Role, ScrollArea, Sense, Ui, WidgetInfo};
 use magscope_scope::Frame;
@@ -44,7 +45,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 fn facts(ui: &mut Ui, name: &str, facts: &[(&str, String)], cx: &UiContext) {
     Grid::new(name).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (words, value) in facts {
-            ui.label(egui::RichText::new(*words).color(cx.c.dim));
+            explained(ui.label(egui::RichText::new(*words).color(cx.c.dim)), words);
             ui.label(number(value.as_str(), cx.c.text));
             ui.end_row();
         }

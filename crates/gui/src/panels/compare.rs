@@ -2,23 +2,24 @@
 
 use super::distributions::{self, Curve};
 use crate::compare::{CLASSES, Compared, edge_ns};
-use crate::grid::{self, Col, number, words};
+use crate::grid::{self, Col, Press, number, words};
+use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, RichText, Role, Sense, Ui, WidgetInfo};
 use magscope_core::{Hop, Proto};
 use magscope_report::compare::{Change, Measured};
 use magscope_scope::format::{amount, duration, short_duration};
 
-const COLUMNS: &[Col] = &[
-    words("step", 210.0),
-    words("", 150.0),
-    number("p50 before", 84.0),
-    number("p50 after", 84.0),
-    number("p99 before", 84.0),
-    number("p99 after", 84.0),
-    number("n before", 70.0),
-    number("n after", 70.0),
-    number("on the mean", 90.0),
+pub(super) const COLUMNS: &[Col] = &[
+    words("step", 156.0),
+    words("difference", 124.0),
+    number("p50 before", 62.0),
+    number("p50 after", 62.0),
+    number("p99 before", 62.0),
+    number("p99 after", 62.0),
+    number("n before", 56.0),
+    number("n after", 50.0),
+    number("on the mean", 74.0),
 ];
 
 /// A compared row.
@@ -63,11 +64,17 @@ pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut UiContext) {
         })
         .collect();
     let chosen = cx.chosen.pair.min(rows.len().saturating_sub(1));
+    // Inside a horizontal layout the rest of the height is that of one line.
+    let height = ui.available_height();
     ui.horizontal_top(|ui| {
-        let width = (ui.available_width() * 0.58).max(300.0);
-        ui.allocate_ui(egui::vec2(width, ui.available_height()), |ui| table(ui, &rows, chosen, cx));
+        let size = egui::vec2((ui.available_width() * 0.63).max(300.0), height);
+        let down = egui::Layout::top_down(egui::Align::Min);
+        ui.allocate_ui_with_layout(size, down, |ui| {
+            ui.set_min_size(size);
+            table(ui, &rows, chosen, cx);
+        });
         if let Some(row) = rows.get(chosen) {
-            spreads(ui, compared, row, cx);
+            spreads(ui, compared, row, height, cx);
         }
     });
 }
@@ -98,8 +105,10 @@ fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut UiContext) {
         });
         line.put(effect.unwrap_or_default(), c.dim);
     });
-    if let Some((n, _)) = clicked {
-        cx.chosen.pair = n;
+    match clicked {
+        Some((_, Press::Menu(text))) => menu::open(ui, cx, Target::of_text(text)),
+        Some((n, _)) => cx.chosen.pair = n,
+        None => {}
     }
 }
 
@@ -117,8 +126,9 @@ fn verdict(m: &Measured, c: &'static crate::colours::Colours) -> (String, Color3
     }
 }
 
-fn spreads(ui: &mut Ui, compared: &Compared, row: &Row, cx: &UiContext) {
-    let (rect, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+fn spreads(ui: &mut Ui, compared: &Compared, row: &Row, height: f32, cx: &UiContext) {
+    let size = egui::vec2(ui.available_width(), ui.available_height().max(height));
+    let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
     let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{name}, before and after")));
     let edges: Vec<f64> = (0..=CLASSES).map(edge_ns).collect();

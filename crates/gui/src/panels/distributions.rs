@@ -94,16 +94,12 @@ fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &UiContext) {
                 chart.area.y_range(),
                 egui::Stroke::new(1.0, cx.c.accent.gamma_multiply(0.8)),
             );
-            let at = egui::pos2(x + 3.0, chart.area.top() + 2.0);
-            crate::text::put(
-                ui.painter(),
-                at,
-                egui::Align2::LEFT_TOP,
-                name,
-                crate::text::SMALL,
-                cx.c.accent,
-                40.0,
-            );
+            // At the right edge the name stands before its line.
+            let is_last = x + 34.0 > chart.area.right();
+            let (off, anchor) =
+                if is_last { (-3.0, egui::Align2::RIGHT_TOP) } else { (3.0, egui::Align2::LEFT_TOP) };
+            let at = egui::pos2(x + off, chart.area.top() + 2.0);
+            crate::text::put(ui.painter(), at, anchor, name, crate::text::SMALL, cx.c.accent, 40.0);
         }
     }
     if let Some(at) = response.hover_pos().filter(|at| chart.area.contains(*at))

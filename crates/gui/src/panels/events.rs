@@ -1,14 +1,15 @@
 //! Recorded events around the middle of the picture or the chosen cursor.
 
 use super::journeys::time_of_day;
-use crate::grid::{self, Col, ROW, number, words};
+use crate::grid::{self, Col, Press, ROW, number, words};
+use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
-use magscope_scope::{Action, Frame};
+use magscope_scope::{Action, Frame, condition};
 
-const COLUMNS: &[Col] = &[
+pub(super) const COLUMNS: &[Col] = &[
     number("time (UTC)", 130.0),
     number("after", 76.0),
     words("hop", 110.0),
@@ -60,11 +61,14 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         one(row, event, before, frame, c);
         before = Some(event.time_ns());
     });
-    if let Some((n, twice)) = clicked {
-        cx.act(Action::SelectRow(n as i32 - middle as i32));
-        if twice {
-            cx.act(Action::TakeRow);
-        }
+    let Some((n, press)) = clicked else { return };
+    if let Press::Menu(text) = press {
+        let condition = table.rows.get(n).and_then(|row| row.ends).map(condition::of_ends);
+        return menu::open(ui, cx, Target { condition, text });
+    }
+    cx.act(Action::SelectRow(n as i32 - middle as i32));
+    if press == Press::Twice {
+        cx.act(Action::TakeRow);
     }
 }
 

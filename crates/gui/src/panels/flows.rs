@@ -1,29 +1,31 @@
-//! The flows: endpoints, rates, and blame.
+//! The flows, or groups of them: endpoints, rates, and blame.
 
 use crate::cache::key;
-use crate::grid::{self, Col, number, words};
+use crate::grid::{self, Col, Press, number, words};
+use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
-use magscope_scope::{Action, Frame, Pick};
+use magscope_scope::{Action, Frame, GROUPINGS, GroupBy, Pick, condition};
 
-const COLUMNS: &[Col] = &[
-    words("flow", 300.0),
-    words("processes", 150.0),
+pub(super) const COLUMNS: &[Col] = &[
+    words("flow", 290.0),
+    words("processes", 168.0),
     number("journeys", 70.0),
-    number("failed", 60.0),
-    number("broken", 60.0),
-    number("resent", 60.0),
+    number("failed", 54.0),
+    number("broken", 54.0),
+    number("resent", 54.0),
     number("bytes", 76.0),
     number("p50", 76.0),
     number("p99", 76.0),
     number("max", 76.0),
-    words("most of its time", 210.0),
+    words("most of its time", 190.0),
     words("longest, lately", 120.0),
 ];
 /// Columns of the kernel's sums.
-const SUMS: [Col; 3] = [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
+pub(super) const SUMS: [Col; 3] =
+    [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
 const ORDERS: [(FlowOrder, &str); 5] = [
@@ -44,7 +46,22 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 cx.act(Action::OrderFlows(order));
             }
         }
-        let mut words = format!("{} flows", count(table.total as u64));
+        ui.separator();
+        for by in [GroupBy::Flow].into_iter().chain(GROUPINGS) {
+            let is_chosen = table.by == by && frame.controls.within.is_none();
+            if ui.selectable_label(is_chosen, by.name()).clicked() {
+                cx.act(Action::GroupFlows(by));
+            }
+        }
+        if let Some(within) = &frame.controls.within {
+            ui.separator();
+            if ui.button("◀").on_hover_text("back to the groups").clicked() {
+                cx.act(Action::GroupFlows(within.by));
+            }
+            ui.label(RichText::new(format!("flows of {}", within.words)).color(cx.c.accent));
+        }
+        let rows = if table.by == GroupBy::Flow { "flows" } else { "groups" };
+        let mut words = format!("{} {rows}", count(table.total as u64));
         if table.left_out > 0 {
             words = format!("{words}; {} journeys of others are counted, not listed", count(table.left_out));
         }
@@ -68,27 +85,50 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     }
     let c = cx.c;
     let mut columns = COLUMNS.to_vec();
+    if table.by != GroupBy::Flow {
+        columns.splice(0..1, [words(table.by.name(), 230.0), number("flows", 54.0)]);
+    }
     if table.summed {
         // After the owner columns: a flow without journeys has no other data.
-        columns.splice(1..1, SUMS);
+        let behind = columns.len() + 1 - COLUMNS.len();
+        columns.splice(behind..behind, SUMS);
     }
-    let name = if table.summed { "summed flows" } else { "flows" };
+    let name = match (table.by == GroupBy::Flow, table.summed) {
+        (true, false) => "flows",
+        (true, true) => "summed flows",
+        (false, false) => "groups of flows",
+        (false, true) => "summed groups of flows",
+    };
     let clicked = grid::show(ui, name, &columns, table.rows.len(), cx, |row, n| {
         let Some(flow) = table.rows.get(n) else { return };
-        let picked = frame.controls.picks.contains(&Pick::Flow(flow.flow));
+        let picked = flow.group.is_none() && frame.controls.picks.contains(&Pick::Flow(flow.flow));
         row.select(flow.selected || picked);
         one(row, flow, table.summed, c);
     });
-    if let Some((n, _)) = clicked
-        && let Some(flow) = table.rows.get(n)
-    {
-        cx.act(Action::Pick(Pick::Flow(flow.flow)));
+    let Some((n, press)) = clicked else { return };
+    let Some(flow) = table.rows.get(n) else { return };
+    match press {
+        Press::Menu(text) => {
+            let condition = match &flow.group {
+                Some(group) => group.condition(),
+                None => flow.ends.map(condition::of_ends),
+            };
+            menu::open(ui, cx, Target { condition, text });
+        }
+        _ if flow.group.is_some() => cx.act(Action::OpenGroup(table.first + n)),
+        _ => cx.act(Action::Pick(Pick::Flow(flow.flow))),
     }
 }
 
 fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::colours::Colours) {
-    let ends = flow.ends.map_or_else(|| flow.route.clone(), |(from, to)| format!("{from} → {to}"));
-    row.put(format!("{} {ends}", flow.proto), c.text);
+    if let Some(group) = &flow.group {
+        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
+        row.put(format!("{} {}{role}", flow.proto, group.words), c.text);
+        row.put(amount(group.flows), c.text);
+    } else {
+        let ends = flow.ends.map_or_else(|| flow.route.clone(), |(from, to)| format!("{from} → {to}"));
+        row.put(format!("{} {ends}", flow.proto), c.text);
+    }
     if summed {
         let or_dot = |words: Option<String>| words.unwrap_or_else(|| "·".to_owned());
         row.put(or_dot(flow.summed.map(|sum| amount(sum.packets))), c.text);

@@ -4,10 +4,12 @@ use crate::cache::{Key, key, place};
 use crate::side::number;
 use crate::text::{self, NUMBERS, WORDS};
 use crate::ui_context::UiContext;
-use egui::{Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, TextureId, Ui, WidgetInfo, pos2};
+use egui::{
+    Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, Stroke, TextureId, Ui, WidgetInfo, pos2,
+};
 use magscope_scope::format::{SUMMED, amount, count, duration, short_duration};
 use magscope_scope::look::{HeatMap, HeatRow, HitHeat, SumMap};
-use magscope_scope::{Action, Frame};
+use magscope_scope::{Action, DIVISIONS, Frame};
 use std::ops::Range;
 
 /// Height of a strip.
@@ -26,8 +28,12 @@ const CLASSES: usize = 24;
 const STEPS: usize = 63;
 /// Width of a time column, pixels, the resolution of a strip.
 const COLUMN: f32 = 2.0;
-/// Width of the names.
-const NAMES: f32 = 170.0;
+/// Width of the names and of the latency axis beside them.
+const NAMES: f32 = 206.0;
+/// Width of the latency axis.
+const LATENCY: f32 = 46.0;
+/// Height of the time axis.
+const TIME: f32 = 18.0;
 /// Width of the numbers.
 const FIGURES: f32 = 270.0;
 
@@ -39,8 +45,9 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let state = key(&[cx.revision, place(all), u64::from(cx.c == &crate::colours::DARK)]);
     let own = if frame.probes().is_empty() { Vec::new() } else { frame.hit_heats((right - left) as usize) };
     let c = cx.c;
-    titles(ui, right, cx);
-    ScrollArea::vertical().auto_shrink([false, false]).show_viewport(ui, |ui, seen| {
+    titles(ui, left, right, cx);
+    let height = (ui.available_height() - TIME).max(STRIP);
+    ScrollArea::vertical().max_height(height).auto_shrink([false, false]).show_viewport(ui, |ui, seen| {
         ui.spacing_mut().item_spacing.y = BETWEEN;
         let rows = |top: f32| (top / EACH).max(0.0);
         let shown = rows(seen.top()) as usize..rows(seen.bottom()).ceil() as usize;
@@ -68,6 +75,42 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             strips.draw(ui, &below, frame, cx);
         }
     });
+    time(ui, left, right, frame, cx);
+}
+
+/// The time axis, which is that of the picture.
+fn time(ui: &mut Ui, left: f32, right: f32, frame: &Frame, cx: &UiContext) {
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(ui.available_width(), TIME), Sense::hover());
+    let (first, all) = (frame.sweep.timebase.per_division_ns(), frame.sweep.timebase.span_ns());
+    let name = format!("time axis: {} from left to right", short_duration(all));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &name));
+    let width = (right - left) / DIVISIONS as f32;
+    let every = if width > 62.0 { 1 } else { 2 };
+    for n in (0..DIVISIONS).step_by(every) {
+        let x = left + n as f32 * width;
+        ui.painter().vline(x, rect.top()..=rect.top() + 4.0, Stroke::new(1.0, cx.c.dim));
+        let words = if n == 0 { "0".to_owned() } else { format!("+{}", short_duration(n * first)) };
+        let at = pos2(x + 3.0, rect.center().y + 2.0);
+        text::put(ui.painter(), at, Align2::LEFT_CENTER, &words, text::SMALL, cx.c.dim, 90.0);
+    }
+}
+
+/// The latency axis of a strip: its ends in numbers, and a line at each power of ten.
+fn latency(painter: &egui::Painter, strip: Rect, edges_ns: &[u64], cx: &UiContext) {
+    let (Some(least), Some(most)) = (edges_ns.first(), edges_ns.last()) else { return };
+    let logs = ((*least).max(1) as f64).ln()..(*most).max(2) as f64;
+    let (from, to) = (logs.start, logs.end.ln());
+    let faint = Stroke::new(1.0, cx.c.grid.gamma_multiply(0.8));
+    for power in 1..19 {
+        let part = (10_f64.powi(power).ln() - from) / (to - from);
+        if part > 0.0 && part < 1.0 {
+            painter.hline(strip.x_range(), strip.bottom() - part as f32 * strip.height(), faint);
+        }
+    }
+    for (at, ns) in [(strip.top() + 6.0, *most), (strip.bottom() - 6.0, *least)] {
+        let place = pos2(strip.left() - 4.0, at);
+        text::put(painter, place, Align2::RIGHT_CENTER, &short_duration(ns), text::SMALL, cx.c.dim, LATENCY);
+    }
 }
 
 /// Heading of the strips below.
@@ -116,21 +159,26 @@ impl Strips<'_> {
             let strip = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
             let painter = ui.painter();
             painter.rect_filled(strip, 2.0, c.back);
+            latency(painter, strip, &map.edges_ns, cx);
             let mut mesh = Mesh::with_texture(TextureId::from(&texture));
             let v = |at: usize| (at as f32 - shown.start as f32) / rows.len().max(1) as f32;
             let uv = Rect::from_min_max(pos2(0.0, v(n)), pos2(1.0, v(n + 1)));
             mesh.add_rect_with_uv(strip, uv, Color32::WHITE);
             painter.add(mesh);
             let colour = if chosen { c.accent } else { c.text };
-            let at = pos2(left - 8.0, rect.center().y);
-            text::put(painter, at, Align2::RIGHT_CENTER, &name, WORDS, colour, NAMES - 8.0);
+            let at = pos2(left - LATENCY - 8.0, rect.center().y);
+            text::put(painter, at, Align2::RIGHT_CENTER, &name, WORDS, colour, NAMES - LATENCY - 8.0);
             figures(painter, right, rect.center().y, row, colour);
             if response.clicked() {
                 cx.act(Action::ChooseHop(row.span.to()));
             }
-            if let Some(at) = response.hover_pos().filter(|at| strip.contains(*at)) {
-                let words = tooltip(map, row, (at - strip.min) / strip.size());
-                response.on_hover_text_at_pointer(words);
+            if let Some(at) = response.hover_pos() {
+                if strip.contains(at) {
+                    let words = tooltip(map, row, (at - strip.min) / strip.size());
+                    response.on_hover_text_at_pointer(words);
+                } else if at.x < left {
+                    text::explained(response, &name);
+                }
             }
         }
     }
@@ -153,7 +201,7 @@ fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx:
         ink.block(Rect::from_min_max(pos2(x, strip.bottom() - height), pos2(x + each, strip.bottom())), colour);
     }
     painter.add(ink.mesh());
-    let at = pos2(left - 8.0, rect.center().y);
+    let at = pos2(left - LATENCY - 8.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, &heat.probe.name, WORDS, colour, NAMES - 8.0);
     let at = pos2(right + 66.0 * 4.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, &amount(heat.hits), NUMBERS, cx.c.text, 66.0);
@@ -165,11 +213,13 @@ pub fn name(row: &HeatRow) -> String {
     row.words(" → ")
 }
 
-fn titles(ui: &mut Ui, right: f32, cx: &UiContext) {
+fn titles(ui: &mut Ui, left: f32, right: f32, cx: &UiContext) {
     let (rect, _) = ui.allocate_exact_size(egui::vec2(ui.available_width(), 14.0), Sense::hover());
+    let at = pos2(left - 4.0, rect.center().y);
+    text::put(ui.painter(), at, Align2::RIGHT_CENTER, "latency", text::SMALL, cx.c.dim, LATENCY);
     for (n, words) in ["p50", "p99", "max", "n"].iter().enumerate() {
         let at = pos2(right + 66.0 * (n as f32 + 1.0), rect.center().y);
-        text::put(ui.painter(), at, Align2::RIGHT_CENTER, words, text::SMALL, cx.c.dim, 60.0);
+        text::put_explained(ui, at, Align2::RIGHT_CENTER, words, text::SMALL, cx.c.dim, 60.0);
     }
 }
 

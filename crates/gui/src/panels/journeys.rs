@@ -1,13 +1,14 @@
 //! The journeys: the slowest, the most recent, or the failed ones.
 
-use crate::grid::{self, Col, number, words};
+use crate::grid::{self, Col, Press, number, words};
+use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_core::Verdict;
 use magscope_scope::format::{bytes, count, duration, utc_time};
-use magscope_scope::{Action, Frame, List, Listed};
+use magscope_scope::{Action, Frame, List, Listed, condition};
 
-const COLUMNS: &[Col] = &[
+pub(super) const COLUMNS: &[Col] = &[
     number("total", 76.0),
     words("longest part", 300.0),
     number("its time", 76.0),
@@ -61,12 +62,18 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.put(time_of_day(frame, line.start_ns()).unwrap_or_default(), dim);
         row.put(if line.id() > 0 { format!("#{}", line.id()) } else { String::new() }, dim);
     });
-    if let Some((n, twice)) = clicked
-        && let Some(listed) = table.rows.get(n)
-    {
-        cx.act(Action::ChooseJourney(listed.line.key()));
-        if twice && frame.inspector.is_none() {
-            cx.act(Action::ToggleInspector);
+    let Some((n, press)) = clicked else { return };
+    let Some(listed) = table.rows.get(n) else { return };
+    match press {
+        Press::Menu(text) => {
+            menu::open(ui, cx, Target { condition: condition::of_journey(listed.line), text });
+        }
+        press => {
+            cx.act(Action::ChooseJourney(listed.line.key()));
+            cx.act(Action::FitJourney);
+            if press == Press::Twice && frame.inspector.is_none() {
+                cx.act(Action::ToggleInspector);
+            }
         }
     }
 }

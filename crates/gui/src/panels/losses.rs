@@ -1,7 +1,9 @@
 //! Drops by the kernel, events that the instrument missed, and its overhead.
 
 use super::journeys::time_of_day;
+use crate::menu::{self, Target};
 use crate::side::{heading, number};
+use crate::text::explained;
 use crate::time::Ink;
 use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
@@ -31,43 +33,50 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     });
 }
 
-fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
+fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &mut UiContext) {
     drops(ui, panel, cx);
     ui.add_space(6.0);
     missed(ui, frame, panel, cx);
 }
 
-fn missed(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &UiContext) {
-    let alarm = |n: u64| if n > 0 { cx.c.missed } else { cx.c.text };
+fn missed(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &mut UiContext) {
+    let c = cx.c;
+    let alarm = |n: u64| if n > 0 { c.missed } else { c.text };
     heading(ui, "EVENTS THE INSTRUMENT MISSED", cx);
     Grid::new("losses").num_columns(3).spacing([12.0, 2.0]).show(ui, |ui| {
         for row in &panel.losses {
-            ui.label(row.cause.to_string());
+            let cause = row.cause.to_string();
+            let first = explained(ui.label(&cause), &cause);
+            menu::on_line(ui, &first, cx, || Target::of_text(format!("{cause}\t{}", row.count)));
             ui.label(number(format!("{:>9}", count(row.count)), alarm(row.count)));
             let last = row.last_ns.and_then(|ns| time_of_day(frame, ns)).unwrap_or_default();
             ui.label(number(last, cx.c.dim));
             ui.end_row();
         }
-        ui.label("too late to be sorted");
+        explained(ui.label("too late to be sorted"), "too late to be sorted");
         ui.label(number(format!("{:>9}", count(panel.totals.late)), alarm(panel.totals.late)));
         ui.end_row();
     });
 }
 
-fn drops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
-    let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.text };
+fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
+    let c = cx.c;
+    let alarm = |n: u64| if n > 0 { c.bad } else { c.text };
     heading(ui, "PACKETS THE KERNEL DROPPED", cx);
     if panel.drops.is_empty() {
         ui.label(number("none", cx.c.text));
     }
     Grid::new("drops").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (reason, n) in panel.drops.iter().take(12) {
-            ui.label(reason);
+            let first = explained(ui.label(reason), "dropped");
+            let condition = || Some("dropped".to_owned());
+            menu::on_line(ui, &first, cx, || Target { condition: condition(), text: format!("{reason}\t{n}") });
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
             ui.end_row();
         }
         for (reason, n) in &panel.cleaned_up {
-            ui.label(format!("{reason} (closed sockets, no drop)"));
+            let first = ui.label(format!("{reason} (closed sockets, no drop)"));
+            menu::on_line(ui, &first, cx, || Target::of_text(format!("{reason}\t{n}")));
             ui.label(number(format!("{:>9}", count(*n)), cx.c.dim));
             ui.end_row();
         }
@@ -95,7 +104,7 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
         rows.push(("events of all probes", count(own.hits)));
         rows.push(("fullest ring buffer", percent(own.ring_fill_ratio)));
         for (words, value) in rows {
-            ui.label(words);
+            explained(ui.label(words), words);
             ui.label(number(format!("{value:>12}"), cx.c.text));
             ui.end_row();
         }
@@ -148,7 +157,7 @@ fn probes(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
     }
 }
 
-fn hops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
+fn hops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
     heading(ui, "HOPS", cx);
     Grid::new("hops").num_columns(3).striped(true).spacing([12.0, 2.0]).show(ui, |ui| {
         for hop in &panel.hops {
@@ -159,12 +168,13 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
                 Service::Off => ("off".to_owned(), cx.c.dim),
                 Service::Missing { because } => (format!("missing: {because}"), cx.c.dim),
             };
-            ui.label(RichText::new(hop.hop.name()).color(colour));
+            let first = explained(ui.label(RichText::new(hop.hop.name()).color(colour)), hop.hop.name());
             let count_text = if hop.summed > 0 {
                 format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
             } else {
                 count(hop.events)
             };
+            menu::on_line(ui, &first, cx, || Target::of_text(format!("{}\t{count_text}\t{words}", hop.hop)));
             ui.label(number(format!("{count_text:>11}"), colour));
             ui.label(RichText::new(words).color(cx.c.dim).small());
             ui.end_row();

@@ -1,13 +1,15 @@
 //! Requests: the services with their times, then the slowest requests as bars of their parts.
 
 use super::journeys::time_of_day;
+use crate::menu::{self, Target};
 use crate::side::{heading, number};
+use crate::text::explained;
 use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use magscope_core::exchange::ExchangePart;
 use magscope_scope::format::{bytes, count, duration, percent};
-use magscope_scope::look::{MOST_SLOWEST, RequestTable, SlowRequest, slowest_parts};
-use magscope_scope::{Action, Frame};
+use magscope_scope::look::{MOST_SLOWEST, RequestRow, RequestTable, SlowRequest, slowest_parts};
+use magscope_scope::{Action, Frame, condition};
 
 /// Number of services.
 const SERVICES: usize = 20;
@@ -33,14 +35,15 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     });
 }
 
-fn services(ui: &mut Ui, table: &RequestTable, cx: &UiContext) {
+fn services(ui: &mut Ui, table: &RequestTable, cx: &mut UiContext) {
     Grid::new("services").num_columns(7).spacing([12.0, 2.0]).show(ui, |ui| {
         for words in ["service", "p50", "p99", "max", "n", "turns", "where the slowest go"] {
-            ui.label(RichText::new(words).color(cx.c.dim));
+            explained(ui.label(RichText::new(words).color(cx.c.dim)), words);
         }
         ui.end_row();
         for row in &table.rows {
-            ui.label(row.label());
+            let first = ui.label(row.label());
+            menu::on_line(ui, &first, cx, || service(row));
             let times = row.total.or(row.answer);
             for ns in [times.map(|q| q.p50_ns), times.map(|q| q.p99_ns), times.map(|q| q.max_ns)] {
                 let time = ns.map_or_else(|| "·".to_owned(), duration);
@@ -55,18 +58,34 @@ fn services(ui: &mut Ui, table: &RequestTable, cx: &UiContext) {
     });
 }
 
+/// A service for the menu.
+fn service(row: &RequestRow) -> Target {
+    let label = row.label();
+    let times = row
+        .total
+        .or(row.answer)
+        .map(|q| [q.p50_ns, q.p99_ns, q.max_ns].map(|ns| duration(ns).trim().to_owned()));
+    let times = times.map(|times| times.join("\t")).unwrap_or_default();
+    let text = format!("{label}\t{times}\t{}\t{}", row.grades.total(), slowest_parts(row));
+    Target { condition: condition::of_service(&label), text }
+}
+
 fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, is_selected: bool, cx: &mut UiContext) {
     let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
     let port = slow.service.split(' ').next().unwrap_or_default();
     let head =
         format!("{time} {} → {} {port}  {}", slow.requester, slow.responder, duration(slow.total_ns).trim());
     let head = if slow.grade.has_latency() { head } else { format!("{head}, {}", slow.grade) };
-    if ui.selectable_label(is_selected, head.trim_start()).on_hover_text("show its journey").clicked() {
+    let response = ui.selectable_label(is_selected, head.trim_start()).on_hover_text("show its journey");
+    if response.clicked() {
         cx.act(Action::ChooseRequest(slow.id));
+    } else if response.secondary_clicked() {
+        let condition = condition::of_service(&slow.service);
+        menu::open(ui, cx, Target { condition, text: head.trim_start().to_owned() });
     }
     Grid::new(("request", slow.id)).num_columns(5).spacing([12.0, 2.0]).show(ui, |ui| {
         for part in &slow.parts {
-            ui.label(RichText::new(part.part.words()).color(cx.c.dim));
+            explained(ui.label(RichText::new(part.part.words()).color(cx.c.dim)), part.part.words());
             let size = part.bytes.map(bytes).unwrap_or_default();
             ui.label(number(format!("{size:>8}"), cx.c.dim));
             ui.label(number(format!("{:>8}", duration(part.ns)), cx.c.text));

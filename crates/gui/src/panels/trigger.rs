@@ -1,7 +1,8 @@
 //! The trigger: its condition, and the captures of each hit.
 
 use super::journeys::time_of_day;
-use crate::grid::{self, Col, number, words};
+use crate::grid::{self, Col, Press, number, words};
+use crate::menu::{self, Target};
 use crate::overlays::Overlay;
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
@@ -11,12 +12,12 @@ use magscope_scope::look::TriggerStatus;
 use magscope_scope::trigger::{HoldOff, Mode, TriggerState};
 use magscope_scope::{Action, Frame};
 
-const COLUMNS: &[Col] = &[
+pub(super) const COLUMNS: &[Col] = &[
     number("number", 60.0),
     number("at (UTC)", 130.0),
     words("because", 420.0),
-    number("before", 76.0),
-    number("after", 76.0),
+    number("kept before", 80.0),
+    number("kept after", 80.0),
 ];
 
 /// Draws the panel.
@@ -44,10 +45,11 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.put(duration(capture.at_ns.saturating_sub(capture.from_ns)), c.dim);
         row.put(duration(capture.to_ns.saturating_sub(capture.at_ns)), c.dim);
     });
-    if let Some((n, _)) = clicked
-        && let Some(capture) = trigger.captures.get(n)
-    {
-        cx.act(Action::ShowCapture(capture.number));
+    let Some((n, press)) = clicked else { return };
+    let Some(capture) = trigger.captures.get(n) else { return };
+    match press {
+        Press::Menu(text) => menu::open(ui, cx, Target::of_text(text)),
+        _ => cx.act(Action::ShowCapture(capture.number)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The time axis and the graticule.
 
+use super::marks::FOOT;
 use super::plot::Plot;
 use crate::text::{self, SMALL};
 use crate::ui_context::UiContext;
@@ -44,14 +45,15 @@ pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) 
 
 /// Draws the labels below the plot.
 pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
-    let y = plot.area.bottom() + HEIGHT * 0.5;
+    let top = plot.area.bottom() + FOOT;
+    let y = top + HEIGHT * 0.5;
     let every = if plot.area.width() > 620.0 { 1 } else { 2 };
     let per_division = frame.sweep.timebase.per_division_ns();
     let cursors = frame.cursors.map(|cursors| [cursors.a, cursors.b]).into_iter().flatten();
     let tags: Vec<f32> = cursors.chain(frame.trigger.at).map(|at| plot.x(at)).collect();
     for n in (0..DIVISIONS).step_by(every) {
         let x = plot.x(n as f64 / DIVISIONS as f64);
-        painter.vline(x, plot.area.bottom()..=plot.area.bottom() + 4.0, Stroke::new(1.0, cx.c.dim));
+        painter.vline(x, top..=top + 4.0, Stroke::new(1.0, cx.c.dim));
         // Letters of cursors and the trigger have priority.
         if tags.iter().any(|tag| (x - 9.0..x + LABEL).contains(tag)) {
             continue;

@@ -5,6 +5,7 @@ use crate::text::{self, NUMBERS, SMALL, WORDS};
 use crate::ui_context::UiContext;
 use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
+use magscope_scope::explain::explain;
 use magscope_scope::format::{count, duration, rate, short_duration};
 use magscope_scope::{Action, Frame, Lane, Place, Probe};
 
@@ -71,6 +72,12 @@ fn own(ui: &Ui, place: Rect, probe: &Probe, legible: bool, cx: &UiContext) {
 
 /// Tool tip of a lane: its service and measurements.
 fn about(lane: &Lane) -> String {
+    let means = lane.hop().and_then(|hop| explain(hop.name()));
+    let measured = measured(lane);
+    means.map_or_else(|| measured.clone(), |means| format!("{means}\n{measured}"))
+}
+
+fn measured(lane: &Lane) -> String {
     let served = match &lane.service {
         Service::Served { backend, point, note } if note.is_empty() => format!("{backend} {point}"),
         Service::Served { backend, point, note } => format!("{backend} {point}; {note}"),
@@ -122,9 +129,9 @@ fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Ui
 }
 
 /// Draws the titles of the numbers at a height.
-pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &UiContext) {
+pub fn titles(ui: &Ui, left: f32, y: f32, cx: &UiContext) {
     for (end, words) in columns(left).into_iter().zip(["p50", "p99", "events"]) {
-        text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, words, SMALL, cx.c.dim, 60.0);
+        text::put_explained(ui, pos2(end, y), Align2::RIGHT_CENTER, words, SMALL, cx.c.dim, 60.0);
     }
 }
 

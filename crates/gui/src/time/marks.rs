@@ -15,12 +15,17 @@ const APART: f32 = 5.0;
 /// Height of the rail above the lanes.
 pub const RAIL: f32 = 16.0;
 
+/// Height of the strip below the lanes, for events without a lane: they would cover the marks of the last one.
+pub const FOOT: f32 = 12.0;
+
 /// Draws drops, retransmissions, losses and changes, as one mesh.
 pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &UiContext) {
-    let mut ink = Ink::new(plot.area, true);
+    let foot = pos2(plot.area.right(), plot.area.bottom() + FOOT);
+    let mut ink = Ink::new(Rect::from_min_max(plot.area.min, foot), true);
     for point in points {
         let x = plot.x(point.x);
-        let y = point.hop.and_then(|hop| plot.rows.middle(hop)).unwrap_or(plot.area.bottom() - 7.0);
+        let middle = point.hop.and_then(|hop| plot.rows.middle(hop));
+        let y = middle.unwrap_or(plot.area.bottom() + FOOT * 0.5);
         let at = pos2(x, y);
         match point.kind {
             PointKind::Drop { .. } => ink.cross(at, 5.0, 2.0, cx.c.bad),
@@ -147,7 +152,7 @@ pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
     let Some(at) = frame.trigger.at.filter(|at| (0.0..=1.0).contains(at)) else { return };
     let x = plot.x(at);
     dashed(painter, x, plot.area.y_range(), cx.c.accent.gamma_multiply(0.7));
-    tag(painter, pos2(x, plot.area.bottom() + 8.0), "T", cx.c.accent, cx);
+    tag(painter, pos2(x, plot.area.bottom() + FOOT + 8.0), "T", cx.c.accent, cx);
 }
 
 /// Draws cursors and their readout.
@@ -162,7 +167,7 @@ pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &UiCo
         let x = plot.x(at);
         let colour = if cursors.chosen == id { cx.c.accent } else { cx.c.dim };
         painter.vline(x, plot.area.y_range(), Stroke::new(1.0, colour));
-        tag(painter, pos2(x, plot.area.bottom() + 8.0), name, colour, cx);
+        tag(painter, pos2(x, plot.area.bottom() + FOOT + 8.0), name, colour, cx);
     }
 }
 

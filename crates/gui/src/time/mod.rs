@@ -16,16 +16,19 @@ mod rows;
 mod tip;
 
 use crate::cache::{key, place};
+use crate::menu::{self, Target};
+use crate::side;
 use crate::text::{self, SMALL, WORDS};
 use crate::ui_context::UiContext;
-use egui::{Align2, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
+use egui::{Align2, Context, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
 use lifelines::Inks;
-use magscope_scope::format::short_duration;
-use magscope_scope::look::{Density, Exemplar, Hits};
-use magscope_scope::{Action, Align, Detail, Frame, Lifeline};
+use magscope_scope::format::{count, short_duration};
+use magscope_scope::look::{Density, Exemplar, Hits, Span};
+use magscope_scope::{Action, Align, Detail, Frame, Lifeline, MeasureSpan, condition};
 use plot::Plot;
 use pointer::Pointer;
 use rows::Rows;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 pub use gutter::{FIGURES, NAMES};
@@ -45,25 +48,37 @@ pub struct Timeline {
     pointer: Pointer,
     /// Area of the last frame.
     pub area: Option<Rect>,
+    /// Area of the lanes in the last frame.
+    lanes: Option<Rect>,
 }
 
 impl Timeline {
+    /// The part of the time axis under the pointer, if it is over the lanes.
+    pub fn pointed(&self, ctx: &Context) -> Option<f64> {
+        let lanes = self.lanes?;
+        let at = ctx.pointer_hover_pos().filter(|at| lanes.contains(*at))?;
+        Some(f64::from(at.x - lanes.left()) / f64::from(lanes.width().max(1.0)))
+    }
+
     /// Draws the time line over all of `ui`.
     pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let all = ui.available_rect_before_wrap();
         let figures = if all.width() > 820.0 { gutter::FIGURES } else { 8.0 };
         let area = Rect::from_min_max(
             pos2(all.left() + gutter::NAMES + 22.0, all.top() + TITLE + marks::RAIL),
-            pos2(all.right() - figures, all.bottom() - axis::HEIGHT),
+            pos2(all.right() - figures, all.bottom() - axis::HEIGHT - marks::FOOT),
         );
         ui.allocate_rect(all, Sense::hover());
         if !area.is_positive() || area.width() < 40.0 || area.height() < 40.0 {
             return;
         }
-        self.area = Some(all);
+        (self.area, self.lanes) = (Some(all), Some(area));
         let rows = Rows::new(area, frame.lanes);
         let plot = Plot { area, rows: &rows };
-        let touch = Rect::from_min_max(pos2(area.left(), area.top() - marks::RAIL), area.max);
+        let touch = Rect::from_min_max(
+            pos2(area.left(), area.top() - marks::RAIL),
+            pos2(area.right(), area.bottom() + marks::FOOT),
+        );
         let response = ui.interact(touch, ui.scope_id().with("time line"), Sense::click_and_drag());
         let lines = frame.sweep.lifelines.len();
         let span = short_duration(frame.sweep.timebase.span_ns());
@@ -79,7 +94,7 @@ impl Timeline {
         gutter::names(ui, &plot, all.left(), frame, cx);
         Self::titles(&painter, &plot, all, frame, cx);
         if figures == gutter::FIGURES {
-            gutter::titles(&painter, area.right(), all.top() + TITLE * 0.5, cx);
+            gutter::titles(ui, area.right(), all.top() + TITLE * 0.5, cx);
             gutter::figures(&painter, &plot, area.right(), frame, cx);
         }
         if let Some((from, to)) = self.pointer.drag {
@@ -88,6 +103,12 @@ impl Timeline {
         self.pointer.read(ui, &plot, &response, frame, cx);
         if response.clicked() && !response.double_clicked() {
             click(&plot, frame, hovered.as_ref(), response.interact_pointer_pos(), cx);
+        }
+        if response.secondary_clicked() {
+            match hovered.as_ref() {
+                Some(hovered) => menu::open(ui, cx, target(frame, hovered)),
+                None => cx.act(Action::ZoomBack),
+            }
         }
         if let Some(words) = tip::words(&plot, frame, &density, hovered.as_ref(), pointed) {
             response.on_hover_text_at_pointer(words);
@@ -133,7 +154,8 @@ impl Timeline {
             clipped.add(lifelines::single(plot, frame, line, cx.c.accent, cx.c));
         }
         let points = cx.cache.points.get(state, || frame.points());
-        marks::points(&clipped, plot, &points, cx);
+        let low = Rect::from_min_max(plot.area.min, plot.area.max + egui::vec2(0.0, marks::FOOT));
+        marks::points(&painter.with_clip_rect(low), plot, &points, cx);
         let hits = cx.cache.hits.get(key(&[state, columns as u64]), || {
             if frame.probes().is_empty() { Hits::default() } else { frame.hits(columns) }
         });
@@ -148,7 +170,7 @@ impl Timeline {
         if let Some(exemplar) = slow {
             return (Some(Hovered::Exemplar(exemplar)), density);
         }
-        let at = pointed.filter(|at| plot.area.contains(*at) && self.pointer.drag.is_none());
+        let at = pointed.filter(|at| low.contains(*at) && self.pointer.drag.is_none());
         let hovered = at.and_then(|at| {
             if let Some(hit) = marks::hit_at(plot, &hits, at) {
                 return Some(Hovered::Hit(marks::hit_words(frame, hit), hit.journey));
@@ -156,7 +178,7 @@ impl Timeline {
             let line = lifelines::nearest(plot, frame, at, FINGER);
             let point = points.iter().find(|point| (plot.x(point.x) - at.x).abs() < 4.0);
             if let Some(point) = point.filter(|_| line.is_none()) {
-                return Some(Hovered::Point(marks::point_words(frame, point)));
+                return Some(Hovered::Point(marks::point_words(frame, point), condition::of_point(point.kind)));
             }
             let line = line?;
             if Some(line.key()) != chosen {
@@ -167,7 +189,22 @@ impl Timeline {
         (hovered, density)
     }
 
-    fn titles(painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &UiContext) {
+    /// What the selected stretch holds, in words; empty while the whole picture is measured.
+    fn sums(frame: &Frame, cx: &mut UiContext) -> String {
+        if frame.controls.over != MeasureSpan::Cursors {
+            return String::new();
+        }
+        let m = side::measured(frame, cx);
+        let mut words = format!("   {} journeys", count(m.journeys));
+        let longest = m.pairs.iter().filter(|pair| pair.span == Span::Whole && pair.times.n > 0);
+        if let Some(max_ns) = longest.map(|pair| pair.times.max_ns).max() {
+            _ = write!(words, ", longest {}", short_duration(max_ns)); // writing into a String cannot fail
+        }
+        _ = write!(words, ", {} dropped, {} retransmits", count(m.drops), count(m.retransmits));
+        words
+    }
+
+    fn titles(painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &mut UiContext) {
         let y = all.top() + TITLE * 0.5;
         let left = text::put(
             painter,
@@ -181,7 +218,8 @@ impl Timeline {
         if let Some(cursors) = frame.cursors {
             let at = pos2(plot.area.right(), y);
             let room = plot.area.right() - left.right() - 12.0;
-            text::put(painter, at, Align2::RIGHT_CENTER, &marks::readout(cursors), WORDS, cx.c.accent, room);
+            let words = marks::readout(cursors) + &Self::sums(frame, cx);
+            text::put(painter, at, Align2::RIGHT_CENTER, &words, WORDS, cx.c.accent, room);
         }
     }
 }
@@ -191,16 +229,40 @@ impl Timeline {
 enum Hovered {
     Line(u64),
     Exemplar(Exemplar),
-    Point(String),
+    /// An isolated event as text, and the journeys that it stands for.
+    Point(String, Option<String>),
     /// A custom-probe hit as text, and the journey whose bytes it saw.
     Hit(String, Option<u64>),
+}
+
+/// What the menu of a mark is about.
+fn target(frame: &Frame, hovered: &Hovered) -> Target {
+    let of_key = |key: u64, words: Option<&String>| {
+        let line = frame.sweep.lifelines.iter().find(|line| line.key() == key);
+        let own = line.map(|line| tip::journey(frame, line));
+        let text = words.cloned().or(own).unwrap_or_default();
+        Target { condition: line.and_then(condition::of_journey), text }
+    };
+    match hovered {
+        Hovered::Line(key) => of_key(*key, None),
+        Hovered::Exemplar(exemplar) => {
+            let mut target = of_key(exemplar.key, None);
+            if target.text.is_empty() {
+                target.text = short_duration(exemplar.total_ns);
+            }
+            target
+        }
+        Hovered::Hit(words, Some(key)) => of_key(*key, Some(words)),
+        Hovered::Hit(words, None) => Target::of_text(words.clone()),
+        Hovered::Point(words, condition) => Target { condition: condition.clone(), text: words.clone() },
+    }
 }
 
 fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>, cx: &mut UiContext) {
     let Some(at) = at else { return };
     let action = match hovered {
-        Some(Hovered::Line(key) | Hovered::Hit(_, Some(key))) => Action::ChooseJourney(*key),
-        Some(Hovered::Exemplar(exemplar)) => Action::ChooseJourney(exemplar.key),
+        Some(Hovered::Line(key) | Hovered::Hit(_, Some(key))) => return show(*key, cx),
+        Some(Hovered::Exemplar(exemplar)) => return show(exemplar.key, cx),
         _ => {
             let width = plot.area.width().max(1.0);
             let finger = f64::from(FINGER / width) * frame.sweep.timebase.span_ns() as f64;
@@ -212,4 +274,10 @@ fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>
         }
     };
     cx.act(action);
+}
+
+/// Selects a journey and zooms to it.
+fn show(key: u64, cx: &mut UiContext) {
+    cx.act(Action::ChooseJourney(key));
+    cx.act(Action::FitJourney);
 }

@@ -2,11 +2,10 @@
 
 use super::plot::Plot;
 use crate::ui_context::UiContext;
+use crate::wheel::{NOTCH, Wheel};
 use egui::{Modifiers, PointerButton, Response, Ui};
 use magscope_scope::{Action, CursorId, Frame, MeasureSpan};
 
-/// Wheel movement per timebase step, points.
-const STEP: f32 = 50.0;
 /// Minimum length of a drag, points; less is a click.
 const LEAST_DRAG: f32 = 4.0;
 
@@ -15,8 +14,7 @@ const LEAST_DRAG: f32 = 4.0;
 pub struct Pointer {
     /// The current selection: start and end as fractions of the axis.
     pub drag: Option<(f64, f64)>,
-    /// Wheel movement below a full step.
-    wheel: f32,
+    wheel: Wheel,
 }
 
 impl Pointer {
@@ -26,9 +24,6 @@ impl Pointer {
         self.drags(ui, plot, response, frame, cx);
         if response.double_clicked() {
             cx.act(Action::Fit);
-        }
-        if response.clicked_by(PointerButton::Secondary) {
-            cx.act(Action::ZoomBack);
         }
     }
 
@@ -41,18 +36,15 @@ impl Pointer {
             cx.act(Action::PanBy(f64::from(-sideways / plot.area.width().max(1.0))));
         }
         let up = if (zoom - 1.0).abs() > f32::EPSILON {
-            zoom.ln() * 200.0
+            zoom.ln() / 1.25_f32.ln() * NOTCH
         } else if modifiers.shift {
             0.0
         } else {
             scroll.y
         };
-        self.wheel += up;
-        let steps = (self.wheel / STEP).trunc();
-        if steps != 0.0 {
-            self.wheel -= steps * STEP;
-            let steps = -(steps.clamp(-10.0, 10.0) as i32);
-            cx.act(Action::Zoom { steps, at: plot.part(at.x).clamp(0.0, 1.0) });
+        let notches = self.wheel.turn(up);
+        if notches != 0 {
+            cx.act(Action::ZoomNotches { notches: -notches, at: plot.part(at.x).clamp(0.0, 1.0) });
         }
     }
 

@@ -19,7 +19,7 @@ pub fn words(
     at: Option<Pos2>,
 ) -> Option<String> {
     match hovered {
-        Some(Hovered::Point(words) | Hovered::Hit(words, _)) => Some(words.clone()),
+        Some(Hovered::Point(words, _) | Hovered::Hit(words, _)) => Some(words.clone()),
         Some(Hovered::Exemplar(exemplar)) => {
             Some(format!("one of the slowest: {}\nclick shows it", short_duration(exemplar.total_ns)))
         }
@@ -32,7 +32,7 @@ pub fn words(
 }
 
 /// A journey in a few words.
-fn journey(frame: &Frame, line: &Lifeline) -> String {
+pub fn journey(frame: &Frame, line: &Lifeline) -> String {
     let mut words = match line.ends {
         Some((from, to)) => format!("{} {from} → {to}", line.journey.proto),
         None => line.journey.proto.to_string(),

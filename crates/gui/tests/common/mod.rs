@@ -1,11 +1,14 @@
 //! A window's logic without a window, with content and input helpers.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod comparison;
 #[path = "../../../tui/tests/made_up/mod.rs"]
 pub mod made_up;
 pub mod nonsense;
 pub mod raster;
+pub mod scopes;
 
+pub use comparison::compared;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
 use made_up::{START_NS, World as MadeUp, info};
 use magscope_core::custom::ProbeHit;
@@ -75,7 +78,7 @@ impl Bench {
 
 /// A window of this size with software rendering.
 pub fn window(scope: Scope, chosen: Chosen, size: [f32; 2]) -> Harness<'static, Bench> {
-    let front = Front::new(chosen, KeyMap::built_in());
+    let front = Front::new(chosen, KeyMap::of_window());
     let bench = Bench { front, scope, requests: Vec::new() };
     let mut harness = Harness::builder()
         .with_size(size)

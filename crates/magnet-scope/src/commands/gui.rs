@@ -74,7 +74,7 @@ impl Args {
     }
 
     fn key_map(&self) -> Result<KeyMap> {
-        ScreenArgs::keys_of(self.keys.clone()).keys()
+        ScreenArgs::keys_of(self.keys.clone()).window_keys()
     }
 }
 

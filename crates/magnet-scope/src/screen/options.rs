@@ -1,7 +1,7 @@
 //! Screen options: arguments override the user's files, which override the terminal's properties.
 
 use anyhow::{Context, Result};
-use magscope_tui::keys::KeyMap;
+use magscope_tui::keys::{KeyMap, KeyMapError};
 use magscope_tui::{Depth, Options, Theme, is_utf8, parse_theme};
 use std::ffi::OsString;
 use std::fs;
@@ -50,17 +50,27 @@ impl ScreenArgs {
         ScreenArgs { keys, ..ScreenArgs::default() }
     }
 
-    /// The key map.
-    pub fn keys(&self) -> Result<KeyMap> {
-        self.key_map(config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME")).as_deref())
+    /// The key map of the window.
+    pub fn window_keys(&self) -> Result<KeyMap> {
+        let config = config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"));
+        self.map_of(config.as_deref(), KeyMap::of_window, KeyMap::of_window_with_user)
     }
 
     fn key_map(&self, config: Option<&Path>) -> Result<KeyMap> {
+        self.map_of(config, KeyMap::built_in, KeyMap::with_user)
+    }
+
+    fn map_of(
+        &self,
+        config: Option<&Path>,
+        built_in: fn() -> KeyMap,
+        with_user: fn(&str) -> Result<KeyMap, KeyMapError>,
+    ) -> Result<KeyMap> {
         let default_path = config.map(|dir| dir.join("keys.toml"));
         let Some((path, text)) = chosen(self.keys.as_deref(), default_path)? else {
-            return Ok(KeyMap::built_in());
+            return Ok(built_in());
         };
-        KeyMap::with_user(&text).with_context(|| format!("the key map {} is not right", path.display()))
+        with_user(&text).with_context(|| format!("the key map {} is not right", path.display()))
     }
 
     fn colours(&self, config: Option<&Path>, depth: Depth, colorfgbg: Option<&str>) -> Result<Theme> {

@@ -98,7 +98,7 @@ const fn typed(name: &'static str, own: FrontEndCommand, words: &'static str) ->
 /// All commands: those of the views come from [the table of views](crate::VIEWS).
 pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
     let views = View::pages().map(|(_, spec)| act(spec.name, "views", Action::Show(spec.view), spec.words));
-    GENERAL.into_iter().chain(views).chain(INSTRUMENT).chain(SCREEN).collect()
+    GENERAL.into_iter().chain(views).chain(INSTRUMENT).chain(SCREEN).chain(WINDOW).collect()
 });
 
 const GENERAL: [Command; 5] = [
@@ -107,6 +107,30 @@ const GENERAL: [Command; 5] = [
     act("quit", "end", Action::Quit, "end"),
     act("record", "", Action::ToggleRecording, "begin a recording of what comes from now on, or end it"),
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
+];
+
+/// An action without a key in the terminal; the window has keys for some.
+const fn typed_act(name: &'static str, action: Action, words: &'static str) -> Command {
+    Command { name, words, short: "", does: CommandKind::Act(action), palette_only: true }
+}
+
+/// Commands for which the window has keys.
+const WINDOW: [Command; 3] = [
+    typed_act(
+        "zoom-in",
+        Action::ZoomNotches { notches: -1, at: 0.5 },
+        "less time in the picture, by a quarter",
+    ),
+    typed_act(
+        "zoom-out",
+        Action::ZoomNotches { notches: 1, at: 0.5 },
+        "more time in the picture, by a quarter",
+    ),
+    typed_act(
+        "fit-selection",
+        Action::FitSelection,
+        "show what is between the cursors, or the selected journey",
+    ),
 ];
 
 const INSTRUMENT: [Command; 65] = [

@@ -49,6 +49,7 @@ impl Scope {
             Action::TimebaseCoarser => self.zoom(1, 0.5),
             Action::TimebaseFiner => self.zoom(-1, 0.5),
             Action::Zoom { steps, at } => self.zoom(steps, at),
+            Action::ZoomNotches { notches, at } => self.zoom_notches(notches, at),
             Action::SetTimebase(ns) => {
                 self.horizon.scale(Timebase::nearest(ns));
                 self.controls.timebase_fixed = true;
@@ -63,10 +64,9 @@ impl Scope {
                     self.show_message("nothing to go back to".to_owned(), false);
                 }
             }
-            Action::Fit => {
-                let (from_ns, to_ns) = self.extent();
-                self.zoom_to(from_ns, to_ns);
-            }
+            Action::Fit => self.fit(),
+            Action::FitJourney => self.fit_journey(),
+            Action::FitSelection => self.fit_selection(),
             Action::Autoset => self.autoset(),
             Action::Pan(by) => self.pan(f64::from(by) / DIVISIONS as f64),
             Action::PanBy(by) => self.pan(by),
@@ -194,6 +194,7 @@ impl Scope {
                 self.refilter();
             }
             Action::Narrow(only) => self.narrow(only),
+            Action::NarrowTo { condition, only } => self.narrow_to(&condition, only),
             Action::NextProto => {
                 let at =
                     self.controls.proto.and_then(|now| Self::PROTOS.iter().position(|proto| *proto == now));
@@ -215,6 +216,7 @@ impl Scope {
             Action::ShowExchange => self.exchange(),
             Action::OrderFlows(order) => self.controls.order = order,
             Action::GroupFlows(by) => self.group_flows(by),
+            Action::OpenGroup(row) => self.open_group_at(row),
             Action::NextList => {
                 self.controls.list = match self.controls.list {
                     List::Slowest => List::Recent,

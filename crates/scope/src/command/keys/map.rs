@@ -10,6 +10,9 @@ use toml::Spanned;
 /// The map that is built in, without the keys of the views.
 const BUILT_IN: &str = include_str!("default.toml");
 
+/// Differences of the window, which has other habits: w, a, s and d move the picture.
+const WINDOW: &str = include_str!("window.toml");
+
 /// The map that is built in.
 fn built_in() -> String {
     View::pages()
@@ -52,17 +55,35 @@ impl KeyMap {
     /// The built-in map with the user's overrides: `chord = "command"`, or `"none"` to remove a binding.
     pub fn with_user(text: &str) -> Result<Self, KeyMapError> {
         let mut map = Self::built_in();
-        let users = rows(text)?;
-        for (chord, command) in &users {
-            map.by_chord.remove(chord);
-            map.order.retain(|(other, _)| other != chord);
+        map.lay_over(rows(text)?);
+        Ok(map)
+    }
+
+    /// The built-in map of the window.
+    pub fn of_window() -> Self {
+        let mut map = Self::built_in();
+        map.lay_over(rows(WINDOW).unwrap_or_default()); // a test parses it
+        map
+    }
+
+    /// The same with the user's overrides, which are those of the terminal.
+    pub fn of_window_with_user(text: &str) -> Result<Self, KeyMapError> {
+        let mut map = Self::of_window();
+        map.lay_over(rows(text)?);
+        Ok(map)
+    }
+
+    /// Replaces bindings.
+    fn lay_over(&mut self, rows: Vec<(Chord, Option<&'static Command>)>) {
+        for (chord, command) in &rows {
+            self.by_chord.remove(chord);
+            self.order.retain(|(other, _)| other != chord);
             if let Some(command) = command {
-                map.by_chord.insert(*chord, command);
+                self.by_chord.insert(*chord, command);
             }
         }
-        let users = users.into_iter().filter_map(|(chord, command)| Some((chord, command?)));
-        map.order.splice(0..0, users);
-        Ok(map)
+        let rows = rows.into_iter().filter_map(|(chord, command)| Some((chord, command?)));
+        self.order.splice(0..0, rows);
     }
 
     fn parse(text: &str) -> Result<Self, KeyMapError> {
@@ -149,6 +170,20 @@ mod tests {
         assert_eq!((name(&map, "x"), name(&map, "q"), name(&map, "space")), (Some("quit"), None, Some("help")));
         assert_eq!(name(&map, "-"), Some("coarser"), "the rest stays");
         assert_eq!(map.shown(command("help").unwrap()).split(' ').next(), Some("Space"), "the user's first");
+    }
+
+    #[test]
+    fn the_window_moves_the_picture_with_wasd_and_loses_no_command() {
+        rows(WINDOW).expect("the window's map is right");
+        let map = KeyMap::of_window();
+        let moved = ["w", "a", "s", "d", "f"].map(|chord| name(&map, chord).unwrap());
+        assert_eq!(moved, ["zoom-in", "earlier", "zoom-out", "later", "fit-selection"]);
+        for command in COMMANDS.iter().filter(|command| !command.palette_only) {
+            assert!(map.chords(command).next().is_some(), "{} has no key in the window", command.name);
+        }
+        let users = KeyMap::of_window_with_user("w = \"quit\"").unwrap();
+        assert_eq!((name(&users, "w"), name(&users, "a")), (Some("quit"), Some("earlier")));
+        assert_eq!(name(&KeyMap::built_in(), "w"), Some("next-capture"), "the terminal keeps its own");
     }
 
     #[test]

@@ -47,6 +47,42 @@ impl Scope {
         self.moved();
     }
 
+    pub(super) fn zoom_notches(&mut self, notches: i32, at: f64) {
+        self.controls.timebase_fixed = true;
+        self.horizon.zoom_notches(notches, at);
+        self.moved();
+    }
+
+    pub(super) fn fit(&mut self) {
+        let (from_ns, to_ns) = self.extent();
+        self.zoom_to(from_ns, to_ns);
+    }
+
+    pub(super) fn fit_journey(&mut self) {
+        if let Some((from_ns, to_ns)) = self.journey_stretch() {
+            self.zoom_to(from_ns, to_ns);
+        }
+    }
+
+    pub(super) fn fit_selection(&mut self) {
+        let between =
+            self.controls.cursors.map(|cursors| cursors.span()).filter(|(from_ns, to_ns)| from_ns < to_ns);
+        let Some((from_ns, to_ns)) = between.or_else(|| self.journey_stretch()) else { return self.fit() };
+        let before = (self.horizon.begin_ns(), self.horizon.timebase());
+        if before == (from_ns, Timebase::of_span(to_ns - from_ns)) {
+            return self.fit();
+        }
+        self.zoom_to(from_ns, to_ns);
+    }
+
+    /// The selected journey with an eighth of its time, and at least 500 ns, on both sides.
+    fn journey_stretch(&self) -> Option<(u64, u64)> {
+        let key = self.controls.journey?;
+        let line = self.selected.clone().filter(|line| line.key() == key).or_else(|| self.find(key))?;
+        let margin_ns = (line.total_ns() / 8).max(500);
+        Some((line.start_ns().saturating_sub(margin_ns), line.end_ns().saturating_add(margin_ns)))
+    }
+
     pub(super) fn zoom_to(&mut self, from_ns: u64, to_ns: u64) {
         self.horizon.remember();
         self.pause();

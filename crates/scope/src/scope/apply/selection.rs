@@ -30,7 +30,12 @@ impl Scope {
         let Some(this) = self.selected_condition() else {
             return self.show_message("select a flow, a journey, an event or a request first".to_owned(), true);
         };
-        let this = if only { this } else { format!("not {this}") };
+        self.narrow_to(&this, only);
+    }
+
+    /// Adds a condition to the filter, or excludes what matches it.
+    pub(super) fn narrow_to(&mut self, condition: &str, only: bool) {
+        let this = if only { condition.to_owned() } else { format!("not {condition}") };
         let text = match &self.controls.filter {
             Some(filter) => format!("({filter}) and {this}"),
             None => this,

@@ -91,6 +91,15 @@ impl Scope {
         self.controls.row = 0;
     }
 
+    /// Lists the flows of the group in a row.
+    pub(super) fn open_group_at(&mut self, row: usize) {
+        let group = self.counts.flows.at(&self.asked_flows(), row).and_then(|row| row.group);
+        if let Some(group) = group {
+            self.controls.row = row;
+            self.open_group(&group);
+        }
+    }
+
     /// Lists the flows of a group.
     fn open_group(&mut self, group: &FlowGroup) {
         let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
