@@ -52,10 +52,10 @@ class Serves:
 
 
 class Screen:
-    """Draws a screen; `q` ends it once it shows these words."""
+    """Draws a screen; `q` ends it once it shows these words, and saved something into that directory."""
 
-    def __init__(self, *words):
-        self.words = words
+    def __init__(self, *words, saves=None):
+        self.words, self.saves = words, saves
 
 
 class Interrupted:
@@ -178,7 +178,7 @@ PLAN = {
         "magnet-scope requests client.session server.session --where 'total > 20ms'": Ends(),
         "magnet-scope requests client.session server.session --where 'answer > 20ms and port = 8080'": Ends(),
         "magnet-scope replay client.session server.session": Screen("client", "server"),
-        "server$ sudo magnet-scope --trigger 'request > 20ms' --save-on-trigger slow": Screen("saved"),
+        "server$ sudo magnet-scope --trigger 'request > 20ms' --save-on-trigger slow": Screen("server", saves="slow"),
     },
     DROPS: {
         "sudo magnet-scope record -o drops.session --duration 20s": Ends(),
@@ -401,7 +401,7 @@ class Scene:
             for host in (name, *method.also):
                 self.serve(self.hosts[host], plain, method.words)
         elif isinstance(method, Screen):
-            self.screen(self.hosts[name], plain, method.words)
+            self.screen(self.hosts[name], plain, method)
         elif isinstance(method, Interrupted):
             self.interrupted(self.hosts[name], plain, method.files)
         else:
@@ -436,11 +436,14 @@ class Scene:
         if process.wait(PATIENCE) != 0 or not there():
             raise SystemExit(f"{host.name}: `{plain}` failed:\n{text()}")
 
-    def screen(self, host, plain, words):
+    def screen(self, host, plain, method):
         child, terminal = pty.fork()
         if child == 0:
             os.execvpe("nsenter", host.enter(f"stty rows 50 cols 160 && exec {plain}"), host.environment)
-        seen, end, asked = b"", time.monotonic() + PATIENCE, False
+        words, saves = method.words, method.saves and host.dir / "work" / method.saves
+        is_saved = lambda: saves is None or saves.is_dir() and any(saves.iterdir())
+        begun = time.monotonic()
+        seen, end, drawn, asked = b"", begun + PATIENCE, begun, False
         try:
             while True:
                 readable, _, _ = select.select([terminal], [], [], 0.2)
@@ -450,7 +453,11 @@ class Scene:
                     except OSError:
                         break  # the other end is closed
                 text = seen.decode(errors="replace")
-                if not asked and all(word in text for word in words):
+                if not asked and time.monotonic() > drawn + 1:
+                    # A frame has only what changed: of a word, perhaps one letter. Ctrl-L draws everything.
+                    os.write(terminal, b"\x0c")
+                    drawn = time.monotonic()
+                if not asked and is_saved() and all(word in text for word in words):
                     os.write(terminal, b"q")
                     asked = True
                 if time.monotonic() > end:

@@ -82,7 +82,12 @@ fn bounds_hold(hosts: &Hosts, name: &str, least: u64, traffic: impl FnOnce()) {
     assert!(output.status.success(), "{}", stderr(&output));
     let table: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let pair = &table["pairs"][0];
-    assert_eq!((&pair["state"], &pair["rejected"]), (&Value::from("CERTIFIED"), &Value::from(0)), "{pair}");
+    // Where a busy machine made the bounds much narrower once than at other times, it says that a step is possible.
+    let is_only = |hint: &Value| hint["hint"] == "collapse";
+    let hints = pair["hints"].as_array().expect("hints");
+    let state = if hints.is_empty() { "CERTIFIED" } else { "SUSPECT" };
+    assert!(hints.iter().all(is_only) && pair["rejected"] == 0, "{pair}");
+    assert_eq!(pair["state"], state, "{pair}");
     assert!(pair["used"].as_u64() >= Some(least), "{pair}");
     let at_ns = pair["at_ns"].as_u64().expect("an instant");
     let truth_ns = (skewed(at_ns) - at_ns) as i64;

@@ -55,6 +55,9 @@ fn keys_change_what_is_seen() {
     terminal.hides("every command, by typing");
     terminal.keys("j");
     terminal.shows("▸ #");
+    terminal.keys("Y");
+    terminal.shows("copied, where the terminal allows it: #");
+    terminal.was_sent("\x1b]52;c;");
     terminal.keys(ENTER);
     terminal.shows(" journey #");
     terminal.keys(ESC);

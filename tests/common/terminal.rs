@@ -104,6 +104,15 @@ impl Terminal {
         self.raw.lock().expect("no panic").len()
     }
 
+    /// Waits until this sequence was written to it.
+    pub fn was_sent(&self, sequence: &str) {
+        let wanted = sequence.as_bytes();
+        let sent = super::eventually(|| {
+            self.raw.lock().expect("no panic").windows(wanted.len()).any(|bytes| bytes == wanted)
+        });
+        assert!(sent, "{sequence:?} was not sent");
+    }
+
     /// Waits until the screen contains `words`; fails with its content otherwise.
     pub fn shows(&self, words: &str) {
         let shown = super::eventually(|| self.text().contains(words));

@@ -358,7 +358,11 @@ pub fn is_for_windows(command: &Command) -> bool {
     !matches!(
         command.does,
         CommandKind::Own(
-            FrontEndCommand::Mouse | FrontEndCommand::Text | FrontEndCommand::Redraw | FrontEndCommand::Suspend
+            FrontEndCommand::Mouse
+                | FrontEndCommand::Text
+                | FrontEndCommand::Copy
+                | FrontEndCommand::Redraw
+                | FrontEndCommand::Suspend
         )
     )
 }

@@ -13,6 +13,19 @@ use crate::views::View;
 use magscope_core::Hop;
 use magscope_report::GroupBy;
 
+/// A place on the time line, as a user names it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SeekPlace {
+    /// A fraction of the time line, 0 to 1.
+    Part(f64),
+    /// Nanoseconds after its beginning.
+    AfterBegin(u64),
+    /// Nanoseconds before its end.
+    BeforeEnd(u64),
+    /// A UTC time of day, nanoseconds since midnight: the first such instant on the time line.
+    TimeOfDay(u64),
+}
+
 /// A request to change what the scope shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -29,6 +42,8 @@ pub enum Action {
     Seek(u64),
     /// Seeks to a fraction of the time line (0 the beginning, 1 the end) and pauses there.
     SeekPart(f64),
+    /// Seeks to this place, and moves the chosen cursor there if cursors are shown.
+    SeekTo(SeekPlace),
     /// Seeks to the beginning of the time line.
     SeekStart,
     /// Seeks to the end (live: to now) and follows it.

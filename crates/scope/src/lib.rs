@@ -92,7 +92,7 @@ mod views;
 mod weights;
 mod window;
 
-pub use action::Action;
+pub use action::{Action, SeekPlace};
 pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
 pub use controls::{Align, Controls, List, Message, Route, Shown, Top, Within};
 pub use cursor::{CursorId, Cursors};
@@ -101,6 +101,7 @@ pub use flows::GROUPINGS;
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
+pub use magscope_report::wrap;
 pub use magscope_report::{Evidence, GroupBy, Headline, HeadlineKind, Label};
 pub use math::{Math, MathError};
 pub use measure::MeasureSpan;

@@ -21,12 +21,13 @@ pub(crate) use hit::{Hit, hit};
 pub(crate) use scope::ladder_lines;
 
 use crate::front::Overlay;
+use crate::shot;
 use crate::theme::Theme;
 use canvas::Canvas;
-use magscope_scope::Frame;
 use magscope_scope::command::command;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::utc_time;
+use magscope_scope::{Frame, explain};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use shell::Shell;
@@ -57,6 +58,9 @@ impl Extras<'_> {
     }
 }
 
+/// The mark of a selected row.
+pub const SELECTED: &str = "▸";
+
 /// Minimum useful screen size.
 pub const SMALLEST: (u16, u16) = (40, 10);
 
@@ -79,11 +83,16 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     }
     tour::draw(canvas, shell.tour, frame, extras);
     footer::draw(canvas, shell.footer, shell.keys, frame, extras);
+    let shown =
+        if matches!(extras.over, Some(Overlay::Help(_))) { shot::text(canvas.buffer) } else { String::new() };
     match extras.over {
         Some(Overlay::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),
         Some(Overlay::Prompt(prompt)) => palette::prompt(canvas, area, prompt),
         Some(Overlay::Channels(at)) => palette::channels(canvas, area, *at, frame),
-        Some(Overlay::Help(from)) => help::draw(canvas, area, extras.keys, *from),
+        Some(Overlay::Help(from)) => {
+            let labels = explain::labels_in(&shown);
+            help::draw(canvas, area, extras.keys, &labels, *from);
+        }
         None => {}
     }
 }

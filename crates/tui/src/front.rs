@@ -8,7 +8,7 @@ use crate::draw::{self, Extras, Hit, hit};
 use crate::keyboard::chord;
 use crate::palette::{LONGEST, Palette};
 use crate::prompt::Prompt;
-use crate::shot::Format;
+use crate::shot::{self, Format};
 use crate::theme::{BUILT_IN, Depth, Theme};
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -61,6 +61,8 @@ pub enum HostRequest {
     Mouse,
     /// Write a screenshot.
     Shot(Format),
+    /// Copy the selected row: [`Front::selected_row`].
+    Copy,
 }
 
 /// Overlays outside the scope.
@@ -274,6 +276,7 @@ impl Front {
             FrontEndCommand::Mouse
             | FrontEndCommand::Svg
             | FrontEndCommand::Text
+            | FrontEndCommand::Copy
             | FrontEndCommand::Theme
             | FrontEndCommand::Redraw
             | FrontEndCommand::Suspend => {
@@ -318,6 +321,7 @@ impl Front {
                 self.notice(format!("colours: {}", self.options.theme.name));
                 Some(HostRequest::Redraw)
             }
+            FrontEndCommand::Copy => Some(HostRequest::Copy),
             FrontEndCommand::Redraw => Some(HostRequest::Redraw),
             FrontEndCommand::Suspend => Some(HostRequest::Suspend),
             _ => None,
@@ -345,8 +349,12 @@ impl Front {
             },
             (MouseEventKind::Down(MouseButton::Left), Some(hit)) => return click(hit, scope),
             (MouseEventKind::Down(MouseButton::Right), Some(_)) => Action::ZoomBack,
-            (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: -1, at },
-            (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: 1, at },
+            (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => {
+                Action::ZoomNotches { notches: -1, at }
+            }
+            (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => {
+                Action::ZoomNotches { notches: 1, at }
+            }
             (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown, Some(_)) => {
                 let by = if mouse.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
                 act_by_what_is_shown(FrontEndCommand::Move(by), scope);
@@ -356,6 +364,16 @@ impl Front {
         };
         scope.apply(action);
         true
+    }
+
+    /// The selected row of a screen of this size, as text.
+    pub fn selected_row(&self, scope: &Scope, area: Rect) -> Option<String> {
+        let mut buffer = Buffer::empty(area);
+        self.draw(scope, &mut buffer, area);
+        let drawn = shot::text(&buffer);
+        // Lanes are above tables, and a hop can be selected with a journey.
+        let row = drawn.lines().rev().find_map(|line| line.strip_prefix(draw::SELECTED))?;
+        Some(row.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// Draws the scope and its overlay.

@@ -83,6 +83,7 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
                 Some(HostRequest::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
                 Some(HostRequest::Redraw) => screen.forget()?,
                 Some(HostRequest::Mouse) => screen.set_mouse(front.mouse())?,
+                Some(HostRequest::Copy) => copy(&mut front, scope, &mut screen)?,
                 Some(HostRequest::Shot(format)) => shoot(format, &mut front, scope, screen.area(), pump),
                 None => {}
             }
@@ -110,6 +111,17 @@ fn suspend(screen: &mut Screen, signals: &Signals, pace: &mut Pace) -> Result<()
     // The resume signal of this stop is handled.
     signals.resumed();
     pace.ask();
+    Ok(())
+}
+
+fn copy(front: &mut Front, scope: &Scope, screen: &mut Screen) -> Result<(), TuiError> {
+    let Some(row) = front.selected_row(scope, screen.area()) else {
+        front.notice("select a row first".to_owned());
+        return Ok(());
+    };
+    screen.copy(&row)?;
+    // Terminals without the sequence ignore it, and do not say so.
+    front.notice(format!("copied, where the terminal allows it: {row}"));
     Ok(())
 }
 

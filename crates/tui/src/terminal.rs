@@ -3,6 +3,7 @@
 
 use crate::counted::{Counted, Line};
 use crate::error::TuiError;
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::execute;
@@ -73,6 +74,12 @@ impl Screen {
             execute!(io::stdout(), DisableMouseCapture)
         };
         done.map_err(TuiError::at("asked for the mouse"))
+    }
+
+    /// Sends a text to the terminal's clipboard (OSC 52).
+    pub fn copy(&mut self, text: &str) -> Result<(), TuiError> {
+        execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
+            .map_err(TuiError::at("copied to"))
     }
 
     /// Draws a frame: `paint` fills the cells, and changed ones are written.

@@ -1,16 +1,22 @@
-//! A hundred thousand random keys, clicks and sizes: nothing panics, and drawing is repeatable.
+//! A hundred thousand random keys, clicks and sizes: nothing panics, and the header never claims what is not.
+//! `MAGSCOPE_KEYS` is another number of events.
 
 use crate::cells;
 use crate::made_up;
 
 use cells::options;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use magscope_scope::{Options, Scope};
+use magscope_scope::{Options, Scope, State};
 use magscope_tui::Front;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 
 const EVENTS: usize = 100_000;
+
+fn events() -> usize {
+    std::env::var("MAGSCOPE_KEYS").map_or(EVENTS, |keys| keys.parse().expect("MAGSCOPE_KEYS is a number"))
+}
+
 /// The screen is drawn after one in this many events.
 const DRAWN: u64 = 15;
 
@@ -65,6 +71,9 @@ const TYPED: &[&str] = &[
     "Esrtt cwnd\n",
     "E\n",
     "@50\n",
+    "@2s\n",
+    "@-1s\n",
+    "@14:13\n",
     "@1e308\n",
     ":speed 0.001\n",
     ":speed 100\n",
@@ -131,12 +140,12 @@ fn size(dice: &mut Dice) -> Rect {
 }
 
 fn storm(seed: u64, ends: bool) {
-    let mut dice = Dice(seed);
+    let (mut dice, events) = (Dice(seed), events());
     let mut scope = Scope::new(made_up::info(), Options::default());
     let mut world = made_up::World::new(200.0);
     let mut front = Front::new(magscope_tui::Options { ascii: ends, ..options() });
     let (mut now, mut area, mut pressed) = (0, Rect::new(0, 0, 120, 40), 0);
-    while pressed < EVENTS {
+    while pressed < events {
         for event in next(&mut dice, area) {
             front.event(&event, &mut scope, area);
             pressed += 1;
@@ -146,17 +155,39 @@ fn storm(seed: u64, ends: bool) {
             front.event(&Event::Resize(area.width, area.height), &mut scope, area);
         }
         // Time advances meanwhile, until the end of the source.
-        if dice.below(500) == 0 && !(ends && pressed > EVENTS / 2) {
+        if dice.below(500) == 0 && !(ends && pressed > events / 2) {
             now += 20_000_000;
             world.run_until(now, &mut scope);
-        } else if ends && pressed > EVENTS / 2 && dice.below(5_000) == 0 {
+        } else if ends && pressed > events / 2 && dice.below(5_000) == 0 {
             scope.end();
         }
         if dice.below(DRAWN) == 0 {
             let mut buffer = Buffer::empty(area);
             front.draw(&scope, &mut buffer, area);
+            if !ends {
+                is_true(&scope, &buffer);
+            }
         }
     }
+}
+
+/// What is stopped is not shown as live, and the filter that is shown is the one that is held.
+fn is_true(scope: &Scope, buffer: &Buffer) {
+    let frame = scope.frame();
+    let width = usize::from(buffer.area.width);
+    let header: String = buffer.content.iter().take(width).map(Cell::symbol).collect();
+    if frame.controls.paused && frame.header.state == State::Live {
+        assert!(!header.contains("▶ live"), "{header}");
+    }
+    // A prompt covers the header of a low screen.
+    let is_whole = width >= 300 && !header.contains('╭');
+    if let Some(filter) = frame.controls.filter.as_ref().filter(|_| is_whole) {
+        let begin: String = filter.to_string().chars().take(12).collect();
+        assert!(header.contains(&format!("/ {begin}")), "{begin}: {header}");
+    }
+    assert!(frame.transport.from_ns <= frame.transport.to_ns, "{:?}", frame.transport);
+    let selected = frame.table.iter().filter(|row| row.selected).count();
+    assert!(selected <= 1, "{selected} rows are selected");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::cells;
 use crate::made_up;
 
-use cells::{cells, front, options, screen, text};
+use cells::{cells, front, lines, options, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use made_up::World;
 use magscope_core::Journey;
@@ -92,6 +92,35 @@ fn help_over_a_small_screen() {
     let (mut scope, mut front) = (busy(), front());
     press(&mut front, &mut scope, "?");
     insta::assert_snapshot!(cells(&screen(&front, &scope, 80, 24)));
+}
+
+#[test]
+fn the_help_explains_the_labels_of_the_view() {
+    for (page, label) in [("2", "most of its time"), ("7", "ring buffer full"), ("1", "dev.recv")] {
+        let (mut scope, mut front) = (busy(), front());
+        press(&mut front, &mut scope, page);
+        press(&mut front, &mut scope, "?");
+        let mut all = String::new();
+        for _ in 0..30 {
+            all.push_str(&lines(&screen(&front, &scope, 80, 24)));
+            front.event(&Event::Key(KeyCode::PageDown.into()), &mut scope, Rect::new(0, 0, 80, 24));
+        }
+        let (_, explained) = all.split_once("The labels of this view").expect("a heading");
+        assert!(explained.contains(&format!("{label}: ")), "{label}");
+    }
+}
+
+#[test]
+fn the_selected_row_can_be_copied() {
+    let (mut scope, mut front) = (busy(), front());
+    let row = |front: &Front, scope: &Scope| front.selected_row(scope, Rect::new(0, 0, 120, 36));
+    assert_eq!(row(&front, &scope), None, "nothing is selected");
+    press(&mut front, &mut scope, "2j");
+    let copied = row(&front, &scope).expect("a row");
+    assert!(copied.starts_with("tcp 10.0.0.7:41022→10.0.0.9:5432 pgbench→postgres "), "{copied}");
+    press(&mut front, &mut scope, "4j");
+    let copied = row(&front, &scope).expect("a row");
+    assert!(copied.starts_with('#') && !copied.contains("  "), "{copied}");
 }
 
 #[test]

@@ -65,7 +65,8 @@ impl fmt::Display for Grade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "broken_by", content = "verdict", rename_all = "kebab-case")]
 pub enum BrokenBy {
-    /// The capture began in the middle of the connection, and this is the first exchange.
+    /// The first exchange of a connection whose handshake was not seen: the connection is older than the capture, or a
+    /// filter left the handshake out. Bytes before it may be missing.
     Midway,
     /// The capture ended, or the limits of memory were reached, before the end of the exchange.
     Unfinished,
@@ -91,7 +92,7 @@ impl BrokenBy {
 impl fmt::Display for BrokenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Midway => f.write_str("the capture began in the middle of it"),
+            Self::Midway => f.write_str("the begin of its connection was not captured"),
             Self::Unfinished => f.write_str("not ended"),
             Self::Journey(verdict) => write!(f, "bytes {verdict}"),
             Self::UnseenBytes => f.write_str("bytes not seen"),

@@ -74,6 +74,8 @@ pub enum FrontEndCommand {
     Svg,
     /// Writes the screen to a file, as text.
     Text,
+    /// Copies the selected row as text.
+    Copy,
     /// The next colours.
     Theme,
     /// Draws everything afresh.
@@ -206,8 +208,9 @@ const INSTRUMENT: [Command; 65] = [
     own("seek", "", FrontEndCommand::Ask(Question::Seek), "go to a part of it"),
 ];
 
-const SCREEN: [Command; 9] = [
+const SCREEN: [Command; 10] = [
     own("mouse", "", FrontEndCommand::Mouse, "the mouse: the scope's, or the terminal's"),
+    own("copy", "", FrontEndCommand::Copy, "copy the selected row to the clipboard"),
     own("screenshot", "", FrontEndCommand::Svg, "write the screen to a file (SVG)"),
     typed("screenshot-text", FrontEndCommand::Text, "write the screen to a file (text)"),
     own("theme", "", FrontEndCommand::Theme, "next colours"),

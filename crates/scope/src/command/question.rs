@@ -2,7 +2,7 @@
 
 use crate::transport::{FASTEST, SLOWEST};
 use crate::trigger::HoldOff;
-use crate::{Action, Channel, Scope};
+use crate::{Action, Channel, Scope, SeekPlace};
 
 /// The kind of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,9 @@ impl Question {
             Self::Math => {
                 "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"
             }
-            Self::Seek => "a part of all there is: 0 % · 37.5 % · 100 %",
+            Self::Seek => {
+                "a part: 37.5 % · a time from the beginning: 2s · before the end: -2s · of day, UTC: 14:13:22.5"
+            }
             Self::Speed => "0.001 to 100 times its own speed: 0.1 · 1 · 10",
             Self::Xy => "to the right, then up: srtt cwnd · rate.ip send_queue · empty: none",
             Self::HoldOff => "a time: 10ms · 1s; or so many matches: 100 · empty: nothing",
@@ -98,10 +100,10 @@ impl Question {
             Self::Trigger => Ok(Action::TriggerText(text.to_owned())),
             Self::Math => Ok(Action::MathText(text.to_owned())),
             Self::Seek => {
-                let per_cent = number(text.trim_end_matches('%').trim_end());
-                let part = per_cent.map(|n| n / 100.0).filter(|part| (0.0..=1.0).contains(part));
-                part.map(Action::SeekPart)
-                    .ok_or_else(|| format!("`{text}` is no part of all: write `0 %` to `100 %`"))
+                let place = place(text);
+                place
+                    .map(Action::SeekTo)
+                    .ok_or_else(|| format!("`{text}` is no place: write `50 %`, `2s`, `-2s` or `14:13:22`"))
             }
             Self::Speed => {
                 let speed = number(text.trim_end_matches(['x', '×']).trim_end());
@@ -129,6 +131,30 @@ impl Question {
             }
         }
     }
+}
+
+/// A part of all, a time from the beginning or before the end, or a time of day.
+fn place(text: &str) -> Option<SeekPlace> {
+    if let Some(before_end) = text.strip_prefix('-') {
+        return time_ns(before_end.trim_start()).map(SeekPlace::BeforeEnd);
+    }
+    if text.contains(':') {
+        return time_of_day_ns(text).map(SeekPlace::TimeOfDay);
+    }
+    if let Some(ns) = time_ns(text.trim_start_matches('+')) {
+        return Some(SeekPlace::AfterBegin(ns));
+    }
+    let per_cent = text.trim_end_matches('%').trim_end().parse::<f64>().ok().filter(|n| n.is_finite())?;
+    Some(SeekPlace::Part(per_cent / 100.0)).filter(|_| (0.0..=100.0).contains(&per_cent))
+}
+
+/// `14:13`, `14:13:22`, `14:13:22.5`: nanoseconds since midnight.
+fn time_of_day_ns(text: &str) -> Option<u64> {
+    let mut parts = text.split(':');
+    let (hours, minutes) = (parts.next()?.parse::<u64>().ok()?, parts.next()?.parse::<u64>().ok()?);
+    let seconds = parts.next().map_or(Some(0.0), |text| text.replace(' ', "").parse::<f64>().ok())?;
+    let is_valid = hours < 24 && minutes < 60 && (0.0..60.0).contains(&seconds) && parts.next().is_none();
+    is_valid.then(|| (hours * 3_600 + minutes * 60) * 1_000_000_000 + (seconds * 1e9).round() as u64)
 }
 
 fn xy(text: &str) -> Result<Option<(Channel, Channel)>, String> {
@@ -159,8 +185,18 @@ mod tests {
         let table = [
             (Question::Filter, " tcp ", Some(Action::Filter("tcp".to_owned()))),
             (Question::Trigger, "drop", Some(Action::TriggerText("drop".to_owned()))),
-            (Question::Seek, "37.5 %", Some(Action::SeekPart(0.375))),
-            (Question::Seek, "100", Some(Action::SeekPart(1.0))),
+            (Question::Seek, "37.5 %", Some(Action::SeekTo(SeekPlace::Part(0.375)))),
+            (Question::Seek, "100", Some(Action::SeekTo(SeekPlace::Part(1.0)))),
+            (Question::Seek, "2.5 s", Some(Action::SeekTo(SeekPlace::AfterBegin(2_500_000_000)))),
+            (Question::Seek, "+3ms", Some(Action::SeekTo(SeekPlace::AfterBegin(3_000_000)))),
+            (Question::Seek, "-2s", Some(Action::SeekTo(SeekPlace::BeforeEnd(2_000_000_000)))),
+            (Question::Seek, "00:01", Some(Action::SeekTo(SeekPlace::TimeOfDay(60_000_000_000)))),
+            (Question::Seek, "1:00:00.5", Some(Action::SeekTo(SeekPlace::TimeOfDay(3_600_500_000_000)))),
+            (Question::Seek, "24:00", None),
+            (Question::Seek, "12:60", None),
+            (Question::Seek, "12:00:60", None),
+            (Question::Seek, "1:2:3:4", None),
+            (Question::Seek, "-5", None),
             (Question::Seek, "101 %", None),
             (Question::Seek, "", None),
             (Question::Speed, "0.1×", Some(Action::SetSpeed(0.1))),

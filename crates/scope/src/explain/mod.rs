@@ -22,6 +22,13 @@ pub fn explain(text: &str) -> Option<String> {
     })
 }
 
+/// The labels and hops that occur in a text, each with its explanation.
+pub fn labels_in(text: &str) -> Vec<(&'static str, String)> {
+    let labels = TABLE.iter().map(|row| (row.label, row.words.to_owned()));
+    let hops = Hop::ALL.iter().filter_map(|hop| Some((hop.name(), of_hop(hop.name())?)));
+    labels.chain(hops).filter(|(label, _)| label.len() > 1 && occurs(text, label)).collect()
+}
+
 /// The row of a label.
 pub fn find(label: &str) -> Option<&'static Label> {
     TABLE.iter().find(|row| row.label == label)

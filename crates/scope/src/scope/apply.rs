@@ -35,11 +35,8 @@ impl Scope {
         match action {
             Action::TogglePause => self.toggle_pause(),
             Action::Seek(at_ns) => self.seek(at_ns),
-            Action::SeekPart(part) => {
-                let (from_ns, to_ns) = self.extent();
-                let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
-                self.seek(from_ns.saturating_add(((to_ns - from_ns) as f64 * part) as u64));
-            }
+            Action::SeekPart(part) => self.seek(self.instant_at(part)),
+            Action::SeekTo(place) => self.seek_to(place),
             Action::SeekStart => self.seek(self.extent().0),
             Action::Follow => self.follow(),
             Action::Step(by) => self.step(by),

@@ -1,5 +1,6 @@
 //! Tables: columns share the available width, necessary ones first.
 
+use super::SELECTED;
 use super::canvas::{Canvas, width};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -100,7 +101,7 @@ impl<'a> Grid<'a> {
     /// Marks row `y` as the selected one.
     pub fn mark(&self, canvas: &mut Canvas, y: u16) {
         let style = canvas.theme.selected;
-        canvas.put(self.area, 0, y, "▸", style);
+        canvas.put(self.area, 0, y, SELECTED, style);
     }
 }
 

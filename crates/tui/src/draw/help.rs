@@ -1,8 +1,9 @@
-//! The help: every key, from the active key map.
+//! The help: every key, from the active key map, and what the labels of the view mean.
 
 use super::canvas::{Canvas, width};
 use magscope_scope::command::COMMANDS;
 use magscope_scope::command::keys::KeyMap;
+use magscope_scope::wrap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::border;
@@ -24,7 +25,7 @@ const KEYS: u16 = 11;
 const ENTRY: u16 = 56;
 
 /// Draws the help over the middle of `area`, in two columns if possible, from row `from`.
-pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
+pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, labels: &[(&str, String)], from: usize) {
     let theme = canvas.theme;
     let bound: Vec<_> = COMMANDS
         .iter()
@@ -34,10 +35,12 @@ pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
     let halves = if area.width >= 2 * ENTRY + 2 { 2 } else { 1 };
     let rows = bound.len().div_ceil(halves);
     let skip = READING.len() + 1;
-    let (wide, high) = (ENTRY * halves as u16, (rows + skip) as u16);
-    let inner = window(canvas, area, wide, high, " help ");
+    let wide = ENTRY * halves as u16;
+    let explained = explained(labels, usize::from(wide.min(area.width.saturating_sub(2))).saturating_sub(2));
+    let all = rows + skip + explained.len();
+    let inner = window(canvas, area, wide, u16::try_from(all).unwrap_or(u16::MAX), " help ");
     // Limit scrolling to the content.
-    let from = from.min((rows + skip).saturating_sub(usize::from(inner.height)));
+    let from = from.min(all.saturating_sub(usize::from(inner.height)));
     let row = |at: usize| at.checked_sub(from).and_then(|y| u16::try_from(y).ok());
     for (at, words) in READING.iter().enumerate() {
         if let Some(y) = row(at) {
@@ -51,9 +54,36 @@ pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
             canvas.put_cut(inner, x + KEYS, y, (ENTRY - KEYS - 2).min(inner.width), command.words, theme.plain);
         }
     }
-    if rows + skip > usize::from(inner.height) + from {
+    for (at, (label, words)) in explained.iter().enumerate() {
+        if let Some(y) = row(skip + rows + at) {
+            let end = canvas.put(inner, 1, y, label, theme.accent);
+            canvas.put(inner, end, y, words, theme.plain);
+        }
+    }
+    if all > usize::from(inner.height) + from {
         canvas.put_right(inner, inner.width, inner.height.saturating_sub(1), " ↓ more ", theme.strong);
     }
+}
+
+/// The labels of the view with their sentences, in lines of this width: what is at the begin of a line in colour, and the
+/// rest.
+fn explained(labels: &[(&str, String)], width: usize) -> Vec<(String, String)> {
+    if labels.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![(String::new(), String::new()), ("The labels of this view".to_owned(), String::new())];
+    for (label, words) in labels {
+        let mut wrapped = String::new();
+        // Writing to a string does not fail.
+        let _ = wrap(&mut wrapped, &format!("{label}: {words}"), width, "   ");
+        for line in wrapped.lines() {
+            lines.push(match line.strip_prefix(*label) {
+                Some(rest) if rest.starts_with(':') => ((*label).to_owned(), rest.to_owned()),
+                _ => (String::new(), line.to_owned()),
+            });
+        }
+    }
+    lines
 }
 
 /// Clears and frames a window of at most this size in the middle of `area`; returns its inside.

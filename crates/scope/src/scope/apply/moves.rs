@@ -1,11 +1,15 @@
 //! Manual moves of the picture.
 
+use crate::action::SeekPlace;
 use crate::channel::Vertical;
 use crate::controls::Align;
 use crate::frame::State;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
+
+/// A day, nanoseconds.
+const DAY_NS: i128 = 86_400_000_000_000;
 
 impl Scope {
     pub(super) fn toggle_pause(&mut self) {
@@ -39,6 +43,40 @@ impl Scope {
         if self.state != State::Ended {
             self.measure();
         }
+    }
+
+    /// Seeks to a place as the user names it, with the chosen cursor if cursors are shown.
+    pub(super) fn seek_to(&mut self, place: SeekPlace) {
+        let (from_ns, to_ns) = self.extent();
+        let at_ns = match place {
+            SeekPlace::Part(part) => Some(self.instant_at(part)),
+            SeekPlace::AfterBegin(ns) => from_ns.checked_add(ns),
+            SeekPlace::BeforeEnd(ns) => to_ns.checked_sub(ns),
+            SeekPlace::TimeOfDay(ns) => self.instant_of(ns),
+        };
+        let Some(at_ns) = at_ns.filter(|at| (from_ns..=to_ns).contains(at)) else {
+            return self.show_message("this time is outside of what there is".to_owned(), true);
+        };
+        self.seek(at_ns);
+        if self.controls.cursors.is_some() {
+            self.cursors(|cursors| cursors.place(cursors.chosen, at_ns));
+        }
+    }
+
+    /// The instant at a fraction of the time line.
+    pub(super) fn instant_at(&self, part: f64) -> u64 {
+        let (from_ns, to_ns) = self.extent();
+        let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+        from_ns.saturating_add((to_ns.saturating_sub(from_ns) as f64 * part) as u64)
+    }
+
+    /// The first instant of the time line with this UTC time of day.
+    fn instant_of(&self, of_day_ns: u64) -> Option<u64> {
+        let clock = self.clocks.last(0)?;
+        let from_ns = self.extent().0;
+        let begin_utc = i128::from(clock.realtime_ns) + i128::from(from_ns) - i128::from(clock.monotonic_ns);
+        let ahead = (i128::from(of_day_ns) - begin_utc).rem_euclid(DAY_NS);
+        from_ns.checked_add(u64::try_from(ahead).ok()?)
     }
 
     pub(super) fn zoom(&mut self, steps: i32, at: f64) {
