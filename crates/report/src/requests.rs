@@ -182,13 +182,14 @@ fn kind_words(kind: usize) -> &'static str {
     }
 }
 
-/// The parts of an exchange; they add up to its total, up to unseen hops of a transfer. `None` without a total.
-fn parts_of(exchange: &Exchange) -> Option<Parts> {
-    let total_ns = exchange.total_ns()?;
+/// The time of an exchange and its parts, which add up to it, up to unseen hops of a transfer: the total, or without the
+/// requester that of the answer. `None` without either.
+fn parts_of(exchange: &Exchange) -> Option<(u64, Parts)> {
+    let total_ns = exchange.total_ns().or_else(|| exchange.answer_ns())?;
     let mut parts = [0; KINDS];
     let Some(answer_ns) = exchange.answer_ns() else {
         parts[1] = total_ns; // the responder is not in the capture
-        return Some(parts);
+        return Some((total_ns, parts));
     };
     match exchange.work {
         Some(work) => (parts[2], parts[3], parts[4]) = (work.on_cpu_ns, work.runnable_ns, work.blocked_ns),
@@ -205,7 +206,7 @@ fn parts_of(exchange: &Exchange) -> Option<Parts> {
         }
         parts[6 + Part::Unknown as usize] += rest_ns;
     }
-    Some(parts)
+    Some((total_ns, parts))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -259,8 +260,10 @@ impl Sum {
         if let Some(ns) = exchange.answer_ns() {
             self.answer.record(ns);
         }
-        if let (Some(ns), Some(parts)) = (exchange.total_ns(), parts_of(exchange)) {
+        if let Some(ns) = exchange.total_ns() {
             self.total.record(ns);
+        }
+        if let Some((ns, parts)) = parts_of(exchange) {
             self.push(Slow { ns, id: Reverse(exchange.id), parts });
         }
     }
@@ -295,7 +298,7 @@ impl Sum {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
         slowest.sort_by(|a, b| b.cmp(a));
         let first = slowest.first().map(|slow| slow.id.0);
-        slowest.truncate(usize::try_from(self.total.n().div_ceil(100)).unwrap_or(SLOWEST));
+        slowest.truncate(usize::try_from(self.total.n().max(self.answer.n()).div_ceil(100)).unwrap_or(SLOWEST));
         let mut sums = [0_u64; KINDS];
         for slow in slowest {
             sums.iter_mut().zip(slow.parts).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
@@ -458,11 +461,18 @@ mod tests {
     #[test]
     fn the_parts_of_an_exchange_are_its_total() {
         let one = exchange(1, 7_000);
-        let parts = parts_of(&one).expect("a total");
+        let (ns, parts) = parts_of(&one).expect("a total");
+        assert_eq!(Some(ns), one.total_ns());
         assert_eq!(Some(parts.iter().sum::<u64>()), one.total_ns());
         assert_eq!(parts[1], 7_000);
         let broken = Exchange { grade: Grade::Broken, ..one };
         assert_eq!(parts_of(&broken), None);
+        // Without the requester there is the answer.
+        let mut of_server = exchange(1, 7_000);
+        of_server.request.first_sent_ns = None;
+        of_server.response.last_read_ns = None;
+        let (ns, parts) = parts_of(&of_server).expect("an answer");
+        assert_eq!((Some(ns), parts.iter().sum::<u64>()), (of_server.answer_ns(), ns));
     }
 
     #[test]

@@ -76,7 +76,8 @@ pub struct SlowRequest {
     pub last_journeys: [Option<JourneyRef>; 2],
     /// Instant of the first byte, nanoseconds on the time line.
     pub start_ns: u64,
-    /// Duration, nanoseconds; without a latency by its grade, the time between its first and its last byte.
+    /// Duration, nanoseconds; without a latency by its grade, the time between its first and its last byte; without the
+    /// requester, that of the answer.
     pub total_ns: u64,
     /// The requester: process and node.
     pub requester: String,
@@ -215,7 +216,7 @@ impl Requests {
                 }
             }
             let end_names = EndNames::of(&exchange, names);
-            if let Some(total_ns) = exchange.total_ns() {
+            if let Some(total_ns) = exchange.total_ns().or_else(|| exchange.answer_ns()) {
                 let key = (total_ns, Reverse(exchange.id));
                 let is_full = self.slowest.len() >= MOST_SLOWEST;
                 if !is_full || self.slowest.first_key_value().is_none_or(|(fastest, _)| key >= *fastest) {
@@ -301,7 +302,7 @@ fn slow_request(
         grade: exchange.grade,
         last_journeys: JourneyRef::last_of(exchange),
         start_ns: exchange.start_ns().unwrap_or(0),
-        total_ns: exchange.envelope_ns().unwrap_or(0),
+        total_ns: exchange.envelope_ns().or_else(|| exchange.answer_ns()).unwrap_or(0),
         requester: end_names.requester.clone(),
         responder: end_names.responder.clone(),
         service: end_names.service.clone(),

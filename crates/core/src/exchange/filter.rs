@@ -7,7 +7,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | `total`, `request`, `answer`, `response` | the whole and its three parts; false without a latency by its grade |
+//! | `total`, `request`, `answer`, `response` | the whole and its three parts; false without a latency by its grade. Without the requester in the capture, `total > x` holds if the answer alone took longer |
 //! | `pause` | since the previous exchange of the connection |
 //! | `on_cpu`, `runnable`, `blocked` | the answering thread's time, where the scheduler's hops were captured |
 //! | `hop(A,B)` | of the journey that ended the request, or of the one that ended the response |
@@ -243,6 +243,10 @@ fn compare(what: Quantity, op: Op, value: u64, exchange: &Exchange) -> bool {
     let one = |actual: Option<u64>| actual.is_some_and(|actual| op.holds(actual, value));
     let (request, response) = (&exchange.request, &exchange.response);
     match what {
+        // Without the requester, the answer is certainly shorter than the whole.
+        Quantity::Total if exchange.total_ns().is_none() => {
+            matches!(op, Op::More | Op::AtLeast) && one(exchange.answer_ns())
+        }
         Quantity::Total => one(exchange.total_ns()),
         Quantity::Part(part) => one(exchange.part_ns(part)),
         Quantity::Pause => one(exchange.pause_ns),

@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, End, Surroundings};
 use super::exchange::{Exchange, ExchangePart};
+use super::filter::ExchangeFilter;
 use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::group::Closing;
 use super::piece::{Moment, Piece};
@@ -11,6 +12,7 @@ use super::{RequesterBy, View};
 use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
 use crate::journey::{Across, Journey, Presence, Rungs, ThreadRef, Verdict};
+use crate::stored_context::StoredContext;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -223,6 +225,14 @@ fn one_end_knows_only_its_part() {
     for exchange in &server {
         assert_eq!((exchange.grade, exchange.view), (Grade::Turn, View::Responder));
         assert_eq!((exchange.total_ns(), exchange.answer_ns()), (None, Some(510)));
+        // The whole is longer than the answer: that proves "longer than", and nothing else.
+        let holds = |text: &str| {
+            ExchangeFilter::parse(text).expect(text).matches(exchange, &StoredContext::new(Vec::new()))
+        };
+        assert!(holds("total > 500ns") && holds("total >= 510ns"));
+        for unknown in ["total > 510ns", "total < 1s", "total <= 510ns", "total = 510ns", "total != 1s"] {
+            assert!(!holds(unknown), "{unknown}");
+        }
     }
 }
 

@@ -307,7 +307,8 @@ fn slow_journeys(service: &Service) -> Option<Candidate> {
 }
 
 fn slow_requests(row: &RequestRow) -> Option<Candidate> {
-    let total = row.total.filter(|total| total.n >= FEW)?;
+    // On the server alone there are its answers, without the clients' totals.
+    let total = row.total.or(row.answer).filter(|total| total.n >= FEW)?;
     let severity = slowness(total.p99_ns)?;
     let all_ns: u64 = row.slowest.iter().fold(0, |all, part| all.saturating_add(part.ns));
     let slowest = total.n.div_ceil(100).clamp(1, 128);
@@ -325,7 +326,10 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
     let text = if let Some(times) = row.answer.filter(|_| answer >= MAIN) {
         let verb = if waiting >= MAIN { "waits for a CPU, so it answers" } else { "answers" };
         let rest_ns = all_ns.saturating_sub(answer_ns) / slowest;
-        let rest = format!("the rest of the slowest requests is {}", time(rest_ns).trim());
+        let rest = match row.total {
+            Some(_) => format!("the rest of the slowest requests is {}", time(rest_ns).trim()),
+            None => "its clients are not in the capture".to_owned(),
+        };
         format!("{name} {verb} in {} (p99); {rest}", time(times.p99_ns).trim())
     } else {
         let longest = row.slowest.first().filter(|part| part.share > 0.0)?;

@@ -68,6 +68,15 @@ fn an_answer_that_waits_for_a_cpu_says_so() {
 }
 
 #[test]
+fn on_the_server_alone_its_answers_are_named() {
+    let parts = [("answering, blocked", 30)];
+    let row = RequestRow { total: None, ..row(":443", 100, 30 * MS, 0, &parts) };
+    let headline = of(vec![row]);
+    assert!(headline.text.ends_with("in 30.0 ms (p99); its clients are not in the capture"), "{headline:?}");
+    assert_eq!(headline.kind, HeadlineKind::Slow);
+}
+
+#[test]
 fn a_server_outside_the_capture_is_not_blamed() {
     let parts = [("until answered", 300 * MS)];
     let row = RequestRow { answer: None, ..row(":443", 100, 0, 30 * MS, &parts) };
