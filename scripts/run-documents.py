@@ -91,6 +91,7 @@ PLAN = {
         "magnet-scope journeys client.session server.session": Ends(),
         "sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep ./target/dist/magnet-scope": Ends(),
         "magnet-scope demo": Screen("client", "server"),
+        "sudo magnet-scope demo --tour": NotRun("tests/tour.rs plays all of it"),
         "sudo magnet-scope": Screen("journeys"),
         "sudo magnet-scope gui --live": DISPLAY,
         "magnet-scope gui DIR…": DISPLAY,
