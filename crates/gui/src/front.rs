@@ -317,9 +317,9 @@ impl Front {
     ) {
         let own = match &command.does {
             // To the pointer, as the wheel does.
-            CommandKind::Act(Action::ZoomNotches { notches, at }) => {
+            CommandKind::Act(Action::Zoom { notches, at }) => {
                 let at = self.time.pointed(ctx).unwrap_or(*at);
-                return actions.push(Action::ZoomNotches { notches: *notches, at });
+                return actions.push(Action::Zoom { notches: *notches, at });
             }
             CommandKind::Act(action) => return actions.push(action.clone()),
             CommandKind::Own(own) => *own,
@@ -357,12 +357,14 @@ pub fn other_light(ctx: &Context) -> Light {
 pub fn is_for_windows(command: &Command) -> bool {
     !matches!(
         command.does,
-        CommandKind::Own(
-            FrontEndCommand::Mouse
-                | FrontEndCommand::Text
-                | FrontEndCommand::Copy
-                | FrontEndCommand::Redraw
-                | FrontEndCommand::Suspend
-        )
+        // The window draws lanes without a service thinner, and has no tour.
+        CommandKind::Act(Action::ToggleAllHops | Action::NextTourStep)
+            | CommandKind::Own(
+                FrontEndCommand::Mouse
+                    | FrontEndCommand::Text
+                    | FrontEndCommand::Copy
+                    | FrontEndCommand::Redraw
+                    | FrontEndCommand::Suspend
+            )
     )
 }

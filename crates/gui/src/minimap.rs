@@ -79,7 +79,7 @@ impl MinimapDrag {
             let scroll = ui.input(egui::InputState::smooth_scroll_delta).y;
             let notches = self.wheel.turn(scroll);
             if notches != 0 {
-                cx.act(Action::ZoomNotches { notches: -notches, at: 0.5 });
+                cx.act(Action::Zoom { notches: -notches, at: 0.5 });
             }
         }
         let show = |middle: f64, cx: &mut UiContext| {

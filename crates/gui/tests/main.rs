@@ -4,5 +4,6 @@ mod app;
 mod behaviour;
 mod common;
 mod fits;
+mod menus;
 mod pictures;
 mod wild;

@@ -53,8 +53,8 @@ fn zooms_from_a_nanosecond_to_ten_years() {
         harness.run_steps(2);
         for by in [f64::MAX, f64::MIN, f64::NAN, 1e300, -1e300] {
             harness.state_mut().apply(Action::PanBy(by));
-            harness.state_mut().apply(Action::Zoom { steps: i32::MAX, at: by });
-            harness.state_mut().apply(Action::Zoom { steps: i32::MIN, at: -by });
+            harness.state_mut().apply(Action::Zoom { notches: i32::MAX, at: by });
+            harness.state_mut().apply(Action::Zoom { notches: i32::MIN, at: -by });
             harness.run_steps(1);
         }
     }
@@ -119,7 +119,7 @@ fn a_heat_map_that_is_kept_is_the_one_a_fresh_window_makes() {
     same_as_a_fresh_one(&mut harness, "the first look");
     for action in [
         Action::PanBy(0.1),
-        Action::Zoom { steps: -2, at: 0.3 },
+        Action::Zoom { notches: -2, at: 0.3 },
         Action::Filter("proto = udp".to_owned()),
         Action::Filter(String::new()),
         Action::Fit,
@@ -162,7 +162,7 @@ fn a_recording_of_nonsense_is_drawn() {
         let mut harness = window(read(), Chosen { tab, ..chosen(Light::Dark) }, SIZE);
         harness.run_steps(2);
         for steps in [-40, 90] {
-            harness.state_mut().apply(Action::Zoom { steps, at: 0.5 });
+            harness.state_mut().apply(Action::Zoom { notches: steps, at: 0.5 });
             harness.run_steps(1);
         }
     }

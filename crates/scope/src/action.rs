@@ -65,16 +65,9 @@ pub enum Action {
     TimebaseFiner,
     /// The timebase nearest to this number of nanoseconds per division.
     SetTimebase(u64),
-    /// Widens (positive steps) or narrows the picture around `at` (0 the left edge, 1 the right edge).
+    /// Widens or narrows the picture around `at` (0 the left edge, 1 the right edge).
     Zoom {
-        /// Steps of the timebase, each 1, 2, 5 times a power of ten.
-        steps: i32,
-        /// Position of the pointer on the time axis.
-        at: f64,
-    },
-    /// The same in equal notches of a wheel: each widens the picture to 1.25 of its width, or narrows it back.
-    ZoomNotches {
-        /// Notches, positive to widen.
+        /// Notches of a wheel: each widens the picture to 1.25 of its width, or narrows it back if negative.
         notches: i32,
         /// Position of the pointer on the time axis.
         at: f64,

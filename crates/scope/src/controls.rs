@@ -3,7 +3,7 @@
 use crate::channel::{Channel, Vertical};
 use crate::cursor::Cursors;
 use crate::lifeline::Lifeline;
-use crate::look::FlowOrder;
+use crate::look::{FlowOrder, GroupId};
 use crate::math::Math;
 use crate::measure::MeasureSpan;
 use crate::names::{Names, NetnsKey};
@@ -12,7 +12,7 @@ use crate::pick::Pick;
 use crate::roll::Roll;
 use crate::views::View;
 use magscope_core::{Filter, Hop, Proto};
-use magscope_report::{GroupBy, GroupKey};
+use magscope_report::GroupBy;
 
 /// Sender's and receiver's node; `None` for outside, a node without probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub const MOST_SHOWN: usize = 16;
 pub struct Within {
     /// Kind of the group.
     pub by: GroupBy,
-    /// Its identity, with the protocol of its journeys.
-    pub id: (GroupKey, Proto),
+    /// Its identity.
+    pub id: GroupId,
     /// Its name.
     pub words: String,
     /// Its row.

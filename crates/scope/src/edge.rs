@@ -74,12 +74,12 @@ impl Edge {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn no_two_states_look_alike() {
-        let all = [
+    /// One of each kind.
+    pub fn all() -> [Edge; 9] {
+        [
             Edge::Live,
             Edge::Held { behind_ns: 3_000_000_000 },
             Edge::Selected { behind_ns: 3_000_000_000 },
@@ -89,8 +89,12 @@ mod tests {
             Edge::Reading { read: 0.376 },
             Edge::Away { hosts: "web-1".to_owned() },
             Edge::Ended,
-        ];
-        let words: Vec<String> = all
+        ]
+    }
+
+    #[test]
+    fn no_two_states_look_alike() {
+        let words: Vec<String> = all()
             .iter()
             .map(|edge| edge.words(|name| if name == "follow" { "G" } else { "Esc" }.to_owned()))
             .collect();

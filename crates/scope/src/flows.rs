@@ -4,10 +4,10 @@ mod groups;
 mod page;
 mod summed;
 
-pub use groups::{GROUPINGS, Key as GroupId};
+pub use groups::GROUPINGS;
 
 use crate::lifeline::Lifeline;
-use crate::look::{FlowGroup, FlowOrder, FlowRow, FlowTable};
+use crate::look::{FlowGroup, FlowOrder, FlowRow, FlowTable, GroupId};
 use crate::names::{Names, NetnsKey};
 use groups::{Folded, Group, group_of_sums, groups_of};
 use magscope_core::blame::Blame;
@@ -38,7 +38,7 @@ type PageKey = (NodeFlow, u32, u32);
 
 /// Which rows a table has.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct FlowQuery<'a> {
     /// Rows are flows or groups of them.
     pub by: GroupBy,
     /// Flows of this group only.
@@ -98,7 +98,7 @@ impl Flows {
         };
         let pid = |who: Option<ThreadRef>| who.map_or(0, |who| who.tgid);
         let (pages, folded) = (&mut self.pages, &mut self.folded);
-        let page = pages.entry_or((flow, pid(journey.sender), pid(journey.reader)), |_, page| {
+        let page = pages.entry_evicting((flow, pid(journey.sender), pid(journey.reader)), |_, page| {
             folded.add(page, names);
         });
         if page.journeys == 0 {
@@ -148,12 +148,12 @@ impl Flows {
     }
 
     /// Each flow once.
-    fn flows<'f>(&'f self, ask: &Ask<'_>) -> Vec<Entry<'f>> {
+    fn flows<'f>(&'f self, query: &FlowQuery<'_>) -> Vec<Entry<'f>> {
         let mut of_flow: Map<NodeFlow, usize> = Map::default();
         let mut entries: Vec<Entry<'f>> = Vec::with_capacity(self.pages.len());
         for ((flow, ..), page) in self.pages.iter() {
             let is_within =
-                ask.within.is_none_or(|(by, id)| groups_of(page, by, ask.names).any(|(key, _)| key == id));
+                query.within.is_none_or(|(by, id)| groups_of(page, by, query.names).any(|(key, _)| key == id));
             if !is_within {
                 continue;
             }
@@ -166,12 +166,17 @@ impl Flows {
                 entries.push(Entry { flow: flow.1, page, ..Entry::default() });
             }
         }
-        self.add_sums(ask, &mut entries, &of_flow);
+        self.add_sums(query, &mut entries, &of_flow);
         entries
     }
 
     /// Packets are counted at one hop of each end; with both ends, the sender's count is used.
-    fn add_sums<'f>(&'f self, ask: &Ask<'_>, entries: &mut Vec<Entry<'f>>, of_flow: &Map<NodeFlow, usize>) {
+    fn add_sums<'f>(
+        &'f self,
+        query: &FlowQuery<'_>,
+        entries: &mut Vec<Entry<'f>>,
+        of_flow: &Map<NodeFlow, usize>,
+    ) {
         let mut of_ends: Map<(Proto, Endpoint, Endpoint), usize> = Map::default();
         for (at, entry) in entries.iter().enumerate().filter(|_| !self.sums.is_empty()) {
             if let Some(((from, to), page)) = entry.page.as_ref().and_then(|page| Some((page.ends?, page))) {
@@ -182,13 +187,15 @@ impl Flows {
         sums.sort_unstable_by_key(|((node, flow, sends), _)| (!sends, *node, *flow));
         for ((node, flow, sends), summed) in sums {
             let ends = summed.ends.map(|(from, to)| (summed.proto, from, to));
-            let found = ends.and_then(|ends| of_ends.get(&ends));
-            let found = found.or_else(|| of_flow.get(&(*node, *flow)).filter(|_| *sends || ends.is_none()));
-            if let Some(entry) = found.and_then(|at| entries.get_mut(*at)) {
+            // The sending end is the flow itself. Two hosts with the same addresses have one each.
+            let own = of_flow.get(&(*node, *flow)).filter(|_| *sends || ends.is_none());
+            let found = own.or_else(|| ends.and_then(|ends| of_ends.get(&ends)));
+            let found = found.and_then(|at| entries.get_mut(*at));
+            if let Some(entry) = found.filter(|entry| entry.summed.is_none() || !sends) {
                 entry.summed.get_or_insert(Cow::Borrowed(summed));
                 continue;
             }
-            if ask.within.is_some_and(|(by, id)| group_of_sums(summed, by).0 != id) {
+            if query.within.is_some_and(|(by, id)| group_of_sums(summed, by).0 != id) {
                 continue;
             }
             if let Some(ends) = ends {
@@ -198,34 +205,28 @@ impl Flows {
         }
     }
 
-    fn groups(&self, ask: &Ask<'_>) -> Vec<Entry<'static>> {
+    fn groups(&self, query: &FlowQuery<'_>) -> Vec<Entry<'static>> {
         let pages = self.pages.iter().map(|((flow, ..), page)| (*flow, page));
-        let mut groups = self.folded.groups(ask.by, pages, ask.names);
-        let alone = if self.sums.is_empty() { Vec::new() } else { self.flows(&Ask { within: None, ..*ask }) };
+        let mut groups = self.folded.groups(query.by, pages, query.names);
+        let alone =
+            if self.sums.is_empty() { Vec::new() } else { self.flows(&FlowQuery { within: None, ..*query }) };
         for (entry, summed) in alone.iter().filter_map(|entry| Some((entry, entry.summed.as_ref()?))) {
-            let of_journeys = entry.page.as_ref().map(|page| groups_of(page, ask.by, ask.names).collect());
+            let of_journeys = entry.page.as_ref().map(|page| groups_of(page, query.by, query.names).collect());
             let is_alone = of_journeys.is_none();
-            let of: Vec<_> = of_journeys.unwrap_or_else(|| vec![group_of_sums(summed, ask.by)]);
+            let of: Vec<_> = of_journeys.unwrap_or_else(|| vec![group_of_sums(summed, query.by)]);
             for (key, label) in of {
                 let group = groups.entry(key).or_insert_with(|| Group { label, ..Group::default() });
                 group.flows += u64::from(is_alone);
                 group.summed.get_or_insert_default().add_flow(summed);
             }
         }
-        let entry = |((key, proto), group): ((_, Proto), Group)| {
+        let entry = |(id, group): (GroupId, Group)| {
             let mut page = group.page;
-            page.proto = proto;
-            let role = magscope_report::GroupKey::role(key);
-            let words = group.label.words();
+            page.proto = id.1;
+            let (words, role) = (group.label.words(), id.0.role());
             Entry {
                 flow: FlowId::NONE,
-                group: Some(FlowGroup {
-                    id: (key, proto),
-                    words,
-                    role,
-                    label: group.label,
-                    flows: group.flows,
-                }),
+                group: Some(FlowGroup { id, words, role, label: group.label, flows: group.flows }),
                 page: (page.journeys > 0).then_some(Cow::Owned(page)),
                 summed: group.summed.map(Cow::Owned),
             }
@@ -233,43 +234,43 @@ impl Flows {
         groups.into_iter().map(entry).collect()
     }
 
-    fn entries(&self, ask: &Ask<'_>) -> Vec<Entry<'_>> {
-        if ask.by == GroupBy::Flow { self.flows(ask) } else { self.groups(ask) }
+    fn entries(&self, query: &FlowQuery<'_>) -> Vec<Entry<'_>> {
+        if query.by == GroupBy::Flow { self.flows(query) } else { self.groups(query) }
     }
 
     /// The rows in order, up to a maximum number; `selected` is an index into all of them.
-    pub fn table(&self, ask: &Ask<'_>, most: usize, selected: usize) -> FlowTable {
-        let mut all = self.entries(ask);
+    pub fn table(&self, query: &FlowQuery<'_>, most: usize, selected: usize) -> FlowTable {
+        let mut all = self.entries(query);
         all.sort_by_cached_key(|entry| {
             let id = entry.group.as_ref().map(|group| group.id);
-            (std::cmp::Reverse(entry.rank(ask.order)), entry.flow, id)
+            (std::cmp::Reverse(entry.rank(query.order)), entry.flow, id)
         });
         let selected = selected.min(all.len().saturating_sub(1));
         let first = (selected + 1).saturating_sub(most.max(1));
         let total = all.len();
         let rows = all.into_iter().enumerate().skip(first).take(most);
         let rows = rows.map(|(at, entry)| self.row(entry, at == selected)).collect();
-        let of_groups = ask.by != GroupBy::Flow;
+        let of_groups = query.by != GroupBy::Flow;
         FlowTable {
-            order: ask.order,
-            by: ask.by,
+            order: query.order,
+            by: query.by,
             rows,
             total,
             first,
-            left_out: if of_groups { self.folded.left_out(ask.by) } else { self.pages.rest().journeys },
+            left_out: if of_groups { self.folded.left_out(query.by) } else { self.pages.rest().journeys },
             summed: !self.sums.is_empty(),
             packets_left_out: self.sums.rest().packets,
         }
     }
 
     /// The row at a place.
-    pub fn at(&self, ask: &Ask<'_>, at: usize) -> Option<FlowRow> {
-        self.table(ask, at + 1, at).rows.pop()
+    pub fn at(&self, query: &FlowQuery<'_>, at: usize) -> Option<FlowRow> {
+        self.table(query, at + 1, at).rows.pop()
     }
 
     /// Number of rows.
-    pub fn len(&self, ask: &Ask<'_>) -> usize {
-        self.entries(ask).len()
+    pub fn len(&self, query: &FlowQuery<'_>) -> usize {
+        self.entries(query).len()
     }
 
     /// True for more than one flow.

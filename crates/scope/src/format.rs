@@ -5,6 +5,9 @@
 const DURATION_UNITS: [&str; 4] = ["ns", "µs", "ms", "s "];
 const SI: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
+/// A day, nanoseconds.
+pub const DAY_NS: i128 = 86_400_000_000_000;
+
 /// Width of [`duration`], columns.
 pub const DURATION_WIDTH: usize = 7;
 /// Width of [`rate`], columns.

@@ -36,10 +36,11 @@
 //!   once, into the pyramid and the tables; a stretch whose single journeys are drawn is read again (`Scope::wants`, `Scope::fill`).
 //!   So the cost of a picture does not depend on the length of the recording.
 //! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
-//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
+//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `journal`, `memory`: measurements, series, tables.
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
 //! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
-//! - `requests`: exchanges by service, and the slowest.
+//! - `requests`: exchanges by service, and the slowest. `flows/`: flows, and groups of them.
+//! - `condition`: rows and marks as conditions of the filter. `explain/`: what labels mean. `tour`: the steps of the tour.
 //! - `views`: the table of views, for every front end. `controls`: the user's choices.
 //! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
@@ -101,8 +102,7 @@ pub use flows::GROUPINGS;
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
-pub use magscope_report::wrap;
-pub use magscope_report::{Evidence, GroupBy, Headline, HeadlineKind, Label};
+pub use magscope_report::{Evidence, GroupBy, Headline, HeadlineKind, wrap};
 pub use math::{Math, MathError};
 pub use measure::MeasureSpan;
 pub use names::NetnsKey;

@@ -378,7 +378,7 @@ impl Scope {
     }
 
     /// The user's choices.
-    pub const fn controls(&self) -> &Controls {
+    pub(crate) const fn controls(&self) -> &Controls {
         &self.controls
     }
 
@@ -451,6 +451,8 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
 mod counts_tests;
 #[cfg(test)]
 mod log_tests;
+#[cfg(test)]
+mod moves_tests;
 #[cfg(test)]
 mod probes_tests;
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub struct TourStep {
     pub number: usize,
     /// Number of steps.
     pub of: usize,
-    /// What to see and which key to press. `{flows}` stands for the key of the command `flows`.
+    /// What to see and which key to press. [`Self::lines`] replaces `{flows}` by the key of the command `flows`.
     pub words: &'static str,
 }
 

@@ -214,7 +214,7 @@ fn hops(out: &mut impl Figures, snapshot: &Snapshot) {
         "magnet_scope_hop_sampling_weight",
         Kind::Gauge,
         "",
-        "How many events each counted one stands for: 1 unless a sampler leaves some out.",
+        "Number of events that one counted event represents: 1 unless a sampler leaves some out.",
     );
     each_hop(snapshot, |labels, state| {
         if state.unserved.is_none() {
@@ -244,7 +244,7 @@ fn events(out: &mut impl Figures, snapshot: &Snapshot) {
         "magnet_scope_hop_events",
         Kind::Counter,
         "",
-        "Events at a hop that came, see the sampling weight for what each stands for; and with \
+        "Events at a hop that came, see the sampling weight for the number that each represents; and with \
          source=\"kernel\" those that the kernel added up and did not hand over.",
     );
     each_served(snapshot, |labels, host, hop| {

@@ -26,7 +26,6 @@ use crate::theme::Theme;
 use canvas::Canvas;
 use magscope_scope::command::command;
 use magscope_scope::command::keys::KeyMap;
-use magscope_scope::format::utc_time;
 use magscope_scope::{Frame, explain};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -61,6 +60,12 @@ impl Extras<'_> {
 /// The mark of a selected row.
 pub const SELECTED: &str = "▸";
 
+/// Where the rows of the view are: below the picture, or all of the view.
+pub fn table_area(frame: &Frame, area: Rect) -> Rect {
+    let body = Shell::new(area, frame.tour.is_some()).body;
+    if frame.controls.view.is_on_picture() { scope::Layout::new(body, frame).table } else { body }
+}
+
 /// Minimum useful screen size.
 pub const SMALLEST: (u16, u16) = (40, 10);
 
@@ -83,26 +88,16 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     }
     tour::draw(canvas, shell.tour, frame, extras);
     footer::draw(canvas, shell.footer, shell.keys, frame, extras);
-    let shown =
-        if matches!(extras.over, Some(Overlay::Help(_))) { shot::text(canvas.buffer) } else { String::new() };
     match extras.over {
         Some(Overlay::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),
         Some(Overlay::Prompt(prompt)) => palette::prompt(canvas, area, prompt),
         Some(Overlay::Channels(at)) => palette::channels(canvas, area, *at, frame),
         Some(Overlay::Help(from)) => {
-            let labels = explain::labels_in(&shown);
+            let labels = explain::labels_in(&shot::text(canvas.buffer));
             help::draw(canvas, area, extras.keys, &labels, *from);
         }
         None => {}
     }
-}
-
-/// UTC time of day of an instant, if available.
-fn time_of_day(frame: &Frame, time_ns: u64) -> Option<String> {
-    const DAY_NS: i128 = 86_400_000_000_000;
-    let origin = i128::from(frame.header.origin_utc_ns?);
-    let since = i128::from(time_ns) - i128::from(frame.sweep.origin_ns);
-    u64::try_from((origin + since).rem_euclid(DAY_NS)).ok().map(utc_time)
 }
 
 /// Draws a message about the minimum size.

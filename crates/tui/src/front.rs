@@ -8,7 +8,7 @@ use crate::draw::{self, Extras, Hit, hit};
 use crate::keyboard::chord;
 use crate::palette::{LONGEST, Palette};
 use crate::prompt::Prompt;
-use crate::shot::{self, Format};
+use crate::shot::Format;
 use crate::theme::{BUILT_IN, Depth, Theme};
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -349,12 +349,8 @@ impl Front {
             },
             (MouseEventKind::Down(MouseButton::Left), Some(hit)) => return click(hit, scope),
             (MouseEventKind::Down(MouseButton::Right), Some(_)) => Action::ZoomBack,
-            (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => {
-                Action::ZoomNotches { notches: -1, at }
-            }
-            (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => {
-                Action::ZoomNotches { notches: 1, at }
-            }
+            (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => Action::Zoom { notches: -1, at },
+            (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => Action::Zoom { notches: 1, at },
             (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown, Some(_)) => {
                 let by = if mouse.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
                 act_by_what_is_shown(FrontEndCommand::Move(by), scope);
@@ -366,19 +362,23 @@ impl Front {
         true
     }
 
-    /// The selected row of a screen of this size, as text.
+    /// The selected row of a table on a screen of this size, as text.
     pub fn selected_row(&self, scope: &Scope, area: Rect) -> Option<String> {
         let mut buffer = Buffer::empty(area);
-        self.draw(scope, &mut buffer, area);
-        let drawn = shot::text(&buffer);
-        // Lanes are above tables, and a hop can be selected with a journey.
-        let row = drawn.lines().rev().find_map(|line| line.strip_prefix(draw::SELECTED))?;
+        // Nothing lies over the table.
+        let mut frame = scope.frame();
+        frame.inspector = None;
+        let extras = Extras { over: None, measurements: false, ..self.extras() };
+        draw::draw(&frame, &self.options.theme, &extras, &mut buffer, area);
+        let table = draw::table_area(&frame, area);
+        let text_of = |y| (table.left()..table.right()).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let row = table.rows().map(|row| text_of(row.y)).find(|row| row.starts_with(draw::SELECTED))?;
+        let row = row.trim_start_matches(draw::SELECTED);
         Some(row.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Draws the scope and its overlay.
-    pub fn draw(&self, scope: &Scope, buffer: &mut Buffer, area: Rect) {
-        let extras = Extras {
+    fn extras(&self) -> Extras<'_> {
+        Extras {
             keys: &self.options.keys,
             over: self.over.as_ref(),
             notice: self.notice.as_deref(),
@@ -386,8 +386,12 @@ impl Front {
             drag: self.drag.map(|drag| (drag.from, drag.to)),
             measurements: self.measurements,
             ladder_from: self.ladder_from,
-        };
-        draw::draw(&scope.frame(), &self.options.theme, &extras, buffer, area);
+        }
+    }
+
+    /// Draws the scope and its overlay.
+    pub fn draw(&self, scope: &Scope, buffer: &mut Buffer, area: Rect) {
+        draw::draw(&scope.frame(), &self.options.theme, &self.extras(), buffer, area);
         if self.options.ascii {
             ascii::translate(buffer);
         }

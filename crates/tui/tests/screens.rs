@@ -95,7 +95,7 @@ fn help_over_a_small_screen() {
 }
 
 #[test]
-fn the_help_explains_the_labels_of_the_view() {
+fn the_help_explains_the_labels_on_the_screen() {
     for (page, label) in [("2", "most of its time"), ("7", "ring buffer full"), ("1", "dev.recv")] {
         let (mut scope, mut front) = (busy(), front());
         press(&mut front, &mut scope, page);
@@ -105,7 +105,7 @@ fn the_help_explains_the_labels_of_the_view() {
             all.push_str(&lines(&screen(&front, &scope, 80, 24)));
             front.event(&Event::Key(KeyCode::PageDown.into()), &mut scope, Rect::new(0, 0, 80, 24));
         }
-        let (_, explained) = all.split_once("The labels of this view").expect("a heading");
+        let (_, explained) = all.split_once("The labels on this screen").expect("a heading");
         assert!(explained.contains(&format!("{label}: ")), "{label}");
     }
 }
@@ -121,6 +121,16 @@ fn the_selected_row_can_be_copied() {
     press(&mut front, &mut scope, "4j");
     let copied = row(&front, &scope).expect("a row");
     assert!(copied.starts_with('#') && !copied.contains("  "), "{copied}");
+    // Neither the ladder over the table nor the measurements to its right are a part of the row.
+    press(&mut front, &mut scope, "1j\n");
+    let wide = Rect::new(0, 0, 200, 60);
+    let drawn = lines(&screen(&front, &scope, 200, 60));
+    assert!(drawn.contains(" journey #") && drawn.contains("jitter"), "{drawn}");
+    let copied = front.selected_row(&scope, wide).expect("a row");
+    assert!(copied.starts_with('#') && copied.ends_with(|c: char| c.is_ascii_digit()), "{copied}");
+    assert!(!copied.contains(['│', '─']), "{copied}");
+    let ascii = Front::new(magscope_tui::Options { ascii: true, ..options() });
+    assert_eq!(ascii.selected_row(&scope, wide), Some(copied));
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn zooms_from_a_nanosecond_to_ten_years() {
         every_view(&mut scope, &format!("{from_ns} to {to_ns}"));
         for by in [f64::MAX, f64::MIN, f64::NAN, 1e300] {
             scope.apply(Action::PanBy(by));
-            scope.apply(Action::Zoom { steps: i32::MAX, at: by });
-            scope.apply(Action::Zoom { steps: i32::MIN, at: -by });
+            scope.apply(Action::Zoom { notches: i32::MAX, at: by });
+            scope.apply(Action::Zoom { notches: i32::MIN, at: -by });
             every_view(&mut scope, &format!("{from_ns} to {to_ns}, by {by}"));
         }
     }

@@ -3,7 +3,7 @@
 use super::MAX_CHARS;
 use super::error::{FilterError, Problem};
 use crate::words::shown;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::iter::Peekable;
 
 /// A word or a sign, and its position.
@@ -153,7 +153,7 @@ impl fmt::Display for Kind {
 }
 
 /// A name as a word if it is one, otherwise in quotes.
-pub fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+pub fn write_name(f: &mut impl fmt::Write, name: &str) -> fmt::Result {
     if !name.is_empty() && name.chars().all(is_word) {
         return f.write_str(name);
     }

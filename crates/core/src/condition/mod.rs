@@ -20,6 +20,14 @@ pub const MAX_DEPTH: usize = 64;
 /// Characters of a condition, at most.
 pub const MAX_CHARS: usize = 10_000;
 
+/// A name as a condition reads it: in quotes where it needs them.
+pub fn quoted(name: &str) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_name(&mut text, name);
+    text
+}
+
 /// A condition on comparisons of type `T`. Parsed lists have at least two elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expr<T> {

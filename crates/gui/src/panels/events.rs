@@ -1,6 +1,5 @@
 //! Recorded events around the middle of the picture or the chosen cursor.
 
-use super::journeys::time_of_day;
 use crate::grid::{self, Col, Press, ROW, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
@@ -87,7 +86,7 @@ fn one(
         _ => c.text,
     };
     let time_ns = shown.time_ns();
-    row.put(time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns)), c.dim);
+    row.put(frame.time_of_day(time_ns).unwrap_or_else(|| duration(time_ns)), c.dim);
     row.put(before.map_or_else(String::new, |at| duration(time_ns.saturating_sub(at))), c.dim);
     let own = if event.is_some() { "" } else { "◆ " };
     row.put(format!("{own}{}", shown.name()), colour);

@@ -7,11 +7,11 @@ use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
-use magscope_scope::{Action, Frame, GROUPINGS, GroupBy, Pick, condition};
+use magscope_scope::{Action, Frame, GROUPINGS, GroupBy, Pick};
 
 pub(super) const COLUMNS: &[Col] = &[
-    words("flow", 290.0),
-    words("processes", 168.0),
+    words("flow", 270.0),
+    words("processes", 160.0),
     number("journeys", 70.0),
     number("failed", 54.0),
     number("broken", 54.0),
@@ -20,29 +20,21 @@ pub(super) const COLUMNS: &[Col] = &[
     number("p50", 76.0),
     number("p99", 76.0),
     number("max", 76.0),
-    words("most of its time", 190.0),
-    words("longest, lately", 120.0),
+    words("most of its time", 226.0),
+    words("longest, lately", 84.0),
 ];
 /// Columns of the kernel's sums.
 pub(super) const SUMS: [Col; 3] =
     [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
-const ORDERS: [(FlowOrder, &str); 5] = [
-    (FlowOrder::Blame, "time in all"),
-    (FlowOrder::P99, "p99"),
-    (FlowOrder::Bytes, "bytes"),
-    (FlowOrder::Journeys, "journeys"),
-    (FlowOrder::Bad, "what went wrong"),
-];
-
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = cx.cache.flows.get(key(&[cx.revision]), || frame.flows(MOST));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("by").color(cx.c.dim));
-        for (order, name) in ORDERS {
-            if ui.selectable_label(table.order == order, name).clicked() {
+        for order in FlowOrder::ALL {
+            if ui.selectable_label(table.order == order, order.words()).clicked() {
                 cx.act(Action::OrderFlows(order));
             }
         }
@@ -109,10 +101,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let Some(flow) = table.rows.get(n) else { return };
     match press {
         Press::Menu(text) => {
-            let condition = match &flow.group {
-                Some(group) => group.condition(),
-                None => flow.ends.map(condition::of_ends),
-            };
+            let condition = frame.condition_of(flow);
             menu::open(ui, cx, Target { condition, text });
         }
         _ if flow.group.is_some() => cx.act(Action::OpenGroup(table.first + n)),
@@ -121,13 +110,9 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 }
 
 fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::colours::Colours) {
+    row.put(flow.name(" → "), c.text);
     if let Some(group) = &flow.group {
-        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
-        row.put(format!("{} {}{role}", flow.proto, group.words), c.text);
         row.put(amount(group.flows), c.text);
-    } else {
-        let ends = flow.ends.map_or_else(|| flow.route.clone(), |(from, to)| format!("{from} → {to}"));
-        row.put(format!("{} {ends}", flow.proto), c.text);
     }
     if summed {
         let or_dot = |words: Option<String>| words.unwrap_or_else(|| "·".to_owned());
@@ -151,7 +136,7 @@ fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::col
         row.put(if measured { duration(ns) } else { "·".to_owned() }, if measured { c.text } else { c.dim });
     }
     match flow.blame {
-        Some((part, share)) => row.put(format!("{} {}", percent(share).trim(), part.words()), c.text),
+        Some((part, share)) => row.put(format!("{} {}", part.words(), percent(share).trim()), c.text),
         None => row.put("·", c.dim),
     }
     row.draw(|ui| sparkline(ui, &flow.trend_max_ns, c.series[0]));

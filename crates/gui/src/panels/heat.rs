@@ -98,8 +98,7 @@ fn time(ui: &mut Ui, left: f32, right: f32, frame: &Frame, cx: &UiContext) {
 /// The latency axis of a strip: its ends in numbers, and a line at each power of ten.
 fn latency(painter: &egui::Painter, strip: Rect, edges_ns: &[u64], cx: &UiContext) {
     let (Some(least), Some(most)) = (edges_ns.first(), edges_ns.last()) else { return };
-    let logs = ((*least).max(1) as f64).ln()..(*most).max(2) as f64;
-    let (from, to) = (logs.start, logs.end.ln());
+    let (from, to) = (((*least).max(1) as f64).ln(), ((*most).max(2) as f64).ln());
     let faint = Stroke::new(1.0, cx.c.grid.gamma_multiply(0.8));
     for power in 1..19 {
         let part = (10_f64.powi(power).ln() - from) / (to - from);
@@ -202,7 +201,7 @@ fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx:
     }
     painter.add(ink.mesh());
     let at = pos2(left - LATENCY - 8.0, rect.center().y);
-    text::put(painter, at, Align2::RIGHT_CENTER, &heat.probe.name, WORDS, colour, NAMES - 8.0);
+    text::put(painter, at, Align2::RIGHT_CENTER, &heat.probe.name, WORDS, colour, NAMES - LATENCY - 8.0);
     let at = pos2(right + 66.0 * 4.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, &amount(heat.hits), NUMBERS, cx.c.text, 66.0);
     response.on_hover_text_at_pointer(format!("{}: {} hits", heat.probe.place(), count(heat.hits)));

@@ -5,7 +5,7 @@ use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
 use magscope_core::Verdict;
-use magscope_scope::format::{bytes, count, duration, utc_time};
+use magscope_scope::format::{bytes, count, duration};
 use magscope_scope::{Action, Frame, List, Listed, condition};
 
 pub(super) const COLUMNS: &[Col] = &[
@@ -59,7 +59,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let flow = line.ends.map(|(from, to)| format!("{} {from} → {to}", line.journey.proto));
         row.put(flow.unwrap_or_else(|| line.journey.proto.to_string()), colour);
         let dim = row.dim();
-        row.put(time_of_day(frame, line.start_ns()).unwrap_or_default(), dim);
+        row.put(frame.time_of_day(line.start_ns()).unwrap_or_default(), dim);
         row.put(if line.id() > 0 { format!("#{}", line.id()) } else { String::new() }, dim);
     });
     let Some((n, press)) = clicked else { return };
@@ -76,15 +76,6 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             }
         }
     }
-}
-
-/// Time of day of an instant, if UTC is available.
-pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
-    const DAY_NS: i128 = 86_400_000_000_000;
-    let origin = frame.header.origin_utc_ns?;
-    let since = i128::from(at_ns) - i128::from(frame.sweep.origin_ns);
-    let ns = (i128::from(origin) + since).rem_euclid(DAY_NS);
-    Some(utc_time(ns as u64))
 }
 
 /// Blame, its duration, and true for a failed journey.

@@ -1,6 +1,5 @@
 //! Drops by the kernel, events that the instrument missed, and its overhead.
 
-use super::journeys::time_of_day;
 use crate::menu::{self, Target};
 use crate::side::{heading, number};
 use crate::text::explained;
@@ -9,6 +8,7 @@ use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::Frame;
+use magscope_scope::condition::DROPPED;
 use magscope_scope::format::{SUMMED, count, percent};
 use magscope_scope::look::LossPanel;
 
@@ -49,7 +49,7 @@ fn missed(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &mut UiContext) {
             let first = explained(ui.label(&cause), &cause);
             menu::on_line(ui, &first, cx, || Target::of_text(format!("{cause}\t{}", row.count)));
             ui.label(number(format!("{:>9}", count(row.count)), alarm(row.count)));
-            let last = row.last_ns.and_then(|ns| time_of_day(frame, ns)).unwrap_or_default();
+            let last = row.last_ns.and_then(|ns| frame.time_of_day(ns)).unwrap_or_default();
             ui.label(number(last, cx.c.dim));
             ui.end_row();
         }
@@ -69,8 +69,9 @@ fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
     Grid::new("drops").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (reason, n) in panel.drops.iter().take(12) {
             let first = explained(ui.label(reason), "dropped");
-            let condition = || Some("dropped".to_owned());
-            menu::on_line(ui, &first, cx, || Target { condition: condition(), text: format!("{reason}\t{n}") });
+            // No filter names a reason.
+            let target = || Target { condition: Some(DROPPED.to_owned()), text: format!("{reason}\t{n}") };
+            menu::on_line(ui, &first, cx, target);
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
             ui.end_row();
         }

@@ -1,6 +1,5 @@
 //! Requests: the services with their times, then the slowest requests as bars of their parts.
 
-use super::journeys::time_of_day;
 use crate::menu::{self, Target};
 use crate::side::{heading, number};
 use crate::text::explained;
@@ -71,7 +70,7 @@ fn service(row: &RequestRow) -> Target {
 }
 
 fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, is_selected: bool, cx: &mut UiContext) {
-    let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
+    let time = frame.time_of_day(slow.start_ns).unwrap_or_default();
     let port = slow.service.split(' ').next().unwrap_or_default();
     let head =
         format!("{time} {} → {} {port}  {}", slow.requester, slow.responder, duration(slow.total_ns).trim());

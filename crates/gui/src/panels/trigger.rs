@@ -1,6 +1,5 @@
 //! The trigger: its condition, and the captures of each hit.
 
-use super::journeys::time_of_day;
 use crate::grid::{self, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::overlays::Overlay;
@@ -40,7 +39,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let Some(capture) = trigger.captures.get(n) else { return };
         row.select(trigger.shown == Some(n));
         row.put(format!("#{}", capture.number), c.dim);
-        row.put(time_of_day(frame, capture.at_ns).unwrap_or_else(|| duration(capture.at_ns)), c.text);
+        row.put(frame.time_of_day(capture.at_ns).unwrap_or_else(|| duration(capture.at_ns)), c.text);
         row.put(&capture.because, c.text);
         row.put(duration(capture.at_ns.saturating_sub(capture.from_ns)), c.dim);
         row.put(duration(capture.to_ns.saturating_sub(capture.at_ns)), c.dim);

@@ -229,7 +229,7 @@ impl Timeline {
 enum Hovered {
     Line(u64),
     Exemplar(Exemplar),
-    /// An isolated event as text, and the journeys that it stands for.
+    /// An isolated event as text, and the condition of its journeys.
     Point(String, Option<String>),
     /// A custom-probe hit as text, and the journey whose bytes it saw.
     Hit(String, Option<u64>),

@@ -44,7 +44,7 @@ impl Pointer {
         };
         let notches = self.wheel.turn(up);
         if notches != 0 {
-            cx.act(Action::ZoomNotches { notches: -notches, at: plot.part(at.x).clamp(0.0, 1.0) });
+            cx.act(Action::Zoom { notches: -notches, at: plot.part(at.x).clamp(0.0, 1.0) });
         }
     }
 

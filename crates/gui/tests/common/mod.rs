@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub mod comparison;
+pub mod hand;
 #[path = "../../../tui/tests/made_up/mod.rs"]
 pub mod made_up;
 pub mod nonsense;

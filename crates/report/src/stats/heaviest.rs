@@ -71,13 +71,13 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The entry of this key, a new one if not stored.
     pub fn entry(&mut self, key: K) -> &mut V {
-        self.entry_or(key, |_, _| {})
+        self.entry_evicting(key, |_, _| {})
     }
 
-    /// The same; `let_go` gets every entry that is evicted for it.
-    pub fn entry_or(&mut self, key: K, let_go: impl FnMut(&K, &V)) -> &mut V {
+    /// The same; `evicted` gets every entry that is evicted for it.
+    pub fn entry_evicting(&mut self, key: K, evicted: impl FnMut(&K, &V)) -> &mut V {
         if self.entries.len() >= self.most && !self.entries.contains_key(&key) {
-            self.let_lighter_half_go(let_go);
+            self.let_lighter_half_go(evicted);
         }
         let may_be_more = self.let_go > 0;
         &mut self.entries.entry(key).or_insert_with(|| Entry { value: V::default(), may_be_more }).value

@@ -3,7 +3,6 @@
 use super::FrontEndCommand;
 use crate::controls::Top;
 use crate::flows::GROUPINGS;
-use crate::look::FlowOrder;
 use crate::{Action, Controls, CursorId, MeasureSpan, Roll};
 
 /// Rows of a page.
@@ -23,13 +22,7 @@ impl FrontEndCommand {
                 Action::ShowEvidence
             }
             Self::Open if picture => Action::ToggleInspector,
-            Self::Order => Action::OrderFlows(match controls.order {
-                FlowOrder::Blame => FlowOrder::P99,
-                FlowOrder::P99 => FlowOrder::Bytes,
-                FlowOrder::Bytes => FlowOrder::Journeys,
-                FlowOrder::Journeys => FlowOrder::Bad,
-                FlowOrder::Bad => FlowOrder::Blame,
-            }),
+            Self::Order => Action::OrderFlows(controls.order.next()),
             // From a group that was opened back to the groups.
             Self::Group if let Some(within) = &controls.within => Action::GroupFlows(within.by),
             Self::Group => {

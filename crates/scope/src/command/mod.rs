@@ -118,16 +118,8 @@ const fn typed_act(name: &'static str, action: Action, words: &'static str) -> C
 
 /// Commands for which the window has keys.
 const WINDOW: [Command; 3] = [
-    typed_act(
-        "zoom-in",
-        Action::ZoomNotches { notches: -1, at: 0.5 },
-        "less time in the picture, by a quarter",
-    ),
-    typed_act(
-        "zoom-out",
-        Action::ZoomNotches { notches: 1, at: 0.5 },
-        "more time in the picture, by a quarter",
-    ),
+    typed_act("zoom-in", Action::Zoom { notches: -1, at: 0.5 }, "less time in the picture, by a quarter"),
+    typed_act("zoom-out", Action::Zoom { notches: 1, at: 0.5 }, "more time in the picture, by a quarter"),
     typed_act(
         "fit-selection",
         Action::FitSelection,

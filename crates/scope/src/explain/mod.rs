@@ -95,7 +95,7 @@ fn occurs(text: &str, label: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edge::Edge;
+    use crate::edge;
     use crate::frame::Footer;
     use crate::look::{PairReading, Percentiles, Span, facts};
     use crate::overhead::Overhead;
@@ -149,18 +149,7 @@ mod tests {
 
     #[test]
     fn the_states_of_header_and_clock_are_explained() {
-        let edges = [
-            Edge::Live,
-            Edge::Held { behind_ns: 5 },
-            Edge::Selected { behind_ns: 5 },
-            Edge::Stopped { behind_ns: 5 },
-            Edge::Playing,
-            Edge::Paused,
-            Edge::Reading { read: 0.5 },
-            Edge::Away { hosts: "web".to_owned() },
-            Edge::Ended,
-        ];
-        is_explained(edges.map(|edge| edge.words(|_| "G".to_owned())));
+        is_explained(edge::tests::all().map(|edge| edge.words(|_| "G".to_owned())));
         let states = [
             State::Certified,
             State::Suspect,

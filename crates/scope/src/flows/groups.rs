@@ -5,6 +5,7 @@
 
 use super::page::Page;
 use super::summed::Summed;
+use crate::look::GroupId;
 use crate::names::Names;
 use magscope_core::hash::Map;
 use magscope_core::{FlowId, Proto};
@@ -16,9 +17,6 @@ use std::collections::HashSet;
 pub const GROUPINGS: [GroupBy; 4] = [GroupBy::Service, GroupBy::Process, GroupBy::Container, GroupBy::Node];
 /// Maximum number of groups of evicted flows, each grouping by itself.
 const MOST: usize = 1024;
-
-/// Identity of a group: its journeys are of one protocol.
-pub type Key = (GroupKey, Proto);
 
 /// A group of flows.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +41,7 @@ impl Weighed for Group {
 
 /// The groups of evicted flows.
 #[derive(Clone, Debug)]
-pub struct Folded([Heaviest<Key, Group>; GROUPINGS.len()]);
+pub struct Folded([Heaviest<GroupId, Group>; GROUPINGS.len()]);
 
 impl Default for Folded {
     fn default() -> Self {
@@ -64,7 +62,7 @@ impl Folded {
         }
     }
 
-    fn of(&self, by: GroupBy) -> Option<&Heaviest<Key, Group>> {
+    fn of(&self, by: GroupBy) -> Option<&Heaviest<GroupId, Group>> {
         GROUPINGS.iter().position(|other| *other == by).and_then(|at| self.0.get(at))
     }
 
@@ -79,12 +77,12 @@ impl Folded {
         by: GroupBy,
         pages: impl Iterator<Item = ((u16, FlowId), &'f Page)>,
         names: &Names,
-    ) -> Map<Key, Group> {
-        let mut all: Map<Key, Group> = Map::default();
+    ) -> Map<GroupId, Group> {
+        let mut all: Map<GroupId, Group> = Map::default();
         for (key, group) in self.of(by).into_iter().flat_map(Heaviest::iter) {
             all.insert(*key, group.clone());
         }
-        let mut counted: HashSet<(Key, (u16, FlowId))> = HashSet::new();
+        let mut counted: HashSet<(GroupId, (u16, FlowId))> = HashSet::new();
         for (flow, page) in pages {
             for (key, label) in groups_of(page, by, names) {
                 let group = all.entry(key).or_default();
@@ -100,7 +98,11 @@ impl Folded {
 }
 
 /// The groups of a flow: one by service, else the sender's and the reader's.
-pub fn groups_of<'n>(page: &'n Page, by: GroupBy, names: &'n Names) -> impl Iterator<Item = (Key, Label)> + 'n {
+pub fn groups_of<'n>(
+    page: &'n Page,
+    by: GroupBy,
+    names: &'n Names,
+) -> impl Iterator<Item = (GroupId, Label)> + 'n {
     let (ends, service) = match &page.owners {
         Some((ends, service)) => (Some(ends), Some(*service)),
         None => (None, None),
@@ -110,12 +112,12 @@ pub fn groups_of<'n>(page: &'n Page, by: GroupBy, names: &'n Names) -> impl Iter
     service.into_iter().chain(ends.map(move |end| ((end.key(by, names), page.proto), end.label(by, names))))
 }
 
-fn service_group(of: ServiceKey, proto: Proto) -> (Key, Label) {
+fn service_group(of: ServiceKey, proto: Proto) -> (GroupId, Label) {
     ((GroupKey::Service(of), proto), Label::Service { port: of.port, to_port: of.to_port })
 }
 
 /// The group of a flow with the kernel's sums alone: of its processes nothing is known.
-pub fn group_of_sums(summed: &Summed, by: GroupBy) -> (Key, Label) {
+pub fn group_of_sums(summed: &Summed, by: GroupBy) -> (GroupId, Label) {
     let of_ports = |(from, to): (magscope_core::Endpoint, magscope_core::Endpoint)| {
         ServiceKey::of_ports(summed.proto, Some((from.port(), to.port())))
     };

@@ -2,10 +2,11 @@ use super::*;
 use crate::lifeline::tests::lifeline;
 use magscope_core::blame::Part;
 use magscope_core::node::NodeInfo;
+use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, Flow, Hop, Task, Verdict};
 
-fn ask(names: &Names, by: GroupBy, order: FlowOrder) -> Ask<'_> {
-    Ask { by, within: None, order, names }
+fn query(names: &Names, by: GroupBy, order: FlowOrder) -> FlowQuery<'_> {
+    FlowQuery { by, within: None, order, names }
 }
 
 /// A complete journey of this flow.
@@ -18,7 +19,7 @@ fn line(id: u64, flow: u64, ns: u64) -> Lifeline {
 #[test]
 fn flows_are_added_up_ordered_and_bounded() {
     let (mut flows, names) = (Flows::default(), Names::default());
-    let by = |order| ask(&names, GroupBy::Flow, order);
+    let by = |order| query(&names, GroupBy::Flow, order);
     for id in 0..100 {
         flows.journey(&line(id, 1, 10), HopSet::all(), &names);
     }
@@ -62,8 +63,39 @@ fn two_hosts_with_the_same_addresses_have_a_row_each() {
         (line.journey.tx_node, line.journey.rx_node) = (node, node);
         flows.journey(&line, HopSet::all(), &names);
     }
-    let table = flows.table(&ask(&names, GroupBy::Flow, FlowOrder::Journeys), 10, 0);
+    let table = flows.table(&query(&names, GroupBy::Flow, FlowOrder::Journeys), 10, 0);
     assert_eq!(table.rows.iter().map(|row| row.journeys).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
+fn two_hosts_with_the_same_addresses_have_their_own_sums() {
+    let (mut flows, mut names) = (Flows::default(), Names::new(vec![NodeInfo::default(), NodeInfo::default()]));
+    let (local, remote) = ("127.0.0.1:4000".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+    let of = |id, local, remote| Flow { id: FlowId(id), netns: 3, proto: Proto::TCP, local, remote };
+    for (node, packets) in [(0, 5), (1, 9)] {
+        names.learn(
+            node,
+            &Batch { flows: vec![of(1, local, remote), of(2, remote, local)], ..Batch::default() },
+        );
+        for (flow, direction, hop) in [(1, Direction::Tx, Hop::DevXmit), (2, Direction::Rx, Hop::DevRecv)] {
+            let row = Synthesis {
+                from_ns: 0,
+                to_ns: 1_000_000_000,
+                hop,
+                of: Sum::Flow(FlowId(flow)),
+                n: packets,
+                sum: packets * 100,
+                buckets: Vec::new(),
+            };
+            flows.sum((node, FlowId(flow), direction), &row, &names);
+        }
+    }
+    let table = flows.table(&query(&names, GroupBy::Flow, FlowOrder::Bytes), 10, 0);
+    let packets: Vec<_> = table.rows.iter().map(|row| row.summed.map(|summed| summed.packets)).collect();
+    assert_eq!(packets, [Some(9), Some(5)], "each host has its own, and the sender's count is used");
+    let services = flows.table(&query(&names, GroupBy::Service, FlowOrder::Bytes), 10, 0).rows;
+    assert_eq!(services.len(), 1);
+    assert_eq!(services[0].summed.map(|summed| summed.packets), Some(14));
 }
 
 /// Clients with a port each, a server with one port and two processes.
@@ -104,7 +136,7 @@ fn a_group_has_every_journey_also_of_short_connections_that_left_the_table() {
         let (flows, names) = many(clients);
         let all = u64::from(clients) * 4;
         for by in GROUPINGS {
-            let table = flows.table(&ask(&names, by, FlowOrder::Journeys), 1_000, 0);
+            let table = flows.table(&query(&names, by, FlowOrder::Journeys), 1_000, 0);
             let journeys: u64 = table.rows.iter().map(|row| row.journeys).sum();
             let times = if by == GroupBy::Service { 1 } else { 2 };
             assert_eq!(journeys + table.left_out, all * times, "{by} of {clients}");
@@ -117,11 +149,11 @@ fn a_group_has_every_journey_also_of_short_connections_that_left_the_table() {
                 assert!(row.journeys == 0 || row.blame.is_some() || row.times.n == 0);
             }
         }
-        let services = flows.table(&ask(&names, GroupBy::Service, FlowOrder::Journeys), 10, 0).rows;
+        let services = flows.table(&query(&names, GroupBy::Service, FlowOrder::Journeys), 10, 0).rows;
         let words: Vec<_> = services.iter().map(|row| row.group.as_ref().map(|g| g.words.as_str())).collect();
         assert_eq!(words, [Some("to :443"); 2]);
         assert_eq!(services[0].processes, ("client".to_owned(), "several".to_owned()));
-        let processes = flows.table(&ask(&names, GroupBy::Process, FlowOrder::Journeys), 20, 0).rows;
+        let processes = flows.table(&query(&names, GroupBy::Process, FlowOrder::Journeys), 20, 0).rows;
         let of = |name: &str, proto| {
             let is = |row: &&FlowRow| {
                 row.proto == proto && row.group.as_ref().is_some_and(|g| g.words.starts_with(name))
@@ -138,16 +170,17 @@ fn a_group_has_every_journey_also_of_short_connections_that_left_the_table() {
 }
 
 #[test]
-fn a_flow_is_one_row_whoever_reads_and_a_group_opens_into_its_flows() {
+fn a_flow_with_two_readers_is_one_row_and_a_group_opens_into_its_flows() {
     let (flows, names) = many(10);
-    let table = flows.table(&ask(&names, GroupBy::Flow, FlowOrder::Journeys), 100, 0);
+    let table = flows.table(&query(&names, GroupBy::Flow, FlowOrder::Journeys), 100, 0);
     assert_eq!(table.rows.len(), 20);
     assert!(table.rows.iter().all(|row| row.journeys == 2 && row.group.is_none()));
-    let services = flows.table(&ask(&names, GroupBy::Service, FlowOrder::Journeys), 10, 0).rows;
+    let services = flows.table(&query(&names, GroupBy::Service, FlowOrder::Journeys), 10, 0).rows;
     for group in services.iter().filter_map(|row| row.group.as_ref()) {
-        assert_eq!(group.flows, 10, "each flow once, whoever reads");
+        assert_eq!(group.flows, 10, "each flow once, although two processes read");
         let within = Some((GroupBy::Service, group.id));
-        let opened = flows.table(&Ask { within, ..ask(&names, GroupBy::Flow, FlowOrder::Journeys) }, 100, 0);
+        let opened =
+            flows.table(&FlowQuery { within, ..query(&names, GroupBy::Flow, FlowOrder::Journeys) }, 100, 0);
         assert_eq!((opened.rows.len(), opened.total), (10, 10));
         assert!(opened.rows.iter().all(|row| row.proto == group.id.1 && row.ends.is_some()));
     }

@@ -1,10 +1,11 @@
 //! The on-demand parts of a frame.
 
 use super::{
-    Clock, Density, EventTable, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
+    Clock, Density, EventTable, FlowRow, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
     MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap, XyTrace,
 };
 use crate::channel::Channel;
+use crate::format::{DAY_NS, utc_time};
 use crate::frame::Frame;
 use crate::lane::{Lane, Place};
 use crate::lifeline::Lifeline;
@@ -136,6 +137,13 @@ impl<'a> Frame<'a> {
         self.scope.measurements()
     }
 
+    /// UTC time of day of an instant, if available.
+    pub fn time_of_day(&self, time_ns: u64) -> Option<String> {
+        let since = i128::from(time_ns) - i128::from(self.sweep.origin_ns);
+        let of_day_ns = (i128::from(self.header.origin_utc_ns?) + since).rem_euclid(DAY_NS);
+        u64::try_from(of_day_ns).ok().map(utc_time)
+    }
+
     /// True for a lane that has nothing to show and is folded away: its hop is off or not available.
     pub fn is_folded(&self, lane: &Lane) -> bool {
         self.scope.is_folded(lane)
@@ -144,6 +152,11 @@ impl<'a> Frame<'a> {
     /// The flows, or groups of them, up to this number of rows.
     pub fn flows(&self, most: usize) -> FlowTable {
         self.scope.flows(most)
+    }
+
+    /// The journeys of a row of flows as a condition of a filter; `None` where no filter can name them.
+    pub fn condition_of(&self, row: &FlowRow) -> Option<String> {
+        self.scope.condition_of(row)
     }
 
     /// The view of journeys: this number of rows, with the selected one among them.

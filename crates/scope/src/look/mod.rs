@@ -23,7 +23,8 @@ pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,
 };
 pub use tables::{
-    EventRow, EventRowKind, EventTable, FlowGroup, FlowOrder, FlowRow, FlowTable, JourneyTable, SummedFlow,
+    EventRow, EventRowKind, EventTable, FlowGroup, FlowOrder, FlowRow, FlowTable, GroupId, JourneyTable,
+    SummedFlow,
 };
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 

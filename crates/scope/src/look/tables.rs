@@ -24,11 +24,37 @@ pub enum FlowOrder {
     Bad,
 }
 
+impl FlowOrder {
+    /// All, in the order of their command.
+    pub const ALL: [Self; 5] = [Self::Blame, Self::P99, Self::Bytes, Self::Journeys, Self::Bad];
+
+    /// Its name on screens.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Blame => "time in all",
+            Self::P99 => "p99",
+            Self::Bytes => "bytes",
+            Self::Journeys => "journeys",
+            Self::Bad => "what went wrong",
+        }
+    }
+
+    /// The one after it, in a circle.
+    #[must_use]
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|order| *order == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+}
+
+/// Identity of a group of flows: its journeys are of one protocol.
+pub type GroupId = (GroupKey, Proto);
+
 /// A group of flows, as a row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowGroup {
-    /// Its identity, with the protocol of its journeys.
-    pub id: (GroupKey, Proto),
+    /// Its identity.
+    pub id: GroupId,
     /// Its name: `to :443`, `nginx@web`.
     pub words: String,
     /// The end of its journeys; `None` for services, which have both.
@@ -40,18 +66,10 @@ pub struct FlowGroup {
 }
 
 impl FlowGroup {
-    /// The condition that chooses its journeys; `None` where no filter can.
-    pub fn condition(&self) -> Option<String> {
-        let proto = self.id.1;
-        let is = match &self.label {
-            Label::Service { port: Some(port), to_port: true } => format!("dport = {port}"),
-            Label::Service { port: Some(port), to_port: false } => format!("sport = {port}"),
-            Label::Process { pid, .. } => format!("pid = {pid}"),
-            Label::Container { name } if !name.is_empty() => format!("container = {name}"),
-            Label::Node { node } if !node.is_empty() => format!("node = {node}"),
-            _ => return None,
-        };
-        Some(format!("(proto = {proto} and {is})"))
+    /// `tcp to :443`, `tcp nginx@web reads`.
+    pub fn name(&self) -> String {
+        let role = self.role.map_or_else(String::new, |role| format!(" {}", role.name()));
+        format!("{} {}{role}", self.id.1, self.words)
     }
 }
 
@@ -90,6 +108,17 @@ pub struct FlowRow {
     pub summed: Option<SummedFlow>,
     /// The selected row.
     pub selected: bool,
+}
+
+impl FlowRow {
+    /// `tcp 10.0.0.1:4000→10.0.0.2:80` with this arrow, or the name of the group.
+    pub fn name(&self, arrow: &str) -> String {
+        if let Some(group) = &self.group {
+            return group.name();
+        }
+        let ends = self.ends.map_or_else(|| self.route.clone(), |(from, to)| format!("{from}{arrow}{to}"));
+        format!("{} {ends}", self.proto)
+    }
 }
 
 /// The kernel's sums of a flow.

@@ -43,10 +43,9 @@ impl Scope {
             Action::SetSpeed(speed) => self.playhead.set_speed(speed),
             Action::Faster => self.playhead.step_speed(1),
             Action::Slower => self.playhead.step_speed(-1),
-            Action::TimebaseCoarser => self.zoom(1, 0.5),
-            Action::TimebaseFiner => self.zoom(-1, 0.5),
-            Action::Zoom { steps, at } => self.zoom(steps, at),
-            Action::ZoomNotches { notches, at } => self.zoom_notches(notches, at),
+            Action::TimebaseCoarser => self.step_timebase(1),
+            Action::TimebaseFiner => self.step_timebase(-1),
+            Action::Zoom { notches, at } => self.zoom_notches(notches, at),
             Action::SetTimebase(ns) => {
                 self.horizon.scale(Timebase::nearest(ns));
                 self.controls.timebase_fixed = true;

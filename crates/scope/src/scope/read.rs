@@ -4,6 +4,7 @@ use super::Scope;
 use crate::blame::{blame_words, wait_words};
 use crate::controls::{Align, Route, Top};
 use crate::edge::Edge;
+use crate::format::DAY_NS;
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 use crate::lifeline::{Lifeline, Step};
@@ -15,7 +16,6 @@ use magscope_core::journey::Rung;
 use magscope_core::{Counts, Direction, Hop};
 use std::time::Duration;
 
-const DAY_NS: i64 = 86_400_000_000_000;
 /// Age from which a live picture is old: it is held for a second.
 const OLD_NS: u64 = 2_500_000_000;
 
@@ -106,7 +106,7 @@ impl Scope {
         let clock = self.clocks.last(0)?;
         let since = i128::from(self.sweep.origin_ns) - i128::from(clock.monotonic_ns);
         let utc = i128::from(clock.realtime_ns) + since;
-        u64::try_from(utc.rem_euclid(i128::from(DAY_NS))).ok()
+        u64::try_from(utc.rem_euclid(DAY_NS)).ok()
     }
 
     fn blame(&self, line: &Lifeline) -> Option<(String, u64)> {

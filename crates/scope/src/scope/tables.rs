@@ -1,12 +1,14 @@
 //! The views that are tables, and the panels of clocks and losses.
 
 use super::Scope;
-use crate::flows::Ask;
+use crate::condition;
+use crate::flows::FlowQuery;
 use crate::journal::{Entry, NodeHit};
 use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::look::{
-    Clock, EventRow, EventRowKind, EventTable, FlowTable, JourneyTable, LossPanel, RequestPanel, Served, Wire,
+    Clock, EventRow, EventRowKind, EventTable, FlowRow, FlowTable, JourneyTable, LossPanel, RequestPanel,
+    Served, Wire,
 };
 use crate::probe_matches::is_tied;
 use crate::views::View;
@@ -37,14 +39,22 @@ impl Scope {
 
     pub(crate) fn flows(&self, most: usize) -> FlowTable {
         let selected = if self.controls.view == View::Flows { self.controls.row } else { 0 };
-        self.counts.flows.table(&self.asked_flows(), most, selected)
+        self.counts.flows.table(&self.flow_query(), most, selected)
+    }
+
+    /// The journeys of a row of flows as a condition of a filter; `None` where no filter can name them.
+    pub(crate) fn condition_of(&self, row: &FlowRow) -> Option<String> {
+        match &row.group {
+            Some(group) => condition::of_group(group, self.names.infos()),
+            None => row.ends.map(condition::of_ends),
+        }
     }
 
     /// What the view of flows shows.
-    pub(super) fn asked_flows(&self) -> Ask<'_> {
+    pub(super) fn flow_query(&self) -> FlowQuery<'_> {
         let controls = &self.controls;
         let within = controls.within.as_ref().map(|within| (within.by, within.id));
-        Ask { by: controls.flows_by, within, order: controls.order, names: &self.names }
+        FlowQuery { by: controls.flows_by, within, order: controls.order, names: &self.names }
     }
 
     pub(crate) fn journeys(&self, most: usize) -> JourneyTable<'_> {

@@ -2,7 +2,6 @@
 
 use super::Extras;
 use super::canvas::{Canvas, width};
-
 use magscope_scope::format::{bytes, percent, short_duration};
 use magscope_scope::{Align, Edge, Frame, Persistence, Pick};
 use ratatui::layout::Rect;

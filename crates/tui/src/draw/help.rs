@@ -1,4 +1,4 @@
-//! The help: every key, from the active key map, and what the labels of the view mean.
+//! The help: every key, from the active key map, and what the labels on the screen mean.
 
 use super::canvas::{Canvas, width};
 use magscope_scope::command::COMMANDS;
@@ -65,13 +65,14 @@ pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, labels: &[(&str, Str
     }
 }
 
-/// The labels of the view with their sentences, in lines of this width: what is at the begin of a line in colour, and the
+/// The labels on the screen with their sentences, in lines of this width: what is at the begin of a line in colour, and the
 /// rest.
 fn explained(labels: &[(&str, String)], width: usize) -> Vec<(String, String)> {
     if labels.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![(String::new(), String::new()), ("The labels of this view".to_owned(), String::new())];
+    let mut lines =
+        vec![(String::new(), String::new()), ("The labels on this screen".to_owned(), String::new())];
     for (label, words) in labels {
         let mut wrapped = String::new();
         // Writing to a string does not fail.

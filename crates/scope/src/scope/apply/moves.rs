@@ -3,13 +3,11 @@
 use crate::action::SeekPlace;
 use crate::channel::Vertical;
 use crate::controls::Align;
+use crate::format::DAY_NS;
 use crate::frame::State;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
-
-/// A day, nanoseconds.
-const DAY_NS: i128 = 86_400_000_000_000;
 
 impl Scope {
     pub(super) fn toggle_pause(&mut self) {
@@ -79,9 +77,9 @@ impl Scope {
         from_ns.checked_add(u64::try_from(ahead).ok()?)
     }
 
-    pub(super) fn zoom(&mut self, steps: i32, at: f64) {
+    pub(super) fn step_timebase(&mut self, steps: i32) {
         self.controls.timebase_fixed = true;
-        self.horizon.zoom(steps, at);
+        self.horizon.zoom(steps, 0.5);
         self.moved();
     }
 

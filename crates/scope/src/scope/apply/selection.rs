@@ -1,6 +1,7 @@
 //! Selection: by a filter, by a click, of one hop, of one journey.
 
 use super::step;
+use crate::condition;
 use crate::controls::{Align, Top};
 use crate::lane::Lane;
 use crate::lifeline::Lifeline;
@@ -8,7 +9,7 @@ use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
 use crate::views::Rows;
-use magscope_core::{Endpoint, Filter, Hop};
+use magscope_core::{Filter, Hop};
 
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
@@ -45,27 +46,22 @@ impl Scope {
 
     /// The selected row of the view as a condition.
     fn selected_condition(&self) -> Option<String> {
-        let of_ends = |(from, to): (Endpoint, Endpoint)| format!("flow = {from}-{to}");
         match self.controls.view.spec().rows {
             Rows::Flows => {
-                let row = self.counts.flows.at(&self.asked_flows(), self.controls.row)?;
-                match &row.group {
-                    Some(group) => group.condition(),
-                    None => row.ends.map(of_ends),
-                }
+                let row = self.counts.flows.at(&self.flow_query(), self.controls.row)?;
+                self.condition_of(&row)
             }
-            Rows::Events => self.events(1).rows.first().and_then(|row| row.ends).map(of_ends),
+            Rows::Events => self.events(1).rows.first().and_then(|row| row.ends).map(condition::of_ends),
             Rows::Requests => {
                 let selected = self.requests.listed().find(|slow| Some(slow.id) == self.controls.request)?;
-                let port = selected.service.strip_prefix(':')?.split(' ').next()?;
-                Some(format!("port = {port}"))
+                condition::of_service(&selected.service)
             }
             Rows::Journeys | Rows::Picture | Rows::Pairs | Rows::Lines => {
                 let line = self
                     .selected
                     .as_ref()
                     .or_else(|| self.listed.iter().find(|line| Some(line.key()) == self.controls.journey))?;
-                line.ends.map(of_ends)
+                condition::of_journey(line)
             }
         }
     }

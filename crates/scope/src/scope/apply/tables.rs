@@ -28,7 +28,7 @@ impl Scope {
                 self.controls.event = self.controls.event.clamp(-most, most);
             }
             Rows::Flows => {
-                let last = self.counts.flows.len(&self.asked_flows()).saturating_sub(1);
+                let last = self.counts.flows.len(&self.flow_query()).saturating_sub(1);
                 self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(last);
             }
             Rows::Pairs => {
@@ -51,7 +51,7 @@ impl Scope {
     pub(super) fn take_row(&mut self) {
         match self.controls.view.spec().rows {
             Rows::Flows => {
-                let row = self.counts.flows.at(&self.asked_flows(), self.controls.row);
+                let row = self.counts.flows.at(&self.flow_query(), self.controls.row);
                 match row.map(|row| (row.flow, row.group)) {
                     Some((_, Some(group))) => self.open_group(&group),
                     Some((flow, None)) => {
@@ -93,7 +93,7 @@ impl Scope {
 
     /// Lists the flows of the group in a row.
     pub(super) fn open_group_at(&mut self, row: usize) {
-        let group = self.counts.flows.at(&self.asked_flows(), row).and_then(|row| row.group);
+        let group = self.counts.flows.at(&self.flow_query(), row).and_then(|row| row.group);
         if let Some(group) = group {
             self.controls.row = row;
             self.open_group(&group);
@@ -102,8 +102,7 @@ impl Scope {
 
     /// Lists the flows of a group.
     fn open_group(&mut self, group: &FlowGroup) {
-        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
-        let words = format!("{} {}{role}", group.id.1, group.words);
+        let words = group.name();
         let (by, row) = (self.controls.flows_by, self.controls.row);
         self.group_flows(GroupBy::Flow);
         self.controls.within = Some(Within { by, id: group.id, words, row });

@@ -2,8 +2,8 @@
 
 use super::columns::GAP;
 use super::layout::{Layout, is_wire};
-use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
+use crate::draw::{Extras, SELECTED};
 use magscope_core::node::Service;
 use magscope_scope::format::{duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
@@ -101,7 +101,7 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
         (false, false) => theme.dim,
     };
     if selected {
-        canvas.put(area, 0, y, "▸", theme.accent);
+        canvas.put(area, 0, y, SELECTED, theme.accent);
     }
     canvas.put(area, 1, y, hop.name(), style);
 }

@@ -2,7 +2,6 @@
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
-use crate::draw::time_of_day;
 use magscope_core::Verdict;
 use magscope_scope::format::{bytes, duration};
 use magscope_scope::{Frame, List, Listed};
@@ -85,7 +84,7 @@ pub fn journey(canvas: &mut Canvas, grid: &Grid, y: u16, row: &Listed, frame: &F
     cells.put(4, &bytes(line.journey.bytes()), style);
     let flow = line.ends.map(|(from, to)| format!("{} {from}→{to}", line.journey.proto));
     cells.put(5, &flow.unwrap_or_else(|| line.journey.proto.to_string()), style);
-    if let Some(time) = time_of_day(frame, line.start_ns()) {
+    if let Some(time) = frame.time_of_day(line.start_ns()) {
         cells.put(6, &time, theme.dim);
     }
     cells.draw(canvas);

@@ -2,7 +2,6 @@
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
-use crate::draw::time_of_day;
 use magscope_scope::Frame;
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
@@ -63,7 +62,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     }
     let mut cells = grid.row(y);
     let time_ns = row.time_ns();
-    let time = time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns));
+    let time = frame.time_of_day(time_ns).unwrap_or_else(|| duration(time_ns));
     cells.put(0, &time, if row.selected { style } else { theme.dim });
     if let Some(before) = before {
         cells.put(1, &duration(time_ns.saturating_sub(before)), theme.dim);

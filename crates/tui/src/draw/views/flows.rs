@@ -5,7 +5,7 @@ use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, GridRow, number, words};
 use crate::draw::shade::{bar, spark_of};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
-use magscope_scope::look::{FlowOrder, FlowRow, FlowTable};
+use magscope_scope::look::{FlowRow, FlowTable};
 use magscope_scope::{Frame, GroupBy};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -114,7 +114,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
 
 /// Order and grouping, and what has no row.
 fn notes(table: &FlowTable, frame: &Frame, extras: &Extras) -> String {
-    let mut words = format!(" by {} ", order(table.order));
+    let mut words = format!(" by {} ", table.order.words());
     if let Some(within) = &frame.controls.within {
         words = format!(" flows of {} ({}: back) ·{words}", within.words, extras.key_of("back"));
     } else if table.by == GroupBy::Flow && table.left_out > 0 {
@@ -133,26 +133,6 @@ fn notes(table: &FlowTable, frame: &Frame, extras: &Extras) -> String {
     words
 }
 
-const fn order(order: FlowOrder) -> &'static str {
-    match order {
-        FlowOrder::Blame => "time in all",
-        FlowOrder::P99 => "p99",
-        FlowOrder::Bytes => "bytes",
-        FlowOrder::Journeys => "journeys",
-        FlowOrder::Bad => "what went wrong",
-    }
-}
-
-/// `tcp 10.0.0.1:4000→10.0.0.2:80`, or `tcp nginx@web reads`.
-fn name(row: &FlowRow) -> String {
-    if let Some(group) = &row.group {
-        let role = group.role.map_or_else(String::new, |role| format!(" {}", role.name()));
-        return format!("{} {}{role}", row.proto, group.words);
-    }
-    let ends = row.ends.map_or_else(|| row.route.clone(), |(from, to)| format!("{from}→{to}"));
-    format!("{} {ends}", row.proto)
-}
-
 fn cell(
     cells: &mut GridRow<'_>,
     at: usize,
@@ -168,7 +148,7 @@ fn cell(
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     let summed = row.summed;
     let (text, style) = match shown {
-        Shows::Name => (name(row), style),
+        Shows::Name => (row.name("→"), style),
         Shows::Place => (row.route.clone(), style),
         Shows::Processes => (format!("{}→{}", or_dot(&row.processes.0), or_dot(&row.processes.1)), style),
         Shows::Flows => (row.group.as_ref().map_or_else(String::new, |group| amount(group.flows)), style),

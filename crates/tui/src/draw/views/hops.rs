@@ -3,6 +3,7 @@
 //! Every pair has a row; the selected one gets the remaining height to show its distribution. The kernel's sums
 //! have a separate heading, because their times are not those of journeys.
 
+use crate::draw::SELECTED;
 use crate::draw::canvas::{Canvas, width};
 use crate::draw::shade::{shade, spark, step};
 use magscope_scope::Frame;
@@ -126,7 +127,7 @@ fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: 
     canvas.rule(area, 0, "─", grid);
     canvas.put(area, 1, 0, " latency ↑ by time → ", dim);
     let span = short_duration(map.to_ns.saturating_sub(map.from_ns));
-    let time = crate::draw::time_of_day(frame, map.from_ns);
+    let time = frame.time_of_day(map.from_ns);
     let with = |zone: &str| {
         format!(" {}{span} ", time.as_ref().map_or_else(String::new, |time| format!("{time}{zone} + ")))
     };
@@ -157,7 +158,7 @@ fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: 
     let name = row.words("→");
     let middle = area.height / 2;
     if selected {
-        canvas.put(area, 0, middle, "▸", style);
+        canvas.put(area, 0, middle, SELECTED, style);
     }
     canvas.put_cut(area, 1, middle, labels(area.width) - 2, &name, style);
     let picture = Rect { x: area.x + labels(area.width), width, ..area };

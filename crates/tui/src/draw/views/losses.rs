@@ -3,7 +3,6 @@
 use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
 use crate::draw::shade::spark_of;
-use crate::draw::time_of_day;
 use crate::theme::Theme;
 use magscope_core::node::Service;
 use magscope_scope::Frame;
@@ -77,7 +76,7 @@ fn alarm(theme: &Theme, style: Style, words: String, n: u64) -> Line {
 fn missed(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" events that the instrument missed ")];
     for row in &panel.losses {
-        let last = row.last_ns.and_then(|ns| time_of_day(frame, ns));
+        let last = row.last_ns.and_then(|ns| frame.time_of_day(ns));
         let last = last.map_or_else(String::new, |at| format!(", last {at}"));
         lines.push(alarm(theme, theme.missed, format!("{}{last}", row.cause), row.count));
     }

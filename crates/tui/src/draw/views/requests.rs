@@ -1,8 +1,8 @@
 //! Requests: the services with their times, then the slowest requests as bars of their parts on one time axis each.
 
+use crate::draw::SELECTED;
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
-use crate::draw::time_of_day;
 use magscope_core::exchange::ExchangePart;
 use magscope_scope::Frame;
 use magscope_scope::format::{bytes, count, duration, percent};
@@ -106,7 +106,7 @@ fn request(
     slow: &SlowRequest,
     is_selected: bool,
 ) -> u16 {
-    let time = time_of_day(frame, slow.start_ns).unwrap_or_default();
+    let time = frame.time_of_day(slow.start_ns).unwrap_or_default();
     let head = format!(
         "{time} {} → {} {}  {}",
         slow.requester,
@@ -117,7 +117,7 @@ fn request(
     // A request of a journey may be of any grade; the slowest are turns.
     let head = if slow.grade.has_latency() { head } else { format!("{head}, {}", slow.grade) };
     if is_selected {
-        canvas.put(area, 0, y, "▸", canvas.theme.plain);
+        canvas.put(area, 0, y, SELECTED, canvas.theme.plain);
     }
     canvas.put_cut(area, 2, y, area.width.saturating_sub(3), head.trim_start(), canvas.theme.plain);
     y += 1;
