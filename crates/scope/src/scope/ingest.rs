@@ -236,7 +236,8 @@ impl Scope {
             let read_ns = if batch.watermark_ns == u64::MAX { self.now_ns } else { batch.watermark_ns };
             let summed_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().unwrap_or(0);
             let read_ns = read_ns.max(summed_ns);
-            recorded.read_ns = recorded.read_ns.max(read_ns).min(recorded.all.to_ns);
+            // Only `end` reaches the last instant: until then journeys are open, or not in tiles yet.
+            recorded.read_ns = recorded.read_ns.max(read_ns.min(recorded.all.to_ns.saturating_sub(1)));
         }
         self.close_captures(self.now_ns);
         self.reach(edges);
