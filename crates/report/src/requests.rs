@@ -13,6 +13,7 @@ use magscope_core::flow::{Proto, Task};
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::fmt;
 
 /// Maximum number of distinct groups, the ones with the most exchanges.
 const MOST: usize = 2048;
@@ -43,6 +44,10 @@ pub enum RequestsBy {
 }
 
 impl RequestsBy {
+    /// All, in the order of menus.
+    pub const ALL: [RequestsBy; 7] =
+        [Self::Service, Self::Process, Self::Cgroup, Self::Container, Self::Pod, Self::Unit, Self::Flow];
+
     /// Name in titles.
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,6 +59,25 @@ impl RequestsBy {
             Self::Unit => "unit",
             Self::Flow => "flow",
         }
+    }
+
+    /// What a group is, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Service => "Port and process of the responder",
+            Self::Process => "Both processes",
+            Self::Cgroup => "Cgroup of the responder",
+            Self::Container => "Container of the responder",
+            Self::Pod => "Pod of the responder",
+            Self::Unit => "Unit of systemd of the responder",
+            Self::Flow => "Both addresses",
+        }
+    }
+}
+
+impl fmt::Display for RequestsBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

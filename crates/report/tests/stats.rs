@@ -223,7 +223,7 @@ fn layers_of_generated_traffic_hold_every_byte_that_was_sent() {
 
 #[test]
 fn groups_hold_every_journey_once_or_twice() {
-    for by in [GroupBy::Flow, GroupBy::Service, GroupBy::Process, GroupBy::Cgroup, GroupBy::Node] {
+    for by in GroupBy::ALL {
         let (_, journeys, report) = report(PLAIN, |report| report.by(by).top_flows(3));
         let table = report.groups.unwrap();
         let times = if matches!(by, GroupBy::Flow | GroupBy::Service) { 1 } else { 2 };

@@ -3,9 +3,9 @@
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::recordings::Recordings;
 use crate::reporting;
-use crate::values::window;
+use crate::values::{listed, window};
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, TypedValueParser};
 use magscope_report::GroupBy;
 use magscope_report::ReportBuilder;
 use magscope_report::stats::running::Window;
@@ -23,8 +23,8 @@ pub struct Args {
     #[command(flatten)]
     limits: LimitArgs,
     /// Group journeys by this in place of flows, with times, verdicts and blame
-    #[arg(long, value_name = "WHAT")]
-    by: Option<Group>,
+    #[arg(long, value_name = "WHAT", value_parser = groupings())]
+    by: Option<GroupBy>,
     /// Maximum number of rows in such a table, those with the most bytes
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
     top: u16,
@@ -39,25 +39,8 @@ pub struct Args {
     json: bool,
 }
 
-/// What journeys can be grouped by.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Group {
-    /// One direction of a connection
-    Flow,
-    /// Ports that clients send to
-    Service,
-    /// Sending and reading processes
-    Process,
-    /// Their cgroups
-    Cgroup,
-    /// Their containers
-    Container,
-    /// Their pods
-    Pod,
-    /// Their units of systemd
-    Unit,
-    /// Network namespaces
-    Node,
+fn groupings() -> impl TypedValueParser<Value = GroupBy> {
+    listed::parser(GroupBy::ALL, |by| PossibleValue::new(by.name()).help(by.words()))
 }
 
 /// Prints the report.
@@ -76,7 +59,7 @@ impl Args {
     fn prepare(&self, report: ReportBuilder) -> ReportBuilder {
         let mut report = report.top_flows(usize::from(self.top));
         if let Some(by) = self.by {
-            report = report.by(by.into());
+            report = report.by(by);
         }
         if self.throughput {
             report = report.throughput();
@@ -84,21 +67,6 @@ impl Args {
         match self.window {
             Some(window) => report.window(window),
             None => report,
-        }
-    }
-}
-
-impl From<Group> for GroupBy {
-    fn from(group: Group) -> Self {
-        match group {
-            Group::Flow => Self::Flow,
-            Group::Service => Self::Service,
-            Group::Process => Self::Process,
-            Group::Cgroup => Self::Cgroup,
-            Group::Container => Self::Container,
-            Group::Pod => Self::Pod,
-            Group::Unit => Self::Unit,
-            Group::Node => Self::Node,
         }
     }
 }

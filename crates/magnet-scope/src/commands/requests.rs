@@ -11,9 +11,10 @@ use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::commands::run::ProcessTree;
 use crate::joint::Joint;
 use crate::recordings::Recordings;
+use crate::values::listed;
 use crate::{output, reporting};
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, TypedValueParser};
 use magscope_core::exchange::{Exchange, ExchangeFilter, ExchangeReader};
 use magscope_core::node::NodeInfo;
 use magscope_report::requests::{RequestSums, RequestTable, RequestsBy, process_name, service_name};
@@ -67,45 +68,15 @@ pub struct Wanted {
     #[arg(long = "where", value_name = "EXPR")]
     matching: Option<ExchangeFilter>,
     /// Group exchanges by this
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    by: By,
+    #[arg(long, value_name = "WHAT", value_parser = groupings(), default_value_t)]
+    by: RequestsBy,
     /// Maximum number of groups, those with the most exchanges
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
     top: u16,
 }
 
-/// What exchanges can be grouped by.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum By {
-    /// Port and process of the responder
-    #[default]
-    Service,
-    /// Both processes
-    Process,
-    /// Cgroup of the responder
-    Cgroup,
-    /// Container of the responder
-    Container,
-    /// Pod of the responder
-    Pod,
-    /// Unit of systemd of the responder
-    Unit,
-    /// Both addresses
-    Flow,
-}
-
-impl From<By> for RequestsBy {
-    fn from(by: By) -> Self {
-        match by {
-            By::Service => Self::Service,
-            By::Process => Self::Process,
-            By::Cgroup => Self::Cgroup,
-            By::Container => Self::Container,
-            By::Pod => Self::Pod,
-            By::Unit => Self::Unit,
-            By::Flow => Self::Flow,
-        }
-    }
+fn groupings() -> impl TypedValueParser<Value = RequestsBy> {
+    listed::parser(RequestsBy::ALL, |by| PossibleValue::new(by.name()).help(by.words()))
 }
 
 /// Prints groups and the slowest exchanges.
@@ -176,7 +147,7 @@ impl<'a> Collector<'a> {
             wanted,
             utc,
             reader: ExchangeReader::new(infos),
-            sums: RequestSums::new(wanted.by.into()),
+            sums: RequestSums::new(wanted.by),
             not_matching: 0,
             slowest: BTreeMap::new(),
             named: BTreeMap::new(),
@@ -279,7 +250,7 @@ mod tests {
         let wanted = Wanted {
             slowest: 3,
             matching: filter.map(|text| ExchangeFilter::parse(text).expect("a filter")),
-            by: By::Flow,
+            by: RequestsBy::Flow,
             top: 20,
         };
         let (utc, infos) = (UtcMap::new(), [source.info().clone()]);

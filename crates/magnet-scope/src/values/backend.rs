@@ -1,6 +1,7 @@
 //! Kinds of probes by name.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use super::listed;
+use clap::builder::{PossibleValue, TypedValueParser};
 use magscope_core::node::Backend;
 
 /// The selectable kinds. Return trampolines belong to `fentry`.
@@ -14,11 +15,7 @@ pub const KINDS: [Backend; 7] = [
     Backend::Kprobe,
 ];
 
-/// Parser of names; an invalid one is answered with all names and the nearest.
+/// Parser of their names.
 pub fn parser() -> impl TypedValueParser<Value = Backend> {
-    let names = KINDS.map(Backend::name);
-    PossibleValuesParser::new(names).map(|name| {
-        // the parser accepts nothing else
-        KINDS.into_iter().find(|kind| kind.name() == name).unwrap_or(Backend::TpBtf)
-    })
+    listed::parser(KINDS, |kind| PossibleValue::new(kind.name()))
 }

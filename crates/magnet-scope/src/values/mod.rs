@@ -6,6 +6,7 @@ pub mod budget;
 pub mod duration;
 pub mod hops;
 pub mod instant;
+pub mod listed;
 pub mod size;
 pub mod window;
 

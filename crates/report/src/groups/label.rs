@@ -42,6 +42,18 @@ pub enum Role {
 }
 
 impl GroupBy {
+    /// All, in the order of menus.
+    pub const ALL: [GroupBy; 8] = [
+        Self::Flow,
+        Self::Service,
+        Self::Process,
+        Self::Cgroup,
+        Self::Container,
+        Self::Pod,
+        Self::Unit,
+        Self::Node,
+    ];
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,6 +65,20 @@ impl GroupBy {
             Self::Pod => "pod",
             Self::Unit => "unit",
             Self::Node => "node",
+        }
+    }
+
+    /// What a group is, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Flow => "One direction of a connection",
+            Self::Service => "Ports that clients send to",
+            Self::Process => "Sending and reading processes",
+            Self::Cgroup => "Their cgroups",
+            Self::Container => "Their containers",
+            Self::Pod => "Their pods",
+            Self::Unit => "Their units of systemd",
+            Self::Node => "Network namespaces",
         }
     }
 }
