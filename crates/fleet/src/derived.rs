@@ -8,14 +8,13 @@ use crate::memory::{Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
 use crate::request::{Derived, Request};
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_export::{Chosen, Export, ExportError, Periods, Table, TableWriter, Tables, TimeLine};
+use magscope_export::{Chosen, Export, ExportError, Periods, Table, TableWriter, Tables, TimeLine, plain};
 use magscope_session::Packer;
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::Walker;
@@ -215,9 +214,7 @@ impl Sink {
 impl TableWriter for Sink {
     fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
         let schema = schema(table);
-        let plain =
-            batch.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
-        let columns: Vec<ArrayRef> = plain.collect::<Result<_, _>>()?;
+        let columns: Vec<ArrayRef> = batch.columns().iter().map(plain).collect::<Result<_, _>>()?;
         let message = self.packer.message_of(&RecordBatch::try_new(schema, columns)?)?;
         Ok(self.send(message)?)
     }

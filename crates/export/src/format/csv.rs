@@ -3,9 +3,8 @@
 use super::tables::TableWriter;
 use crate::error::ExportError;
 use crate::output::{Create, Output};
-use crate::table::Table;
+use crate::table::{Table, plain};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::compute::cast;
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
@@ -35,7 +34,7 @@ fn without_formulas(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
             columns.push(column.clone());
             continue;
         }
-        let texts = cast(column, &DataType::Utf8)?;
+        let texts = plain(column)?;
         let cells = texts.as_string::<i32>().iter();
         let cells = cells
             .map(|cell| cell.map(|text| if is_formula(text) { format!("'{text}") } else { text.to_owned() }));
@@ -88,6 +87,7 @@ impl TableWriter for Csv<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::compute::cast;
 
     #[test]
     fn no_cell_begins_like_a_formula() {

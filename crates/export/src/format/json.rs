@@ -5,9 +5,8 @@ use super::tables::TableWriter;
 use crate::error::ExportError;
 use crate::output::Output;
 use crate::table::{ID, Table};
-use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::json::LineDelimitedWriter;
 use std::io::Write;
 use std::sync::Arc;
@@ -38,7 +37,8 @@ fn labelled(table: Table, batch: &RecordBatch) -> Result<RecordBatch, ExportErro
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         if field.metadata().contains_key(ID) {
             fields.push(Field::new(field.name(), DataType::Utf8, field.is_nullable()));
-            columns.push(cast(column, &DataType::Utf8)?);
+            let numbers = column.as_primitive::<Int64Type>().iter();
+            columns.push(Arc::new(numbers.map(|n| n.map(|n| n.to_string())).collect::<StringArray>()));
         } else {
             fields.push(field.as_ref().clone());
             columns.push(column.clone());
