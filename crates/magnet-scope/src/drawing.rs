@@ -1,14 +1,18 @@
-//! Drawings as files: SVG, and PNG from it.
+//! Plots as files: SVG or PNG.
 
 use crate::failure::Usage;
 use crate::{files, output};
-use anyhow::{Context, Result};
-use resvg::{tiny_skia, usvg};
+use anyhow::{Context, Result, anyhow};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::prelude::{BitMapBackend, DrawingBackend, SVGBackend, WHITE};
+use plotters::style::{FontStyle, register_font};
 use std::path::Path;
-use std::sync::Arc;
 
 /// PNG pixels per drawing unit, for dense screens.
-const SCALE: f32 = 2.0;
+const PIXELS: u32 = 2;
+/// Name of the embedded font, so that a plot is equal on every host; viewers of an SVG have their own.
+pub const FONT: &str = "sans-serif";
 
 /// Format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,47 +35,97 @@ impl Format {
     }
 }
 
-/// Makes a drawing as SVG and writes it in the format of the file name.
-pub fn write(path: &Path, draw: impl FnOnce() -> Result<String>) -> Result<()> {
-    let could_not = |e: anyhow::Error| output::could_not_write("the plot", path, &format!("{e:#}"));
-    let format = Format::of(path)?;
-    let svg = draw().map_err(could_not)?;
-    let bytes = match format {
-        Format::Svg => svg.into_bytes(),
-        Format::Png => png(&svg).map_err(could_not)?,
-    };
-    files::write(path, bytes).map_err(could_not)
+/// A plot that can be drawn in any format.
+pub trait Plot {
+    /// Width and height, drawing units.
+    fn size(&self) -> (u32, u32);
+
+    /// Draws it on an area with this many pixels per drawing unit.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+    where
+        B::ErrorType: 'static;
 }
 
-/// Renders an SVG with embedded fonts, so that the result is equal on every host.
-pub fn png(svg: &str) -> Result<Vec<u8>> {
-    let mut fonts = usvg::fontdb::Database::new();
-    fonts.load_font_data(dejavu::sans::regular().to_vec());
-    fonts.set_sans_serif_family("DejaVu Sans");
-    let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };
-    let tree = usvg::Tree::from_str(svg, &options)?;
-    let size = tree.size();
-    let pixels = |length: f32| (length * SCALE).ceil() as u32;
-    let mut pixmap = tiny_skia::Pixmap::new(pixels(size.width()), pixels(size.height())).context("no room")?;
-    resvg::render(&tree, tiny_skia::Transform::from_scale(SCALE, SCALE), &mut pixmap.as_mut());
-    Ok(pixmap.encode_png()?)
+/// Makes a plot and writes it in the format of the file name.
+pub fn write<P: Plot>(path: &Path, plot: impl FnOnce() -> Result<P>) -> Result<()> {
+    let could_not = |e: anyhow::Error| output::could_not_write("the plot", path, &format!("{e:#}"));
+    let format = Format::of(path)?;
+    let bytes = plot().and_then(|plot| match format {
+        Format::Svg => svg(&plot),
+        Format::Png => png(&plot),
+    });
+    bytes.and_then(|bytes| files::write(path, bytes)).map_err(could_not)
+}
+
+fn svg(plot: &impl Plot) -> Result<Vec<u8>> {
+    let mut text = String::new();
+    draw(plot, SVGBackend::with_string(&mut text, plot.size()), 1)?;
+    Ok(text.into_bytes())
+}
+
+fn png(plot: &impl Plot) -> Result<Vec<u8>> {
+    let (width, height) = plot.size();
+    let (width, height) = (width * PIXELS, height * PIXELS);
+    let mut rgb = vec![0; width as usize * height as usize * 3];
+    draw(plot, BitMapBackend::with_buffer(&mut rgb, (width, height)), PIXELS)?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::High);
+    encoder.write_header()?.write_image_data(&rgb).context("cannot encode the picture")?;
+    Ok(file)
+}
+
+fn draw<B: DrawingBackend>(plot: &impl Plot, backend: B, pixels: u32) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| anyhow!("the font is damaged"))?;
+    let area = backend.into_drawing_area();
+    area.fill(&WHITE)?;
+    plot.draw(&area, pixels)?;
+    area.present()?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plotters::element::Text;
+    use plotters::style::IntoFont;
+
+    struct Letters;
+
+    impl Plot for Letters {
+        fn size(&self) -> (u32, u32) {
+            (120, 40)
+        }
+
+        fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+        where
+            B::ErrorType: 'static,
+        {
+            area.draw(&Text::new("RTT µs", (10, 10), (FONT, 24 * pixels).into_font()))?;
+            Ok(())
+        }
+    }
 
     #[test]
     fn pixels_have_letters() {
-        let svg = "<svg xmlns='http://www.w3.org/2000/svg' width='120' height='40'>\
-                   <rect width='120' height='40' fill='white'/>\
-                   <text x='10' y='30' font-family='sans-serif' font-size='24'>RTT µs</text></svg>";
-        let image = png(svg).expect("pixels");
-        let page = tiny_skia::Pixmap::decode_png(&image).expect("what was encoded");
-        assert_eq!((page.width(), page.height()), (240, 80));
-        let ink = page.pixels().iter().filter(|p| p.red() < 0x60).count();
+        let file = png(&Letters).expect("pixels");
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().expect("a picture");
+        let mut pixels = vec![0; reader.output_buffer_size().expect("a small one")];
+        let info = reader.next_frame(&mut pixels).expect("what was encoded");
+        assert_eq!((info.width, info.height), (240, 80));
+        let ink = pixels.chunks(3).filter(|rgb| rgb.iter().all(|part| *part < 0x60)).count();
         assert!(ink > 200, "{ink}");
-        assert!(png("no drawing").is_err());
+    }
+
+    #[test]
+    fn text_stays_text_in_an_svg() {
+        let text = String::from_utf8(svg(&Letters).expect("text")).expect("it is text");
+        assert!(text.contains("RTT µs"), "{text}");
     }
 
     #[test]

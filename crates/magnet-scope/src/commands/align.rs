@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
         output::note(contradiction);
     }
     if let Some(path) = &args.plot {
-        drawing::write(path, || plot::svg(alignment, &names))?;
+        drawing::write(path, || plot::bounds(alignment, &names))?;
     }
     if args.json { output::json(&table) } else { output::text(&text::render(&table)) }
 }

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     drop(live);
     if let Some(path) = &args.plot {
-        drawing::write(path, || plot::svg(&phases))?;
+        drawing::write(path, || plot::switches(&phases))?;
     }
     match &args.csv {
         Some(path) if path == Path::new("-") => return output::text(&text::csv(&phases)),

@@ -1,11 +1,13 @@
-//! The bounds over time as an SVG, one panel per pair.
+//! The bounds over time, one panel per pair.
 //!
 //! Clock offsets are hours, drifts are microseconds per second, and bounds are microseconds wide. The plot
 //! therefore shows the difference minus a straight line through the estimates at both ends.
 
+use crate::drawing::{FONT, Plot};
 use anyhow::{Result, anyhow};
 use magscope_timeline::align::Alignment;
 use magscope_timeline::pair::Recorded;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -32,29 +34,40 @@ struct Curves {
     ppm: f64,
 }
 
-/// The SVG text, or the reason for its absence.
-pub fn svg(alignment: &Alignment, hosts: &[String]) -> Result<String> {
-    let curves_of = |(a, b)| Some(((a, b), curves(alignment.pair(a, b)?)?));
+/// The pairs whose clocks are bounded from both sides.
+pub struct Bounds {
+    /// With the title of each panel.
+    panels: Vec<(String, Curves)>,
+}
+
+/// The plot, or the reason for its absence.
+pub fn bounds(alignment: &Alignment, hosts: &[String]) -> Result<Bounds> {
+    let name = |node: u16| {
+        let host = hosts.get(usize::from(node)).filter(|host| !host.is_empty());
+        host.map_or_else(|| format!("#{}", node + 1), Clone::clone)
+    };
+    let curves_of = |(a, b)| Some((format!("{} against {}", name(b), name(a)), curves(alignment.pair(a, b)?)?));
     let panels: Vec<_> = alignment.couples().filter_map(curves_of).collect();
     if panels.is_empty() {
         return Err(anyhow!("no two clocks are bounded from both sides, so there is nothing to draw"));
     }
-    let mut svg = String::new();
-    {
-        let size = (PANEL.0, PANEL.1 * panels.len() as u32);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (area, ((a, b), curves)) in root.split_evenly((panels.len(), 1)).iter().zip(&panels) {
-            let name = |node: u16| {
-                let host = hosts.get(usize::from(node)).filter(|host| !host.is_empty());
-                host.map_or_else(|| format!("#{}", node + 1), Clone::clone)
-            };
-            let title = format!("{} against {}", name(*b), name(*a));
-            panel(area, &title, curves)?;
-        }
-        root.present()?;
+    Ok(Bounds { panels })
+}
+
+impl Plot for Bounds {
+    fn size(&self) -> (u32, u32) {
+        (PANEL.0, PANEL.1 * self.panels.len() as u32)
     }
-    Ok(svg)
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+    where
+        B::ErrorType: 'static,
+    {
+        for (area, (title, curves)) in area.split_evenly((self.panels.len(), 1)).iter().zip(&self.panels) {
+            panel(area, pixels, title, curves)?;
+        }
+        Ok(())
+    }
 }
 
 fn curves(pair: &Recorded) -> Option<Curves> {
@@ -92,37 +105,39 @@ fn unit(ns: f64) -> (&'static str, f64) {
     }
 }
 
-fn panel<DB: DrawingBackend>(
-    area: &DrawingArea<DB, plotters::coord::Shift>,
+fn panel<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    pixels: u32,
     title: &str,
     curves: &Curves,
 ) -> Result<()>
 where
-    DB::ErrorType: 'static,
+    B::ErrorType: 'static,
 {
+    let at = |x: u32, y: u32| ((x * pixels) as i32, (y * pixels) as i32);
     let all = curves.certified.iter().flatten();
     let (seconds, low, high) = all.fold((0.0_f64, f64::MAX, f64::MIN), |(seconds, low, high), (x, y)| {
         (seconds.max(*x), low.min(*y), high.max(*y))
     });
     let (unit, size) = unit((high - low) / 2.0);
     let room = ((high - low) * 0.08).max(1.0);
-    let font = |size: u32, colour: &RGBColor| ("sans-serif", size).into_font().color(colour);
-    area.draw(&Text::new(title.to_owned(), (20, 14), font(19, &INK)))?;
+    let font = |size: u32, colour: &RGBColor| (FONT, size * pixels).into_font().color(colour);
+    area.draw(&Text::new(title.to_owned(), at(20, 14), font(19, &INK)))?;
     let line = format!("difference of the unslewed clocks, less a straight line of {:+.3} ppm", curves.ppm);
-    area.draw(&Text::new(line, (20, 38), font(13, &FAINT)))?;
+    area.draw(&Text::new(line, at(20, 38), font(13, &FAINT)))?;
     let names = [("certified bounds", CERTIFIED), ("model", MODEL), ("estimate", ESTIMATE)];
     let right = Pos::new(HPos::Right, VPos::Center);
     for (x, (name, colour)) in [790, 870, 970].into_iter().zip(names) {
         let style = font(13, &colour).pos(right);
-        area.draw(&Text::new(name.to_owned(), (x, 45), style))?;
+        area.draw(&Text::new(name.to_owned(), at(x, 45), style))?;
     }
     let mut chart = ChartBuilder::on(area)
-        .margin_top(64)
-        .margin_right(28)
-        .margin_bottom(8)
-        .margin_left(12)
-        .x_label_area_size(40)
-        .y_label_area_size(68)
+        .margin_top(64 * pixels)
+        .margin_right(28 * pixels)
+        .margin_bottom(8 * pixels)
+        .margin_left(12 * pixels)
+        .x_label_area_size(40 * pixels)
+        .y_label_area_size(68 * pixels)
         .build_cartesian_2d(0.0..seconds.max(1e-9), (low - room) / size..(high + room) / size)?;
     chart
         .configure_mesh()
@@ -132,8 +147,8 @@ where
         .y_labels(8)
         .label_style(font(12, &FAINT))
         .axis_desc_style(font(13, &INK))
-        .axis_style(FAINT)
-        .bold_line_style(GRID)
+        .axis_style(FAINT.stroke_width(pixels))
+        .bold_line_style(GRID.stroke_width(pixels))
         .light_line_style(TRANSPARENT)
         .draw()?;
     let scaled = |curve: &Curve| curve.iter().map(|(x, y)| (*x, y / size)).collect::<Curve>();
@@ -144,9 +159,9 @@ where
         let around: Curve = lower.iter().copied().chain(upper.iter().rev().copied()).collect();
         chart.draw_series([Polygon::new(around, colour.mix(opacity).filled())])?;
         for edge in [lower, upper] {
-            chart.draw_series(LineSeries::new(edge, colour.mix(0.85).stroke_width(1)))?;
+            chart.draw_series(LineSeries::new(edge, colour.mix(0.85).stroke_width(pixels)))?;
         }
     }
-    chart.draw_series(LineSeries::new(scaled(&curves.estimate), ESTIMATE.stroke_width(2)))?;
+    chart.draw_series(LineSeries::new(scaled(&curves.estimate), ESTIMATE.stroke_width(2 * pixels)))?;
     Ok(())
 }
