@@ -1,5 +1,5 @@
 //! Compiles `bpf/` with clang into `OUT_DIR` and generates Rust types from `bpf/record.h`. The C header
-//! of the hops comes from their table in `magscope-core`.
+//! of the hops comes from their table in `magscope-core`. Both are links here, which a packed crate has as files.
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -26,7 +26,7 @@ macro_rules! hops {
         }, )* ];
     };
 }
-include!("../core/src/hop/table.rs");
+include!("hop-table.rs");
 
 /// Writes `hops.h`: the numbers of the hops and the sets that the programs test.
 fn write_hops(header: &Path) {
@@ -73,8 +73,7 @@ fn compress(object: &Path) {
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
-        .join("../../bpf");
+    let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR")).join("bpf");
     let arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "arm64",
         _ => "x86",
@@ -86,7 +85,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", entry.path().display());
     }
 
-    println!("cargo:rerun-if-changed=../core/src/hop/table.rs");
+    println!("cargo:rerun-if-changed=hop-table.rs");
     write_hops(&out.join("hops.h"));
 
     // The same probes three times: for kernels with typed casts, for older ones, and for those without bpf_loop (`bpf/read.h`).

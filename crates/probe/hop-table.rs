@@ -1,0 +1,1 @@
+../core/src/hop/table.rs
