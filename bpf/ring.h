@@ -41,8 +41,42 @@ struct slot {
 	__u64 turn;
 };
 
-/* Attempts to take a place. Each failure is an interrupt within some instructions. */
-#define PLACE_ATTEMPTS 4
+/* What an attempt to take a place found. */
+enum attempt { TAKEN, FULL, INTERRUPTED };
+
+/* Takes slots and numbers of a ring. `*place` is the value before. */
+INLINE enum attempt take_place(struct mag_cpu *state, const void *ring, __u32 mask, __u32 count,
+			       __u32 numbers, __u64 *place)
+{
+	__u32 all = mask + 1;
+	*place = *(volatile __u64 *)&state->place;
+	__u32 position = *place;
+	__u32 room = *(volatile __u32 *)ring + all - position;
+	/* More room than all of it: the two loads are of different times, because an interrupt
+	 * wrote in between, and the reader read that. */
+	if (room - count > all - count)
+		return room > all ? INTERRUPTED : FULL;
+	__u64 next = ((*place >> 32) + numbers) << 32 | (__u32)(position + count);
+	if (__sync_val_compare_and_swap(&state->place, *place, next) != *place)
+		return INTERRUPTED;
+	return TAKEN;
+}
+
+/* Three more attempts after an interrupt, each of which fails by an interrupt within some
+ * instructions. Not a loop: compilers lay it out with its end above its head, and the verifier of
+ * Linux 6.1 takes no program that falls back into a loop. A function, so that the usual case keeps
+ * its registers. */
+static __noinline enum attempt take_place_again(struct mag_cpu *state, const void *ring,
+						__u32 count, __u32 numbers, __u64 *place)
+{
+	__u32 mask = config.ring_mask;
+	enum attempt attempt = take_place(state, ring, mask, count, numbers, place);
+	if (attempt == INTERRUPTED)
+		attempt = take_place(state, ring, mask, count, numbers, place);
+	if (attempt == INTERRUPTED)
+		attempt = take_place(state, ring, mask, count, numbers, place);
+	return attempt;
+}
 
 /* Takes the slots of a record, and `numbers` numbers, of which `*number` is the first. Returns NULL
  * if the ring has no room; then it has taken nothing. */
@@ -52,25 +86,20 @@ INLINE void *take_slots(struct mag_cpu *state, struct slot *slot, __u32 cpu, __u
 #ifndef MAGNET_NO_LOOP
 	__u8 *ring = bpf_map_lookup_elem(&slots, &cpu);
 	__u32 mask = config.ring_mask, count = (size + MAG_SLOT_BYTES - 1) / MAG_SLOT_BYTES;
+	__u64 place;
 	if (!ring)
 		return NULL;
-	for (int i = 0; i < PLACE_ATTEMPTS; i++) {
-		__u64 place = *(volatile __u64 *)&state->place;
-		__u32 position = place;
-		__u32 room = *(volatile __u32 *)ring + mask + 1 - position;
-		if (room - count > mask + 1 - count) {
-			/* Not full, if both loads are of different times: an interrupt wrote in
-			 * between, and the reader read that. */
-			if (room > mask + 1)
-				continue;
-			return NULL;
-		}
-		__u64 next = ((place >> 32) + numbers) << 32 | (__u32)(position + count);
-		if (__sync_val_compare_and_swap(&state->place, place, next) != place)
-			continue;
-		__u32 index = position & mask;
+	enum attempt attempt = take_place(state, ring, mask, count, numbers, &place);
+	if (attempt == INTERRUPTED) {
+		/* A variable of its own, so that `place` needs no memory. */
+		__u64 later = 0;
+		attempt = take_place_again(state, ring, count, numbers, &later);
+		place = later;
+	}
+	if (attempt == TAKEN) {
+		__u32 index = (__u32)place & mask;
 		*number = place >> 32;
-		slot->turn = (__u64)size << 32 | position;
+		slot->turn = (__u64)size << 32 | (__u32)place;
 		slot->commit = (__u64 *)(ring + MAG_RING_COMMITS_AT + index * sizeof(__u64));
 		return ring + MAG_RING_COMMITS_AT + (mask + 1) * sizeof(__u64) +
 		       index * MAG_SLOT_BYTES;

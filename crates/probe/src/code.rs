@@ -1,8 +1,9 @@
-//! Compiled programs: the functions of an object, what each calls, and the stack that a chain of calls takes.
+//! Compiled programs: the functions of an object, what each calls, the stack that a chain of calls takes, and loops.
 //!
 //! The verifier counts the stack of a program and of all functions that it calls. An object whose program takes too
-//! much is refused when it is loaded, on some kernels only, because kernels round in different ways. The figures here
-//! come from the object alone, so a build shows it.
+//! much is refused when it is loaded, on some kernels only, because kernels round in different ways. Older kernels
+//! also refuse a loop whose end falls into its head, an order in which compilers sometimes lay a loop out. Both are
+//! seen in the object alone, so a build shows them.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use std::collections::{BTreeSet, HashMap};
@@ -33,6 +34,8 @@ pub struct Function {
     pub helpers: BTreeSet<i64>,
     /// Its own frame, bytes.
     pub frame_bytes: u32,
+    /// The instruction that falls back into a loop, if there is one.
+    pub falls_back: Option<usize>,
 }
 
 /// The code of an object cannot be read.
@@ -70,6 +73,7 @@ pub fn functions(file: &object::File<'_>) -> Result<Vec<Function>, CodeError> {
             calls: BTreeSet::new(),
             helpers: BTreeSet::new(),
             frame_bytes: frame_bytes(code),
+            falls_back: falls_back(code),
         };
         read_calls(&mut function, code, &targets(file, &section));
         functions.push(function);
@@ -168,6 +172,9 @@ impl Insn {
     /// Addition of a constant, and a copy of a register, in 64 bits.
     const ADD: u8 = 0x07;
     const COPY: u8 = 0xbf;
+    const EXIT: u8 = 0x95;
+    /// A jump without a condition.
+    const JUMP: u8 = 0x05;
 
     fn new(bytes: &[u8]) -> Self {
         Self {
@@ -176,6 +183,18 @@ impl Insn {
             source: bytes[1] >> 4,
             offset: i64::from(i16::from_le_bytes([bytes[2], bytes[3]])),
             value: i64::from(i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]])),
+        }
+    }
+
+    /// The instructions that may follow, as steps from this one, in the order in which the verifier visits them; and
+    /// whether each may lead back (`check_cfg` before Linux 6.8: jumps alone).
+    fn next(&self) -> ([Option<i64>; 2], bool) {
+        let is_jump = matches!(self.opcode & 7, 5 | 6);
+        match self.opcode {
+            Self::EXIT => ([None, None], false),
+            Self::JUMP => ([Some(1 + self.offset), None], true),
+            _ if is_jump && self.opcode != Self::CALL => ([Some(1), Some(1 + self.offset)], true),
+            _ => ([Some(1), None], false),
         }
     }
 
@@ -219,6 +238,43 @@ fn frame_bytes(code: &[u8]) -> u32 {
     u32::try_from(-lowest).unwrap_or(u32::MAX)
 }
 
+/// The first instruction that is no jump and is followed by one that the verifier, going depth first, has come from.
+fn falls_back(code: &[u8]) -> Option<usize> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        Unseen,
+        Open,
+        Done,
+    }
+    let insns: Vec<Insn> = code.chunks_exact(8).map(Insn::new).collect();
+    let mut states = vec![State::Unseen; insns.len()];
+    *states.first_mut()? = State::Open;
+    let mut open = vec![0_usize];
+    while let Some(at) = open.last().copied() {
+        let (steps, may_lead_back) = insns[at].next();
+        let targets = steps.into_iter().flatten().filter_map(|step| at.checked_add_signed(step as isize));
+        let mut unseen = None;
+        for target in targets.filter(|target| *target < insns.len()) {
+            match states[target] {
+                State::Open if !may_lead_back => return Some(at),
+                State::Unseen => {
+                    unseen = Some(target);
+                    break;
+                }
+                State::Open | State::Done => {}
+            }
+        }
+        if let Some(target) = unseen {
+            states[target] = State::Open;
+            open.push(target);
+        } else {
+            states[at] = State::Done;
+            open.pop();
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +299,37 @@ mod tests {
         for (name, object) in OBJECTS {
             assert_eq!(refusals(object), Vec::<String>::new(), "{name}");
         }
+    }
+
+    #[test]
+    fn no_loop_falls_into_its_head() {
+        for (name, object) in OBJECTS {
+            let functions = functions(&object::File::parse(*object).expect("an object")).expect("whole");
+            let falls_back = functions.iter().filter_map(|f| Some((f.name.as_str(), f.falls_back?)));
+            assert_eq!(falls_back.collect::<Vec<_>>(), [], "{name}: Linux 6.1 says `back-edge from insn`");
+        }
+    }
+
+    /// An instruction with these registers (source and destination).
+    fn insn(opcode: u8, registers: u8, offset: i16, value: i32) -> [u8; 8] {
+        let (offset, value) = (offset.to_le_bytes(), value.to_le_bytes());
+        [opcode, registers, offset[0], offset[1], value[0], value[1], value[2], value[3]]
+    }
+
+    #[test]
+    fn a_loop_may_jump_back_and_not_fall_back() {
+        let (exit, add) = (insn(Insn::EXIT, 0, 0, 0), insn(Insn::ADD, 1, 0, 1));
+        let jump = |steps: i16| insn(Insn::JUMP, 0, steps, 0);
+        // if r1 != 9
+        let branch = |steps: i16| insn(0x55, 1, steps, 9);
+        assert_eq!(falls_back(&[add, branch(-2), exit].concat()), None, "the condition at the end jumps back");
+        assert_eq!(falls_back(&[add, branch(1), exit, add, jump(-4), exit].concat()), None);
+        // The same with the condition first and the body above it.
+        assert_eq!(falls_back(&[jump(1), add, branch(-2), exit].concat()), Some(1));
+        let call = insn(Insn::CALL, 0, 0, 5);
+        assert_eq!(falls_back(&[jump(1), call, branch(-2), exit].concat()), Some(1));
+        assert_eq!(falls_back(&[]), None);
+        assert_eq!(falls_back(&[add, jump(100)].concat()), None, "a jump out of it");
     }
 
     #[test]
@@ -281,6 +368,7 @@ mod tests {
             calls: next(at),
             helpers: BTreeSet::new(),
             frame_bytes: *frame,
+            falls_back: None,
         };
         frames.iter().enumerate().map(function).collect()
     }
@@ -297,10 +385,6 @@ mod tests {
 
     #[test]
     fn a_frame_reaches_to_the_lowest_address_that_is_computed() {
-        let insn = |opcode: u8, registers: u8, offset: i16, value: i32| {
-            let (offset, value) = (offset.to_le_bytes(), value.to_le_bytes());
-            [opcode, registers, offset[0], offset[1], value[0], value[1], value[2], value[3]]
-        };
         // *(u64 *)(r10 - 16) = r1
         let store = insn(0x7b, 0x1a, -16, 0);
         assert_eq!(frame_bytes(&store), 16);
