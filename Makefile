@@ -19,7 +19,7 @@ build: setup
 	$(CARGO) build --profile dist --bin magnet-scope $(FEATURES)
 	scripts/split-symbols.sh target/dist/magnet-scope
 
-# The binary without the window and without SQL, for any Linux.
+# The binary without the window and without SQL, for any Linux. STATIC_ARCH=aarch64 builds that of arm64.
 build-static: setup
 	scripts/build-static.sh
 

@@ -38,6 +38,7 @@ install_all() {
     trap "rm -rf '$scratch'" EXIT
 
     put 755 "$binary" "$prefix/bin/magnet-scope"
+    put 755 "$source/packaging/kubectl-magnet" "$prefix/bin/kubectl-magnet"
 
     "$generator" man --output "$scratch/man1" || fail "$generator does not run here"
     gzip -9n "$scratch"/man1/*.1
@@ -71,7 +72,7 @@ install_all() {
 
 uninstall_all() {
     local unit
-    rm -f "$root$prefix/bin/magnet-scope" "$root$bash_completion" "$root$zsh/_magnet-scope" \
+    rm -f "$root$prefix"/bin/{magnet-scope,kubectl-magnet} "$root$bash_completion" "$root$zsh/_magnet-scope" \
         "$root$fish_completion" "$root$desktop" "$root$metainfo" "$root$icon" \
         "$root$share"/man/man1/magnet-scope.1.gz "$root$share"/man/man1/magnet-scope-*.1.gz
     for unit in "$source"/packaging/*.service; do rm -f "$root$units/$(basename "$unit")"; done

@@ -1,4 +1,7 @@
-# A static build with musl: the compiler for C, libelf, zlib and cargo's settings. To be sourced.
+# A static build with musl: the compiler for C, libelf, zlib and cargo's settings. To be sourced, after guest.sh.
+#
+# STATIC_ARCH is x86_64 or aarch64. An x86-64 machine builds for aarch64 too, with Debian's cross compiler and the headers
+# of Debian's musl for arm64; the C library itself comes with Rust's target.
 #
 # The sources of libelf and zlib are those of the crate libbpf-sys, whose checksum Cargo.lock has. libelf is compiled
 # without the rest of elfutils, which needs functions that musl lacks (argp, fts, obstack).
@@ -10,37 +13,66 @@ static_root=${CARGO_TARGET_DIR:-$PWD/target}/static/$static_arch
 # Ends with a message if nothing static can be built here.
 static_needs() {
     local fail=$1
-    case $static_arch in x86_64 | aarch64) ;; *) $fail "no static build for $static_arch" ;; esac
-    [ "$static_arch" = "$(uname -m)" ] || $fail "a static build is for this machine's own architecture"
+    case $static_arch:$(uname -m) in
+        x86_64:x86_64 | aarch64:aarch64) static_native "$fail" ;;
+        aarch64:x86_64) static_cross "$fail" ;;
+        *) $fail "no static build for $static_arch on $(uname -m)" ;;
+    esac
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$static_target" ] || rustup target add "$static_target" >/dev/null 2>&1 ||
+        $fail "rustup cannot add the target $static_target"
+    # musl has the functions of libdl in its libc; an empty archive satisfies the linker.
+    rm -f "$static_root/lib/libdl.a"
+    ar crsD "$static_root/lib/libdl.a"
+    # The build script that compiles the BPF programs links them too.
+    { [ -e "$static_root/lib/libelf.a" ] || static_libraries "$static_cc" "$static_ar" "$static_root/lib"; } &&
+        { [ -e "$static_root/host/libelf.a" ] || static_libraries gcc ar "$static_root/host"; } ||
+        $fail "libelf and zlib cannot be compiled; see $static_root/log"
+}
+
+# The compiler of this machine.
+static_native() {
+    local fail=$1
     if ! command -v musl-gcc >/dev/null; then
         { command -v apt-get && as_root apt-get update -qq &&
             as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends musl-tools; } \
             >/dev/null 2>&1 || $fail "musl-gcc is missing and could not be installed (Debian: musl-tools)"
     fi
-    [ -d "$(rustc --print sysroot)/lib/rustlib/$static_target" ] || rustup target add "$static_target" >/dev/null 2>&1 ||
-        $fail "rustup cannot add the target $static_target"
-    static_headers
-    # musl has the functions of libdl in its libc; an empty archive satisfies the linker.
-    rm -f "$static_root/lib/libdl.a"
-    ar crsD "$static_root/lib/libdl.a"
-    # The build script that compiles the BPF programs links them too.
-    { [ -e "$static_root/lib/libelf.a" ] || static_libraries musl-gcc "$static_root/lib"; } &&
-        { [ -e "$static_root/host/libelf.a" ] || static_libraries gcc "$static_root/host"; } ||
-        $fail "libelf and zlib cannot be compiled; see $static_root/log"
+    static_cc=musl-gcc static_ar=ar
+    static_headers /usr/include "/usr/include/$(gcc -print-multiarch)"
 }
 
-# Links the kernel's headers in a folder of their own: those of the C library beside them are another one's.
+# The cross compiler for arm64, as a command that knows musl's headers and no others.
+static_cross() {
+    local fail=$1
+    arm64_needs "$fail"
+    arm64_packages musl-dev || $fail "the headers of musl for arm64 cannot be had; see $arm64_root/.log"
+    static_cc=$static_root/cc static_ar=aarch64-linux-gnu-ar
+    static_headers /usr/aarch64-linux-gnu/include /usr/aarch64-linux-gnu/include
+    # Rust's target has no helpers for atomics out of line.
+    cat >"$static_cc" <<CC
+#!/bin/sh
+exec aarch64-linux-gnu-gcc -nostdinc -isystem $arm64_root/usr/include/aarch64-linux-musl \\
+    -isystem $(aarch64-linux-gnu-gcc -print-file-name=include) -mno-outline-atomics "\$@"
+CC
+    chmod +x "$static_cc"
+}
+
+# Prints the name of a program of binutils for the static target: static_tool NAME
+static_tool() {
+    if [ "$static_arch" = "$(uname -m)" ]; then echo "$1"; else echo "$static_arch-linux-gnu-$1"; fi
+}
+
+# Links the kernel's headers in a folder of their own: those of the C library beside them are another one's. static_headers
+# FOLDER FOLDER_OF_ASM
 static_headers() {
-    local multiarch
-    multiarch=$(gcc -print-multiarch)
     mkdir -p "$static_root/include" "$static_root/lib"
-    ln -sfn /usr/include/linux /usr/include/asm-generic "$static_root/include"
-    ln -sfn "/usr/include/$multiarch/asm" "$static_root/include/asm"
+    ln -sfn "$1/linux" "$1/asm-generic" "$static_root/include"
+    ln -sfn "$2/asm" "$static_root/include/asm"
 }
 
-# Compiles libelf.a and libz.a: static_libraries COMPILER FOLDER
+# Compiles libelf.a and libz.a: static_libraries COMPILER AR FOLDER
 static_libraries() {
-    local compiler=$1 folder=$2 crate build source
+    local compiler=$1 archiver=$2 folder=$3 crate build source
     crate=$(dirname "$(cargo metadata --locked --quiet --filter-platform "$static_target" --format-version 1 | python3 -c '
 import json, sys
 print(next(p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"] == "libbpf-sys"))')")
@@ -83,7 +115,7 @@ CONFIG
         done
         # D: without times and owners. libelf.a is the last and shows that both are there.
         rm -f "$folder"/lib{z,elf}.a
-        ar crsD "$folder/libz.a" "$build"/z/*.o && ar crsD "$folder/libelf.a" "$build"/elf/*.o
+        "$archiver" crsD "$folder/libz.a" "$build"/z/*.o && "$archiver" crsD "$folder/libelf.a" "$build"/elf/*.o
     } >"$static_root/log" 2>&1
     # libbpf includes these while it is compiled.
     mkdir -p "$static_root/include"
@@ -103,7 +135,7 @@ static_cargo() {
     # 1.2.4; Rust's musl is newer.
     env "CARGO_TARGET_${name^^}_LINKER=rust-lld" \
         "CARGO_TARGET_${name^^}_RUSTFLAGS=-C target-feature=+crt-static -C link-arg=--icf=all -C link-arg=--pack-dyn-relocs=relr $rust_paths" \
-        "CC_$name=musl-gcc" "CFLAGS_$name=-isystem $static_root/include $c_paths" \
+        "CC_$name=$static_cc" "AR_$name=$static_ar" "CFLAGS_$name=-isystem $static_root/include $c_paths" \
         "LIBBPF_SYS_LIBRARY_PATH_$name=$static_root/lib" "LIBBPF_SYS_LIBRARY_PATH_${host//-/_}=$static_root/host" \
         cargo "$command" --target "$static_target" "$@"
 }
