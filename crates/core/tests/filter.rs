@@ -306,7 +306,7 @@ fn the_same_words_choose_in_every_filter() {
 fn a_word_of_another_filter_names_the_one_that_takes_it() {
     let journeys = |text: &str| Filter::parse(text).expect_err(text).to_string();
     assert!(journeys("tcp and len > 100").starts_with("at character 9: `len` is a property of single events"));
-    assert!(journeys("request > 20ms").contains("`requests --where` takes it"));
+    assert!(journeys("request > 20ms").contains("`requests --where`, `/` and the trigger take it"));
     let events = magscope_core::CaptureFilter::parse("port 443 and lost").expect_err("lost").to_string();
     assert!(events.starts_with("at character 14: `lost` is a property of journeys"), "{events}");
 }

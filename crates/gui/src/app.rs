@@ -125,7 +125,7 @@ impl Window {
             HostRequest::Export { format, to, from_ns, to_ns } => {
                 let filter = self.session.as_ref().map_or_else(String::new, |session| {
                     let filter = |scope: &mut magscope_scope::Scope| {
-                        scope.frame().controls.filter.as_ref().map(ToString::to_string)
+                        scope.frame().controls.journey_filter().map(ToString::to_string)
                     };
                     session.shared.look(filter).unwrap_or_default()
                 });

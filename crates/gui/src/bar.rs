@@ -181,7 +181,7 @@ fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
     let counts = frame.header.counts_words().unwrap_or_default();
-    let means = ["only journeys for which something holds", now.as_str(), counts.as_str()];
+    let means = ["only journeys and requests for which something holds", now.as_str(), counts.as_str()];
     let means = means.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     let response = ui.add(Button::selectable(!now.is_empty(), shortened(&words)));
     if response.on_hover_text(means).clicked() {

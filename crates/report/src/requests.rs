@@ -363,6 +363,11 @@ impl RequestSums {
         sum.add(exchange);
     }
 
+    /// Number of exchanges by grade.
+    pub fn grades(&self) -> GradeCounts {
+        self.grades
+    }
+
     /// Counts exchanges.
     pub fn add_all(&mut self, exchanges: &[Exchange], context: &dyn Context) {
         for exchange in exchanges {

@@ -1,6 +1,7 @@
 //! The user's choices: what a front end shows, and of which journeys.
 
 use crate::channel::{Channel, Vertical};
+use crate::choice::Choice;
 use crate::cursor::Cursors;
 use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, GroupId};
@@ -11,6 +12,7 @@ use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
 use crate::views::View;
+use magscope_core::exchange::ExchangeFilter;
 use magscope_core::{Filter, Hop, Proto};
 use magscope_report::GroupBy;
 
@@ -134,8 +136,8 @@ pub struct Controls {
     pub xy: Option<(Channel, Channel)>,
     /// Decay of the overlay.
     pub persistence: Persistence,
-    /// Only journeys that match this filter.
-    pub filter: Option<Filter>,
+    /// Only journeys and requests that match this.
+    pub filter: Option<Choice>,
     /// Only journeys that match these picks, each of another kind.
     pub picks: Vec<Pick>,
     /// Sort key of flows.
@@ -166,11 +168,24 @@ impl Controls {
         self.proto.is_none_or(|proto| proto == line.journey.proto)
             && self.route.is_none_or(|route| side(route.from, line.from) && side(route.to, line.to))
             && self.picks.iter().all(|pick| pick.means(line, names))
-            && self.filter.as_ref().is_none_or(|filter| filter.matches(&line.journey, names))
+            && self.journey_filter().is_none_or(|filter| filter.matches(&line.journey, names))
     }
 
-    /// True if any filter or pick is active.
+    /// The filter's part for journeys.
+    pub fn journey_filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()?.journeys.as_ref()
+    }
+
+    /// The filter's part for requests.
+    pub fn request_filter(&self) -> Option<&ExchangeFilter> {
+        self.filter.as_ref()?.requests.as_ref()
+    }
+
+    /// True if any filter or pick of journeys is active.
     pub fn is_narrowed(&self) -> bool {
-        self.proto.is_some() || self.route.is_some() || !self.picks.is_empty() || self.filter.is_some()
+        self.proto.is_some()
+            || self.route.is_some()
+            || !self.picks.is_empty()
+            || self.journey_filter().is_some()
     }
 }

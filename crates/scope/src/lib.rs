@@ -48,6 +48,7 @@ mod action;
 mod axis;
 pub mod blame;
 mod channel;
+mod choice;
 mod clocks;
 pub mod command;
 pub mod condition;
@@ -95,6 +96,7 @@ mod window;
 
 pub use action::{Action, SeekPlace};
 pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
+pub use choice::Choice;
 pub use controls::{Align, Controls, List, Message, Route, Shown, Top, Within};
 pub use cursor::{CursorId, Cursors};
 pub use edge::Edge;

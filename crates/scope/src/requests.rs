@@ -3,7 +3,9 @@
 use crate::format::{count, duration, percent};
 use crate::names::Names;
 use magscope_core::context::Context;
-use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeEnd, ExchangePart, Grade, Transfer};
+use magscope_core::exchange::{
+    Exchange, ExchangeBuilder, ExchangeEnd, ExchangeFilter, ExchangePart, Grade, Transfer,
+};
 use magscope_core::{Batch, Blame, FlowId, Journey};
 use magscope_report::requests::{
     RequestRow, RequestSums, RequestTable, RequestsBy, process_name, service_name,
@@ -100,6 +102,22 @@ pub struct RequestPanel<'a> {
     pub slowest: Vec<&'a SlowRequest>,
     /// Number of the selected exchange.
     pub selected: Option<u64>,
+    /// Whether the filter chose among the exchanges.
+    pub chosen: Chosen,
+}
+
+/// What a filter chose of the exchanges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chosen {
+    /// All, without a filter.
+    #[default]
+    All,
+    /// Those that match, of all.
+    Matching,
+    /// Those that match, of the last ones in memory and of later ones.
+    Lately,
+    /// All, because the filter is one of journeys alone.
+    JourneysOnly,
 }
 
 /// Smallest share of a part that is named.
@@ -110,6 +128,17 @@ impl RequestPanel<'_> {
     pub fn title(&self) -> String {
         let grades = self.table.grades;
         let all = grades.total();
+        let of = match self.chosen {
+            Chosen::All => String::new(),
+            Chosen::Matching => "by the filter: ".to_owned(),
+            Chosen::Lately => {
+                format!("by the filter, of the last {} and later ones: ", count(MOST_RECENT as u64))
+            }
+            Chosen::JourneysOnly => "not by the filter, which is one of journeys: ".to_owned(),
+        };
+        if all == 0 && matches!(self.chosen, Chosen::Matching | Chosen::Lately) {
+            return format!("{of}none");
+        }
         if all == 0 {
             return "no request and no response yet: they show when both programs send and read in turns"
                 .to_owned();
@@ -119,7 +148,7 @@ impl RequestPanel<'_> {
             others.map(|grade| format!(", {} {grade}", count(grades.of(grade)))).collect();
         let share = percent(grades.turn as f64 / all as f64);
         format!(
-            "turns: {} of {} exchanges ({}){}",
+            "{of}turns: {} of {} exchanges ({}){}",
             count(grades.turn),
             count(all),
             share.trim(),
@@ -139,9 +168,9 @@ pub fn slowest_parts(row: &RequestRow) -> String {
 #[derive(Debug)]
 pub struct Requests {
     builder: ExchangeBuilder,
-    sums: RequestSums,
-    /// By duration and number, the shortest first.
-    slowest: BTreeMap<(u64, Reverse<u64>), SlowRequest>,
+    all: Listing,
+    /// What a filter chose.
+    matching: Option<Matching>,
     named: BTreeMap<u64, (String, Option<u64>)>,
     /// The latest exchanges, with the names of their ends at that time.
     recent: VecDeque<(Exchange, EndNames)>,
@@ -150,6 +179,47 @@ pub struct Requests {
     ready: Vec<Exchange>,
     /// Numbers of those that came to the slowest, until they are fetched.
     fresh: Vec<u64>,
+}
+
+/// Sums and the slowest of some exchanges.
+#[derive(Debug)]
+struct Listing {
+    sums: RequestSums,
+    /// By duration and number, the shortest first.
+    slowest: BTreeMap<(u64, Reverse<u64>), SlowRequest>,
+}
+
+/// The exchanges that a filter chose.
+#[derive(Debug)]
+struct Matching {
+    filter: ExchangeFilter,
+    listing: Listing,
+    /// True if earlier ones were not in memory any more.
+    lately: bool,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Listing { sums: RequestSums::new(RequestsBy::Service), slowest: BTreeMap::new() }
+    }
+}
+
+impl Listing {
+    /// Counts an exchange. Returns true if it is among the slowest.
+    fn add(&mut self, exchange: &Exchange, names: &Names, slow: impl FnOnce() -> SlowRequest) -> bool {
+        self.sums.add(exchange, names);
+        let Some(total_ns) = exchange.total_ns().or_else(|| exchange.answer_ns()) else { return false };
+        let key = (total_ns, Reverse(exchange.id));
+        let is_full = self.slowest.len() >= MOST_SLOWEST;
+        if is_full && self.slowest.first_key_value().is_some_and(|(fastest, _)| key < *fastest) {
+            return false;
+        }
+        self.slowest.insert(key, slow());
+        if is_full {
+            self.slowest.pop_first();
+        }
+        true
+    }
 }
 
 /// Names of an exchange.
@@ -174,8 +244,8 @@ impl Default for Requests {
     fn default() -> Self {
         Requests {
             builder: ExchangeBuilder::new(),
-            sums: RequestSums::new(RequestsBy::Service),
-            slowest: BTreeMap::new(),
+            all: Listing::default(),
+            matching: None,
             named: BTreeMap::new(),
             recent: VecDeque::new(),
             chosen: None,
@@ -207,7 +277,6 @@ impl Requests {
     fn collect(&mut self, names: &Names, mut visit: impl FnMut(&Exchange)) {
         for exchange in self.ready.drain(..) {
             visit(&exchange);
-            self.sums.add(&exchange, names);
             if !exchange.requester.flow.is_none() {
                 let what = service_name(&exchange, names);
                 self.named.insert(exchange.id, (what, exchange.envelope_ns()));
@@ -216,16 +285,15 @@ impl Requests {
                 }
             }
             let end_names = EndNames::of(&exchange, names);
-            if let Some(total_ns) = exchange.total_ns().or_else(|| exchange.answer_ns()) {
-                let key = (total_ns, Reverse(exchange.id));
-                let is_full = self.slowest.len() >= MOST_SLOWEST;
-                if !is_full || self.slowest.first_key_value().is_none_or(|(fastest, _)| key >= *fastest) {
-                    self.slowest.insert(key, slow_request(&exchange, &end_names, &self.named));
-                    self.fresh.push(exchange.id);
-                    if is_full {
-                        self.slowest.pop_first();
-                    }
-                }
+            let slow = || slow_request(&exchange, &end_names, &self.named);
+            let mut is_slow = self.all.add(&exchange, names, slow);
+            if let Some(Matching { filter, listing, .. }) = &mut self.matching
+                && filter.matches(&exchange, names)
+            {
+                is_slow |= listing.add(&exchange, names, slow);
+            }
+            if is_slow {
+                self.fresh.push(exchange.id);
             }
             if self.recent.len() >= MOST_RECENT {
                 self.recent.pop_front();
@@ -234,36 +302,73 @@ impl Requests {
         }
     }
 
-    /// The services so far, at most this many: those with the most exchanges.
-    pub fn table(&self, services: usize) -> RequestTable {
-        self.sums.table(services)
+    /// Shows those alone that match a filter, of those in memory and of later ones; without a filter all.
+    pub fn choose_only(&mut self, filter: Option<ExchangeFilter>, names: &Names) {
+        self.chosen = None;
+        self.matching = filter.map(|filter| {
+            let mut listing = Listing::default();
+            for (exchange, end_names) in &self.recent {
+                if filter.matches(exchange, names)
+                    && listing.add(exchange, names, || slow_request(exchange, end_names, &self.named))
+                {
+                    self.fresh.push(exchange.id);
+                }
+            }
+            let lately = self.all.sums.grades().total() > self.recent.len() as u64;
+            Matching { filter, listing, lately }
+        });
     }
 
-    /// The view, with at most this many services and slowest requests.
-    pub fn panel(&self, services: usize, slowest: usize, selected: Option<u64>) -> RequestPanel<'_> {
-        RequestPanel {
-            table: self.sums.table(services),
-            slowest: self.listed().take(slowest).collect(),
-            selected,
-        }
+    /// What the view shows.
+    fn shown(&self) -> &Listing {
+        self.matching.as_ref().map_or(&self.all, |matching| &matching.listing)
+    }
+
+    /// The services of all exchanges so far, at most this many: those with the most exchanges.
+    pub fn table(&self, services: usize) -> RequestTable {
+        self.all.sums.table(services)
+    }
+
+    /// The view, with at most this many services and slowest requests. `filter` is true if the screen has one.
+    pub fn panel(
+        &self,
+        services: usize,
+        slowest: usize,
+        selected: Option<u64>,
+        filter: bool,
+    ) -> RequestPanel<'_> {
+        let chosen = match &self.matching {
+            Some(matching) if matching.lately => Chosen::Lately,
+            Some(_) => Chosen::Matching,
+            None if filter => Chosen::JourneysOnly,
+            None => Chosen::All,
+        };
+        let table = self.shown().sums.table(services);
+        RequestPanel { table, slowest: self.listed().take(slowest).collect(), selected, chosen }
     }
 
     /// The requests of the view: the one of a journey, then the slowest.
     pub fn listed(&self) -> impl Iterator<Item = &SlowRequest> {
         let is_other = |slow: &&SlowRequest| self.chosen.as_ref().is_none_or(|chosen| chosen.id != slow.id);
-        self.chosen.iter().chain(self.slowest.values().rev().filter(is_other))
+        self.chosen.iter().chain(self.shown().slowest.values().rev().filter(is_other))
     }
 
     /// Those that came to the slowest since the last call, with the journeys that ended them.
     pub fn take_fresh(&mut self) -> Vec<(u64, [Option<JourneyRef>; 2])> {
         let fresh = std::mem::take(&mut self.fresh);
-        let of = |id| self.slowest.values().find(|slow| slow.id == id);
+        let of = |id| self.all_slowest().find(|slow| slow.id == id);
         fresh.into_iter().filter_map(|id| Some((id, of(id)?.last_journeys))).collect()
     }
 
     /// True for one of the slowest.
     pub fn is_slowest(&self, id: u64) -> bool {
-        self.slowest.values().any(|slow| slow.id == id)
+        self.all_slowest().any(|slow| slow.id == id)
+    }
+
+    /// The slowest of all, and those of what a filter chose.
+    fn all_slowest(&self) -> impl Iterator<Item = &SlowRequest> {
+        let matching = self.matching.iter().flat_map(|matching| matching.listing.slowest.values());
+        self.all.slowest.values().chain(matching)
     }
 
     /// Lists the slowest alone again.
@@ -364,4 +469,85 @@ fn transfer_times(transfer: &Transfer) -> Vec<(u64, &'static str)> {
     let blame = transfer.last_blame.iter().flat_map(Blame::parts);
     let sending = transfer.sending_ns().map(|ns| (ns, "sending"));
     blame.map(|(part, ns)| (ns, part.words())).chain(sending).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Proto;
+    use magscope_core::exchange::{RequesterBy, View};
+
+    /// A turn whose answer takes this many microseconds.
+    fn exchange(id: u64, answer_us: u64) -> Exchange {
+        let transfer = |sent_ns: u64| Transfer {
+            bytes: 10,
+            journeys: 1,
+            first_sent_ns: Some(sent_ns),
+            last_sent_ns: Some(sent_ns),
+            last_read_ns: Some(sent_ns + 50),
+            half_width_ns: Some(0),
+            ..Transfer::default()
+        };
+        Exchange {
+            id,
+            proto: Proto::TCP,
+            grade: Grade::Turn,
+            broken: None,
+            view: View::Both,
+            requester_by: RequesterBy::Handshake,
+            requester: ExchangeEnd::default(),
+            responder: ExchangeEnd::default(),
+            request: transfer(100),
+            response: transfer(150 + 1_000 * answer_us),
+            pause_ns: None,
+            longest_idle_ns: 0,
+            work: None,
+            during: Vec::new(),
+        }
+    }
+
+    fn add(requests: &mut Requests, exchanges: impl Iterator<Item = Exchange>) {
+        requests.ready.extend(exchanges);
+        requests.collect(&Names::default(), |_| ());
+    }
+
+    fn shown(requests: &Requests) -> (u64, Vec<u64>, Chosen) {
+        let panel = requests.panel(10, 100, None, requests.matching.is_some());
+        (panel.table.grades.total(), panel.slowest.iter().map(|slow| slow.id).collect(), panel.chosen)
+    }
+
+    #[test]
+    fn a_filter_chooses_of_what_is_in_memory_and_of_what_comes() {
+        let mut requests = Requests::default();
+        let names = Names::default();
+        let slow = || Some(ExchangeFilter::parse("answer > 1190us").expect("a filter"));
+        add(&mut requests, (1..=1_000).map(|id| exchange(id, id)));
+        requests.choose_only(slow(), &names);
+        assert_eq!(shown(&requests), (0, vec![], Chosen::Matching), "all of them are in memory");
+
+        add(&mut requests, (1_001..=1_200).map(|id| exchange(id, id)));
+        let ten: Vec<u64> = (1_191..=1_200).rev().collect();
+        assert_eq!(
+            shown(&requests),
+            (10, ten.clone(), Chosen::Matching),
+            "later ones are chosen when they end"
+        );
+        assert_eq!(requests.table(10).grades.total(), 1_200, "the headline is about all");
+
+        requests.choose_only(None, &names);
+        let (all, slowest, chosen) = shown(&requests);
+        assert_eq!((all, slowest.len(), chosen), (1_200, MOST_SLOWEST, Chosen::All));
+        requests.choose_only(slow(), &names);
+        assert_eq!(shown(&requests), (10, ten, Chosen::Lately), "the first 176 are forgotten");
+
+        add(&mut requests, [exchange(1_201, 5), exchange(1_202, 2_000)].into_iter());
+        let (chosen, slowest, _) = shown(&requests);
+        assert_eq!((chosen, slowest[0]), (11, 1_202));
+        let fresh: Vec<u64> = requests.take_fresh().into_iter().map(|(id, _)| id).collect();
+        assert!(fresh.contains(&1_202) && !fresh.contains(&1_201), "their journeys are kept");
+        // One that is slow among the chosen alone.
+        requests.choose_only(ExchangeFilter::parse("answer < 6us").ok(), &names);
+        assert_eq!(shown(&requests), (1, vec![1_201], Chosen::Lately));
+        assert!(requests.is_slowest(1_201) && requests.is_slowest(1_202) && !requests.is_slowest(300));
+    }
 }

@@ -59,12 +59,13 @@ impl Language {
             "tgid",
             "icmp",
         ];
-        const REQUESTS: [&str; 11] = [
+        const REQUESTS: [&str; 12] = [
             "request_bytes",
             "response_bytes",
             "request",
+            "request_transfer",
             "answer",
-            "response",
+            "response_transfer",
             "pause",
             "grade",
             "unanswered",
@@ -81,7 +82,7 @@ impl Language {
                 Some("is a property of journeys: `journeys --where` and `/` take it")
             }
             _ if self != Self::Requests && in_list(&REQUESTS) => Some(
-                "is a property of requests: `requests --where` takes it, and the trigger as `request > 50ms`",
+                "is a property of requests: `requests --where`, `/` and the trigger take it, as `request > 50ms`",
             ),
             _ => None,
         }

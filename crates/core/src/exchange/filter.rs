@@ -7,7 +7,8 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | `total`, `request`, `answer`, `response` | the whole and its three parts; false without a latency by its grade. Without the requester in the capture, `total > x` holds if the answer alone took longer |
+//! | `request` (`total`) | the whole; false without a latency by its grade. Without the requester in the capture, `request > x` holds if the answer alone took longer |
+//! | `request_transfer`, `answer`, `response_transfer` | its three parts; false likewise |
 //! | `pause` | since the previous exchange of the connection |
 //! | `on_cpu`, `runnable`, `blocked` | the answering thread's time, where the scheduler's hops were captured |
 //! | `hop(A,B)` | of the journey that ended the request, or of the one that ended the response |
@@ -68,12 +69,13 @@ enum Property {
     Unit(String),
 }
 
-/// Names of the quantities without arguments.
-const QUANTITIES: [(&str, Quantity); 13] = [
+/// Names of the quantities without arguments; of several, the first is written.
+const QUANTITIES: [(&str, Quantity); 14] = [
+    ("request", Quantity::Total),
     ("total", Quantity::Total),
-    ("request", Quantity::Part(ExchangePart::RequestTransfer)),
+    ("request_transfer", Quantity::Part(ExchangePart::RequestTransfer)),
     ("answer", Quantity::Part(ExchangePart::UntilAnswered)),
-    ("response", Quantity::Part(ExchangePart::ResponseTransfer)),
+    ("response_transfer", Quantity::Part(ExchangePart::ResponseTransfer)),
     ("pause", Quantity::Pause),
     ("on_cpu", Quantity::OnCpu),
     ("runnable", Quantity::Runnable),
@@ -85,11 +87,12 @@ const QUANTITIES: [(&str, Quantity); 13] = [
     ("pid", Quantity::Pid),
 ];
 /// All first words of comparisons.
-pub(crate) const FIELDS: [&str; 28] = [
-    "total",
+pub const FIELDS: [&str; 29] = [
     "request",
+    "total",
+    "request_transfer",
     "answer",
-    "response",
+    "response_transfer",
     "pause",
     "on_cpu",
     "runnable",
@@ -344,6 +347,7 @@ mod tests {
             "grade = turn and (port = 443 or proto = udp)",
             "not comm = curl and request_bytes >= 4k",
             "blocked > 1s or pause < 5us",
+            "request > 20ms and response_transfer > 1ms and request_transfer < 1ms",
             "host = 10.0.0.0/8 and pid != 7 and retransmits > 0",
             "grade = unanswered or grade = broken",
             "container = web and pod = shop/web-7f9c or not unit = nginx.service",
@@ -355,6 +359,7 @@ mod tests {
             ExchangeFilter::parse("unanswered").map(|f| f.to_string()),
             Ok("grade = unanswered".to_owned())
         );
+        assert_eq!(ExchangeFilter::parse("total > 5ms"), ExchangeFilter::parse("request > 5ms"));
     }
 
     #[test]

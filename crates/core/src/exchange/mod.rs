@@ -41,9 +41,9 @@ mod tls;
 pub use builder::{ExchangeBuilder, ExchangeCounters, ExchangeLimits};
 pub use end::{ExchangeEnd, RequesterBy, View};
 pub use exchange::{Exchange, ExchangePart, Transfer};
-pub use filter::ExchangeFilter;
 #[cfg(test)]
 pub(crate) use filter::FIELDS;
+pub use filter::{ExchangeFilter, FIELDS as FILTER_FIELDS};
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};
 pub use reader::ExchangeReader;

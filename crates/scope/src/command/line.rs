@@ -2,6 +2,7 @@
 
 use super::Question;
 use crate::Scope;
+use magscope_core::exchange::FILTER_FIELDS;
 use magscope_core::filter::FIELDS;
 use magscope_core::{Hop, Verdict};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -117,7 +118,8 @@ pub fn candidates(question: Question, text: &str, values: &Values) -> (usize, Ve
     } else if !before.ends_with(')') && !begins && values.after(&last).is_some() {
         values.after(&last).into_iter().flatten().cloned().collect()
     } else if begins && !has_sign {
-        let more = if question == Question::Trigger { &TRIGGER[..] } else { &[] };
+        let more = if question == Question::Trigger { &TRIGGER[..] } else { &FILTER_FIELDS[..] };
+        let more = more.iter().filter(|word| !FIELDS.contains(word));
         FIELDS.iter().chain(more).chain(&["not"]).map(|word| (*word).to_owned()).collect()
     } else if has_sign {
         Vec::new()

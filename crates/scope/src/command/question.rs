@@ -31,7 +31,7 @@ impl Question {
     /// Title above the line.
     pub const fn title(self) -> &'static str {
         match self {
-            Self::Filter => "only journeys for which this holds",
+            Self::Filter => "only journeys and requests for which this holds",
             Self::Trigger => "wait for",
             Self::Math => "compute",
             Self::Seek => "go to",
@@ -47,7 +47,7 @@ impl Question {
     pub const fn example(self) -> &'static str {
         match self {
             Self::Filter => {
-                "tcp port 443 · host 10.0.0.2 · proc nginx · total > 1ms · lost · not udp · Tab completes, ↑ earlier · empty: all"
+                "tcp port 443 · host 10.0.0.2 · proc nginx · total > 1ms · lost · request > 20ms · not udp · Tab completes, ↑ earlier · empty: all"
             }
             Self::Trigger => {
                 "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · lost · hit PROBE · Tab completes · empty: nothing"

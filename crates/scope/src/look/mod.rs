@@ -11,7 +11,9 @@ mod readings;
 mod tables;
 mod traces;
 
-pub use crate::requests::{MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts};
+pub use crate::requests::{
+    Chosen, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
+};
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,
 };

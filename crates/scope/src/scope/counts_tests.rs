@@ -178,6 +178,39 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
 }
 
 #[test]
+fn a_filter_of_requests_alone_chooses_no_journeys() {
+    use crate::look::Chosen;
+    use crate::views::View;
+    for make in [busy, || super::tests::recorded().0] {
+        let mut scope = make();
+        scope.apply(Action::Fit);
+        let journeys = scope.frame().footer.counts.journeys;
+        let chosen = |scope: &Scope| scope.frame().requests(10, 10).chosen;
+        assert_eq!(chosen(&scope), Chosen::All);
+
+        scope.apply(Action::Filter("request > 20ms".to_owned()));
+        let frame = scope.frame();
+        assert_eq!(frame.controls.view, View::Requests, "it leads to what it chooses");
+        assert_eq!(frame.controls.filter.as_ref().map(ToString::to_string).as_deref(), Some("request > 20ms"));
+        assert!(!frame.controls.is_narrowed());
+        assert_eq!(chosen(&scope), Chosen::Matching);
+        if !scope.is_recorded() {
+            assert_eq!(scope.frame().footer.counts.journeys, journeys);
+        }
+
+        scope.apply(Action::Filter("lost".to_owned()));
+        assert_eq!(chosen(&scope), Chosen::JourneysOnly);
+        scope.apply(Action::Filter("request > soon".to_owned()));
+        let frame = scope.frame();
+        let message = frame.controls.message.as_ref().expect("an error");
+        assert!(message.is_error && message.text.starts_with("filter: "), "{}", message.text);
+        assert_eq!(frame.controls.filter.as_ref().map(ToString::to_string).as_deref(), Some("verdict = lost"));
+        scope.apply(Action::Filter(String::new()));
+        assert_eq!(chosen(&scope), Chosen::All);
+    }
+}
+
+#[test]
 fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
     let mut scope = busy();
     assert_eq!(scope.frame().header.edge, Edge::Live);

@@ -162,7 +162,7 @@ impl Scope {
     }
 
     pub(crate) fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'_> {
-        self.requests.panel(services, slowest, self.controls.request)
+        self.requests.panel(services, slowest, self.controls.request, self.controls.filter.is_some())
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {

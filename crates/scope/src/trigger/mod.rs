@@ -50,7 +50,7 @@ pub enum Condition {
     },
     /// A journey that matches a `--where` expression.
     Journey(Filter),
-    /// An exchange, as a condition of `requests --where`: `request > 50ms` is its total time.
+    /// An exchange, as a condition of `requests --where`.
     Request(ExchangeFilter),
     /// The kernel dropped a packet.
     Drop,

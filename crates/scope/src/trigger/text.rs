@@ -61,13 +61,13 @@ impl Condition {
     }
 }
 
-/// The filter after `request`: in parentheses, or a comparison of the total time.
+/// The filter after `request`: in parentheses, or one that begins with this word.
 fn request(text: &str) -> Result<Option<ExchangeFilter>, TriggerError> {
     let Some(rest) = text.strip_prefix("request").map(str::trim_start) else { return Ok(None) };
     let filter = if let Some(inner) = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
         ExchangeFilter::parse(inner)?
     } else if rest.starts_with(['<', '>', '=', '!']) {
-        ExchangeFilter::parse(&format!("{TOTAL} {rest}"))?
+        ExchangeFilter::parse(text)?
     } else {
         return Ok(None);
     };
@@ -108,9 +108,6 @@ fn measured(text: &str) -> Result<Option<Condition>, TriggerError> {
     let edge = Edge::of(word, number(right, Unit::Time)?);
     Ok(edge.map(|edge| Condition::Latency { from, to, edge }))
 }
-
-/// The field of an exchange's filter that `request > 50ms` compares.
-const TOTAL: &str = "total";
 
 const UNITS: [(&str, f64, &[Unit]); 11] = [
     ("ns", 1.0, &[Unit::Time]),
@@ -172,7 +169,10 @@ impl fmt::Display for Condition {
                 write!(f, "{channel} {word} {}", written(value, channel.unit()))
             }
             Self::Journey(filter) => filter.fmt(f),
-            Self::Request(filter) => write!(f, "request({filter})"),
+            Self::Request(filter) => {
+                let text = filter.to_string();
+                if text.starts_with("request ") { f.write_str(&text) } else { write!(f, "request({text})") }
+            }
             Self::Drop => f.write_str("drop"),
             Self::Retransmit => f.write_str("retransmit"),
             Self::EventLoss => f.write_str("missed"),
@@ -205,9 +205,9 @@ mod tests {
                 signal(Channel::Throughput(magscope_core::Layer::Device), Edge::Above(1e7)),
             ),
             ("own_cpu > 5%", signal(Channel::OwnCpu, Edge::Above(0.05))),
-            ("request > 50ms", request("total > 50ms")),
+            ("request > 50ms", request("request > 50ms")),
             ("request(answer > 20ms and port = 443)", request("answer > 20ms and port = 443")),
-            ("request (not (total > 5ms or broken))", request("not (total > 5ms or broken)")),
+            ("request (not (total > 5ms or broken))", request("not (request > 5ms or broken)")),
             ("drop", Condition::Drop),
             (" retransmit ", Condition::Retransmit),
             ("missed", Condition::EventLoss),

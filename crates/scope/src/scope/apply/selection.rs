@@ -1,6 +1,7 @@
 //! Selection: by a filter, by a click, of one hop, of one journey.
 
 use super::step;
+use crate::choice::Choice;
 use crate::condition;
 use crate::controls::{Align, Top};
 use crate::lane::Lane;
@@ -8,22 +9,26 @@ use crate::lifeline::Lifeline;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
-use crate::views::Rows;
-use magscope_core::{Filter, Hop};
+use crate::views::{Rows, View};
+use magscope_core::Hop;
 
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
-        if text.trim().is_empty() {
-            self.controls.filter = None;
-            return self.refilter();
+        let choice = if text.trim().is_empty() { Ok(None) } else { Choice::parse(text).map(Some) };
+        let choice = match choice {
+            Ok(choice) => choice,
+            Err(error) => return self.show_message(format!("filter: {error}"), true),
+        };
+        if choice.as_ref().is_some_and(|choice| choice.journeys.is_none()) {
+            self.show(View::Requests);
         }
-        match Filter::parse(text) {
-            Ok(filter) => {
-                self.controls.filter = Some(filter);
-                self.refilter();
-            }
-            Err(error) => self.show_message(format!("filter: {error}"), true),
+        self.controls.filter = choice;
+        // A recording's requests are read again, like its journeys.
+        if !self.is_recorded() {
+            self.controls.request = None;
+            self.requests.choose_only(self.controls.request_filter().cloned(), &self.names);
         }
+        self.refilter();
     }
 
     /// Adds the selected row to the filter, or excludes it.
