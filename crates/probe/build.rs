@@ -73,8 +73,8 @@ fn compress(object: &Path) {
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let bpf =
-        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR")).join("bpf");
+    let own = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let bpf = own.join("bpf");
     let arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "arm64",
         _ => "x86",
@@ -101,6 +101,12 @@ fn main() {
         ("bench/nested.bpf.c", "nested.bpf.o", &[typed]),
     ];
     let include = format!("-I{}", out.display());
+    // Line information has the paths of the sources: those of this folder would make every build another one.
+    let paths = [
+        format!("-ffile-prefix-map={}/=", out.display()),
+        format!("-ffile-prefix-map={}/=", own.display()),
+        "-ffile-compilation-dir=.".to_owned(),
+    ];
     for (source, object, defines) in objects {
         SkeletonBuilder::new()
             .source(bpf.join(source))
@@ -108,6 +114,7 @@ fn main() {
             .clang_args(
                 ["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display()), include.clone()]
                     .into_iter()
+                    .chain(paths.clone())
                     .chain(defines.iter().map(|&define| define.to_owned())),
             )
             .build()
