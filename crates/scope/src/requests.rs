@@ -371,6 +371,13 @@ impl Requests {
         self.all.slowest.values().chain(matching)
     }
 
+    /// Lists one of the slowest that a filter leaves out, before the others.
+    pub fn list_also(&mut self, id: u64) {
+        if !self.listed().any(|slow| slow.id == id) {
+            self.chosen = self.all.slowest.values().find(|slow| slow.id == id).cloned();
+        }
+    }
+
     /// Lists the slowest alone again.
     pub fn unchoose(&mut self) {
         self.chosen = None;
@@ -549,5 +556,11 @@ mod tests {
         requests.choose_only(ExchangeFilter::parse("answer < 6us").ok(), &names);
         assert_eq!(shown(&requests), (1, vec![1_201], Chosen::Lately));
         assert!(requests.is_slowest(1_201) && requests.is_slowest(1_202) && !requests.is_slowest(300));
+        // The evidence of the headline is about all.
+        requests.list_also(1_202);
+        assert_eq!(shown(&requests), (1, vec![1_202, 1_201], Chosen::Lately));
+        requests.unchoose();
+        requests.list_also(1_201);
+        assert_eq!(shown(&requests).1, [1_201]);
     }
 }

@@ -68,6 +68,7 @@ impl Scope {
             Evidence::None => return false,
             Evidence::Request(id) => {
                 self.show(View::Requests);
+                self.requests.list_also(id);
                 self.controls.request = Some(id);
             }
             Evidence::Journeys(keys) => {
