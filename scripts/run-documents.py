@@ -176,7 +176,7 @@ PLAN = {
         "client$ sudo magnet-scope run -- curl -sS -o page.html http://server:8080/page/7": Ends(),
         **BOTH,
         "magnet-scope requests client.session server.session": Ends(),
-        "magnet-scope requests client.session server.session --where 'total > 20ms'": Ends(),
+        "magnet-scope requests client.session server.session --where 'request > 20ms'": Ends(),
         "magnet-scope requests client.session server.session --where 'answer > 20ms and port = 8080'": Ends(),
         "magnet-scope replay client.session server.session": Screen("client", "server"),
         "server$ sudo magnet-scope --trigger 'request > 20ms' --save-on-trigger slow": Screen("server", saves="slow"),
