@@ -157,7 +157,7 @@ impl Capture {
             };
             options::allowed(&facts, &options)?;
             let ring_maps = make_rings(&object, facts.cpus, kernel_ring_bytes(&options, mapped.as_ref()))?;
-            match attach_all(&facts, &object, &plan, &options.netns) {
+            match attach_all(&facts, &object, &plan, &options) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
                 // An attach point may exist and still refuse probes; the next candidate may work, and else the
                 // hop is missing for that reason. Each round removes one attach point, so the loop ends.

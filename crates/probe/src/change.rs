@@ -241,7 +241,7 @@ impl Capture {
                     .to_owned();
                 return Err(ProbeError::Switch { hop: probe.hop, because });
             }
-            let links = attach(&self.facts, &self.object, probe, &self.options.netns)?;
+            let links = attach(&self.facts, &self.object, probe, &self.options)?;
             self.links.push((probe.program, links));
         }
         let netns = &self.options.netns;

@@ -155,6 +155,13 @@ pub enum ProbeError {
     },
 }
 
+impl ProbeError {
+    /// True if a network namespace has ended since it was found.
+    pub(crate) fn is_ended_namespace(&self) -> bool {
+        matches!(self, Self::Namespace { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 fn hint(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!("; its messages: {log}") }
 }

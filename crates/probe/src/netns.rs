@@ -1,7 +1,8 @@
 //! Network namespaces: discovery, names, and entry.
 
 use crate::error::ProbeError;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -98,13 +99,14 @@ impl NetnsTarget {
     /// Runs `work` inside this namespace and returns. Only this thread changes namespace.
     ///
     /// # Errors
-    /// [`ProbeError::Namespace`] if it cannot be entered.
+    /// [`ProbeError::Namespace`] if it cannot be entered, or has ended: then its path leads nowhere, or to another one,
+    /// because a number of a process is used again.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, ProbeError> {
         let own = Self::current()?;
         if own.inode == self.inode {
             return Ok(work());
         }
-        let failed = |cause: rustix::io::Errno| ProbeError::Namespace {
+        let failed = |cause: Errno| ProbeError::Namespace {
             name: self.name.clone(),
             path: self.path.clone(),
             cause: cause.into(),
@@ -113,9 +115,28 @@ impl NetnsTarget {
             open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)
         };
         let (back, there) = (open(&own.path)?, open(&self.path)?);
+        if fstat(&there).map_err(failed)?.st_ino != u64::from(self.inode) {
+            return Err(failed(Errno::NOENT));
+        }
         move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)?;
         let result = work();
         move_into_link_name_space(back.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)?;
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_namespace_is_gone_also_if_another_one_has_its_path() {
+        let own = NetnsTarget::current().expect("/proc is mounted");
+        assert_eq!(own.within(|| 7).expect("the own one"), 7);
+        let never = || panic!("it was entered");
+        let another = NetnsTarget { inode: own.inode.wrapping_add(1), ..own.clone() };
+        assert!(another.within(never).expect_err("the path has another one").is_ended_namespace());
+        let nowhere = NetnsTarget { path: PathBuf::from("/proc/0/ns/net"), ..another };
+        assert!(nowhere.within(never).expect_err("no path").is_ended_namespace());
     }
 }

@@ -14,6 +14,7 @@ mod groups;
 mod journeys;
 mod kernels;
 mod left_out;
+mod namespaces;
 mod payload;
 mod pcap;
 mod points;

@@ -1,9 +1,9 @@
 //! Attaching what is loaded.
 
+use super::options::CaptureOptions;
 use crate::candidates::{Candidate, is_at_function};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
-use crate::netns::NetnsTarget;
 use crate::plan::Plan;
 use libbpf_rs::{ErrorKind, Link, NetfilterOpts, Object, ProgramMut};
 use magscope_core::node::Backend;
@@ -23,17 +23,18 @@ pub(super) fn attach_all(
     facts: &HostFacts,
     object: &Object,
     plan: &Plan,
-    netns: &[NetnsTarget],
+    options: &CaptureOptions,
 ) -> Result<Links, ProbeError> {
-    plan.programs().iter().map(|probe| Ok((probe.program, attach(facts, object, probe, netns)?))).collect()
+    plan.programs().iter().map(|probe| Ok((probe.program, attach(facts, object, probe, options)?))).collect()
 }
 
-/// Attaches one program: once, or once a namespace and family.
+/// Attaches one program: once, or once a namespace and family. With `every_netns`, namespaces that have ended since they
+/// were found are left out.
 pub(crate) fn attach(
     facts: &HostFacts,
     object: &Object,
     probe: &Candidate,
-    netns: &[NetnsTarget],
+    options: &CaptureOptions,
 ) -> Result<Vec<Link>, ProbeError> {
     let failed = |cause: String| ProbeError::Attach {
         hop: probe.hop,
@@ -50,9 +51,12 @@ pub(crate) fn attach(
     let mut links = Vec::new();
     match probe.backend {
         Backend::Netfilter => {
-            for target in netns {
-                for family in [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6] {
-                    links.push(target.within(|| attach_netfilter(&program, probe, family))??);
+            for target in &options.netns {
+                let families = [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6];
+                match target.within(|| families.map(|family| attach_netfilter(&program, probe, family))) {
+                    Ok(attached) => links.extend(attached.into_iter().collect::<Result<Vec<_>, _>>()?),
+                    Err(error) if options.every_netns && error.is_ended_namespace() => {}
+                    Err(error) => return Err(error),
                 }
             }
         }

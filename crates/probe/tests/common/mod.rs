@@ -246,7 +246,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    fn start(options: CaptureOptions) -> Self {
+    pub fn start(options: CaptureOptions) -> Self {
         Self::of(Capture::start(options).expect("capture starts"))
     }
 
