@@ -26,5 +26,5 @@ pub mod wire;
 pub use error::ExportError;
 pub use format::tables::{TableWriter, Tables};
 pub use output::{Create, Export, Output, Written};
-pub use table::{Chosen, Periods, Table, plain};
+pub use table::{Chosen, Periods, Table};
 pub use timeline::TimeLine;

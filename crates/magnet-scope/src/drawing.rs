@@ -35,13 +35,24 @@ impl Format {
     }
 }
 
-/// A plot that can be drawn in any format.
+/// A plot of panels below each other, which can be drawn in any format.
 pub trait Plot {
-    /// Width and height, drawing units.
-    fn size(&self) -> (u32, u32);
+    /// What one panel shows.
+    type Panel;
 
-    /// Draws it on an area with this many pixels per drawing unit.
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+    /// Width and height of a panel, drawing units.
+    const SIZE: (u32, u32);
+
+    /// The panels.
+    fn panels(&self) -> &[Self::Panel];
+
+    /// Draws a panel on its area, with this many pixels per drawing unit.
+    fn draw<B: DrawingBackend>(
+        &self,
+        panel: &Self::Panel,
+        area: &DrawingArea<B, Shift>,
+        pixels: u32,
+    ) -> Result<()>
     where
         B::ErrorType: 'static;
 }
@@ -57,15 +68,18 @@ pub fn write<P: Plot>(path: &Path, plot: impl FnOnce() -> Result<P>) -> Result<(
     bytes.and_then(|bytes| files::write(path, bytes)).map_err(could_not)
 }
 
+fn size<P: Plot>(plot: &P, pixels: u32) -> (u32, u32) {
+    (P::SIZE.0 * pixels, P::SIZE.1 * plot.panels().len() as u32 * pixels)
+}
+
 fn svg(plot: &impl Plot) -> Result<Vec<u8>> {
     let mut text = String::new();
-    draw(plot, SVGBackend::with_string(&mut text, plot.size()), 1)?;
+    draw(plot, SVGBackend::with_string(&mut text, size(plot, 1)), 1)?;
     Ok(text.into_bytes())
 }
 
 fn png(plot: &impl Plot) -> Result<Vec<u8>> {
-    let (width, height) = plot.size();
-    let (width, height) = (width * PIXELS, height * PIXELS);
+    let (width, height) = size(plot, PIXELS);
     let mut rgb = vec![0; width as usize * height as usize * 3];
     draw(plot, BitMapBackend::with_buffer(&mut rgb, (width, height)), PIXELS)?;
     let mut file = Vec::new();
@@ -84,7 +98,9 @@ where
         .map_err(|_| anyhow!("the font is damaged"))?;
     let area = backend.into_drawing_area();
     area.fill(&WHITE)?;
-    plot.draw(&area, pixels)?;
+    for (area, panel) in area.split_evenly((plot.panels().len(), 1)).iter().zip(plot.panels()) {
+        plot.draw(panel, area, pixels)?;
+    }
     area.present()?;
     Ok(())
 }
@@ -98,15 +114,24 @@ mod tests {
     struct Letters;
 
     impl Plot for Letters {
-        fn size(&self) -> (u32, u32) {
-            (120, 40)
+        type Panel = &'static str;
+
+        const SIZE: (u32, u32) = (120, 40);
+
+        fn panels(&self) -> &[&'static str] {
+            &["RTT µs", "below"]
         }
 
-        fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+        fn draw<B: DrawingBackend>(
+            &self,
+            panel: &&'static str,
+            area: &DrawingArea<B, Shift>,
+            pixels: u32,
+        ) -> Result<()>
         where
             B::ErrorType: 'static,
         {
-            area.draw(&Text::new("RTT µs", (10, 10), (FONT, 24 * pixels).into_font()))?;
+            area.draw(&Text::new(*panel, (10, 10), (FONT, 24 * pixels).into_font()))?;
             Ok(())
         }
     }
@@ -117,15 +142,17 @@ mod tests {
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().expect("a picture");
         let mut pixels = vec![0; reader.output_buffer_size().expect("a small one")];
         let info = reader.next_frame(&mut pixels).expect("what was encoded");
-        assert_eq!((info.width, info.height), (240, 80));
-        let ink = pixels.chunks(3).filter(|rgb| rgb.iter().all(|part| *part < 0x60)).count();
-        assert!(ink > 200, "{ink}");
+        assert_eq!((info.width, info.height), (240, 160));
+        for panel in pixels.chunks(pixels.len() / 2) {
+            let ink = panel.chunks(3).filter(|rgb| rgb.iter().all(|part| *part < 0x60)).count();
+            assert!(ink > 200, "{ink}");
+        }
     }
 
     #[test]
     fn text_stays_text_in_an_svg() {
         let text = String::from_utf8(svg(&Letters).expect("text")).expect("it is text");
-        assert!(text.contains("RTT µs"), "{text}");
+        assert!(text.contains("RTT µs") && text.contains("below"), "{text}");
     }
 
     #[test]

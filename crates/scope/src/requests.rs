@@ -1,5 +1,6 @@
 //! Requests and responses: the exchanges of the capture so far, by service, and the slowest.
 
+use crate::choice::Choice;
 use crate::format::{count, duration, percent};
 use crate::names::Names;
 use magscope_core::context::Context;
@@ -102,13 +103,15 @@ pub struct RequestPanel<'a> {
     pub slowest: Vec<&'a SlowRequest>,
     /// Number of the selected exchange.
     pub selected: Option<u64>,
-    /// Whether the filter chose among the exchanges.
-    pub chosen: Chosen,
+    /// Whether a filter chose among the exchanges.
+    pub filtered: Filtered,
+    /// The filter of the screen as text; empty without one.
+    pub filter: String,
 }
 
-/// What a filter chose of the exchanges.
+/// Whether a filter chose among the exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Chosen {
+pub enum Filtered {
     /// All, without a filter.
     #[default]
     All,
@@ -128,15 +131,15 @@ impl RequestPanel<'_> {
     pub fn title(&self) -> String {
         let grades = self.table.grades;
         let all = grades.total();
-        let of = match self.chosen {
-            Chosen::All => String::new(),
-            Chosen::Matching => "by the filter: ".to_owned(),
-            Chosen::Lately => {
-                format!("by the filter, of the last {} and later ones: ", count(MOST_RECENT as u64))
+        let of = match self.filtered {
+            Filtered::All => String::new(),
+            Filtered::Matching => format!("{}: ", self.filter),
+            Filtered::Lately => {
+                format!("{}, of the last {} and later ones: ", self.filter, count(MOST_RECENT as u64))
             }
-            Chosen::JourneysOnly => "not by the filter, which is one of journeys: ".to_owned(),
+            Filtered::JourneysOnly => format!("all, {} is of journeys: ", self.filter),
         };
-        if all == 0 && matches!(self.chosen, Chosen::Matching | Chosen::Lately) {
+        if all == 0 && matches!(self.filtered, Filtered::Matching | Filtered::Lately) {
             return format!("{of}none");
         }
         if all == 0 {
@@ -302,8 +305,8 @@ impl Requests {
         }
     }
 
-    /// Shows those alone that match a filter, of those in memory and of later ones; without a filter all.
-    pub fn choose_only(&mut self, filter: Option<ExchangeFilter>, names: &Names) {
+    /// Shows those alone that match, of those in memory and of later ones; without a filter all.
+    pub fn filter_by(&mut self, filter: Option<ExchangeFilter>, names: &Names) {
         self.chosen = None;
         self.matching = filter.map(|filter| {
             let mut listing = Listing::default();
@@ -329,22 +332,24 @@ impl Requests {
         self.all.sums.table(services)
     }
 
-    /// The view, with at most this many services and slowest requests. `filter` is true if the screen has one.
+    /// The view, with at most this many services and slowest requests. `filter` is that of the screen.
     pub fn panel(
         &self,
         services: usize,
         slowest: usize,
         selected: Option<u64>,
-        filter: bool,
+        filter: Option<&Choice>,
     ) -> RequestPanel<'_> {
-        let chosen = match &self.matching {
-            Some(matching) if matching.lately => Chosen::Lately,
-            Some(_) => Chosen::Matching,
-            None if filter => Chosen::JourneysOnly,
-            None => Chosen::All,
+        let filtered = match &self.matching {
+            Some(matching) if matching.lately => Filtered::Lately,
+            Some(_) => Filtered::Matching,
+            None if filter.is_some() => Filtered::JourneysOnly,
+            None => Filtered::All,
         };
         let table = self.shown().sums.table(services);
-        RequestPanel { table, slowest: self.listed().take(slowest).collect(), selected, chosen }
+        let slowest = self.listed().take(slowest).collect();
+        let filter = filter.map_or_else(String::new, ToString::to_string);
+        RequestPanel { table, slowest, selected, filtered, filter }
     }
 
     /// The requests of the view: the one of a journey, then the slowest.
@@ -518,9 +523,9 @@ mod tests {
         requests.collect(&Names::default(), |_| ());
     }
 
-    fn shown(requests: &Requests) -> (u64, Vec<u64>, Chosen) {
-        let panel = requests.panel(10, 100, None, requests.matching.is_some());
-        (panel.table.grades.total(), panel.slowest.iter().map(|slow| slow.id).collect(), panel.chosen)
+    fn shown(requests: &Requests) -> (u64, Vec<u64>, Filtered) {
+        let panel = requests.panel(10, 100, None, None);
+        (panel.table.grades.total(), panel.slowest.iter().map(|slow| slow.id).collect(), panel.filtered)
     }
 
     #[test]
@@ -529,23 +534,23 @@ mod tests {
         let names = Names::default();
         let slow = || Some(ExchangeFilter::parse("answer > 1190us").expect("a filter"));
         add(&mut requests, (1..=1_000).map(|id| exchange(id, id)));
-        requests.choose_only(slow(), &names);
-        assert_eq!(shown(&requests), (0, vec![], Chosen::Matching), "all of them are in memory");
+        requests.filter_by(slow(), &names);
+        assert_eq!(shown(&requests), (0, vec![], Filtered::Matching), "all of them are in memory");
 
         add(&mut requests, (1_001..=1_200).map(|id| exchange(id, id)));
         let ten: Vec<u64> = (1_191..=1_200).rev().collect();
         assert_eq!(
             shown(&requests),
-            (10, ten.clone(), Chosen::Matching),
+            (10, ten.clone(), Filtered::Matching),
             "later ones are chosen when they end"
         );
         assert_eq!(requests.table(10).grades.total(), 1_200, "the headline is about all");
 
-        requests.choose_only(None, &names);
+        requests.filter_by(None, &names);
         let (all, slowest, chosen) = shown(&requests);
-        assert_eq!((all, slowest.len(), chosen), (1_200, MOST_SLOWEST, Chosen::All));
-        requests.choose_only(slow(), &names);
-        assert_eq!(shown(&requests), (10, ten, Chosen::Lately), "the first 176 are forgotten");
+        assert_eq!((all, slowest.len(), chosen), (1_200, MOST_SLOWEST, Filtered::All));
+        requests.filter_by(slow(), &names);
+        assert_eq!(shown(&requests), (10, ten, Filtered::Lately), "the first 176 are forgotten");
 
         add(&mut requests, [exchange(1_201, 5), exchange(1_202, 2_000)].into_iter());
         let (chosen, slowest, _) = shown(&requests);
@@ -553,12 +558,12 @@ mod tests {
         let fresh: Vec<u64> = requests.take_fresh().into_iter().map(|(id, _)| id).collect();
         assert!(fresh.contains(&1_202) && !fresh.contains(&1_201), "their journeys are kept");
         // One that is slow among the chosen alone.
-        requests.choose_only(ExchangeFilter::parse("answer < 6us").ok(), &names);
-        assert_eq!(shown(&requests), (1, vec![1_201], Chosen::Lately));
+        requests.filter_by(ExchangeFilter::parse("answer < 6us").ok(), &names);
+        assert_eq!(shown(&requests), (1, vec![1_201], Filtered::Lately));
         assert!(requests.is_slowest(1_201) && requests.is_slowest(1_202) && !requests.is_slowest(300));
         // The evidence of the headline is about all.
         requests.list_also(1_202);
-        assert_eq!(shown(&requests), (1, vec![1_202, 1_201], Chosen::Lately));
+        assert_eq!(shown(&requests), (1, vec![1_202, 1_201], Filtered::Lately));
         requests.unchoose();
         requests.list_also(1_201);
         assert_eq!(shown(&requests).1, [1_201]);

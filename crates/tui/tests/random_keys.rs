@@ -59,6 +59,7 @@ const KEYS: &[KeyCode] = &[
 const TYPED: &[&str] = &[
     "/proto = tcp and total > 1ms\n",
     "/)(\n",
+    "/request > 1ms\n",
     "/\n",
     "thop(dev.recv,app.recv) > 2ms\n",
     "tsrtt rises 5ms\n",

@@ -180,7 +180,7 @@ mod tests {
     fn every_word_of_a_filter_has_a_place_in_the_others() {
         let events = crate::capture_filter::Field::ALL.map(crate::capture_filter::Field::name);
         let journeys = crate::filter::FIELDS;
-        let requests = crate::exchange::FIELDS;
+        let requests = crate::exchange::FILTER_FIELDS;
         for word in events.iter().chain(&journeys).chain(&requests) {
             let problems = [
                 ("events", crate::CaptureFilter::parse(word).err().map(|error| error.problem)),

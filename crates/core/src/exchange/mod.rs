@@ -41,8 +41,6 @@ mod tls;
 pub use builder::{ExchangeBuilder, ExchangeCounters, ExchangeLimits};
 pub use end::{ExchangeEnd, RequesterBy, View};
 pub use exchange::{Exchange, ExchangePart, Transfer};
-#[cfg(test)]
-pub(crate) use filter::FIELDS;
 pub use filter::{ExchangeFilter, FIELDS as FILTER_FIELDS};
 pub use grade::{BrokenBy, Grade, PAUSE_NS};
 pub use nested::{Nested, NestedBy};

@@ -43,21 +43,13 @@ impl Question {
         }
     }
 
-    /// Example of an answer.
+    /// Examples of an answer, which a terminal of 80 columns shows whole.
     pub const fn example(self) -> &'static str {
         match self {
-            Self::Filter => {
-                "tcp port 443 · host 10.0.0.2 · proc nginx · total > 1ms · lost · request > 20ms · not udp · Tab completes, ↑ earlier · empty: all"
-            }
-            Self::Trigger => {
-                "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · lost · hit PROBE · Tab completes · empty: nothing"
-            }
-            Self::Math => {
-                "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"
-            }
-            Self::Seek => {
-                "a part: 37.5 % · a time from the beginning: 2s · before the end: -2s · of day, UTC: 14:13:22.5"
-            }
+            Self::Filter => "port 443 · proc nginx · not lost · request > 20ms · Tab, ↑ · empty: all",
+            Self::Trigger => "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · Tab",
+            Self::Math => "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · empty: none",
+            Self::Seek => "part: 37.5 % · from the begin: 2s · from the end: -2s · UTC: 14:13:22.5",
             Self::Speed => "0.001 to 100 times its own speed: 0.1 · 1 · 10",
             Self::Xy => "to the right, then up: srtt cwnd · rate.ip send_queue · empty: none",
             Self::HoldOff => "a time: 10ms · 1s; or so many matches: 100 · empty: nothing",
@@ -179,6 +171,19 @@ fn time_ns(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_fit_a_terminal_of_80_columns() {
+        let questions = crate::command::COMMANDS.iter().filter_map(|command| match command.does {
+            crate::command::CommandKind::Own(crate::command::FrontEndCommand::Ask(question)) => Some(question),
+            _ => None,
+        });
+        let examples: Vec<&str> = questions.map(Question::example).collect();
+        assert!(examples.len() >= 9);
+        for example in examples {
+            assert!(example.chars().count() <= 76, "{example}");
+        }
+    }
 
     #[test]
     fn lines_become_actions() {

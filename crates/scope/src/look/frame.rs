@@ -5,7 +5,7 @@ use super::{
     MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap, XyTrace,
 };
 use crate::channel::Channel;
-use crate::format::{DAY_NS, utc_time};
+use crate::format::utc_time;
 use crate::frame::Frame;
 use crate::lane::{Lane, Place};
 use crate::lifeline::Lifeline;
@@ -139,9 +139,7 @@ impl<'a> Frame<'a> {
 
     /// UTC time of day of an instant, if available.
     pub fn time_of_day(&self, time_ns: u64) -> Option<String> {
-        let since = i128::from(time_ns) - i128::from(self.sweep.origin_ns);
-        let of_day_ns = (i128::from(self.header.origin_utc_ns?) + since).rem_euclid(DAY_NS);
-        u64::try_from(of_day_ns).ok().map(utc_time)
+        self.scope.utc_of_day_ns(time_ns).map(utc_time)
     }
 
     /// True for a lane that has nothing to show and is folded away: its hop is off or not available.

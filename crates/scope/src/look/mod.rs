@@ -12,7 +12,7 @@ mod tables;
 mod traces;
 
 pub use crate::requests::{
-    Chosen, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
+    Filtered, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
 };
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,

@@ -1,7 +1,7 @@
 //! Counts and rates that a user reads as facts: drops, steps by protocol, rates of narrow pictures, effect of a
 //! filter.
 
-use super::tests::{busy, feed, flows, info, message};
+use super::tests::{busy, feed, flows, info, message, recorded_options};
 use super::*;
 use crate::action::Action;
 use crate::edge::Edge;
@@ -179,35 +179,48 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
 
 #[test]
 fn a_filter_of_requests_alone_chooses_no_journeys() {
-    use crate::look::Chosen;
+    use crate::look::Filtered;
     use crate::views::View;
     for make in [busy, || super::tests::recorded().0] {
         let mut scope = make();
         scope.apply(Action::Fit);
         let journeys = scope.frame().footer.counts.journeys;
-        let chosen = |scope: &Scope| scope.frame().requests(10, 10).chosen;
-        assert_eq!(chosen(&scope), Chosen::All);
+        let filtered = |scope: &Scope| scope.frame().requests(10, 10).filtered;
+        assert_eq!(filtered(&scope), Filtered::All);
 
         scope.apply(Action::Filter("request > 20ms".to_owned()));
         let frame = scope.frame();
         assert_eq!(frame.controls.view, View::Requests, "it leads to what it chooses");
         assert_eq!(frame.controls.filter.as_ref().map(ToString::to_string).as_deref(), Some("request > 20ms"));
         assert!(!frame.controls.is_narrowed());
-        assert_eq!(chosen(&scope), Chosen::Matching);
+        assert_eq!(filtered(&scope), Filtered::Matching);
         if !scope.is_recorded() {
             assert_eq!(scope.frame().footer.counts.journeys, journeys);
         }
 
         scope.apply(Action::Filter("lost".to_owned()));
-        assert_eq!(chosen(&scope), Chosen::JourneysOnly);
+        assert_eq!(filtered(&scope), Filtered::JourneysOnly);
+        assert_eq!(scope.frame().requests(10, 10).filter, "verdict = lost");
         scope.apply(Action::Filter("request > soon".to_owned()));
         let frame = scope.frame();
         let message = frame.controls.message.as_ref().expect("an error");
         assert!(message.is_error && message.text.starts_with("filter: "), "{}", message.text);
         assert_eq!(frame.controls.filter.as_ref().map(ToString::to_string).as_deref(), Some("verdict = lost"));
         scope.apply(Action::Filter(String::new()));
-        assert_eq!(chosen(&scope), Chosen::All);
+        assert_eq!(filtered(&scope), Filtered::All);
     }
+}
+
+#[test]
+fn a_recording_is_read_to_its_end_when_the_last_journey_is_counted() {
+    let mut scope = Scope::new(info(), recorded_options(20 * MS));
+    let events = message(0, MS, 2_000);
+    scope.ingest_batch(0, &Batch { events, flows: flows(), watermark_ns: 20 * MS, ..Batch::default() });
+    let transport = scope.frame().transport;
+    assert!(transport.read_ns < transport.to_ns, "journeys may be open");
+    scope.end();
+    let transport = scope.frame().transport;
+    assert_eq!(transport.read_ns, transport.to_ns);
 }
 
 #[test]

@@ -103,8 +103,13 @@ impl Scope {
         if self.sweep.align == Align::Start || (self.sweep.lifelines.is_empty() && !self.shows_sums()) {
             return None;
         }
+        self.utc_of_day_ns(self.sweep.origin_ns)
+    }
+
+    /// UTC of an instant since midnight, nanoseconds, if it is known.
+    pub(crate) fn utc_of_day_ns(&self, time_ns: u64) -> Option<u64> {
         let clock = self.clocks.last(0)?;
-        let since = i128::from(self.sweep.origin_ns) - i128::from(clock.monotonic_ns);
+        let since = i128::from(time_ns) - i128::from(clock.monotonic_ns);
         let utc = i128::from(clock.realtime_ns) + since;
         u64::try_from(utc.rem_euclid(DAY_NS)).ok()
     }

@@ -147,7 +147,7 @@ impl Scope {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
         self.stats = Stats::default();
         self.requests = Requests::default();
-        self.requests.choose_only(self.controls.request_filter().cloned(), &self.names);
+        self.requests.filter_by(self.controls.request_filter().cloned(), &self.names);
         self.findings = magscope_report::Findings::default();
         self.controls.request = None;
         self.totals = Totals::default();

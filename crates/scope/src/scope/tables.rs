@@ -162,7 +162,7 @@ impl Scope {
     }
 
     pub(crate) fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'_> {
-        self.requests.panel(services, slowest, self.controls.request, self.controls.filter.is_some())
+        self.requests.panel(services, slowest, self.controls.request, self.controls.filter.as_ref())
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {

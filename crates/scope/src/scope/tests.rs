@@ -290,18 +290,6 @@ pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     (scope, journeys)
 }
 
-#[test]
-fn a_recording_is_read_to_its_end_when_the_last_journey_is_counted() {
-    let mut scope = Scope::new(info(), recorded_options(20 * MS));
-    let events = message(0, MS, 2_000);
-    scope.ingest_batch(0, &Batch { events, flows: flows(), watermark_ns: 20 * MS, ..Batch::default() });
-    let transport = scope.frame().transport;
-    assert!(transport.read_ns < transport.to_ns, "journeys may be open");
-    scope.end();
-    let transport = scope.frame().transport;
-    assert_eq!(transport.read_ns, transport.to_ns);
-}
-
 /// Reads the scope's wanted stretches, as a player does.
 fn serve(scope: &mut Scope, journeys: &[magscope_core::Journey]) -> Option<Window> {
     let window = scope.wants()?;

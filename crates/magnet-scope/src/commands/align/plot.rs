@@ -11,7 +11,6 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const PANEL: (u32, u32) = (1000, 380);
 /// Number of points per curve, the resolution of the plot.
 const INSTANTS: u64 = 1000;
 
@@ -26,7 +25,7 @@ const ESTIMATE: RGBColor = RGBColor(0xc4, 0x3b, 0x2b);
 type Curve = Vec<(f64, f64)>;
 
 #[derive(Default)]
-struct Curves {
+pub struct Curves {
     certified: [Curve; 2],
     model: [Curve; 2],
     estimate: Curve,
@@ -55,18 +54,24 @@ pub fn bounds(alignment: &Alignment, hosts: &[String]) -> Result<Bounds> {
 }
 
 impl Plot for Bounds {
-    fn size(&self) -> (u32, u32) {
-        (PANEL.0, PANEL.1 * self.panels.len() as u32)
+    type Panel = (String, Curves);
+
+    const SIZE: (u32, u32) = (1000, 380);
+
+    fn panels(&self) -> &[Self::Panel] {
+        &self.panels
     }
 
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+    fn draw<B: DrawingBackend>(
+        &self,
+        (title, curves): &Self::Panel,
+        area: &DrawingArea<B, Shift>,
+        pixels: u32,
+    ) -> Result<()>
     where
         B::ErrorType: 'static,
     {
-        for (area, (title, curves)) in area.split_evenly((self.panels.len(), 1)).iter().zip(&self.panels) {
-            panel(area, pixels, title, curves)?;
-        }
-        Ok(())
+        panel(area, pixels, title, curves)
     }
 }
 

@@ -8,7 +8,6 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 
-const PANEL: (u32, u32) = (1000, 320);
 /// Maximum number of distinguishable lines.
 const MOST_CPUS: usize = 12;
 
@@ -32,19 +31,25 @@ pub fn switches(phases: &[Phase]) -> Result<Switches<'_>> {
     Ok(Switches { panels, highest })
 }
 
-impl Plot for Switches<'_> {
-    fn size(&self) -> (u32, u32) {
-        (PANEL.0, PANEL.1 * self.panels.len() as u32)
+impl<'a> Plot for Switches<'a> {
+    type Panel = (&'a Phase, Lines);
+
+    const SIZE: (u32, u32) = (1000, 320);
+
+    fn panels(&self) -> &[Self::Panel] {
+        &self.panels
     }
 
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pixels: u32) -> Result<()>
+    fn draw<B: DrawingBackend>(
+        &self,
+        (phase, lines): &Self::Panel,
+        area: &DrawingArea<B, Shift>,
+        pixels: u32,
+    ) -> Result<()>
     where
         B::ErrorType: 'static,
     {
-        for (area, (phase, lines)) in area.split_evenly((self.panels.len(), 1)).iter().zip(&self.panels) {
-            panel(area, pixels, phase, lines, self.highest)?;
-        }
-        Ok(())
+        panel(area, pixels, phase, lines, self.highest)
     }
 }
 

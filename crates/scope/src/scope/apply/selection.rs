@@ -26,7 +26,7 @@ impl Scope {
         // A recording's requests are read again, like its journeys.
         if !self.is_recorded() {
             self.controls.request = None;
-            self.requests.choose_only(self.controls.request_filter().cloned(), &self.names);
+            self.requests.filter_by(self.controls.request_filter().cloned(), &self.names);
         }
         self.refilter();
     }
