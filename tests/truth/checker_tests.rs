@@ -165,6 +165,29 @@ fn the_checker_lets_a_send_without_return_pass_only_if_it_returned_late() {
 }
 
 #[test]
+fn the_checker_lets_a_copy_come_late_only_if_an_earlier_one_had_arrived() {
+    let talk = talk("tcp", vec![call("send", 1_000, 0, 9)], vec![call("read", 2_000, 0, 9)]);
+    let checked = |copies: [u64; 3]| {
+        let hops = [
+            ("app.send", 1_050, 7, 8),
+            ("tcp.recv", 1_500, 0, 0),
+            ("app.recv", 2_050, 7, 9),
+            ("ip.out", 5_000, 0, 0),
+            ("tcp.recv", 5_100, 0, 0),
+        ];
+        let mut late = journey("tcp", (50, 59), &hops);
+        for (rung, copy) in [1, 3, 4].into_iter().zip(copies) {
+            late["rungs"][rung]["copy"] = copy.into();
+        }
+        check(std::slice::from_ref(&talk), &[late])
+    };
+    assert_eq!(checked([1, 2, 2]), Ok(0));
+    assert!(checked([1, 1, 1]).is_err(), "the same copy, later");
+    assert!(checked([2, 1, 1]).is_err(), "an earlier copy, later");
+    assert!(checked([1, 1, 2]).is_err(), "one hop of the copy that arrived");
+}
+
+#[test]
 fn the_checker_finds_bytes_that_were_looked_at_and_not_read() {
     let sends = vec![call("send", 1000, 0, 20)];
     let talks = [talk("tcp", sends, vec![call("peek", 9000, 0, 20)])];
