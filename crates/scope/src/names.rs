@@ -76,6 +76,12 @@ impl Names {
         let context: &dyn Context = self;
         context.place(netns_key.node, netns_key.netns)
     }
+
+    /// As [`Self::netns_name`]; the host's own namespace has the host's name.
+    pub fn host_or_netns(&self, netns_key: NetnsKey) -> String {
+        let info = self.infos().get(usize::from(netns_key.node));
+        info.map_or_else(|| self.netns_name(Some(netns_key)), |info| info.place(netns_key.netns, true))
+    }
 }
 
 impl Context for Names {
@@ -93,5 +99,21 @@ impl Context for Names {
 
     fn nodes(&self) -> u16 {
         self.stored.nodes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::node::NetnsName;
+
+    #[test]
+    fn the_hosts_own_namespace_has_its_name_from_the_first_frame_on() {
+        let name = |netns, name: &str| NetnsName { netns, name: name.to_owned() };
+        let host = "web-1".to_owned();
+        let netns = vec![name(1, "host"), name(2, "left")];
+        let names = Names::new(vec![NodeInfo { host, netns, ..NodeInfo::default() }]);
+        let shown = |netns| names.host_or_netns(NetnsKey { node: 0, netns });
+        assert_eq!((shown(1), shown(2)), ("web-1".to_owned(), "web-1/left".to_owned()));
     }
 }

@@ -43,14 +43,16 @@ impl Scope {
 
     fn header(&self) -> Header {
         let named = |netns_key: Option<NetnsKey>| self.names.netns_name(netns_key);
+        let keys = self.netns_keys();
         let (nodes, sender, receiver) = if let Some(route) = self.controls.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
         } else {
-            let all: Vec<_> = self.netns_keys().into_iter().map(|netns_key| named(Some(netns_key))).collect();
+            let all: Vec<_> = keys.iter().map(|netns_key| named(Some(*netns_key))).collect();
             match all.as_slice() {
                 [] => (self.info().host.clone(), String::new(), String::new()),
-                [one] => (one.clone(), one.clone(), one.clone()),
+                // From the first frame on, a host has its own name: that of its namespace is the same on each.
+                [one] => (self.names.host_or_netns(keys[0]), one.clone(), one.clone()),
                 [a, b] => (format!("{a} ↔ {b}"), String::new(), String::new()),
                 [a, b, rest @ ..] => {
                     (format!("{a}, {b} and {} more", rest.len()), String::new(), String::new())
