@@ -2,7 +2,8 @@
 """Runs every command of README.md, docs/agents.md, the tutorial and the how-to pages literally, on hosts made of
 namespaces.
 
-usage: scripts/run-documents.py MAGNET_SCOPE
+usage: scripts/run-documents.py MAGNET_SCOPE [PART…]     (default: all parts, one after the other, each on hosts of its own)
+       scripts/run-documents.py --check                  (prints the parts; nothing runs)
 
 Commands come from the documents: each line of a block of `sh`, and each command in the text. PLAN has for
 each the method, or the reason why it is not run. A command without a line in PLAN fails, and so does a line
@@ -486,8 +487,9 @@ class Scene:
             process.wait()
 
 
-def agents(scene, plan):
+def agents(scene):
     """docs/agents.md from its beginning to its end."""
+    plan = PLAN[AGENTS]
     tls = scene.hosts["viewer"].dir / "work/tls"
     has_bus = shutil.which("nats-server") is not None
     there = commands(AGENTS)
@@ -526,8 +528,9 @@ def agents(scene, plan):
     scene.stop_serving()
 
 
-def readme(scene, plan):
+def readme(scene):
     """README.md from its beginning to its end, with certificates as docs/agents.md makes them."""
+    plan = PLAN[README]
     viewer = scene.hosts["viewer"]
     made = viewer.dir / "work/two"
     viewer.run(f"magnet-scope agent init {made} --host client --host server --viewer me")
@@ -572,10 +575,6 @@ def walk(scene, document, plan, ran):
 def pages(scene):
     """The tutorial and the how-to pages, with the traffic that they speak of."""
     viewer = scene.hosts["viewer"]
-    for name in ("client", "server", "drops"):
-        shutil.rmtree(viewer.dir / f"work/{name}.session", ignore_errors=True)
-        if name != "drops":
-            shutil.rmtree(scene.hosts[name].dir / f"work/{name}.session", ignore_errors=True)
     for name in ("lost", "retransmissions"):
         shutil.copytree(ROOT / f"tests/golden/{name}/session", viewer.dir / f"work/{name}.session")
     # Any recording has no container here, and the report says so.
@@ -592,23 +591,27 @@ def pages(scene):
 
 
 def main():
-    problems = uncovered()
-    if problems or sys.argv[1:] == ["--check"]:
-        print("\n".join(problems), file=sys.stderr)
-        raise SystemExit(1 if problems else 0)
+    parts = {"agents": agents, "readme": readme, "pages": pages}
+    if problems := uncovered():
+        raise SystemExit("\n".join(problems))
+    if sys.argv[1:] == ["--check"]:
+        print(" ".join(parts))
+        return
+    asked = sys.argv[2:] or list(parts)
+    if unknown := [part for part in asked if part not in parts]:
+        raise SystemExit(f"no parts: {' '.join(unknown)}; there are {' '.join(parts)}")
+    for part in asked:
+        with tempfile.TemporaryDirectory() as directory:
+            scene = Scene(directory, Path(sys.argv[1]).resolve())
+            try:
+                parts[part](scene)
+            finally:
+                scene.end()
     for document, plan in PLAN.items():
         for command, method in plan.items():
             if isinstance(method, NotRun):
                 print(f"not run: `{command}` of {document}: {method.reason}")
-    with tempfile.TemporaryDirectory() as directory:
-        scene = Scene(directory, Path(sys.argv[1]).resolve())
-        try:
-            agents(scene, PLAN[AGENTS])
-            readme(scene, PLAN[README])
-            pages(scene)
-        finally:
-            scene.end()
-    print("every command of the documents was run or is listed")
+    print("every command of the documents was run or is listed" if not sys.argv[2:] else f"ran: {' '.join(asked)}")
 
 
 if __name__ == "__main__":
