@@ -12,11 +12,12 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::cost::{self, Measuring};
 use magscope_probe::filter::names::HostNames;
 use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
 use magscope_probe::workload::{self, GiveUp};
-use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
+use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, default_hops};
 use magscope_probe::{RingKind, Setting, Watermark};
 use std::time::Duration;
 
@@ -45,19 +46,27 @@ pub struct CaptureDefaults {
     pub reader: Reader,
     /// Draws a window, whose process runs as the calling user.
     pub is_window: bool,
+    /// Measures the cost of a hit, for a screen that shows it.
+    pub shows_cost: bool,
 }
 
 impl CaptureDefaults {
     /// These hops without a budget.
     pub const fn of(hops: HopSet) -> Self {
-        CaptureDefaults { hops, budget: None, reader: Reader::Process, is_window: false }
+        CaptureDefaults { hops, budget: None, reader: Reader::Process, is_window: false, shows_cost: false }
     }
 
     /// For a window.
     #[cfg(feature = "gui")]
     #[must_use]
     pub const fn window(self) -> Self {
-        CaptureDefaults { is_window: true, ..self }
+        CaptureDefaults { is_window: true, ..self }.on_screen(true)
+    }
+
+    /// For a screen, if there is one.
+    #[must_use]
+    pub const fn on_screen(self, is_screen: bool) -> Self {
+        CaptureDefaults { shows_cost: is_screen, ..self }
     }
 
     /// The names of containers are read without capabilities. The state of an engine belongs to root, so that the user
@@ -72,17 +81,19 @@ pub fn give_up_capabilities() -> std::io::Result<()> {
     privileges::drop_all().map_err(std::io::Error::other)
 }
 
-/// A capture, and its governor if it has a budget.
+/// A capture, and what measures its cost.
 pub struct Started {
     /// The capture.
     pub capture: Capture,
-    /// To be called periodically.
+    /// To be called periodically, if there is a budget.
     pub governor: Option<Governor>,
+    /// Cost of a hit, nanoseconds, for a screen; `None` if noise hides it. A governor measures it again and again.
+    pub hit_ns: Option<f64>,
 }
 
 impl From<Capture> for Started {
     fn from(capture: Capture) -> Self {
-        Started { capture, governor: None }
+        Started { capture, governor: None, hit_ns: None }
     }
 }
 
@@ -93,13 +104,42 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
 
 /// Attaches the probes with these defaults.
 pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults) -> Result<Started> {
-    let governor = governor(args, defaults, namespaces.every)?;
-    let capture = attach(args, namespaces, defaults)?;
-    Ok(Started { capture, governor })
+    let facts = HostFacts::read().map_err(explain)?;
+    let every_netns = namespaces.every;
+    let governor = governor(&facts, args, defaults, every_netns)?;
+    let mut measuring = None;
+    if defaults.shows_cost && governor.is_none() {
+        measuring = measure(&facts, args, defaults);
+    }
+    // A capture of all namespaces would see the traffic of the measurement.
+    if let Some(measuring) = measuring.as_mut().filter(|_| every_netns) {
+        measuring.settle();
+    }
+    let capture = attach(&facts, args, namespaces, defaults)?;
+    let cost = measuring.and_then(|measuring| measuring.wait().ok()?);
+    let hit_ns = cost.map(|cost| cost.hit_ns).filter(|ns| *ns > 0.0);
+    Ok(Started { capture, governor, hit_ns })
+}
+
+/// Measures the cost of a hit, beside the attachment, because it takes a fraction of a second. `None` if that fails; the
+/// screen then shows no figure.
+fn measure(facts: &HostFacts, args: &CaptureArgs, defaults: CaptureDefaults) -> Option<Measuring> {
+    let what = cost::Measurement {
+        hops: args.hops.resolve(defaults.hops),
+        backend: args.backend,
+        rounds: MEASURING_ROUNDS,
+        at_most: MEASURING_AT_MOST,
+    };
+    Measuring::start(facts, what).ok()
 }
 
 /// The governor of a capture. It measures the cost of a hit before the attachment.
-fn governor(args: &CaptureArgs, defaults: CaptureDefaults, every_netns: bool) -> Result<Option<Governor>> {
+fn governor(
+    facts: &HostFacts,
+    args: &CaptureArgs,
+    defaults: CaptureDefaults,
+    every_netns: bool,
+) -> Result<Option<Governor>> {
     let budget = match args.max_overhead {
         Some(Budget::Off) => None,
         Some(Budget::Part(part)) => Some(part),
@@ -107,8 +147,7 @@ fn governor(args: &CaptureArgs, defaults: CaptureDefaults, every_netns: bool) ->
     };
     let Some(budget) = budget else { return Ok(None) };
     let what = Weighed { hops: args.hops.resolve(defaults.hops), backend: args.backend };
-    let scale = HostFacts::read().and_then(|facts| Scale::start(&facts, what, give_up));
-    match scale {
+    match Scale::start(facts, what, give_up) {
         Ok(scale) => Ok(Some(Governor::new(budget, scale, defaults.reader, every_netns))),
         Err(error) if args.max_overhead.is_some() => {
             let next = "it takes CAP_SYS_ADMIN to make the namespace in which hits are weighed; or leave out `--max-overhead`";
@@ -128,7 +167,12 @@ fn give_up() -> std::io::Result<()> {
     privileges::drop_all().map_err(std::io::Error::other)
 }
 
-fn attach(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults) -> Result<Capture> {
+fn attach(
+    facts: &HostFacts,
+    args: &CaptureArgs,
+    namespaces: Namespaces,
+    defaults: CaptureDefaults,
+) -> Result<Capture> {
     let hops = args.hops.resolve(defaults.hops);
     let ring_bytes = u32::try_from(args.ring_size).unwrap_or(1 << 31);
     let watermark = match (args.latency, args.bulk) {
@@ -165,7 +209,7 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureDefaults)
         tsc: args.clock == StampClock::Tsc,
         names: Some(defaults.give_up()),
     };
-    let capture = Capture::start(options).map_err(explain)?;
+    let capture = Capture::start_on(facts, options).map_err(explain)?;
     if let Some(because) = capture.clock_fallback() {
         output::note(&format!("the TSC cannot be used, because {because}; events carry CLOCK_MONOTONIC"));
     }
@@ -235,20 +279,6 @@ pub fn namespaces(args: &CaptureArgs, netns: &[String]) -> Result<Namespaces> {
         }
     }
     Ok(found)
-}
-
-/// Measures the cost of one hit of these hops, nanoseconds, in a new namespace, for a fraction of a second.
-/// `None` if that fails or noise hides the figure; the screen then shows no figure.
-pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
-    let facts = HostFacts::read().ok()?;
-    let what = cost::Measurement {
-        hops: args.hops.resolve(default_hops()),
-        backend: args.backend,
-        rounds: MEASURING_ROUNDS,
-        at_most: MEASURING_AT_MOST,
-    };
-    let cost = cost::measure_so(&facts, what).ok()??;
-    (cost.hit_ns > 0.0).then_some(cost.hit_ns)
 }
 
 /// Creates the control socket. The capture also works without one.

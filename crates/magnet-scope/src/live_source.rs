@@ -32,19 +32,13 @@ impl Live {
     pub fn new(started: impl Into<Started>, duration: Option<Duration>, stop: Stop) -> Self {
         // A duration beyond the clock's range means no end.
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
-        let Started { capture, governor } = started.into();
-        Live { capture, governor, hosts: None, end, stop, stopped: false, hit_ns: None, questions: None }
+        let Started { capture, governor, hit_ns } = started.into();
+        Live { capture, governor, hosts: None, end, stop, stopped: false, hit_ns, questions: None }
     }
 
     /// Adds the control socket. Called after privileges are dropped.
     pub fn with_control(mut self, bound: Option<Bound>) -> Self {
         self.questions = bound.and_then(|bound| bound.listen().ok());
-        self
-    }
-
-    /// Adds the measured cost of a hit.
-    pub fn with_cost(mut self, hit_ns: Option<f64>) -> Self {
-        self.hit_ns = hit_ns;
         self
     }
 
@@ -94,8 +88,8 @@ impl Feed for Live {
         self.capture.counters().ok().map(|counters| counters.cpus.iter().map(|cpu| cpu.accepted).sum())
     }
 
-    fn hit_ns(&self) -> Option<f64> {
-        self.hit_ns
+    fn hit_ns(&mut self) -> Option<f64> {
+        self.governor.as_mut().map_or(self.hit_ns, Governor::hit_ns)
     }
 
     fn set_fault(&mut self, fault: Option<TourFault>) -> anyhow::Result<()> {

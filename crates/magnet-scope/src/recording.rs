@@ -135,7 +135,7 @@ impl<S: Feed> Feed for Recorded<S> {
         self.inner.budget()
     }
 
-    fn hit_ns(&self) -> Option<f64> {
+    fn hit_ns(&mut self) -> Option<f64> {
         self.inner.hit_ns()
     }
 

@@ -41,7 +41,7 @@ pub trait Feed: Source {
     }
 
     /// Measured kernel cost of a hit, nanoseconds.
-    fn hit_ns(&self) -> Option<f64> {
+    fn hit_ns(&mut self) -> Option<f64> {
         None
     }
 

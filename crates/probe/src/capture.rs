@@ -287,7 +287,8 @@ impl Capture {
         self.collector.borrow().records
     }
 
-    fn drain(&mut self, batch: &mut Batch) {
+    /// Moves what the rings hold into the batch, with what was lost.
+    pub(crate) fn drain(&mut self, batch: &mut Batch) {
         let now = self.event_clock.now_ns();
         self.collector.borrow_mut().taken.fill(0);
         // the callbacks never fail, so the only possible error is an interrupted call; the next drain reads the

@@ -4,17 +4,20 @@
 //! Rounds with and without probes alternate, and the difference is divided by the number of hits. `run_time_ns`
 //! of the kernel's BPF statistics would omit the call overhead, a third of the cost.
 
+mod rig;
 mod traffic;
 
+pub(crate) use rig::Rig;
 pub(crate) use traffic::Traffic;
 
-use crate::capture::{Capture, CaptureOptions};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
+use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
 use std::io;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Result of a measurement.
@@ -32,6 +35,7 @@ pub struct Cost {
 
 /// Messages of each kind in a round.
 const MESSAGES: usize = 1_000;
+const RING_BYTES: usize = 4 << 20;
 
 /// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +54,7 @@ pub struct Measurement {
 /// Measures what capturing `hops` costs here; `None` if the traffic passes none of them.
 ///
 /// # Errors
-/// As [`Capture::start`]; and if the namespace or its sockets cannot be made.
+/// As [`Capture::start`](crate::Capture::start); and if the namespace or its sockets cannot be made.
 pub fn measure(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option<Cost>, ProbeError> {
     measure_so(facts, Measurement { hops, backend: None, rounds, at_most: Duration::MAX })
 }
@@ -60,53 +64,83 @@ pub fn measure(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option<
 /// # Errors
 /// As [`measure`].
 pub fn measure_so(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
-    let facts = facts.clone();
-    // A thread of its own, because it changes its namespace and its CPU for good.
-    let thread = std::thread::Builder::new().name("magnet-cost".to_owned());
-    let run = thread.spawn(move || measure_here(&facts, what)).map_err(failed)?;
-    run.join().unwrap_or_else(|_| Err(failed(io::Error::other("the measuring thread panicked"))))
+    Measuring::start(facts, what)?.wait()
+}
+
+/// A measurement in a thread of its own, beside the start of a capture. The thread keeps the privileges of its creator to
+/// its end.
+pub struct Measuring {
+    thread: Option<JoinHandle<Measured>>,
+    result: Option<Measured>,
+}
+
+type Measured = Result<Option<Cost>, ProbeError>;
+
+impl Measuring {
+    /// Starts the thread. It changes its namespace and its CPU for good.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(facts: &HostFacts, what: Measurement) -> Result<Self, ProbeError> {
+        let facts = facts.clone();
+        let thread = std::thread::Builder::new().name("magnet-cost".to_owned());
+        let thread = thread.spawn(move || rounds(&facts, what)).map_err(failed)?;
+        Ok(Measuring { thread: Some(thread), result: None })
+    }
+
+    /// Waits until the thread has ended.
+    pub fn settle(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let panicked = |_| Err(failed(io::Error::other("the measuring thread panicked")));
+            self.result = Some(thread.join().unwrap_or_else(panicked));
+        }
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// As [`measure`].
+    pub fn wait(mut self) -> Result<Option<Cost>, ProbeError> {
+        self.settle();
+        self.result.take().unwrap_or(Ok(None))
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        self.settle();
+    }
 }
 
 pub(crate) fn failed(cause: io::Error) -> ProbeError {
     ProbeError::Read { path: PathBuf::from("the namespace for measuring cost"), cause }
 }
 
-fn measure_here(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
-    let mut traffic = Traffic::apart().map_err(failed)?;
-    traffic.round(MESSAGES).map_err(failed)?;
-
-    let (mut costs, mut bares, mut hits_seen) = (Vec::new(), Vec::new(), 0.0);
-    let options = CaptureOptions {
-        hops: what.hops,
-        backend: what.backend,
-        ring_bytes_per_cpu: 4 << 20,
-        ..CaptureOptions::default()
-    };
+fn rounds(facts: &HostFacts, what: Measurement) -> Measured {
+    let mut rig = Rig::make(facts, what.hops, what.backend, RING_BYTES)?;
+    let full = [Setting::Detail(Detail::Full)];
+    let mut seen = Vec::new();
     let begin = Instant::now();
     for round in 0..what.rounds.max(1) {
         if round > 0 && begin.elapsed() > what.at_most {
             break;
         }
-        let bare = traffic.round(MESSAGES).map_err(failed)?;
-        let mut capture = Capture::start_on(facts, options.clone())?;
-        let before = capture.counters()?.hits;
-        let probed = traffic.round(MESSAGES).map_err(failed)?;
-        let hits = (capture.counters()?.hits - before) as f64 / MESSAGES as f64;
-        capture.stop();
-        if hits < 0.5 {
-            return Ok(None);
+        match rig.round(&full, MESSAGES)? {
+            Some(round) => seen.push(round),
+            None => return Ok(None),
         }
-        costs.push((probed - bare) / hits);
-        bares.push(bare);
-        hits_seen = hits;
     }
-    costs.sort_by(f64::total_cmp);
-    bares.sort_by(f64::total_cmp);
+    let sorted = |value: fn(&rig::Round) -> f64| {
+        let mut values: Vec<f64> = seen.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (costs, bares) = (sorted(rig::Round::hit_ns), sorted(|round| round.bare_ns));
     let at = |values: &[f64], part: usize| values[(values.len() - 1) * part / 4];
-    Ok(Some(Cost {
+    Ok(seen.last().map(|last| Cost {
         hit_ns: at(&costs, 2),
         quartiles_ns: (at(&costs, 1), at(&costs, 3)),
-        hits: hits_seen,
+        hits: last.hits,
         bare_ns: at(&bares, 2),
     }))
 }

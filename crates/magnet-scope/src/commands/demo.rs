@@ -1,5 +1,6 @@
 //! `magnet-scope demo`: captures real traffic between two hosts on this machine.
 
+use crate::capture::CaptureDefaults;
 use crate::cli::{CaptureArgs, LimitArgs};
 use crate::failure::Hint;
 use crate::hosts::Hosts;
@@ -10,7 +11,7 @@ use crate::screen::{self, Feed, ScreenArgs};
 use crate::signals::Stop;
 use crate::{capture, output, privileges, reporting};
 use anyhow::Result;
-use magscope_probe::NetnsTarget;
+use magscope_probe::{NetnsTarget, default_hops};
 use magscope_scope::State;
 use magscope_session::RecordOptions;
 use std::os::fd::AsRawFd;
@@ -54,14 +55,14 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let directory = args.output.as_deref().map(Directory::prepare).transpose()?;
     privileges::lend_to_children()?;
-    let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let mut hosts = Hosts::start(on_screen)?;
-    let capture = capture::start(&args.capture, namespaces(&hosts)?)?;
+    let defaults = CaptureDefaults::of(default_hops()).on_screen(on_screen);
+    let capture = capture::start_with(&args.capture, namespaces(&hosts)?, defaults)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     hosts.go()?;
     let duration = args.capture.duration.or((!on_screen).then_some(WITHOUT_A_SCREEN));
-    let mut live = Live::new(capture, duration, stop).with_hosts(hosts).with_cost(hit_ns).with_control(control);
+    let mut live = Live::new(capture, duration, stop).with_hosts(hosts).with_control(control);
     let Some(directory) = directory else {
         return show(&mut live, on_screen, args);
     };

@@ -96,11 +96,10 @@ fn give_privileges_away() -> Result<()> {
 fn live(args: &Args) -> Result<()> {
     let namespaces = capture::namespaces(&args.capture, &args.netns.netns)?;
     capture::check_privileges("gui --live", namespaces.are_elsewhere())?;
-    let hit_ns = capture::measure_hit_ns(&args.capture);
     let capture = capture::start_with(&args.capture, namespaces, CaptureDefaults::of(default_hops()).window())?;
     give_privileges_away()?;
     let prepared = args.trigger.prepare()?;
-    let mut live = Live::new(capture, args.capture.duration, Stop::default()).with_cost(hit_ns);
+    let mut live = Live::new(capture, args.capture.duration, Stop::default());
     let info = live.info().clone();
     let triggered = Triggered::new(&args.trigger, prepared);
     let options = Options {

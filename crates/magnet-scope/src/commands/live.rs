@@ -1,5 +1,6 @@
 //! `magnet-scope` and `magnet-scope live`: this host's traffic, on the screen or as a report.
 
+use crate::capture::CaptureDefaults;
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
@@ -9,6 +10,7 @@ use crate::trigger::{TriggerArgs, Watch};
 use crate::{capture, output, reporting, screen};
 use anyhow::Result;
 use magscope_core::source::Source;
+use magscope_probe::default_hops;
 use magscope_scope::State;
 
 /// Arguments of `live`.
@@ -47,12 +49,12 @@ pub fn run(args: &Args) -> Result<()> {
     let on_screen = output::is_screen() && !args.json;
     // The screen handles signals itself, because it must restore the terminal.
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
-    let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let prepared = args.trigger.prepare()?;
-    let capture = capture::start(&args.capture, namespaces)?;
+    let defaults = CaptureDefaults::of(default_hops()).on_screen(on_screen);
+    let capture = capture::start_with(&args.capture, namespaces, defaults)?;
     let control = capture::bind();
     capture::drop_privileges()?;
-    let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns).with_control(control);
+    let mut live = Live::new(capture, args.capture.duration, stop).with_control(control);
     if on_screen {
         return screen::show(
             &mut live,

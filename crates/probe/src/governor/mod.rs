@@ -131,6 +131,11 @@ impl Governor {
         &self.steps
     }
 
+    /// Measured cost of a hit with all detail, nanoseconds; `None` if noise hides it.
+    pub fn hit_ns(&mut self) -> Option<f64> {
+        self.scale.prices().map(|prices| prices.full)
+    }
+
     fn rests(&self) -> bool {
         self.steps.level() == Level::Rest
     }

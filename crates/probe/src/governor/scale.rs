@@ -6,16 +6,12 @@
 //! milliseconds; the thread's own time counts as cost of the instrument.
 
 use super::steps::HitCosts;
-use crate::capture::SUMS;
-use crate::capture::{Capture, CaptureOptions};
-use crate::cost::{Traffic, failed};
+use crate::cost::{Rig, failed};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::setting::{Detail, Setting};
-use magscope_core::Batch;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
-use magscope_core::source::Source;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,13 +21,14 @@ use std::time::Duration;
 /// Messages of each kind in a round, and measurements at the start.
 const MESSAGES: usize = 200;
 const AT_START: usize = 5;
+const RING_BYTES: usize = 2 << 20;
 /// Number of recent measurements in use.
 const REMEMBERED: usize = 7;
 /// Plausible range; a busy machine yields values outside it.
 const BELIEVABLE_NS: std::ops::Range<f64> = 5.0..20_000.0;
 
 /// Hops and backend of a cost measurement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Weighed {
     /// The hops that are captured.
     pub hops: HopSet,
@@ -81,7 +78,7 @@ impl Scale {
     /// that need privileges.
     ///
     /// # Errors
-    /// As [`Capture::start`]; and if the namespace or its sockets cannot be made.
+    /// As [`Capture::start`](crate::Capture::start); and if the namespace or its sockets cannot be made.
     pub fn start(
         facts: &HostFacts,
         what: Weighed,
@@ -93,12 +90,12 @@ impl Scale {
         let (report, started) = channel();
         let thread = std::thread::Builder::new().name("magnet-scale".to_owned());
         let thread = thread.spawn(move || {
-            let made = Pan::make(&facts, &what).and_then(|pan| give_up().map(|()| pan).map_err(failed));
-            match made {
-                Ok(mut pan) => {
+            let made = Rig::make(&facts, what.hops, what.backend, RING_BYTES);
+            match made.and_then(|rig| give_up().map(|()| rig).map_err(failed)) {
+                Ok(mut rig) => {
                     // fails only if the receiver is gone
                     let _ = report.send(Ok(()));
-                    while asked.recv().is_ok() && answer.send(pan.weigh()).is_ok() {}
+                    while asked.recv().is_ok() && answer.send(weigh(&mut rig)).is_ok() {}
                 }
                 Err(error) => {
                     let _ = report.send(Err(error));
@@ -160,58 +157,8 @@ impl Drop for Scale {
     }
 }
 
-/// State of the thread.
-struct Pan {
-    traffic: Traffic,
-    capture: Capture,
-    hops: HopSet,
-    batch: Batch,
-}
-
-impl Pan {
-    fn make(facts: &HostFacts, what: &Weighed) -> Result<Self, ProbeError> {
-        let mut traffic = Traffic::apart().map_err(failed)?;
-        traffic.round(MESSAGES).map_err(failed)?;
-        let options = CaptureOptions {
-            hops: what.hops,
-            backend: what.backend,
-            ring_bytes_per_cpu: 2 << 20,
-            sums: SUMS,
-            ..CaptureOptions::default()
-        };
-        let capture = Capture::start_on(facts, options)?;
-        let hops = capture.hops();
-        Ok(Pan { traffic, capture, hops, batch: Batch::default() })
-    }
-
-    /// Measures each outcome in turn.
-    fn weigh(&mut self) -> Weighing {
-        Weighing(MODES.map(|mode| self.weigh_so(mode).ok().flatten()))
-    }
-
-    fn weigh_so(&mut self, mode: CaptureMode) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
-        self.capture.change(&Setting::Disable(self.hops))?;
-        self.drain()?;
-        let bare = self.traffic.round(MESSAGES)?;
-        for setting in mode.settings() {
-            self.capture.change(&setting)?;
-        }
-        self.capture.change(&Setting::Enable(self.hops))?;
-        let before = self.hits()?;
-        let probed = self.traffic.round(MESSAGES);
-        let hits = (self.hits()? - before) as f64 / MESSAGES as f64;
-        self.capture.change(&Setting::Disable(self.hops))?;
-        self.drain()?;
-        Ok((hits >= 0.5).then_some((probed? - bare) / hits))
-    }
-
-    fn hits(&self) -> Result<u64, ProbeError> {
-        Ok(self.capture.counters()?.hops.iter().map(magscope_core::HopCount::seen).sum())
-    }
-
-    /// The records are discarded, but a full ring would cost less than a free one.
-    fn drain(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        self.capture.next(&mut self.batch, Duration::ZERO)?;
-        Ok(())
-    }
+/// Measures each outcome in turn.
+fn weigh(rig: &mut Rig) -> Weighing {
+    // An outcome that cannot be measured has the highest cost of the others.
+    Weighing(MODES.map(|mode| rig.round(&mode.settings(), MESSAGES).ok().flatten().map(|round| round.hit_ns())))
 }
