@@ -11,24 +11,38 @@ pub struct Col {
     title: &'static str,
     width: f32,
     number: bool,
+    sort: Sort,
 }
 
-#[cfg(test)]
+/// Whether a table can be ordered by a column, and is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    No,
+    Can,
+    Is,
+}
+
 impl Col {
     /// The title.
     pub const fn title(&self) -> &'static str {
         self.title
     }
+
+    /// The same; a click on its title orders the table by it.
+    #[must_use]
+    pub const fn sorts(self, is_sorted: bool) -> Self {
+        Col { sort: if is_sorted { Sort::Is } else { Sort::Can }, ..self }
+    }
 }
 
 /// A left-aligned text column.
 pub const fn words(title: &'static str, width: f32) -> Col {
-    Col { title, width, number: false }
+    Col { title, width, number: false, sort: Sort::No }
 }
 
 /// A right-aligned number column.
 pub const fn number(title: &'static str, width: f32) -> Col {
-    Col { title, width, number: true }
+    Col { title, width, number: true, sort: Sort::No }
 }
 
 /// Height of a row.
@@ -109,6 +123,15 @@ fn widths(columns: &[Col], room: f32) -> Vec<f32> {
     columns.iter().map(of).collect()
 }
 
+/// A click on a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Click {
+    /// On a row.
+    Row(usize, Press),
+    /// On the title of a column that the table can be ordered by.
+    Title(&'static str),
+}
+
 /// A click on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Press {
@@ -120,8 +143,8 @@ pub enum Press {
     Menu(String),
 }
 
-/// Draws a table of `rows` rows. `add` draws one and returns its selection state and label. Returns the clicked
-/// row and the kind of click.
+/// Draws a table of `rows` rows. `add` draws one and returns its selection state and label. Returns
+/// what was clicked.
 pub fn show(
     ui: &mut Ui,
     name: &'static str,
@@ -129,7 +152,7 @@ pub fn show(
     rows: usize,
     cx: &UiContext,
     add: impl FnMut(&mut Row, usize),
-) -> Option<(usize, Press)> {
+) -> Option<Click> {
     let widths = widths(columns, ui.available_width());
     let needed = widths.iter().sum::<f32>() + GAP * (columns.len() + 1) as f32;
     if needed <= ui.available_width() + 1.0 {
@@ -151,7 +174,7 @@ fn whole(
     rows: usize,
     cx: &UiContext,
     mut add: impl FnMut(&mut Row, usize),
-) -> Option<(usize, Press)> {
+) -> Option<Click> {
     let mut clicked = None;
     let room = ui.available_width();
     let opens_menu = ui.input(|input| input.pointer.secondary_clicked());
@@ -170,14 +193,20 @@ fn whole(
         .header(ROW, |mut header| {
             for column in columns {
                 let (_, cell) = header.col(|ui| {
-                    let words = RichText::new(column.title).color(cx.c.dim).small();
-                    let label = egui::Label::new(words).selectable(false);
+                    let is_order = column.sort == Sort::Is;
+                    let title =
+                        if is_order { format!("{} ▼", column.title) } else { column.title.to_owned() };
+                    let colour = if is_order { cx.c.text } else { cx.c.dim };
+                    let label = egui::Label::new(RichText::new(title).color(colour).small()).selectable(false);
                     if column.number {
                         ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.add(label));
                     } else {
                         ui.add(label);
                     }
                 });
+                if column.sort != Sort::No && cell.clicked() {
+                    clicked = Some(Click::Title(column.title));
+                }
                 explained(cell, column.title);
             }
         })
@@ -188,9 +217,10 @@ fn whole(
                 add(&mut row, n);
                 let response: Response = row.line.response();
                 if response.clicked() {
-                    clicked = Some((n, if response.double_clicked() { Press::Twice } else { Press::Once }));
+                    let press = if response.double_clicked() { Press::Twice } else { Press::Once };
+                    clicked = Some(Click::Row(n, press));
                 } else if response.secondary_clicked() {
-                    clicked = Some((n, Press::Menu(row.text.unwrap_or_default())));
+                    clicked = Some(Click::Row(n, Press::Menu(row.text.unwrap_or_default())));
                 }
             });
         });

@@ -8,7 +8,8 @@ use common::{busy, chosen, window};
 use egui::{Event, Key, PointerButton, Pos2, Vec2};
 use egui_kittest::kittest::Queryable;
 use magscope_gui::{Chosen, Light};
-use magscope_scope::{Action, GroupBy, View};
+use magscope_scope::look::FlowOrder;
+use magscope_scope::{Action, GroupBy, List, View};
 
 #[test]
 fn the_right_button_on_a_row_narrows_and_copies() {
@@ -125,4 +126,21 @@ fn a_group_of_flows_opens_and_can_be_left_out() {
     let within = harness.state().scope.frame().controls.within.clone().expect("the group is open");
     assert_eq!(within.words, "udp server reads");
     assert!(harness.query_all_by_label("udp 10.0.0.7:50000 → 10.0.0.9:8125").next().is_some());
+}
+
+#[test]
+fn a_click_on_a_title_orders_the_table() {
+    let mut harness =
+        window(busy(), Chosen { tab: View::Flows, below_height: 420.0, ..chosen(Light::Dark) }, SIZE);
+    for order in [FlowOrder::P99, FlowOrder::Failed, FlowOrder::Bytes] {
+        click(&mut harness, order.column());
+        assert_eq!(harness.state().scope.frame().controls.order, order);
+        harness.get_by_label(&format!("{} ▼", order.column()));
+    }
+    let mut harness =
+        window(busy(), Chosen { tab: View::Journeys, below_height: 420.0, ..chosen(Light::Dark) }, SIZE);
+    click(&mut harness, "began (UTC)");
+    assert_eq!(harness.state().scope.frame().controls.list, List::Recent);
+    click(&mut harness, "total");
+    assert_eq!(harness.state().scope.frame().controls.list, List::Slowest);
 }

@@ -1,6 +1,7 @@
 //! User actions on a scope. A front end maps keys and clicks to these actions only.
 
 use crate::channel::Channel;
+use crate::controls::List;
 use crate::cursor::CursorId;
 use crate::look::FlowOrder;
 use crate::math::Math;
@@ -217,6 +218,8 @@ pub enum Action {
     /// Lists the flows of the group in this row of the table.
     OpenGroup(usize),
     /// Lists the slowest, the most recent or the lost journeys.
+    ShowList(List),
+    /// The next of these lists.
     NextList,
     /// Shows the journey or the request that the headline is concluded from; without one, as [`Action::ToggleInspector`].
     ShowEvidence,

@@ -37,6 +37,30 @@ pub enum List {
     Bad,
 }
 
+impl List {
+    /// All, in the order of their command.
+    pub const ALL: [Self; 3] = [Self::Slowest, Self::Recent, Self::Bad];
+
+    /// Its name on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Slowest => "slowest",
+            Self::Recent => "recent",
+            Self::Bad => "failed",
+        }
+    }
+
+    /// The one after it, in a circle.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Slowest => Self::Recent,
+            Self::Recent => Self::Bad,
+            Self::Bad => Self::Slowest,
+        }
+    }
+}
+
 /// Alignment of lifelines on the time axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Align {

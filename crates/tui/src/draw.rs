@@ -19,6 +19,7 @@ mod views;
 
 pub(crate) use hit::{Hit, hit};
 pub(crate) use scope::ladder_lines;
+pub(crate) use views::Title;
 
 use crate::front::Overlay;
 use crate::shot;

@@ -4,7 +4,7 @@
 //! press a hundred thousand keys.
 
 use crate::ascii;
-use crate::draw::{self, Extras, Hit, hit};
+use crate::draw::{self, Extras, Hit, Title, hit};
 use crate::keyboard::chord;
 use crate::palette::{LONGEST, Palette};
 use crate::prompt::Prompt;
@@ -436,6 +436,8 @@ fn click(hit: Hit, scope: &mut Scope) -> bool {
             Action::ChooseJourney(key)
         }
         Hit::Row(by) => Action::SelectRow(by),
+        Hit::Title(Title::Order(order)) => Action::OrderFlows(order),
+        Hit::Title(Title::List(list)) => Action::ShowList(list),
         Hit::Picture { .. } => return false,
     };
     scope.apply(action);

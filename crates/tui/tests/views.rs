@@ -3,10 +3,11 @@
 use crate::cells;
 use crate::made_up;
 
-use cells::{cells, front, screen, text};
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use cells::{cells, front, lines, screen, text};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use made_up::World;
-use magscope_scope::{Action, Channel, Options, Overhead, Scope, View};
+use magscope_scope::look::FlowOrder;
+use magscope_scope::{Action, Channel, List, Options, Overhead, Scope, View};
 use ratatui::layout::Rect;
 
 const SECOND: u64 = 1_000_000_000;
@@ -174,6 +175,47 @@ fn every_page_has_its_key_its_name_and_a_body_of_its_own() {
                 panic!("{} is drawn like {other} at {width} x {height}", spec.name);
             }
             bodies.push((spec.name, body));
+        }
+    }
+}
+
+/// Clicks on a title in the row of titles that has `row` too.
+fn click(scope: &mut Scope, area: Rect, row: &str, title: &str) {
+    let shown = lines(&screen(&front(), scope, area.width, area.height));
+    let has_both = |line: &str| line.contains(row) && line.contains(title);
+    let (y, line) = shown.lines().enumerate().find(|(_, line)| has_both(line)).expect(title);
+    let x = line.split(title).next().map_or(0, |before| before.chars().count());
+    let kind = MouseEventKind::Down(MouseButton::Left);
+    let event = MouseEvent { kind, column: x as u16, row: y as u16, modifiers: KeyModifiers::NONE };
+    front().event(&Event::Mouse(event), scope, area);
+}
+
+#[test]
+fn a_click_on_a_title_orders_the_flows_by_its_column() {
+    let area = Rect::new(0, 0, 200, 60);
+    let mut scope = busy();
+    scope.apply(Action::Show(View::Flows));
+    for order in FlowOrder::ALL {
+        click(&mut scope, area, "processes", order.column());
+        assert_eq!(scope.frame().controls.order, order);
+        let shown = lines(&screen(&front(), &scope, area.width, area.height));
+        let marked = format!("↓{} ", order.column());
+        assert!(shown.contains(&marked), "{marked}\n{shown}");
+    }
+    // A title without an order leaves it as it is.
+    click(&mut scope, area, "processes", "longest, lately");
+    assert_eq!(scope.frame().controls.order, FlowOrder::Resent);
+}
+
+#[test]
+fn a_click_on_the_name_of_a_list_shows_it() {
+    let area = Rect::new(0, 0, 120, 40);
+    for view in [View::Scope, View::Journeys] {
+        let mut scope = busy();
+        scope.apply(Action::Show(view));
+        for list in [List::Recent, List::Bad, List::Slowest] {
+            click(&mut scope, area, "slowest · recent", list.name());
+            assert_eq!(scope.frame().controls.list, list, "{view:?}");
         }
     }
 }

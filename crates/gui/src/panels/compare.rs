@@ -2,7 +2,7 @@
 
 use super::distributions::{self, Curve};
 use crate::compare::{CLASSES, Compared, edge_ns};
-use crate::grid::{self, Col, Press, number, words};
+use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, RichText, Role, Sense, Ui, WidgetInfo};
@@ -106,9 +106,9 @@ fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut UiContext) {
         line.put(effect.unwrap_or_default(), c.dim);
     });
     match clicked {
-        Some((_, Press::Menu(text))) => menu::open(ui, cx, Target::of_text(text)),
-        Some((n, _)) => cx.chosen.pair = n,
-        None => {}
+        Some(Click::Row(_, Press::Menu(text))) => menu::open(ui, cx, Target::of_text(text)),
+        Some(Click::Row(n, _)) => cx.chosen.pair = n,
+        Some(Click::Title(_)) | None => {}
     }
 }
 

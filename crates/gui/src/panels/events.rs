@@ -1,6 +1,6 @@
 //! Recorded events around the middle of the picture or the chosen cursor.
 
-use crate::grid::{self, Col, Press, ROW, number, words};
+use crate::grid::{self, Click, Col, Press, ROW, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
@@ -60,7 +60,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         one(row, event, before, frame, c);
         before = Some(event.time_ns());
     });
-    let Some((n, press)) = clicked else { return };
+    let Some(Click::Row(n, press)) = clicked else { return };
     if let Press::Menu(text) = press {
         let condition = table.rows.get(n).and_then(|row| row.ends).map(condition::of_ends);
         return menu::open(ui, cx, Target { condition, text });

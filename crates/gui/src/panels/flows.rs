@@ -1,7 +1,7 @@
 //! The flows, or groups of them: endpoints, rates, and blame.
 
 use crate::cache::key;
-use crate::grid::{self, Col, Press, number, words};
+use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
@@ -33,12 +33,6 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = cx.cache.flows.get(key(&[cx.revision]), || frame.flows(MOST));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("by").color(cx.c.dim));
-        for order in FlowOrder::ALL {
-            if ui.selectable_label(table.order == order, order.words()).clicked() {
-                cx.act(Action::OrderFlows(order));
-            }
-        }
-        ui.separator();
         for by in [GroupBy::Flow].into_iter().chain(GROUPINGS) {
             let is_chosen = table.by == by && frame.controls.within.is_none();
             if ui.selectable_label(is_chosen, by.name()).clicked() {
@@ -85,6 +79,11 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let behind = columns.len() + 1 - COLUMNS.len();
         columns.splice(behind..behind, SUMS);
     }
+    for column in &mut columns {
+        if let Some(order) = FlowOrder::by_column(column.title()) {
+            *column = column.sorts(order == table.order);
+        }
+    }
     let name = match (table.by == GroupBy::Flow, table.summed) {
         (true, false) => "flows",
         (true, true) => "summed flows",
@@ -97,7 +96,16 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.select(flow.selected || picked);
         one(row, flow, table.summed, c);
     });
-    let Some((n, press)) = clicked else { return };
+    let (n, press) = match clicked {
+        None => return,
+        Some(Click::Row(n, press)) => (n, press),
+        Some(Click::Title(title)) => {
+            if let Some(order) = FlowOrder::by_column(title) {
+                cx.act(Action::OrderFlows(order));
+            }
+            return;
+        }
+    };
     let Some(flow) = table.rows.get(n) else { return };
     match press {
         Press::Menu(text) => {

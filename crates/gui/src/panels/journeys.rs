@@ -1,6 +1,6 @@
 //! The journeys: the slowest, the most recent, or the failed ones.
 
-use crate::grid::{self, Col, Press, number, words};
+use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{RichText, Ui};
@@ -8,13 +8,17 @@ use magscope_core::Verdict;
 use magscope_scope::format::{bytes, count, duration};
 use magscope_scope::{Action, Frame, List, Listed, condition};
 
+/// The columns that order the journeys: the slowest first, the newest first.
+const TOTAL: &str = "total";
+const BEGAN: &str = "began (UTC)";
+
 pub(super) const COLUMNS: &[Col] = &[
-    number("total", 76.0),
+    number(TOTAL, 76.0),
     words("longest part", 300.0),
     number("its time", 76.0),
     number("bytes", 76.0),
     words("flow", 330.0),
-    number("began (UTC)", 130.0),
+    number(BEGAN, 130.0),
     number("number", 70.0),
 ];
 /// Rows at most.
@@ -24,14 +28,9 @@ const MOST: usize = 64;
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let table = frame.journeys(MOST);
     ui.horizontal(|ui| {
-        for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "failed")] {
-            if ui.selectable_label(frame.controls.list == list, name).clicked() {
-                // A key cycles through the lists; a click steps as often as needed.
-                let place = |list| {
-                    [List::Slowest, List::Recent, List::Bad].iter().position(|l| *l == list).unwrap_or(0)
-                };
-                let steps = (place(list) + 3 - place(frame.controls.list)) % 3;
-                (0..steps).for_each(|_| cx.act(Action::NextList));
+        for list in List::ALL {
+            if ui.selectable_label(frame.controls.list == list, list.name()).clicked() {
+                cx.act(Action::ShowList(list));
             }
         }
         ui.label(RichText::new(format!("{} listed", count(table.matching as u64))).color(cx.c.dim).small());
@@ -46,7 +45,15 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         return;
     }
     let (accent, bad) = (cx.c.accent, cx.c.bad);
-    let clicked = grid::show(ui, "journeys", COLUMNS, table.rows.len(), cx, |row, n| {
+    let mut columns = COLUMNS.to_vec();
+    for column in &mut columns {
+        match column.title() {
+            TOTAL => *column = column.sorts(frame.controls.list == List::Slowest),
+            BEGAN => *column = column.sorts(frame.controls.list != List::Slowest),
+            _ => {}
+        }
+    }
+    let clicked = grid::show(ui, "journeys", &columns, table.rows.len(), cx, |row, n| {
         let Some(listed) = table.rows.get(n) else { return };
         row.select(listed.selected);
         let line = listed.line;
@@ -62,7 +69,14 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.put(frame.time_of_day(line.start_ns()).unwrap_or_default(), dim);
         row.put(if line.id() > 0 { format!("#{}", line.id()) } else { String::new() }, dim);
     });
-    let Some((n, press)) = clicked else { return };
+    let (n, press) = match clicked {
+        None => return,
+        Some(Click::Row(n, press)) => (n, press),
+        Some(Click::Title(title)) => {
+            cx.act(Action::ShowList(if title == TOTAL { List::Slowest } else { List::Recent }));
+            return;
+        }
+    };
     let Some(listed) = table.rows.get(n) else { return };
     match press {
         Press::Menu(text) => {

@@ -1,6 +1,6 @@
 //! The trigger: its condition, and the captures of each hit.
 
-use crate::grid::{self, Col, Press, number, words};
+use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::overlays::Overlay;
 use crate::ui_context::UiContext;
@@ -44,7 +44,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.put(duration(capture.at_ns.saturating_sub(capture.from_ns)), c.dim);
         row.put(duration(capture.to_ns.saturating_sub(capture.at_ns)), c.dim);
     });
-    let Some((n, press)) = clicked else { return };
+    let Some(Click::Row(n, press)) = clicked else { return };
     let Some(capture) = trigger.captures.get(n) else { return };
     match press {
         Press::Menu(text) => menu::open(ui, cx, Target::of_text(text)),

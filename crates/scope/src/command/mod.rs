@@ -159,7 +159,7 @@ const INSTRUMENT: [Command; 65] = [
         FrontEndCommand::Group,
         "flows by service, process, container, node, or each by itself",
     ),
-    own("order", "", FrontEndCommand::Order, "flows by time, p99, bytes, journeys, what went wrong"),
+    own("order", "", FrontEndCommand::Order, "the next column that flows are ordered by"),
     own("trigger", "trigger", FrontEndCommand::Ask(Question::Trigger), "what to wait for"),
     act("trigger-mode", "", Action::NextTriggerMode, "auto, normal, single"),
     act("arm", "", Action::Arm, "wait again"),

@@ -86,11 +86,15 @@ impl Page {
     /// The sort key.
     pub fn rank(&self, order: FlowOrder) -> u64 {
         match order {
-            FlowOrder::Blame => self.times.sum,
+            FlowOrder::Time => self.times.sum,
+            FlowOrder::P50 => self.times.percentiles().p50_ns,
             FlowOrder::P99 => self.times.percentiles().p99_ns,
+            FlowOrder::Max => self.times.percentiles().max_ns,
             FlowOrder::Bytes => self.bytes,
             FlowOrder::Journeys => self.journeys,
-            FlowOrder::Bad => self.bad,
+            FlowOrder::Failed => self.bad,
+            FlowOrder::Broken => self.broken,
+            FlowOrder::Resent => self.resent,
         }
     }
 }

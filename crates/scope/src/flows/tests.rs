@@ -24,7 +24,7 @@ fn flows_are_added_up_ordered_and_bounded() {
         flows.journey(&line(id, 1, 10), HopSet::all(), &names);
     }
     flows.journey(&line(200, 2, 5_000), HopSet::all(), &names);
-    let by_time = flows.table(&by(FlowOrder::Blame), 10, 0);
+    let by_time = flows.table(&by(FlowOrder::Time), 10, 0);
     assert_eq!(by_time.rows.iter().map(|r| r.flow.0).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(by_time.rows[0].blame, Some((Part::Wire, 1.0)));
     assert_eq!(by_time.rows[0].trend_max_ns.last(), Some(&5_000));
@@ -39,7 +39,7 @@ fn flows_are_added_up_ordered_and_bounded() {
         "the selected one is in it"
     );
     assert_eq!(flows.busiest(), Some(FlowId(1)));
-    assert_eq!(flows.at(&by(FlowOrder::Blame), 1).map(|row| row.flow), Some(FlowId(1)));
+    assert_eq!(flows.at(&by(FlowOrder::Time), 1).map(|row| row.flow), Some(FlowId(1)));
     for flow in 0..10_000 {
         flows.journey(&line(flow, flow, 1), HopSet::all(), &names);
     }

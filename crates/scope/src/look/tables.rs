@@ -13,30 +13,65 @@ use magscope_report::{GroupBy, GroupKey, Label, Role};
 pub enum FlowOrder {
     /// The time of its journeys in all.
     #[default]
-    Blame,
-    /// The 99th percentile of its journeys' times.
+    Time,
+    /// The median of its journeys' times.
+    P50,
+    /// The 99th percentile.
     P99,
+    /// The longest.
+    Max,
     /// Payload bytes.
     Bytes,
     /// Journeys.
     Journeys,
     /// Journeys that were dropped or lost.
-    Bad,
+    Failed,
+    /// Journeys broken by missed events.
+    Broken,
+    /// Journeys that were sent more than once.
+    Resent,
 }
 
 impl FlowOrder {
     /// All, in the order of their command.
-    pub const ALL: [Self; 5] = [Self::Blame, Self::P99, Self::Bytes, Self::Journeys, Self::Bad];
+    pub const ALL: [Self; 9] = [
+        Self::Time,
+        Self::P50,
+        Self::P99,
+        Self::Max,
+        Self::Bytes,
+        Self::Journeys,
+        Self::Failed,
+        Self::Broken,
+        Self::Resent,
+    ];
 
     /// Its name on screens.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Blame => "time in all",
+            Self::Time => "time in all",
+            Self::P50 => "p50",
             Self::P99 => "p99",
+            Self::Max => "max",
             Self::Bytes => "bytes",
             Self::Journeys => "journeys",
-            Self::Bad => "what went wrong",
+            Self::Failed => "failed",
+            Self::Broken => "broken",
+            Self::Resent => "resent",
         }
+    }
+
+    /// The title of its column.
+    pub const fn column(self) -> &'static str {
+        match self {
+            Self::Time => "most of its time",
+            other => other.words(),
+        }
+    }
+
+    /// The order by a column; `None` for one that the table cannot be ordered by.
+    pub fn by_column(title: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.column() == title)
     }
 
     /// The one after it, in a circle.

@@ -9,7 +9,7 @@ mod tables;
 use super::Scope;
 use crate::action::Action;
 use crate::channel::Vertical;
-use crate::controls::{Align, List, Top};
+use crate::controls::{Align, Top};
 use crate::journal::Journal;
 use crate::math::Math;
 use crate::memory::Memory;
@@ -213,14 +213,8 @@ impl Scope {
             Action::OrderFlows(order) => self.controls.order = order,
             Action::GroupFlows(by) => self.group_flows(by),
             Action::OpenGroup(row) => self.open_group_at(row),
-            Action::NextList => {
-                self.controls.list = match self.controls.list {
-                    List::Slowest => List::Recent,
-                    List::Recent => List::Bad,
-                    List::Bad => List::Slowest,
-                };
-                self.relist();
-            }
+            Action::ShowList(list) => self.list(list),
+            Action::NextList => self.list(self.controls.list.next()),
             Action::ShowEvidence => {
                 if !self.show_evidence() {
                     self.toggle_inspector();

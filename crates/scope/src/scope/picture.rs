@@ -101,6 +101,12 @@ impl Scope {
         self.tie();
     }
 
+    /// Shows this list in the table.
+    pub(super) fn list(&mut self, list: List) {
+        self.controls.list = list;
+        self.relist();
+    }
+
     /// Selects the rows of the table.
     pub(super) fn relist(&mut self) {
         let mut seen = HashSet::new();

@@ -38,6 +38,8 @@ pub struct Grid<'a> {
     columns: &'a [Column],
     places: Vec<Option<(u16, u16)>>,
     area: Rect,
+    /// Title of the column that the rows are ordered by.
+    ordered_by: Option<&'static str>,
 }
 
 impl<'a> Grid<'a> {
@@ -67,7 +69,28 @@ impl<'a> Grid<'a> {
             places.push(Some((x, width)));
             x += width + GAP;
         }
-        Grid { columns, places, area }
+        Grid { columns, places, area, ordered_by: None }
+    }
+
+    /// Marks the title of the column that the rows are ordered by.
+    #[must_use]
+    pub const fn ordered_by(mut self, title: &'static str) -> Self {
+        self.ordered_by = Some(title);
+        self
+    }
+
+    /// Title of the column at position `x` of the area.
+    pub fn column_at(&self, x: u16) -> Option<&'static str> {
+        let mut columns = self.columns.iter().zip(&self.places);
+        let has = |(column, place): &(&Column, &Option<(u16, u16)>)| {
+            place.is_some_and(|(start, room)| {
+                let end = start + room;
+                // A long title of numbers begins before its column.
+                let title = if column.right { end.saturating_sub(width(column.title)) } else { start };
+                (start.min(title)..end).contains(&x)
+            })
+        };
+        columns.find(has).map(|(column, _)| column.title)
     }
 
     /// Start and width of column `at`.
@@ -81,14 +104,16 @@ impl<'a> Grid<'a> {
         canvas.rule(self.area, y, "─", grid);
         for (column, place) in self.columns.iter().zip(&self.places) {
             let Some((x, width)) = *place else { continue };
-            let title = format!(" {} ", column.title);
             if column.title.is_empty() {
                 continue;
             }
+            let is_order = self.ordered_by == Some(column.title);
+            let style = if is_order { canvas.theme.strong } else { dim };
+            let title = if is_order { format!("↓{} ", column.title) } else { format!(" {} ", column.title) };
             if column.right {
-                canvas.put_right(self.area, x + width + 1, y, &title, dim);
+                canvas.put_right(self.area, x + width + 1, y, &title, style);
             } else {
-                canvas.put(self.area, x.saturating_sub(1), y, &title, dim);
+                canvas.put(self.area, x.saturating_sub(1), y, &title, style);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The object at a screen position, for the mouse.
 
 use super::bar::view_at;
-use super::scope::Layout;
+use super::scope::{Layout, list_at};
 use super::shell::Shell;
-use super::views;
+use super::views::{self, Title};
 use magscope_core::Hop;
 use magscope_scope::{Frame, View};
 use ratatui::layout::{Position, Rect};
@@ -32,6 +32,8 @@ pub enum Hit {
     Listed(usize),
     /// A row of a view's table, relative to the selected one.
     Row(i32),
+    /// A title of a table.
+    Title(Title),
 }
 
 /// The object at position `at` of a screen of this `area`.
@@ -47,6 +49,9 @@ pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
         return None;
     }
     if !frame.controls.view.is_on_picture() {
+        if at.y == shell.body.y && frame.inspector.is_none() {
+            return views::title_at(frame, shell.body, at.x - shell.body.x).map(Hit::Title);
+        }
         let row = i32::from(at.y - shell.body.y) - 1;
         return Some(Hit::Row(row - views::selected_row(frame, shell.body)? as i32)).filter(|_| row >= 0);
     }
@@ -68,5 +73,8 @@ pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
         return Some(Hit::Session(part(layout.minimap)));
     }
     let row = layout.table.contains(at).then(|| usize::from(at.y - layout.table.y))?;
+    if row == 0 {
+        return list_at(at.x - layout.table.x).map(|list| Hit::Title(Title::List(list)));
+    }
     row.checked_sub(1).filter(|row| *row < frame.table.len()).map(Hit::Listed)
 }

@@ -19,6 +19,7 @@ mod xy;
 pub use inspector::{inspect, ladder_lines};
 pub use layout::Layout;
 pub use raster::Raster;
+pub use table::list_at;
 
 use super::Extras;
 use super::canvas::Canvas;

@@ -1,6 +1,6 @@
 //! Tables of journeys: below the picture, and in their own view.
 
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::grid::{Column, Grid, number, words};
 use magscope_core::Verdict;
 use magscope_scope::format::{bytes, duration};
@@ -48,17 +48,28 @@ pub fn nothing(frame: &Frame) -> &'static str {
 pub fn list_titles(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let of = |list| if frame.controls.list == list { theme.strong } else { theme.dim };
-    let dot = (" · ", theme.grid);
-    let pieces = [
-        (" ", theme.plain),
-        ("slowest", of(List::Slowest)),
-        dot,
-        ("recent", of(List::Recent)),
-        dot,
-        ("failed", of(List::Bad)),
-        (" ", theme.plain),
-    ];
-    canvas.put_all(area, 1, 0, &pieces);
+    canvas.put(area, FIRST - 1, 0, " ", theme.plain);
+    let mut x = FIRST;
+    for list in List::ALL {
+        let dot = if x == FIRST { "" } else { DOT };
+        x = canvas.put_all(area, x, 0, &[(dot, theme.grid), (list.name(), of(list))]);
+    }
+    canvas.put(area, x, 0, " ", theme.plain);
+}
+
+/// Between two names of lists, and the place of the first.
+const DOT: &str = " · ";
+const FIRST: u16 = 2;
+
+/// The list whose name is at position `x` of the titles.
+pub fn list_at(x: u16) -> Option<List> {
+    let mut start = FIRST;
+    List::ALL.into_iter().find(|list| {
+        let end = start + width(list.name());
+        let is_there = (start..end).contains(&x);
+        start = end + width(DOT);
+        is_there
+    })
 }
 
 /// A journey in row `y`.

@@ -5,7 +5,7 @@ use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, GridRow, number, words};
 use crate::draw::shade::{bar, spark_of};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
-use magscope_scope::look::{FlowRow, FlowTable};
+use magscope_scope::look::{FlowOrder, FlowRow, FlowTable};
 use magscope_scope::{Frame, GroupBy};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -82,14 +82,24 @@ pub fn rows(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(2))
 }
 
+fn shown_columns(table: &FlowTable) -> (Vec<Shows>, Vec<Column>) {
+    let is_alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
+    columns(table, is_alone).into_iter().unzip()
+}
+
+/// The order by the column whose title is at position `x` of the area.
+pub fn order_at(frame: &Frame, area: Rect, x: u16) -> Option<FlowOrder> {
+    let (_, columns) = shown_columns(&frame.flows(rows(area)));
+    Grid::new(&columns, area).column_at(x).and_then(FlowOrder::by_column)
+}
+
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let theme = canvas.theme;
     let rows = rows(area);
     let table = frame.flows(rows);
-    let is_alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
-    let (shows, columns): (Vec<Shows>, Vec<Column>) = columns(&table, is_alone).into_iter().unzip();
-    let grid = Grid::new(&columns, area);
+    let (shows, columns) = shown_columns(&table);
+    let grid = Grid::new(&columns, area).ordered_by(table.order.column());
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
         canvas.put(area, 2, 1, "no flow yet", theme.dim);

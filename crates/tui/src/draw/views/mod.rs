@@ -10,7 +10,8 @@ mod requests;
 
 use super::canvas::Canvas;
 use super::{Extras, scope};
-use magscope_scope::{Frame, Rows, View};
+use magscope_scope::look::FlowOrder;
+use magscope_scope::{Frame, List, Rows, View};
 use ratatui::layout::Rect;
 
 /// Draws the view that the user chose.
@@ -34,6 +35,24 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
     if frame.inspector.is_some() && !frame.controls.view.is_on_picture() {
         scope::inspect(canvas, body, frame, extras.ladder_from);
     }
+}
+
+/// What a click on a title at position `x` of the area asks for.
+pub fn title_at(frame: &Frame, area: Rect, x: u16) -> Option<Title> {
+    match frame.controls.view {
+        View::Flows => flows::order_at(frame, area, x).map(Title::Order),
+        View::Journeys => scope::list_at(x).map(Title::List),
+        _ => None,
+    }
+}
+
+/// A title that orders or changes a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Title {
+    /// Orders the flows by its column.
+    Order(FlowOrder),
+    /// Lists these journeys.
+    List(List),
 }
 
 /// Row of the selected item below the title, in views with such rows.
