@@ -156,9 +156,9 @@ pub fn seen(dir: &Path, bytes: u64) -> (usize, usize) {
     (rows.len(), rows.iter().filter(|row| row["verdict"] == "complete").count())
 }
 
-/// Journeys with this size.
+/// Journeys of datagrams with this size. An agent's own connection, which is captured too, can have a write of it.
 fn rows(dir: &Path, bytes: u64) -> Vec<Value> {
-    let filter = format!("bytes = {bytes}");
+    let filter = format!("udp and bytes = {bytes}");
     let arguments =
         ["journeys", "--json", "--slowest", "100000", "--where", &filter, &dir.display().to_string()];
     let rows: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap_or_default();
