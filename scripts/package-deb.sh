@@ -3,7 +3,7 @@
 #
 # usage: scripts/package-deb.sh static|window BINARY FOLDER     (prints the path of the package in FOLDER)
 #   static: `magnet-scope`, for any release. window: `magnet-scope-window`, for the release that it was built on and later.
-# Environment: VERSION for another version, ARCH (amd64, arm64) for a binary of another architecture, with GENERATOR (a
+# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (amd64, arm64) for a binary of another architecture, with GENERATOR (a
 # binary that runs here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,6 +77,8 @@ package_times "$root"
 mkdir -p "$folder"
 file=$folder/${package_name}_${version}_$arch.deb
 # xz, which dpkg of Debian 11 reads; one thread, so that the bytes do not depend on the machine
-SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group --uniform-compression -Zxz -z2 --threads-max=1 --build "$root" "$file" >&2 2>/dev/null ||
-    SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group --uniform-compression -Zxz -z2 --build "$root" "$file" >&2
+compression=(-Zxz -z2)
+[ "${COMPRESS:-}" != no ] || compression=(-Znone)
+SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group --uniform-compression "${compression[@]}" --threads-max=1 --build "$root" "$file" >&2 2>/dev/null ||
+    SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group --uniform-compression "${compression[@]}" --build "$root" "$file" >&2
 echo "$file"

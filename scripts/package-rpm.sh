@@ -2,7 +2,7 @@
 # Makes an RPM package of a built binary, with rpmbuild. The same binary, commit and rpmbuild give the same bytes.
 #
 # usage: scripts/package-rpm.sh static|window BINARY FOLDER     (prints the path of the package in FOLDER)
-# Environment: VERSION for another version, ARCH (x86_64, aarch64) for a binary of another architecture, with GENERATOR
+# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (x86_64, aarch64) for a binary of another architecture, with GENERATOR
 # (a binary that runs here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,11 +77,13 @@ $(cd "$work/root" && find usr -type f -printf '/%p\n' | LC_ALL=C sort | sed "s|^
 * $(LC_ALL=C date -u -d "@$epoch" '+%a %b %d %Y') $package_maintainer - $version-1
 - CHANGELOG.md of the sources has the changes
 SPEC
+payload=w2.xzdio
+[ "${COMPRESS:-}" != no ] || payload=w.ufdio
 # Nothing is compiled or stripped here, and neither the host nor the clock comes into the package.
 SOURCE_DATE_EPOCH=$epoch rpmbuild -bb --quiet --target "$arch" --define "_topdir $work/rpm" --define "_rpmdir $work/out" \
     --define '_build_id_links none' --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
     --define '_buildhost localhost' --define 'use_source_date_epoch_as_buildtime 1' \
-    --define 'clamp_mtime_to_source_date_epoch 1' --define '_binary_payload w2.xzdio' \
+    --define 'clamp_mtime_to_source_date_epoch 1' --define "_binary_payload $payload" \
     "$work/package.spec" >&2
 mkdir -p "$folder"
 file=$folder/$package_name-$version-1.$arch.rpm
