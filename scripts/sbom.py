@@ -26,8 +26,10 @@ def main(name, target, arguments):
     with open("Cargo.lock", "rb") as file:
         locked = {(p["name"], p["version"]): p for p in tomllib.load(file)["package"]}
     command = ["cargo", "tree", "--locked", "--package", "magnet-scope", "--target", target, "--edges", "normal"]
-    command += ["--prefix", "none", "--no-dedupe", "--format", "{p}|{l}", *arguments]
-    rows = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    # What was printed before has a mark and no dependencies. Without that, a large tree has millions of lines.
+    command += ["--prefix", "none", "--format", "{p}|{l}", *arguments]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    rows = [row.removesuffix(" (*)") for row in printed]
     components = []
     for row in sorted(set(rows)):
         crate, _, licence = row.partition("|")
