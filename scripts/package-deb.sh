@@ -3,8 +3,8 @@
 #
 # usage: scripts/package-deb.sh static|window BINARY FOLDER     (prints the path of the package in FOLDER)
 #   static: `magnet-scope`, for any release. window: `magnet-scope-window`, for the release that it was built on and later.
-# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (amd64, arm64) for a binary of another architecture, with GENERATOR (a
-# binary that runs here).
+# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (amd64, arm64) for a binary of another
+# architecture, with GENERATOR (a binary that runs here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib/reproducible.sh

@@ -2,8 +2,8 @@
 # Makes an RPM package of a built binary, with rpmbuild. The same binary, commit and rpmbuild give the same bytes.
 #
 # usage: scripts/package-rpm.sh static|window BINARY FOLDER     (prints the path of the package in FOLDER)
-# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (x86_64, aarch64) for a binary of another architecture, with GENERATOR
-# (a binary that runs here).
+# Environment: VERSION for another version, COMPRESS=no for a quick test, ARCH (x86_64, aarch64) for a binary of another
+# architecture, with GENERATOR (a binary that runs here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib/reproducible.sh

@@ -26,7 +26,8 @@ def main(name, target, arguments):
     with open("Cargo.lock", "rb") as file:
         locked = {(p["name"], p["version"]): p for p in tomllib.load(file)["package"]}
     command = ["cargo", "tree", "--locked", "--package", "magnet-scope", "--target", target, "--edges", "normal"]
-    # What was printed before has a mark and no dependencies. Without that, a large tree has millions of lines.
+    # A crate that was printed already has the mark (*), and its dependencies are not printed again. Each path to
+    # each crate would be millions of lines.
     command += ["--prefix", "none", "--format", "{p}|{l}", *arguments]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     rows = [row.removesuffix(" (*)") for row in printed]

@@ -12,7 +12,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
-use magscope_probe::cost::{self, Measuring};
+use magscope_probe::cost::{self, Cost, Measuring};
 use magscope_probe::filter::names::HostNames;
 use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
@@ -107,16 +107,13 @@ pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, defaults: CaptureD
     let facts = HostFacts::read().map_err(explain)?;
     let every_netns = namespaces.every;
     let governor = governor(&facts, args, defaults, every_netns)?;
-    let mut measuring = None;
-    if defaults.shows_cost && governor.is_none() {
-        measuring = measure(&facts, args, defaults);
-    }
+    let is_shown = defaults.shows_cost && governor.is_none();
+    let measuring = is_shown.then(|| measure(&facts, args, defaults)).flatten();
     // A capture of all namespaces would see the traffic of the measurement.
-    if let Some(measuring) = measuring.as_mut().filter(|_| every_netns) {
-        measuring.settle();
-    }
+    let (before, parallel) = if every_netns { (measuring, None) } else { (None, measuring) };
+    let before = before.and_then(cost_of);
     let capture = attach(&facts, args, namespaces, defaults)?;
-    let cost = measuring.and_then(|measuring| measuring.wait().ok()?);
+    let cost = before.or_else(|| parallel.and_then(cost_of));
     let hit_ns = cost.map(|cost| cost.hit_ns).filter(|ns| *ns > 0.0);
     Ok(Started { capture, governor, hit_ns })
 }
@@ -131,6 +128,11 @@ fn measure(facts: &HostFacts, args: &CaptureArgs, defaults: CaptureDefaults) -> 
         at_most: MEASURING_AT_MOST,
     };
     Measuring::start(facts, what).ok()
+}
+
+/// Waits for a measurement. `None` if it fails.
+fn cost_of(measuring: Measuring) -> Option<Cost> {
+    measuring.wait().ok()?
 }
 
 /// The governor of a capture. It measures the cost of a hit before the attachment.

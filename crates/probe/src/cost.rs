@@ -70,11 +70,8 @@ pub fn measure_so(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, 
 /// A measurement in a thread of its own, beside the start of a capture. The thread keeps the privileges of its creator to
 /// its end.
 pub struct Measuring {
-    thread: Option<JoinHandle<Measured>>,
-    result: Option<Measured>,
+    thread: Option<JoinHandle<Result<Option<Cost>, ProbeError>>>,
 }
-
-type Measured = Result<Option<Cost>, ProbeError>;
 
 impl Measuring {
     /// Starts the thread. It changes its namespace and its CPU for good.
@@ -85,15 +82,7 @@ impl Measuring {
         let facts = facts.clone();
         let thread = std::thread::Builder::new().name("magnet-cost".to_owned());
         let thread = thread.spawn(move || rounds(&facts, what)).map_err(failed)?;
-        Ok(Measuring { thread: Some(thread), result: None })
-    }
-
-    /// Waits until the thread has ended.
-    pub fn settle(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            let panicked = |_| Err(failed(io::Error::other("the measuring thread panicked")));
-            self.result = Some(thread.join().unwrap_or_else(panicked));
-        }
+        Ok(Measuring { thread: Some(thread) })
     }
 
     /// Waits for the result.
@@ -101,14 +90,18 @@ impl Measuring {
     /// # Errors
     /// As [`measure`].
     pub fn wait(mut self) -> Result<Option<Cost>, ProbeError> {
-        self.settle();
-        self.result.take().unwrap_or(Ok(None))
+        let Some(thread) = self.thread.take() else { return Ok(None) };
+        thread.join().unwrap_or_else(|_| Err(failed(io::Error::other("the measuring thread panicked"))))
     }
 }
 
+/// The thread never outlives its owner, because it has privileges.
 impl Drop for Measuring {
     fn drop(&mut self) {
-        self.settle();
+        if let Some(thread) = self.thread.take() {
+            // Nobody wants the result.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -116,7 +109,7 @@ pub(crate) fn failed(cause: io::Error) -> ProbeError {
     ProbeError::Read { path: PathBuf::from("the namespace for measuring cost"), cause }
 }
 
-fn rounds(facts: &HostFacts, what: Measurement) -> Measured {
+fn rounds(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
     let mut rig = Rig::make(facts, what.hops, what.backend, RING_BYTES)?;
     let full = [Setting::Detail(Detail::Full)];
     let mut seen = Vec::new();
