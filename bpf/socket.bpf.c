@@ -166,6 +166,34 @@ INLINE __u64 first_in_queue(const struct sock *sk)
 	return (__u64)FOLLOW(sk_buff, skb, head);
 }
 
+/* A UDP socket's queue at a time. */
+struct queue_look {
+	/* The buffer of the first datagram, 0 if there is none. */
+	__u64 first;
+	__u64 now;
+	/* Whether `first` was the first at `now`. */
+	bool certain;
+};
+
+/* Takes the time, and looks at the queue again: whether it is as at the look before. */
+INLINE bool unchanged_around(const struct sock *sk, struct queue_look *look)
+{
+	__u64 before = look->first;
+	look->now = clock_now();
+	look->first = first_in_queue(sk);
+	return look->first == before;
+}
+
+/* A datagram that arrives between the look and the time, in an interrupt or while a virtual CPU
+ * stands still, would make them disagree. If both looks differ, the later begins another round. */
+INLINE struct queue_look look_at_queue(const struct sock *sk)
+{
+	struct queue_look look = { .first = first_in_queue(sk) };
+	look.certain = unchanged_around(sk, &look) || unchanged_around(sk, &look) ||
+		       unchanged_around(sk, &look);
+	return look;
+}
+
 /* At the return of recv. TCP has moved copied_seq past the bytes, except for MSG_PEEK. A datagram's
  * buffer is freed by then; what is left in the queue shows which one was taken. */
 INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int ret, int flags)
@@ -173,14 +201,18 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	/* The error queue holds time stamps and ICMP errors, no received data. */
 	if (!sk || flags & MSG_ERRQUEUE || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
-	__u64 now = clock_now();
 	bool tcp = READ(sk, sk_protocol) == IPPROTO_TCP;
+	struct queue_look queue = {};
+	if (tcp)
+		queue.now = clock_now();
+	else
+		queue = look_at_queue(sk);
 	if (ret < 0) {
 		struct mag_cpu *state = this_cpu();
 		/* A datagram that came after the kernel's look at the queue is there at `now`. */
-		if (state && (tcp || !first_in_queue(sk))) {
+		if (state && (tcp || (queue.certain && !queue.first))) {
 			state->asked_sk = (__u64)sk;
-			state->asked_ns = now;
+			state->asked_ns = queue.now;
 			state->asked_tid = bpf_get_current_pid_tgid();
 		}
 		return 0;
@@ -197,13 +229,12 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 	} else if (tcp) {
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
 		flag |= passed_urgent(sk, seq);
-	} else if (!peek) {
-		__u64 next = first_in_queue(sk);
-		seq = next >> 6;
-		flag = next ? 0 : MAG_F_QUEUE_EMPTY;
+	} else if (!peek && queue.certain) {
+		seq = queue.first >> 6;
+		flag = queue.first ? 0 : MAG_F_QUEUE_EMPTY;
 	}
 	log_call(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, flag, consumer,
-		 bpf_get_current_pid_tgid(), now);
+		 bpf_get_current_pid_tgid(), queue.now);
 	return 0;
 }
 

@@ -37,10 +37,26 @@ enum Action {
     Arrive(usize),
     Enqueue(usize),
     Take(u32),
-    /// A read that found the queue empty returns.
-    FindNothing(u32),
-    Return(u32, usize),
+    /// A read returns, with a datagram or without. The capture looks at the queue before it takes the time, and again
+    /// after it.
+    Look(Return),
+    Stamp(Return),
+    LookAgain(Return),
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Return {
+    reader: u32,
+    /// `None` if it found the queue empty.
+    datagram: Option<usize>,
+    round: u8,
+    /// The buffer of the first datagram in the queue at the last look; `None` if the queue was empty.
+    front: Option<u32>,
+    time_ns: u64,
+}
+
+/// After so many rounds of looks that differ, what is in the queue is unknown.
+const ROUNDS: u8 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Datagram {
@@ -61,6 +77,12 @@ struct Model {
     empty_reads: HashMap<u32, u64>,
     free_buffers: Vec<u32>,
     datagrams: Vec<Datagram>,
+}
+
+impl Return {
+    fn of(reader: u32, datagram: Option<usize>) -> Self {
+        Self { reader, datagram, round: 1, front: None, time_ns: 0 }
+    }
 }
 
 /// Few enough that buffers are used again at once.
@@ -132,12 +154,14 @@ impl Model {
                 Action::Take(reader) => {
                     let Some(n) = queue.pop_front() else {
                         let is_over = actions.iter().all(|Reverse((_, action))| {
-                            matches!(action, Action::Take(_) | Action::FindNothing(_))
+                            matches!(action, Action::Take(_))
+                                || matches!(action, Action::Look(by) | Action::Stamp(by) | Action::LookAgain(by)
+                                    if by.datagram.is_none())
                         });
                         if setting.polls && !is_over {
                             let most = if random.chance(10) { 20_000 } else { 500 };
                             let returns_ns = at_ns + random.within(100, most);
-                            actions.push(Reverse((returns_ns, Action::FindNothing(reader))));
+                            actions.push(Reverse((returns_ns, Action::Look(Return::of(reader, None)))));
                         } else {
                             sleeping.push(reader);
                         }
@@ -150,20 +174,23 @@ impl Model {
                         continue;
                     }
                     let most = if random.chance(10) { 60_000 } else { 2_000 };
-                    actions.push(Reverse((at_ns + random.within(300, most), Action::Return(reader, n))));
+                    let returns_ns = at_ns + random.within(300, most);
+                    actions.push(Reverse((returns_ns, Action::Look(Return::of(reader, Some(n))))));
                 }
-                // A datagram that came after the kernel's look at the queue is there.
-                Action::FindNothing(reader) => {
-                    if queue.is_empty() {
-                        model.empty_reads.insert(reader, at_ns);
-                    }
-                    actions.push(Reverse((at_ns + random.within(300, 3_000), Action::Take(reader))));
-                }
-                Action::Return(reader, n) => {
-                    let front = queue.front().map_or(0, |n| model.datagrams[*n].skb);
-                    model.returns(reader, n, at_ns, front);
-                    let most = if random.chance(20) { 40_000 } else { 3_000 };
-                    actions.push(Reverse((at_ns + random.within(200, most), Action::Take(reader))));
+                Action::Look(by) | Action::Stamp(by) | Action::LookAgain(by) => {
+                    let next = match action {
+                        Action::Look(_) => Action::Stamp(Return { front: model.front(&queue), ..by }),
+                        Action::Stamp(_) => Action::LookAgain(Return { time_ns: at_ns, ..by }),
+                        _ => model.compares(by, model.front(&queue)),
+                    };
+                    let (least, most) = match next {
+                        Action::Take(_) if by.datagram.is_some() && random.chance(20) => (200, 40_000),
+                        Action::Take(_) => (200, 3_000),
+                        // Sometimes an interrupt, or a virtual CPU that stands still.
+                        _ if random.chance(5) => (0, 8_000),
+                        _ => (0, 0),
+                    };
+                    actions.push(Reverse((at_ns + random.within(least, most), next)));
                 }
             }
         }
@@ -188,11 +215,30 @@ impl Model {
         }
     }
 
-    fn returns(&mut self, reader: u32, n: usize, at_ns: u64, front: u32) {
-        let flags = if front == 0 { EventFlags::QUEUE_EMPTY } else { EventFlags(0) };
+    fn front(&self, queue: &VecDeque<usize>) -> Option<u32> {
+        queue.front().map(|n| self.datagrams[*n].skb)
+    }
+
+    /// After the last look: the read is known, or another round begins.
+    fn compares(&mut self, by: Return, front: Option<u32>) -> Action {
+        let is_known = by.front == front;
+        if !is_known && by.round < ROUNDS {
+            return Action::Stamp(Return { front, round: by.round + 1, ..by });
+        }
+        if let Some(n) = by.datagram {
+            self.returns(by.reader, n, by.time_ns, front.filter(|_| is_known), is_known);
+        } else if is_known && front.is_none() {
+            self.empty_reads.insert(by.reader, by.time_ns);
+        }
+        Action::Take(by.reader)
+    }
+
+    fn returns(&mut self, reader: u32, n: usize, at_ns: u64, front: Option<u32>, is_known: bool) {
+        let is_empty = is_known && front.is_none();
+        let flags = if is_empty { EventFlags::QUEUE_EMPTY } else { EventFlags(0) };
         let read = common::read(at_ns, self.datagrams[n].len);
         let tid = 70 + reader;
-        let extent = ExtentKind::NextBuffer.of(front);
+        let extent = ExtentKind::NextBuffer.of(front.unwrap_or(0));
         let ago = self.empty_reads.get(&reader).map_or(0, |empty_ns| at_ns - empty_ns);
         let detail = DetailKind::EmptyRead.of(ago as u32);
         let at_ns = self.emit(Event { tid, tgid: tid, flags, extent, detail, ..read });

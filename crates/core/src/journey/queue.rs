@@ -11,7 +11,8 @@
 //!
 //! **Known limits.**
 //! - Logs have no such observation. There the oldest entry of the right length is taken ([`Queue::read_by_order`]).
-//! - A thread is unknown until its first read returns. Until then a read that overlaps it can be assigned wrongly.
+//! - A thread is unknown until its first read returns. Until then a read that overlaps it can be assigned wrongly. The
+//!   first read of a thread beside others is ambiguous.
 //! - A thread that has read nothing for [`SEVERAL_NS`] counts as one without a read under way.
 
 use super::entry::{Arrival, Entry, Place};
@@ -267,8 +268,11 @@ impl Queue {
         self.prune(&is_open);
         let previous_ns = self.note_reader(read);
         match read.front {
-            Front::Unknown => self.read_by_order(read, conditions, is_open),
-            Front::Empty | Front::Buffer(_) => self.read_by_front(read, previous_ns, conditions, is_open),
+            Front::Unknown if !self.is_observed || read.looks => self.read_by_order(read, conditions, is_open),
+            // It changed during each look.
+            Front::Unknown | Front::Empty | Front::Buffer(_) => {
+                self.read_by_front(read, previous_ns, conditions, is_open)
+            }
         }
     }
 
@@ -388,6 +392,7 @@ impl Queue {
             gone = self.was_empty(read.empty_ns);
         }
         let at = at.and_then(|_| self.position_of_front(read.front, &is_open));
+        let is_new = previous_ns == 0;
         let previous_ns = previous_ns.max(read.empty_ns);
         let doubt_ns = std::mem::take(&mut self.doubt_ns);
         let near = at.unwrap_or(self.waiting.len()).saturating_add(RESYNC_WINDOW);
@@ -400,7 +405,8 @@ impl Queue {
         });
         // Reads that were under way at a doubtful choice may have taken what was assigned there.
         let is_settled = !several
-            || previous_ns >= self.confused_ns
+            || !is_new
+                && previous_ns >= self.confused_ns
                 && self.others.iter().all(|other| other.last_ns >= self.confused_ns);
         let read = Bounded { len: read.len, is_complete: is_complete && is_settled, several };
         let exact = !several && conditions.shows_drops && !in_doubt;
