@@ -221,20 +221,20 @@ impl Model {
 
     /// After the last look: the read is known, or another round begins.
     fn compares(&mut self, by: Return, front: Option<u32>) -> Action {
-        let is_known = by.front == front;
-        if !is_known && by.round < ROUNDS {
+        let agree = by.front == front;
+        if !agree && by.round < ROUNDS {
             return Action::Stamp(Return { front, round: by.round + 1, ..by });
         }
         if let Some(n) = by.datagram {
-            self.returns(by.reader, n, by.time_ns, front.filter(|_| is_known), is_known);
-        } else if is_known && front.is_none() {
+            self.returns(by.reader, n, by.time_ns, front.filter(|_| agree), agree);
+        } else if agree && front.is_none() {
             self.empty_reads.insert(by.reader, by.time_ns);
         }
         Action::Take(by.reader)
     }
 
-    fn returns(&mut self, reader: u32, n: usize, at_ns: u64, front: Option<u32>, is_known: bool) {
-        let is_empty = is_known && front.is_none();
+    fn returns(&mut self, reader: u32, n: usize, at_ns: u64, front: Option<u32>, agree: bool) {
+        let is_empty = agree && front.is_none();
         let flags = if is_empty { EventFlags::QUEUE_EMPTY } else { EventFlags(0) };
         let read = common::read(at_ns, self.datagrams[n].len);
         let tid = 70 + reader;
