@@ -288,6 +288,21 @@ fn worlds_in_which_a_fault_was_found() {
         consumed: 1,
     };
     assert_eq!(whole(7_858_680_335_858_483_276, weather, 4, 2, true), Ok(()));
+    // The arrival that is shown is that of a later copy than the announced one.
+    let weather = Weather {
+        lost: 20,
+        duplicated: 19,
+        delayed: 0,
+        peeked: 0,
+        spliced: 0,
+        dead: 0,
+        closed: 75,
+        consumed: 0,
+    };
+    assert_eq!(midway(4_020_748_223_839_066_441, weather), Ok(()));
+    let weather =
+        Weather { lost: 4, duplicated: 0, delayed: 0, peeked: 0, spliced: 0, dead: 0, closed: 0, consumed: 4 };
+    assert_eq!(through_a_node(2_682_374_389_150_666_198, weather, false), Ok(()));
 }
 
 #[test]

@@ -5,19 +5,21 @@
 //!
 //! **The choice.** A packet keeps its buffer from the moment it enters a node until it leaves. Two events in one
 //! buffer are one packet if their protocol, length and sequence number (TCP) or identification (others) agree and
-//! little time is between them. The table has a fixed size and each buffer one place, so an event costs one access.
-//! A translation is the same for a whole connection, so one proof suffices, and a lost place does no harm.
+//! little time is between them. The table has a fixed size, and each buffer two possible places in one cache line, so an
+//! event costs one access. A translation is the same for a whole connection, so one proof suffices, and a lost place
+//! rarely does harm.
 //!
-//! **Known limits.** A node that copies or merges the packet, or changes its sequence numbers, gives no proof.
+//! **Known limits.** A node that copies or merges the packet, or changes its sequence numbers, gives no proof. If two
+//! other packets take both places while the only packet of a connection passes, its journey is two halves.
 
 use super::rungs::bit;
 use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 
-/// Number of places.
-const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 8;
+/// Number of pairs of places.
+const PAIRS: usize = 1 << PAIR_BITS;
+const PAIR_BITS: u32 = 7;
 /// Maximum time between two hops of a packet in one node, in units of 1,024 ns: one second. A queue rarely holds one
 /// for longer.
 const MAX_TICKS: u32 = 1_000_000_000 >> TICK_BITS;
@@ -61,15 +63,33 @@ const FREE: Place = Place {
     hop: Hop::AppSend,
 };
 
+/// The possible places of a buffer, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Pair([Place; 2]);
+
+impl Pair {
+    /// The place of this buffer: its own, else a free one, else that of the older event.
+    fn place_for(&mut self, skb: u32, ticks: u32) -> &mut Place {
+        let [a, b] = &mut self.0;
+        let rank = |place: &Place| match place.skb {
+            own if own == skb => (2, 0),
+            0 => (1, 0),
+            _ => (0, ticks.wrapping_sub(place.ticks)),
+        };
+        if rank(b) > rank(a) { b } else { a }
+    }
+}
+
 /// The table.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    places: Box<[Place]>,
+    pairs: Box<[Pair]>,
 }
 
 impl Default for Buffers {
     fn default() -> Self {
-        Buffers { places: vec![FREE; PLACES].into() }
+        Buffers { pairs: vec![Pair([FREE; 2]); PAIRS].into() }
     }
 }
 
@@ -83,9 +103,9 @@ impl Buffers {
     /// packet.
     #[inline]
     pub fn replace(&mut self, event: &Event, slot: usize) -> Option<Previous> {
-        let place = self.places.get_mut(index_of(event.skb))?;
         let Event { flow, skb, len, proto, hop, .. } = *event;
         let (key, ticks) = (key_of(event), (event.time_ns >> TICK_BITS) as u32);
+        let place = self.pairs.get_mut(index_of(skb))?.place_for(skb, ticks);
         let is_same = place.skb == skb
             && place.len == len
             && place.key == key
@@ -102,15 +122,14 @@ impl Buffers {
 impl Buffers {
     /// The packet in a buffer ends.
     pub fn forget(&mut self, skb: u32) {
-        if let Some(place) = self.places.get_mut(index_of(skb)).filter(|place| place.skb == skb) {
-            *place = FREE;
-        }
+        let places = self.pairs.get_mut(index_of(skb)).into_iter().flat_map(|pair| &mut pair.0);
+        places.filter(|place| place.skb == skb).for_each(|place| *place = FREE);
     }
 }
 
-/// The place of a buffer.
+/// The pair of a buffer.
 const fn index_of(skb: u32) -> usize {
-    (skb.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACE_BITS)) as usize
+    (skb.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PAIR_BITS)) as usize
 }
 
 /// True for an event that shows the buffer of a packet on its path.
@@ -123,7 +142,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_stays_small() {
-        assert!(size_of::<Place>() <= 32);
+    fn both_places_are_in_one_cache_line() {
+        assert_eq!(size_of::<Pair>(), 64);
+    }
+
+    #[test]
+    fn another_packet_displaces_none_whose_next_event_is_due() {
+        let event = |skb, time_ns, hop| Event { skb, len: 100, ip_id: 7, ..Event::at(hop, time_ns) };
+        let pair = index_of(1);
+        let others: Vec<u32> = (2..).filter(|skb| index_of(*skb) == pair).take(2).collect();
+        let mut buffers = Buffers::default();
+        assert_eq!(buffers.replace(&event(1, 10_000, Hop::IpPre), 5), None);
+        assert_eq!(buffers.replace(&event(others[0], 20_000, Hop::IpPre), 6), None);
+        let again = buffers.replace(&event(1, 30_000, Hop::IpPost), 5);
+        assert_eq!(again.map(|previous| (previous.slot, previous.hop)), Some((5, Hop::IpPre)));
+        // The older one of two gives way.
+        assert_eq!(buffers.replace(&event(others[1], 40_000, Hop::IpPre), 7), None);
+        assert!(buffers.replace(&event(1, 50_000, Hop::DevXmit), 5).is_some());
+        assert_eq!(buffers.replace(&event(others[0], 60_000, Hop::IpPost), 6), None);
+        buffers.forget(1);
+        assert_eq!(buffers.replace(&event(1, 70_000, Hop::IpPre), 5), None);
     }
 }

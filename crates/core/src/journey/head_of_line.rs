@@ -21,6 +21,11 @@ pub struct HeadOfLine {
 }
 
 impl HeadOfLine {
+    /// True if it began after the arrival in these rungs, which may be that of a later copy.
+    pub(super) fn follows(self, rungs: &Rungs) -> bool {
+        newest_arrival(rungs).is_none_or(|at_ns| at_ns < self.until_ns)
+    }
+
     /// Duration of the wait within a step to `sock.ready`, nanoseconds; 0 if the step is another one. It lasts from the
     /// last event below the socket.
     pub fn within_ns(self, from: Hop, to: Hop, at_ns: u64, step_ns: u64) -> u64 {
@@ -53,9 +58,10 @@ impl Arrivals {
 
 /// Instant of its last event below the socket.
 fn arrived_ns(piece: &Piece) -> Option<u64> {
-    let newest = |rungs: &Rungs| {
-        let hops = rungs.hops().filter(|hop| bit(*hop) & ARRIVED != 0);
-        hops.filter_map(|hop| rungs.time_ns(hop)).max()
-    };
-    if piece.passes.is_none() { newest(&piece.rungs) } else { newest(&piece.ladder().0) }
+    if piece.passes.is_none() { newest_arrival(&piece.rungs) } else { newest_arrival(&piece.ladder().0) }
+}
+
+fn newest_arrival(rungs: &Rungs) -> Option<u64> {
+    let hops = rungs.hops().filter(|hop| bit(*hop) & ARRIVED != 0);
+    hops.filter_map(|hop| rungs.time_ns(hop)).max()
 }

@@ -291,7 +291,7 @@ impl CorrelatorState {
                 .map_or_else(SocketFilter::default, |(drop, _)| drop.filter),
             verdict,
             ambiguous: piece.ambiguous,
-            head_of_line: piece.head_of_line,
+            head_of_line: piece.head_of_line.filter(|wait| wait.follows(&rungs)),
             forwarders,
         });
     }

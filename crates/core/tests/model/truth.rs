@@ -125,6 +125,10 @@ fn waits_for_earlier_bytes(
         };
     }
     let (Some(own_ns), Some(ready_ns)) = (own_ns, ready_ns) else { return Ok(()) };
+    // The arrival of a later copy than the announced one says nothing of the wait.
+    if own_ns >= ready_ns {
+        return Ok(());
+    }
     let Some(arrivals) = world.arrivals.get(&stream) else { return Ok(()) };
     let had_arrived = |byte: u64| arrivals.range(..=own_ns).any(|(_, (from, to))| *from <= byte && byte < *to);
     let missing = arrivals.range(own_ns + 1..ready_ns).any(|(_, (from, _))| *from < at && !had_arrived(*from));
