@@ -13,7 +13,7 @@ BYTES = 60_000
 CHUNK = 1_500
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 TCP_CORK = 3
-TCP_INFO, SND_WND = 11, 228
+TCP_INFO, TCP_CLOSE, SND_WND = 11, 7, 228
 
 
 # Ways to send.
@@ -248,6 +248,10 @@ def sends_one_after_the_other(address, peer, place):
         plainly(sock, sends_of(sock, number), place, 5_000)
         if sock.recv(1):
             sys.exit("bytes that nobody sent")
+        sock.shutdown(socket.SHUT_WR)
+        # The address is free for the next connection once the peer has acknowledged this end.
+        while sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != TCP_CLOSE:
+            time.sleep(0.001)
         sock.close()
 
 
