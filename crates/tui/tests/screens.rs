@@ -150,6 +150,22 @@ fn a_line_is_completed_by_tab_and_earlier_ones_come_back() {
 }
 
 #[test]
+fn a_narrow_header_keeps_its_filter() {
+    let (mut scope, mut front) = (busy(), front());
+    press(&mut front, &mut scope, "/port = 8125 or port = 53\n");
+    let filter = format!("/ {}", scope.frame().controls.filter.as_ref().expect("a filter"));
+    let header = |width| {
+        let lines = lines(&screen(&front, &scope, width, 24));
+        lines.lines().next().expect("a header").to_owned()
+    };
+    for width in [200, 120, 80, 70] {
+        assert!(header(width).contains(&filter), "{width}: {}", header(width));
+    }
+    assert!(header(200).contains("magnet-scope") && header(200).contains("/div"), "{}", header(200));
+    assert!(header(30).ends_with('…'), "{}", header(30));
+}
+
+#[test]
 fn the_selected_journey_narrows_the_filter() {
     let (mut scope, mut front) = (busy(), front());
     let filter = |scope: &Scope| scope.frame().controls.filter.as_ref().map(ToString::to_string);

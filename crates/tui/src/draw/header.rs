@@ -5,6 +5,7 @@ use super::canvas::{Canvas, width};
 use magscope_scope::format::{bytes, percent, short_duration};
 use magscope_scope::{Align, Edge, Frame, Persistence, Pick};
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 /// Draws the header.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
@@ -18,34 +19,76 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     };
     let timebase = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
     let mut pieces = vec![
-        (" magnet-scope".to_owned(), theme.strong),
-        (format!("  {}", header.nodes), theme.plain),
-        (format!("   {state}"), state_style),
+        Piece::of(" magnet-scope", theme.strong, Keep::Name),
+        Piece::of(format!("  {}", header.nodes), theme.plain, Keep::Nodes),
+        Piece::of(format!("   {state}"), state_style, Keep::Always),
     ];
     let transport = &frame.transport;
     if (transport.speed - 1.0).abs() > 1e-9 {
-        pieces.push((format!(" {}×", transport.speed), theme.accent));
+        pieces.push(Piece::of(format!(" {}×", transport.speed), theme.accent, Keep::Always));
     }
     if transport.seekable {
-        pieces.push((format!(" {}", percent(transport.part()).trim()), theme.dim));
+        pieces.push(Piece::of(format!(" {}", percent(transport.part()).trim()), theme.dim, Keep::Part));
     }
-    pieces.push((format!("   {timebase}"), theme.plain));
+    pieces.push(Piece::of(format!("   {timebase}"), theme.plain, Keep::Timebase));
     if !controls.timebase_fixed {
-        pieces.push((" auto".to_owned(), theme.dim));
+        pieces.push(Piece::of(" auto", theme.dim, Keep::Auto));
     }
     if let Some(recording) = frame.footer.recording {
         let words = format!("   ● {} {}", recording.name, bytes(recording.bytes).trim_start());
-        pieces.push((words, theme.strong));
+        pieces.push(Piece::of(words, theme.strong, Keep::Recording));
     }
     // Every active filter is shown, because an empty picture would be misleading.
     let narrowed = narrowing(frame);
-    pieces.extend(narrowed.into_iter().map(|words| (format!("   {words}"), theme.accent)));
-    let pieces: Vec<_> = pieces.iter().map(|(words, style)| (words.as_str(), *style)).collect();
+    pieces
+        .extend(narrowed.into_iter().map(|words| Piece::of(format!("   {words}"), theme.accent, Keep::Always)));
+    let pieces = within(pieces, area.width);
+    let pieces: Vec<_> = pieces.iter().map(|piece| (piece.words.as_str(), piece.style)).collect();
     let end = canvas.put_all(area, 0, 0, &pieces);
+    if pieces.iter().map(|(words, _)| width(words)).fold(0, u16::saturating_add) > area.width {
+        canvas.put_right(area, area.width, 0, "…", theme.accent);
+    }
     let clock = clock(frame);
     if end + 2 + width(&clock) < area.width {
         canvas.put_right(area, area.width - 1, 0, &clock, theme.plain);
     }
+}
+
+/// A part of the header.
+struct Piece {
+    words: String,
+    style: Style,
+    keep: Keep,
+}
+
+impl Piece {
+    fn of(words: impl Into<String>, style: Style, keep: Keep) -> Self {
+        Self { words: words.into(), style, keep }
+    }
+}
+
+/// What is left out of a narrow header, the first one first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Keep {
+    Auto,
+    Part,
+    Recording,
+    Timebase,
+    Nodes,
+    Name,
+    Always,
+}
+
+/// The pieces that fit.
+fn within(mut pieces: Vec<Piece>, room: u16) -> Vec<Piece> {
+    let is_too_wide =
+        |pieces: &[Piece]| pieces.iter().map(|piece| width(&piece.words)).fold(0, u16::saturating_add) > room;
+    while is_too_wide(&pieces)
+        && let Some(least) = pieces.iter().map(|piece| piece.keep).min().filter(|least| *least < Keep::Always)
+    {
+        pieces.retain(|piece| piece.keep != least);
+    }
+    pieces
 }
 
 /// Clock bound between the two ends: `clock ±18 µs CERTIFIED`.
