@@ -1,9 +1,10 @@
 //! A capture of a world: a stretch of it, in batches, with some events lost.
 
-use super::{Random, World};
+use super::{About, Random, World};
+use magscope_core::hop::Direction;
 use magscope_core::journey::{Correlator, Journey, Limits};
-use magscope_core::{Batch, Event, HopSet, Loss, LossCause};
-use std::collections::HashSet;
+use magscope_core::{Batch, Event, FlowId, HopSet, Loss, LossCause};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// A capture of a world.
 #[derive(Debug, Default)]
@@ -15,10 +16,67 @@ pub struct Capture {
     pub lost: HashSet<u64>,
 }
 
+/// Few enough that they are used again soon.
+const BUFFERS: u32 = 40;
+
+/// The address of each buffer. The one that was freed first is used next. A received datagram keeps its buffer until it
+/// is read. The first arrival of a flow has no address that its sender used last: of datagrams without an
+/// identification nothing would show that it is another one.
+fn addresses(world: &World) -> HashMap<u32, u32> {
+    let datagrams = |about: About| match about {
+        About::Datagram(n) => n..n + 1,
+        About::Run(n, count) => n..n + count,
+        About::Bytes { .. } | About::Nothing => 0..0,
+    };
+    let mut ends: HashMap<usize, u64> = HashMap::new();
+    for t in &world.events {
+        for n in datagrams(t.about) {
+            let end = ends.entry(n).or_default();
+            *end = t.event.time_ns.max(*end);
+        }
+    }
+    let mut spans: HashMap<u32, (u64, u64)> = HashMap::new();
+    let mut users: HashMap<u32, (Direction, FlowId)> = HashMap::new();
+    for t in world.events.iter().filter(|t| t.event.skb != 0) {
+        let at_ns = t.event.time_ns;
+        let waits = t.event.hop.direction() == Direction::Rx;
+        let read_ns = datagrams(t.about).filter(|_| waits).filter_map(|n| ends.get(&n)).max();
+        users.entry(t.event.skb).or_insert((t.event.hop.direction(), t.event.flow));
+        let span = spans.entry(t.event.skb).or_insert((at_ns, at_ns));
+        *span = (span.0.min(at_ns), span.1.max(at_ns).max(read_ns.copied().unwrap_or(0)));
+    }
+    let mut spans: Vec<_> = spans.into_iter().map(|(buffer, (from, to))| (from, to, buffer)).collect();
+    spans.sort_unstable();
+    let mut free: VecDeque<u32> = (1..=BUFFERS).collect();
+    let mut in_use = BTreeSet::new();
+    let (mut last_sent, mut arrived) = (HashMap::new(), HashSet::new());
+    let mut addresses = HashMap::new();
+    for (from, to, buffer) in spans {
+        while let Some((_, address)) = in_use.first().copied().filter(|(until, _)| *until < from) {
+            in_use.pop_first();
+            free.push_back(address);
+        }
+        let (direction, flow) = users[&buffer];
+        let is_first = direction == Direction::Rx && arrived.insert(flow);
+        let is_taken = |address: &u32| is_first && last_sent.get(address) == Some(&FlowId(flow.0 - 1));
+        let next = free.iter().position(|address| !is_taken(address));
+        let address = next.and_then(|n| free.remove(n)).unwrap_or((in_use.len() + free.len()) as u32 + 1);
+        match direction {
+            Direction::Tx => last_sent.insert(address, flow),
+            Direction::Rx | Direction::Off => last_sent.remove(&address),
+        };
+        in_use.insert((to, address));
+        addresses.insert(buffer, address);
+    }
+    addresses
+}
+
 impl Capture {
     /// All of the world.
     pub fn whole(world: &World) -> Self {
-        let mut events: Vec<Event> = world.events.iter().map(|t| t.event).collect();
+        let addresses = addresses(world);
+        let seen = |event: Event| Event { skb: addresses.get(&event.skb).copied().unwrap_or(0), ..event };
+        let mut events: Vec<Event> = world.events.iter().map(|t| seen(t.event)).collect();
         events.sort_by_key(|e| e.time_ns);
         Capture { events, ..Capture::default() }
     }

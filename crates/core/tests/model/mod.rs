@@ -182,9 +182,9 @@ impl World {
         id
     }
 
+    /// A buffer of its own. A capture sees those that are free used again (`capture::addresses`).
     pub fn buffer(&mut self) -> u32 {
-        // A small set of buffers, reused soon.
-        self.next_buffer = self.next_buffer % 40 + 1;
+        self.next_buffer += 1;
         self.next_buffer
     }
 
