@@ -9,6 +9,7 @@ use super::correlator::Correlator;
 use super::journey::Journey;
 use super::piece::{Piece, RX, TX};
 use super::rules::is_certain_end;
+use super::rungs::bits;
 use super::state::{CloseReason, CorrelatorState, Half};
 use super::stream::Stream;
 use crate::event::Event;
@@ -106,7 +107,9 @@ impl Stream {
         }
         let Some(from) = self.position_of(event.seq()) else { return 0 };
         let index = self.pieces.first_ending_after(from);
-        let has_them = |piece: &Piece| piece.start <= from && !piece.is_gone() && piece.any(other);
-        u32::from(self.pieces.get(index).is_some_and(has_them))
+        let has_them = |piece: &&Piece| piece.start <= from && !piece.is_gone() && piece.any(other);
+        // Bytes that a packet has had are more likely to arrive than those of a send alone.
+        let is_sent = |piece: &Piece| piece.any(other & !bits(Hop::AppSend, Hop::UdpSend));
+        self.pieces.get(index).filter(has_them).map_or(0, |piece| 1 + u32::from(is_sent(piece)))
     }
 }
