@@ -47,7 +47,9 @@ impl Correlator {
                 }
                 own = Some(*slot);
             } else if !half.sure && !other.flow.is_none() {
-                let proof = stream.proof(event);
+                // Another flow's half that is not sure is there by chance more often than an empty one.
+                let proof = 2 * stream.proof(event);
+                let proof = proof + u32::from(proof > 0 && half.flow.is_none());
                 if proof > best {
                     (best, found) = (proof, Some(*slot));
                 } else if proof == best {
@@ -57,6 +59,9 @@ impl Correlator {
         }
         if let Some(slot) = found {
             self.streams.get_mut(slot)?.take_half(event, is_end);
+            if let Some(own) = own.and_then(|own| self.streams.get_mut(own)) {
+                own.loses_half(direction, &mut self.state, done);
+            }
             if is_end {
                 self.directory.assign(event.flow, direction, slot);
             }
@@ -90,6 +95,14 @@ impl Stream {
             self.close_where(|piece| !piece.any(TX), CloseReason::Finished, state, done);
             self.ends.rx = Half::default();
         }
+    }
+
+    /// A half belongs to another stream from now on, which may have had the other side of the bytes here: what is open
+    /// of them is half a journey, and not lost.
+    fn loses_half(&mut self, direction: Direction, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
+        self.close_where(|piece| !piece.is_only_promised(), CloseReason::Finished, state, done);
+        let half = if direction == Direction::Rx { &mut self.ends.rx } else { &mut self.ends.tx };
+        *half = Half::default();
     }
 
     /// How strongly the stream's other half proves that an event belongs here; 0: not at all.
