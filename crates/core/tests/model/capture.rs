@@ -1,6 +1,6 @@
 //! A capture of a world: a stretch of it, in batches, with some events lost.
 
-use super::{About, Random, World};
+use super::{About, Random, World, node};
 use magscope_core::hop::Direction;
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::{Batch, Event, FlowId, HopSet, Loss, LossCause};
@@ -37,7 +37,7 @@ fn addresses(world: &World) -> HashMap<u32, u32> {
     }
     let mut spans: HashMap<u32, (u64, u64)> = HashMap::new();
     let mut users: HashMap<u32, (Direction, FlowId)> = HashMap::new();
-    for t in world.events.iter().filter(|t| t.event.skb != 0) {
+    for t in world.events.iter().filter(|t| (1..node::FIRST_BUFFER).contains(&t.event.skb)) {
         let at_ns = t.event.time_ns;
         let waits = t.event.hop.direction() == Direction::Rx;
         let read_ns = datagrams(t.about).filter(|_| waits).filter_map(|n| ends.get(&n)).max();
@@ -75,7 +75,8 @@ impl Capture {
     /// All of the world.
     pub fn whole(world: &World) -> Self {
         let addresses = addresses(world);
-        let seen = |event: Event| Event { skb: addresses.get(&event.skb).copied().unwrap_or(0), ..event };
+        let seen =
+            |event: Event| Event { skb: addresses.get(&event.skb).copied().unwrap_or(event.skb), ..event };
         let mut events: Vec<Event> = world.events.iter().map(|t| seen(t.event)).collect();
         events.sort_by_key(|e| e.time_ns);
         Capture { events, ..Capture::default() }

@@ -8,6 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub const NETNS: u32 = 900;
 /// Numbers of its flows begin here.
 const FIRST_FLOW: u64 = 100_000;
+/// Nodes have buffers of their own from this one on.
+pub const FIRST_BUFFER: u32 = 5_000_000;
 
 /// Puts a node between the ends of every connection, and of the datagrams that are neither cut nor sent to a group.
 /// Some of them get the node's address.
@@ -54,7 +56,7 @@ fn between(world: &mut World, a: FlowId, b: FlowId, n: u16) {
         let forth = packet.event.flow == a;
         let (enters, leaves) = if forth { (inner, outer) } else { (outer, inner) };
         // Used again soon, but not before the packet has left.
-        let skb = 5_000_000 + 1000 * u32::from(n) + world.buffer();
+        let skb = FIRST_BUFFER + 1000 * u32::from(n) + world.buffer() % 40;
         let passed = !world.random.chance(5) || has_arrived(world, &packet);
         let segments = world.passes.get(&packet.event.time_ns).cloned();
         let mut at_ns = packet.event.time_ns + world.random.within(1, 300);
