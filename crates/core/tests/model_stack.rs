@@ -364,6 +364,10 @@ fn worlds_in_which_a_fault_was_found() {
         consumed: 1,
     };
     assert_eq!(namesakes(12_776_682_426_243_326_557, weather, true), Ok(()));
+    // Only the driver's return is left of a packet whose arrival was lost before it.
+    let weather =
+        Weather { lost: 0, duplicated: 9, delayed: 2, peeked: 0, spliced: 2, dead: 0, closed: 0, consumed: 0 };
+    assert_eq!(lossy(8_004_219_016_641_562_922, weather), Ok(()));
 }
 
 #[test]

@@ -347,7 +347,7 @@ impl CorrelatorState {
                 }
                 let left_out = why != CloseReason::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
-                broken(piece.first_ns, until_now_ns).unwrap_or(match why {
+                broken(self.earliest(ends, piece), until_now_ns).unwrap_or(match why {
                     _ if piece.read_unrecorded => Verdict::Filtered { beyond: last },
                     // A call that waits for more (`MSG_WAITALL`) has copied its bytes before it returns.
                     CloseReason::EndOfInput if piece.was_passed(until_now_ns) => taken(piece),
