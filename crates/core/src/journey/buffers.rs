@@ -72,12 +72,13 @@ impl Pair {
     /// The place of this buffer: its own, else a free one, else that of the older event.
     fn place_for(&mut self, skb: u32, ticks: u32) -> &mut Place {
         let [a, b] = &mut self.0;
-        let rank = |place: &Place| match place.skb {
-            own if own == skb => (2, 0),
-            0 => (1, 0),
-            _ => (0, ticks.wrapping_sub(place.ticks)),
+        let age = |place: &Place| ticks.wrapping_sub(place.ticks);
+        let is_second = if a.skb == skb || b.skb == skb {
+            a.skb != skb
+        } else {
+            a.skb != 0 && (b.skb == 0 || age(b) > age(a))
         };
-        if rank(b) > rank(a) { b } else { a }
+        if is_second { b } else { a }
     }
 }
 

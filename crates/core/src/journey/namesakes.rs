@@ -47,9 +47,11 @@ impl Correlator {
                 }
                 own = Some(*slot);
             } else if !half.sure && !other.flow.is_none() {
-                // Another flow's half that is not sure is there by chance more often than an empty one.
-                let proof = 2 * stream.proof(event);
-                let proof = proof + u32::from(proof > 0 && half.flow.is_none());
+                // Of two streams with equal proof, one whose half no other flow may have comes first.
+                let proof = match stream.proof(event) {
+                    0 => 0,
+                    proof => 2 * proof + u32::from(half.flow.is_none()),
+                };
                 if proof > best {
                     (best, found) = (proof, Some(*slot));
                 } else if proof == best {
@@ -97,8 +99,8 @@ impl Stream {
         }
     }
 
-    /// A half belongs to another stream from now on, which may have had the other side of the bytes here: what is open
-    /// of them is half a journey, and not lost.
+    /// The flow of this half belongs to another stream from now on. The other side of the bytes that are open here may
+    /// be there, so they are half a journey, and not lost.
     fn loses_half(&mut self, direction: Direction, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
         self.close_where(|piece| !piece.is_only_promised(), CloseReason::Finished, state, done);
         let half = if direction == Direction::Rx { &mut self.ends.rx } else { &mut self.ends.tx };

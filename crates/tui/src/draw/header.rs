@@ -42,10 +42,11 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let narrowed = narrowing(frame);
     pieces
         .extend(narrowed.into_iter().map(|words| Piece::of(format!("   {words}"), theme.accent, Keep::Always)));
-    let pieces = within(pieces, area.width);
+    let pieces = fitting(pieces, area.width);
+    let is_cut = total_width(&pieces) > area.width;
     let pieces: Vec<_> = pieces.iter().map(|piece| (piece.words.as_str(), piece.style)).collect();
     let end = canvas.put_all(area, 0, 0, &pieces);
-    if pieces.iter().map(|(words, _)| width(words)).fold(0, u16::saturating_add) > area.width {
+    if is_cut {
         canvas.put_right(area, area.width, 0, "…", theme.accent);
     }
     let clock = clock(frame);
@@ -79,16 +80,18 @@ enum Keep {
     Always,
 }
 
-/// The pieces that fit.
-fn within(mut pieces: Vec<Piece>, room: u16) -> Vec<Piece> {
-    let is_too_wide =
-        |pieces: &[Piece]| pieces.iter().map(|piece| width(&piece.words)).fold(0, u16::saturating_add) > room;
-    while is_too_wide(&pieces)
+/// The pieces that fit; those that always stay may be too wide.
+fn fitting(mut pieces: Vec<Piece>, room: u16) -> Vec<Piece> {
+    while total_width(&pieces) > room
         && let Some(least) = pieces.iter().map(|piece| piece.keep).min().filter(|least| *least < Keep::Always)
     {
         pieces.retain(|piece| piece.keep != least);
     }
     pieces
+}
+
+fn total_width(pieces: &[Piece]) -> u16 {
+    pieces.iter().map(|piece| width(&piece.words)).fold(0, u16::saturating_add)
 }
 
 /// Clock bound between the two ends: `clock ±18 µs CERTIFIED`.
