@@ -16,6 +16,7 @@ use super::rungs::bit;
 use crate::event::Event;
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
+use std::mem::swap;
 
 /// Number of pairs of places.
 const PAIRS: usize = 1 << PAIR_BITS;
@@ -63,22 +64,30 @@ const FREE: Place = Place {
     hop: Hop::AppSend,
 };
 
-/// The possible places of a buffer, in one cache line.
+/// The possible places of a buffer, in one cache line: that of the newest event first.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Pair([Place; 2]);
 
 impl Pair {
-    /// The place of this buffer: its own, else a free one, else that of the older event.
-    fn place_for(&mut self, skb: u32, ticks: u32) -> &mut Place {
-        let [a, b] = &mut self.0;
-        let age = |place: &Place| ticks.wrapping_sub(place.ticks);
-        let is_second = if a.skb == skb || b.skb == skb {
-            a.skb != skb
-        } else {
-            a.skb != 0 && (b.skb == 0 || age(b) > age(a))
-        };
-        if is_second { b } else { a }
+    /// The place of this buffer, which is the first one from now on. If it has none, the older event gives way.
+    fn place_for(&mut self, skb: u32) -> &mut Place {
+        let [first, second] = &mut self.0;
+        if first.skb != skb {
+            swap(first, second);
+        }
+        first
+    }
+
+    /// Frees the place of this buffer; a free place is the second one.
+    fn forget(&mut self, skb: u32) {
+        let [first, second] = &mut self.0;
+        if first.skb == skb {
+            swap(first, second);
+        }
+        if second.skb == skb {
+            *second = FREE;
+        }
     }
 }
 
@@ -106,7 +115,7 @@ impl Buffers {
     pub fn replace(&mut self, event: &Event, slot: usize) -> Option<Previous> {
         let Event { flow, skb, len, proto, hop, .. } = *event;
         let (key, ticks) = (key_of(event), (event.time_ns >> TICK_BITS) as u32);
-        let place = self.pairs.get_mut(index_of(skb))?.place_for(skb, ticks);
+        let place = self.pairs.get_mut(index_of(skb))?.place_for(skb);
         let is_same = place.skb == skb
             && place.len == len
             && place.key == key
@@ -123,8 +132,9 @@ impl Buffers {
 impl Buffers {
     /// The packet in a buffer ends.
     pub fn forget(&mut self, skb: u32) {
-        let places = self.pairs.get_mut(index_of(skb)).into_iter().flat_map(|pair| &mut pair.0);
-        places.filter(|place| place.skb == skb).for_each(|place| *place = FREE);
+        if let Some(pair) = self.pairs.get_mut(index_of(skb)) {
+            pair.forget(skb);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! **Limit.** An earlier piece whose arrival was not recorded proves nothing; the wait is the receiver's stack then.
 
 use super::piece::{ARRIVED, Piece};
-use super::rungs::{Rungs, bit};
+use super::rungs::Rungs;
 use crate::hop::{Direction, Hop};
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct HeadOfLine {
 impl HeadOfLine {
     /// True if it began after the arrival in these rungs, which may be that of a later copy.
     pub(super) fn follows(self, rungs: &Rungs) -> bool {
-        newest_arrival(rungs).is_none_or(|at_ns| at_ns < self.until_ns)
+        rungs.newest_ns(ARRIVED).is_none_or(|at_ns| at_ns < self.until_ns)
     }
 
     /// Duration of the wait within a step to `sock.ready`, nanoseconds; 0 if the step is another one. It lasts from the
@@ -58,10 +58,5 @@ impl Arrivals {
 
 /// Instant of its last event below the socket.
 fn arrived_ns(piece: &Piece) -> Option<u64> {
-    if piece.passes.is_none() { newest_arrival(&piece.rungs) } else { newest_arrival(&piece.ladder().0) }
-}
-
-fn newest_arrival(rungs: &Rungs) -> Option<u64> {
-    let hops = rungs.hops().filter(|hop| bit(*hop) & ARRIVED != 0);
-    hops.filter_map(|hop| rungs.time_ns(hop)).max()
+    if piece.passes.is_none() { piece.rungs.newest_ns(ARRIVED) } else { piece.ladder().0.newest_ns(ARRIVED) }
 }

@@ -86,6 +86,15 @@ pub(super) const fn bits(first: Hop, last: Hop) -> u32 {
     (bit(last) << 1) - bit(first)
 }
 
+/// The hops of these bits, in path order.
+fn hops_of(mut bits: u32) -> impl Iterator<Item = Hop> {
+    std::iter::from_fn(move || {
+        let hop = Hop::path().get(bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(*hop)
+    })
+}
+
 impl Rungs {
     /// True if there is an event at `hop`.
     pub const fn has(&self, hop: Hop) -> bool {
@@ -111,8 +120,12 @@ impl Rungs {
 
     /// The passed hops, in path order.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + use<> {
-        let present = self.present;
-        Hop::path().iter().copied().filter(move |hop| present & bit(*hop) != 0)
+        hops_of(self.present)
+    }
+
+    /// The latest time at any of these hops.
+    pub(super) fn newest_ns(&self, hops: u32) -> Option<u64> {
+        hops_of(self.present & hops).filter_map(|hop| self.time_ns(hop)).max()
     }
 
     /// Number of hops passed.
@@ -163,7 +176,7 @@ impl Rungs {
 
     /// Copies the events of another at some hops.
     pub(super) fn take(&mut self, other: &Rungs, hops: u32) {
-        for hop in other.hops().filter(|hop| bit(*hop) & hops != 0) {
+        for hop in hops_of(other.present & hops) {
             if let (Some(time_ns), Some(cpu)) = (other.time_ns(hop), other.cpu(hop)) {
                 self.set(hop, time_ns, cpu, other.is_at_return(hop));
             }
