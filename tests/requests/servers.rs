@@ -70,6 +70,7 @@ pub fn nginx(test: &str, hosts: &Hosts, dir: &TempDir) -> Option<Server> {
     // One send, so that a server without a CPU makes no pause in it.
     fs::write(dir.path().join("www/index.html"), vec![b'x'; 900]).expect("room");
     fs::write(dir.path().join("www/large"), vec![b'x'; 30_000]).expect("room");
+    fs::write(dir.path().join("www/huge"), vec![b'x'; 1_000_000]).expect("room");
     let key = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=server"])
         .args(["-keyout", &format!("{at}/key"), "-out", &format!("{at}/certificate")])
