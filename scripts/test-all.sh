@@ -31,6 +31,7 @@ step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test
 step keys env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-tui --test all random_keys::
 step same-runs "${e2e[@]}" --nocapture same_runs::
 step kernels scripts/test-kernels.sh --full "${kernels[@]}"
+step old-and-new scripts/test-kernels.sh --suites 'kernels backends exact points switches custom filters control synthesis driver' 5.10 newest
 step truth scripts/truth-kernels.sh "${kernels[@]}"
 # Other flavours of one series: a real-time kernel, and one for more than clouds.
 step flavours scripts/test-kernels.sh --suites points 6.12:rt 6.12:generic
