@@ -5,8 +5,9 @@
 
 use crate::common;
 
-use common::{CLIENT, Net, SERVER, can_capture, passes_alone};
+use common::{CLIENT, Net, SERVER, can_capture, can_capture_with, passes_alone};
 use magscope_core::hop::HopSet;
+use magscope_core::node::Ability;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::{CaptureOptions, HostFacts, Setting};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -53,7 +54,7 @@ fn drop_rights() {
 
 #[test]
 fn many_switches_under_load_lose_and_leak_nothing() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     // It counts the links of its process, and other tests attach theirs.
@@ -201,7 +202,7 @@ impl Drop for CgroupProcess {
 
 #[test]
 fn a_container_s_view_shows_its_own_events_and_no_other_s() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     let _alone = alone();

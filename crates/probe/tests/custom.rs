@@ -3,9 +3,10 @@
 use crate::common;
 
 use common::{
-    CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, has_tracefs, hops, quiet, undisturbed,
+    CLIENT, Net, Pair, Recording, SERVER, can_capture_with, finish, has_tracefs, hops, quiet, undisturbed,
 };
 use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::node::Ability;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::custom::{Resolved, Resolver};
 use magscope_probe::facts::Mechanism;
@@ -38,7 +39,7 @@ fn acquainted() -> Net {
 
 #[test]
 fn tracepoints_of_both_kinds_see_what_the_hop_sees() {
-    if !can_capture() || !has_tracefs() {
+    if !can_capture_with(&[Ability::CustomProbes]) || !has_tracefs() {
         return;
     }
     undisturbed(|| {
@@ -88,7 +89,7 @@ fn tracepoints_of_both_kinds_see_what_the_hop_sees() {
 
 #[test]
 fn a_socket_is_read_as_deep_as_its_types_go() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -134,7 +135,7 @@ fn a_socket_is_read_as_deep_as_its_types_go() {
 
 #[test]
 fn a_filter_and_a_namespace_hold_for_custom_probes_too() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -156,7 +157,7 @@ fn a_filter_and_a_namespace_hold_for_custom_probes_too() {
 
 #[test]
 fn a_probe_is_switched_and_nothing_else_is_touched() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -201,7 +202,7 @@ pub extern "C" fn magscope_probe_me(free: u64, sign: i64, third: u32) -> u64 {
 
 #[test]
 fn a_function_of_a_program_tells_its_arguments_and_its_return() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -256,7 +257,7 @@ fn kinds_at_functions() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn functions_are_stood_at_where_the_kernel_lets_us() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -287,7 +288,7 @@ fn functions_are_stood_at_where_the_kernel_lets_us() {
 
 #[test]
 fn segments_and_sockets_are_read_at_a_function_as_a_hop_reads_them() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {
@@ -388,7 +389,7 @@ fn what_is_not_there_is_said_with_names_near_it() {
         let error = refused(&resolver, text);
         assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
     }
-    if can_capture() && has_tracefs() {
+    if can_capture_with(&[Ability::CustomProbes]) && has_tracefs() {
         let error = refused(&resolver, "tracepoint:nett:net_dev_start_xmit");
         assert!(error.contains("`net`"), "{error}");
         let error = refused(&resolver, "tracepoint:net:net_dev_start_xmit lenn");

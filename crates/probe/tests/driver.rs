@@ -3,9 +3,10 @@
 
 use crate::common;
 
-use common::{CLIENT, Pair, SERVER, can_capture, finish, undisturbed, wired};
+use common::{CLIENT, Pair, SERVER, can_capture_with, finish, undisturbed, wired};
 use magscope_core::Hop;
 use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::node::Ability;
 use magscope_probe::facts::Mechanism;
 use magscope_probe::{CaptureOptions, HostFacts};
 
@@ -25,7 +26,7 @@ fn asked(facts: &HostFacts) -> Vec<String> {
 
 #[test]
 fn free_buffers_are_counted_before_and_after_a_driver_refills_its_ring() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::CustomProbes]) {
         return;
     }
     undisturbed(|| {

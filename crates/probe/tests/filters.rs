@@ -5,9 +5,11 @@ use crate::common::{self, waits};
 
 use common::counters::counter;
 use common::{
-    CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,
+    CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, can_capture_with, finish, hops, quiet,
+    undisturbed,
 };
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
+use magscope_core::node::Ability;
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto};
 use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, default_hops, plan};
 use magscope_report::ReportBuilder;
@@ -51,7 +53,7 @@ fn of_two_addresses() -> Net {
 
 #[test]
 fn each_filter_keeps_what_it_says_and_counts_the_rest() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     undisturbed(|| {
@@ -124,7 +126,7 @@ fn counted(net: &Net, second: [&str; 2], text: &str, hop: Hop) -> [u64; 4] {
 
 #[test]
 fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     undisturbed(|| {
@@ -158,7 +160,7 @@ fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered()
 
 #[test]
 fn addresses_of_both_families_are_compared() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     undisturbed(|| {
@@ -337,7 +339,11 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
             correlator.finish(&mut done);
             done.sort_by_key(Journey::start_ns);
             let mut flows = BTreeMap::<u16, usize>::new();
-            let (mut read, mut dropped) = (0, 0);
+            // Without a reason, a drop of a rejected datagram does not show that the queue was full, and later reads may
+            // be marked.
+            let knows_reasons =
+                recording.info.coverage.left_out.iter().all(|row| row.ability != Ability::DropReasons);
+            let (mut read, mut dropped, mut ambiguous) = (0, 0, 0);
             for journey in &done {
                 let port = correlator.flow(journey.tx_flow).expect("a flow").local.port();
                 let n = clients
@@ -349,7 +355,12 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                 *round += 1;
                 if let Some(at) = reads.iter().position(|read| *read == number) {
                     read += 1;
-                    assert_eq!((journey.verdict, journey.ambiguous), (Verdict::Complete, false), "{journey:?}");
+                    assert_eq!(journey.verdict, Verdict::Complete, "{journey:?}");
+                    if journey.ambiguous && !knows_reasons {
+                        ambiguous += 1;
+                        continue;
+                    }
+                    assert!(!journey.ambiguous, "{journey:?}");
                     assert_eq!(
                         journey.rungs.time_ns(Hop::AppRecv),
                         reported.get(at).copied(),
@@ -360,7 +371,11 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                     assert!(matches!(journey.verdict, Verdict::Dropped { .. }), "{number}: {journey:?}");
                 }
             }
-            println!("{} of {CLIENTS} flows: {read} datagrams read, {dropped} dropped", flows.len());
+            println!(
+                "{} of {CLIENTS} flows: {read} datagrams read, {ambiguous} of them marked, {dropped} dropped",
+                flows.len()
+            );
+            assert!(room.is_some() || ambiguous == 0, "nothing was dropped");
             assert!(
                 !flows.is_empty() && flows.len() < CLIENTS && flows.values().all(|rounds| *rounds == ROUNDS)
             );
@@ -453,7 +468,7 @@ fn rates_of_a_sampled_capture_are_those_of_all_there_was() {
 
 #[test]
 fn a_change_takes_effect_at_once_and_is_told() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::Filter]) {
         return;
     }
     undisturbed(|| {

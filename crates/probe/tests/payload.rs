@@ -3,7 +3,10 @@
 
 use crate::common;
 
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet, undisturbed};
+use common::{
+    CLIENT, Net, Pair, Recording, SERVER, can_capture, can_capture_with, finish, hops, quiet, undisturbed,
+};
+use magscope_core::node::Ability;
 use magscope_core::{Hop, PayloadHead, Proto};
 use magscope_probe::{CaptureOptions, Setting};
 use std::fs::File;
@@ -99,7 +102,7 @@ fn send_stream(net: &Net, send: impl FnOnce(&mut TcpStream)) -> Vec<u8> {
 
 #[test]
 fn a_stream_shows_its_bytes_from_pages_too() {
-    if !can_capture() {
+    if !can_capture_with(&[Ability::PayloadPages]) {
         return;
     }
     undisturbed(|| {

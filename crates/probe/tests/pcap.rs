@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::wire::Tcpdump;
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet, undisturbed};
+use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture_with, finish, hops, quiet, undisturbed};
+use magscope_core::node::Ability;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::pcap::{PcapError, compile};
 use magscope_probe::{CaptureOptions, Counters, Setting};
@@ -46,7 +47,7 @@ fn account(counters: &Counters, hop: Hop) -> [u64; 3] {
 
 #[test]
 fn an_expression_keeps_what_tcpdump_keeps() {
-    if !can_capture() || !there_is_libpcap() {
+    if !can_capture_with(&[Ability::Pcap]) || !there_is_libpcap() {
         return;
     }
     undisturbed(|| {
@@ -95,7 +96,7 @@ fn an_expression_keeps_what_tcpdump_keeps() {
 
 #[test]
 fn where_there_is_no_packet_its_headers_are_made_up_as_far_as_they_are_known() {
-    if !can_capture() || !there_is_libpcap() {
+    if !can_capture_with(&[Ability::Pcap]) || !there_is_libpcap() {
         return;
     }
     undisturbed(|| {
@@ -129,7 +130,7 @@ fn where_there_is_no_packet_its_headers_are_made_up_as_far_as_they_are_known() {
 
 #[test]
 fn an_expression_is_changed_while_it_runs_and_a_wrong_one_changes_nothing() {
-    if !can_capture() || !there_is_libpcap() {
+    if !can_capture_with(&[Ability::Pcap]) || !there_is_libpcap() {
         return;
     }
     undisturbed(|| {

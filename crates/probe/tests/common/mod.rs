@@ -13,7 +13,7 @@ pub mod wire;
 
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Journey, Limits};
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{Ability, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, Hop, LossCause};
 use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget, RingKind};
@@ -496,4 +496,18 @@ pub fn can_capture() -> bool {
         return false;
     }
     true
+}
+
+/// True if this process may capture and this kernel has these abilities; prints the reason otherwise. It asks what the
+/// kernel is known to lack, so a program that it refuses to load fails the test.
+pub fn can_capture_with(abilities: &[Ability]) -> bool {
+    if !can_capture() {
+        return false;
+    }
+    let facts = HostFacts::read().expect("/proc is there");
+    let lacking = abilities.iter().find_map(|ability| facts.left_out.get(ability));
+    if let Some(because) = lacking {
+        println!("skipped, because {because}");
+    }
+    lacking.is_none()
 }
