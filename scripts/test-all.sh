@@ -27,7 +27,7 @@ read -r -a kernels <<<"${KERNELS:-}"
 step engines scripts/setup-clients.sh --engines
 step tests env GUESTS=no MAGSCOPE_ENGINES=1 scripts/test.sh
 step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
-step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_stack::
+step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_
 step keys env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-tui --test all random_keys::
 step same-runs "${e2e[@]}" --nocapture same_runs::
 step kernels scripts/test-kernels.sh --full "${kernels[@]}"

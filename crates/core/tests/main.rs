@@ -11,6 +11,7 @@ mod head_of_line;
 mod hops;
 mod lossy_journeys;
 mod model;
+mod model_exchanges;
 mod model_stack;
 mod namesakes;
 mod new_flows;

@@ -13,11 +13,11 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 /// No journey is evicted by age during a world: time-outs of the model can add up to many seconds.
-const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
+pub const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
 
 /// The same 256 worlds in each run, or as many other ones as `MAGSCOPE_CASES` asks for: a world in which a fault is
 /// found belongs in the list below, and does not fail somebody else's change.
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     let wanted = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok());
     let rng_seed = if wanted.is_some() { RngSeed::Random } else { RngSeed::Fixed(20_010_707) };
     ProptestConfig {

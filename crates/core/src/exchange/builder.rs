@@ -7,6 +7,7 @@ use super::connection::{Connection, End, Surroundings};
 use super::exchange::Exchange;
 use super::grade::Grade;
 use super::group::Closing;
+use super::losses::Losses;
 use super::nested::Processes;
 use super::piece::{Piece, is_followed};
 use super::threads::Threads;
@@ -101,6 +102,7 @@ pub struct ExchangeBuilder {
     best: BTreeMap<(usize, u32), Grade>,
     threads: Threads,
     heads: Heads,
+    losses: Losses,
     processes: Processes,
     served: Map<(u16, u16), HopSet>,
     /// Newest event of each recording, and of all.
@@ -141,6 +143,7 @@ impl ExchangeBuilder {
                 self.threads.event(node, event);
             }
         }
+        self.losses.take(node, &batch.losses);
         batch.heads.iter().for_each(|head| self.heads.push(node, head));
         let at = usize::from(node);
         if self.newest_ns.len() <= at {
@@ -366,6 +369,7 @@ impl ExchangeBuilder {
             closed: &mut closed,
             heads: &self.heads,
             threads: &self.threads,
+            losses: &self.losses,
         };
         run(&mut around);
         for exchange in closed.drain(..) {

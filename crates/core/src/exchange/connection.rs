@@ -10,6 +10,7 @@ use super::end::{ExchangeEnd, RequesterBy, View, asks_by_port};
 use super::exchange::Exchange;
 use super::grade::{BrokenBy, Grade};
 use super::group::{Closing, Group};
+use super::losses::Losses;
 use super::piece::Piece;
 use super::threads::{ThreadTime, Threads};
 use super::tls::{self, Heads};
@@ -119,6 +120,7 @@ pub(super) struct Surroundings<'a> {
     pub closed: &'a mut Vec<Exchange>,
     pub heads: &'a Heads,
     pub threads: &'a Threads,
+    pub losses: &'a Losses,
 }
 
 impl Surroundings<'_> {
@@ -293,7 +295,7 @@ impl Connection {
         }
         let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
         if answered && view == View::Responder {
-            self.close(Closing::Next, around);
+            self.close(Closing::Next(piece.ns(true)), around);
         }
         let head = match self.ends[self.requester] {
             Some(requester) => around.heads.at(requester, true, start),
@@ -324,7 +326,7 @@ impl Connection {
             // Requests that were still unanswered are answered now, and this response may be theirs.
             let was_answered = self.group.as_ref().is_none_or(|group| !group.is_owed);
             if read.is_none_or(|read| was_answered && read > pending.request_start) {
-                self.close(Closing::Next, around);
+                self.close(Closing::Next(pending.first_ns().unwrap_or(u64::MAX)), around);
                 self.group = Some(pending);
             } else if let Some(group) = &mut self.group {
                 group.merge(pending);
@@ -357,7 +359,8 @@ impl Connection {
     pub fn close_all(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
         let pending = self.pending.take();
         // The request after it shows that its response was all, unless that came too late to be seen.
-        self.close(if pending.is_some() { Closing::Next } else { closing }, around);
+        let next_ns = pending.as_ref().map(|next| next.first_ns().unwrap_or(u64::MAX));
+        self.close(next_ns.map_or(closing, Closing::Next), around);
         self.group = pending;
         self.close(closing, around);
     }
@@ -366,13 +369,22 @@ impl Connection {
         let Some(mut group) = self.group.take() else { return };
         group.response.note_runnable(self.requester_end(), around.threads);
         let view = self.view();
-        let own = group.own_grade(view);
+        let mut own = group.own_grade(view);
+        if view != View::Responder && group.was_crossed(closing) {
+            own = own.max(Grade::Overlapped);
+        }
         let is_first = self.shown.exchanges == 0;
         let before = self.shown.exchanges;
         self.shown.add(&group, own);
         let mut broken = group.broken_at(closing, self.proto == Proto::TCP);
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
+        }
+        let nodes = self.ends.iter().flatten().map(|end| end.node);
+        if let Some((from_ns, to_ns)) = group.moved_ns(closing)
+            && nodes.into_iter().any(|node| around.losses.any(node, from_ns, to_ns))
+        {
+            broken = broken.or(Some(BrokenBy::EventLoss));
         }
         if self.requester_by == RequesterBy::Unknown {
             broken = broken.or(Some(BrokenBy::UnknownRequester));

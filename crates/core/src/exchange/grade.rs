@@ -74,6 +74,8 @@ pub enum BrokenBy {
     Journey(&'static str),
     /// Bytes between two journeys were not seen.
     UnseenBytes,
+    /// Events were lost meanwhile, and bytes at its end may have none.
+    EventLoss,
     /// One end of the connection is in the capture, but not at these bytes.
     UnseenEnd,
     /// The answer was read before it was sent, or was sent before its request: the order of events is wrong.
@@ -96,6 +98,7 @@ impl fmt::Display for BrokenBy {
             Self::Unfinished => f.write_str("not ended"),
             Self::Journey(verdict) => write!(f, "bytes {verdict}"),
             Self::UnseenBytes => f.write_str("bytes not seen"),
+            Self::EventLoss => f.write_str("events were lost meanwhile"),
             Self::UnseenEnd => f.write_str("bytes not seen at one end"),
             Self::Order => f.write_str("events in the wrong order"),
             Self::UnknownRequester => f.write_str("who asks is not known"),

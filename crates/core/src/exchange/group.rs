@@ -17,8 +17,8 @@ const SETTLED_NS: u64 = 10_000_000;
 /// The end of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// The requester's next request was answered.
-    Next,
+    /// The requester's next request was answered, which began at this instant.
+    Next(u64),
     /// The connection ended.
     Closed,
     /// Nothing happened for a long time.
@@ -197,26 +197,47 @@ impl Group {
         own.or(both).map_or(0, |(answered, asked)| answered.saturating_sub(asked))
     }
 
+    /// Instant of the first call that was seen of the request.
+    pub fn first_ns(&self) -> Option<u64> {
+        self.request.transfer.first_sent_ns.or(self.request.transfer.last_read_ns)
+    }
+
+    /// The instant from which on the response is complete if nothing has followed it; `None` without one.
+    fn settled_ns(&self) -> Option<u64> {
+        let response = &self.response.transfer;
+        let last_ns = response.last_read_ns.or(response.last_sent_ns)?;
+        let own_ns = last_ns.saturating_sub(self.first_ns().unwrap_or(last_ns));
+        Some(last_ns.saturating_add(own_ns.max(SETTLED_NS)))
+    }
+
+    /// True if the requester had sent the next request before it read the end of this response. Mostly that shows when
+    /// the request is taken; a request whose bytes arrived late comes after the response.
+    pub fn was_crossed(&self, closing: Closing) -> bool {
+        let Closing::Next(next_ns) = closing else { return false };
+        self.response.transfer.last_read_ns.is_some_and(|read_ns| next_ns < read_ns)
+    }
+
+    /// The stretch of time in which its bytes moved; `None` without a response.
+    pub fn moved_ns(&self, closing: Closing) -> Option<(u64, u64)> {
+        let to_ns = match closing {
+            Closing::Next(next_ns) => next_ns,
+            _ => self.settled_ns()?,
+        };
+        Some((self.first_ns()?, to_ns))
+    }
+
     /// Why it is broken, according to its end too.
     pub fn broken_at(&self, closing: Closing, is_stream: bool) -> Option<BrokenBy> {
         if self.broken.is_some() {
             return self.broken;
         }
         let unfinished = match closing {
-            Closing::Next | Closing::Closed => false,
+            Closing::Next(_) | Closing::Closed => false,
             Closing::Idle => self.response.is_empty(),
             Closing::Evicted => true,
             // A datagram is whole.
             Closing::End(_) if !is_stream => self.response.transfer.journeys < self.request.transfer.journeys,
-            Closing::End(ns) => {
-                let response = &self.response.transfer;
-                let last_ns = response.last_read_ns.or(response.last_sent_ns);
-                let started_ns = self.request.transfer.first_sent_ns.or(self.request.transfer.last_read_ns);
-                last_ns.is_none_or(|last_ns| {
-                    let own_ns = last_ns.saturating_sub(started_ns.unwrap_or(last_ns));
-                    ns.saturating_sub(last_ns) < own_ns.max(SETTLED_NS)
-                })
-            }
+            Closing::End(ns) => self.settled_ns().is_none_or(|settled_ns| ns < settled_ns),
         };
         unfinished.then_some(BrokenBy::Unfinished)
     }

@@ -5,6 +5,7 @@ use super::exchange::{Exchange, ExchangePart};
 use super::filter::ExchangeFilter;
 use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::group::Closing;
+use super::losses::Losses;
 use super::piece::{Moment, Piece};
 use super::threads::Threads;
 use super::tls::Heads;
@@ -175,6 +176,7 @@ impl Talk {
             closed: &mut closed,
             heads: &Heads::default(),
             threads: &Threads::default(),
+            losses: &Losses::default(),
         };
         connection.process(u64::MAX, &mut around);
         connection.close_all(Closing::Closed, &mut around);
@@ -472,6 +474,7 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
             closed: &mut closed,
             heads: &Heads::default(),
             threads: &Threads::default(),
+            losses: &Losses::default(),
         };
         connection.process(u64::MAX, &mut around);
         connection.close_all(Closing::Closed, &mut around);

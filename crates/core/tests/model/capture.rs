@@ -120,18 +120,11 @@ impl Capture {
         self
     }
 
-    /// Correlates it in random batches. With `settles`, a long time passes before the end.
-    pub fn correlate(
-        &self,
-        world: &World,
-        limits: Limits,
-        random: &mut Random,
-        settles: bool,
-    ) -> (Vec<Journey>, Correlator) {
-        let mut correlator = Correlator::new(HopSet::all(), limits);
-        let mut done = Vec::new();
+    /// Its events and losses in random batches, the flows in the first.
+    pub fn batches(&self, world: &World, random: &mut Random) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = Vec::new();
         let mut losses = self.losses.iter().copied().peekable();
-        let (mut at, mut first) = (0, true);
+        let mut at = 0;
         while at < self.events.len() || losses.peek().is_some() {
             let size = random.within(1, 300) as usize;
             let events = self.events[at..].iter().take(size).copied().collect::<Vec<_>>();
@@ -143,10 +136,25 @@ impl Capture {
                 batch.losses.push(loss);
             }
             batch.watermark_ns = batch.events.last().map_or(0, |e| e.time_ns);
-            if first {
+            if batches.is_empty() {
                 batch.flows.clone_from(&world.flows);
             }
-            first = false;
+            batches.push(batch);
+        }
+        batches
+    }
+
+    /// Correlates it in random batches. With `settles`, a long time passes before the end.
+    pub fn correlate(
+        &self,
+        world: &World,
+        limits: Limits,
+        random: &mut Random,
+        settles: bool,
+    ) -> (Vec<Journey>, Correlator) {
+        let mut correlator = Correlator::new(HopSet::all(), limits);
+        let mut done = Vec::new();
+        for batch in self.batches(world, random) {
             correlator.push(&batch, &mut done);
             assert!(correlator.in_flight() <= limits.max_pieces);
         }

@@ -60,8 +60,22 @@ struct Line<'a> {
     rx_busy_ns: u64,
 }
 
-/// Runs one direction from `start_ns` on.
+/// Runs one direction from `start_ns` on. Half of them open the connection.
 pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
+    start(world, from, to, start_ns, None);
+}
+
+/// Runs one direction that opens the connection.
+pub fn open(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
+    start(world, from, to, start_ns, Some(true));
+}
+
+/// Runs one direction of a connection that the other one opened.
+pub fn answer(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
+    start(world, from, to, start_ns, Some(false));
+}
+
+fn start(world: &mut World, from: FlowId, to: FlowId, start_ns: u64, opens: Option<bool>) {
     let first_seq = match world.random.within(0, 3) {
         // Numbers of the two directions are far apart; otherwise a drop could belong to either.
         0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
@@ -78,7 +92,8 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     let rto_ns = [1_000_000, 8_000_000, 200_000_000][world.random.within(0, 2) as usize];
     let window = [3_000, 100_000, 1 << 20][world.random.within(0, 2) as usize];
     let writes = world.random.within(1, 8);
-    let opens = world.random.chance(50);
+    let drawn = world.random.chance(50);
+    let opens = opens.unwrap_or(drawn);
     let ip_id = world.random.chance(60).then_some(world.random.next() as u16);
     // A sequence of its own: the worlds of earlier failures stay as they are.
     let closes = Random(u64::from(first_seq)).chance(30);
