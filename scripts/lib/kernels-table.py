@@ -76,7 +76,8 @@ def read(path, kernels):
             text += f", **{failed} failed**" if failed or end.group(2) == "failed" else ""
             kernel.suites[end.group(1)] = text
             passed = failed = skipped = 0
-        elif "skipped, because" in line:
+        elif re.match(r"(test \S+ \.\.\. )?skipped, because", line):
+            # A part of a test that is skipped has its name before the word.
             skipped += 1
 
 
