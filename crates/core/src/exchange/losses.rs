@@ -2,8 +2,10 @@
 //!
 //! Bytes that are missing between two others show as a gap of their stream. The last bytes of a request or of a
 //! response have nothing behind them, so nothing but the loss shows that they may be missing.
+//!
+//! A run that the kernel refused hides one hop of some bytes. Their other hops show them.
 
-use crate::batch::Loss;
+use crate::batch::{Loss, LossCause};
 use crate::hash::Map;
 use std::collections::VecDeque;
 
@@ -17,11 +19,12 @@ pub(super) struct Losses(Map<u16, VecDeque<(u64, u64)>>);
 impl Losses {
     /// Takes the losses of a recording's batch. Of too many, the oldest ones become one.
     pub fn take(&mut self, node: u16, losses: &[Loss]) {
-        if losses.is_empty() {
+        let hide_bytes = |loss: &&Loss| loss.cause != LossCause::Refused;
+        if !losses.iter().any(|loss| hide_bytes(&loss)) {
             return;
         }
         let intervals = self.0.entry(node).or_default();
-        for loss in losses {
+        for loss in losses.iter().filter(hide_bytes) {
             match intervals.back_mut() {
                 // The CPUs lose at the same time.
                 Some((from, to)) if loss.from_ns <= *to && *from <= loss.to_ns => {
@@ -47,7 +50,6 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::LossCause;
 
     #[test]
     fn losses_are_found_however_many_there_are() {
@@ -62,6 +64,9 @@ mod tests {
             assert!(losses.any(1, at, at), "{at}");
         }
         assert!(!losses.any(1, last - 79, last - 1) && losses.any(1, last - 80, last - 1));
+        let refused = Loss { cpu: 0, from_ns: 0, to_ns: u64::MAX, count: 9, cause: LossCause::Refused };
+        losses.take(0, &[refused]);
+        losses.take(1, &[refused]);
         assert!(!losses.any(1, last + 21, u64::MAX) && !losses.any(0, 0, u64::MAX));
     }
 }
