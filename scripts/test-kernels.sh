@@ -109,6 +109,8 @@ INIT
         -netdev hubport,id=n0,hubid=0 -device virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:78:00:01 \
         -netdev hubport,id=n1,hubid=0 -device virtio-net-pci,netdev=n1,romfile=,mac=52:54:00:78:00:02 >"$work/log" || true
     echo "$SECONDS" >"$work/seconds"
+    # At once, so that a run that is ended keeps the consoles of its finished machines.
+    [ -z "$table" ] || tr -d '\r' <"$work/log" >>"$consoles/$(basename "$work").log"
 }
 
 # Prints the guest's test results. Fails if one of the given number of suites did not pass: report FOLDER
@@ -147,7 +149,6 @@ for wanted in "${!running[@]}"; do
     wait "${running[$wanted]}" || true
     read -r -a run <"$all/$wanted.suites"
     report "$all/$wanted" "$(cat "$all/$wanted.release")" "${run[@]}" || failed=1
-    [ -z "$table" ] || tr -d '\r' <"$all/$wanted/log" >>"$consoles/$wanted.log"
 done
 if [ -n "$table" ]; then scripts/lib/kernels-table.py "$consoles"/*.log >"$table.new" && mv "$table.new" "$table"; fi
 exit $failed

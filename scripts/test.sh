@@ -10,8 +10,8 @@ features=(--workspace --features magnet-scope/query)
 skipped=(--skip machines:: --skip broken_clocks:: --skip same_runs::)
 
 # The emulator uses one CPU, and many native tests wait for traffic, so both run at once. The guests' output follows that
-# of the native tests. Suites that compare kinds of probes run in the newer kernel, which has most of them. The others run
-# in the older one, whose verifier refuses more.
+# of the native tests. Kinds of probes, a driver and disturbed networks are tested in the newer kernel, and the rest in the
+# older one, whose verifier refuses more.
 guest=
 start_guest() {
     if [ "${GUESTS:-yes}" = no ]; then

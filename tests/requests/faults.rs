@@ -1,7 +1,7 @@
 //! Faults that somebody else made are found by `requests` alone: which request, which part of it, and why.
 
 use super::servers::{HTTP, PAGE, REDIS, Talk, page, talk};
-use super::{are_the_calls, found, ns, of_port, recorded, scene, servers};
+use super::{are_the_calls, found, limits_server, ns, of_port, recorded, scene, servers};
 use crate::common::agents::Running;
 use crate::common::hosts::{in_namespace, ip};
 use crate::common::skipped;
@@ -120,11 +120,8 @@ fn a_full_queue_is_the_senders_stack() {
     let files = tempfile::tempdir().expect("a directory");
     let Some(_redis) = servers::redis(TEST, &hosts, &files) else { return };
     // 60 kB at 8 Mbit/s are 60 ms.
-    let queue = "qdisc add dev s0 root tbf rate 8mbit burst 20k limit 60k".split(' ');
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &hosts.names[2], "tc"]).args(queue).stderr(Stdio::null());
-    if !command.status().is_ok_and(|status| status.success()) {
-        return skipped(TEST, "tc has no tbf here");
+    if !limits_server(TEST, &hosts, "rate 8mbit burst 20k limit 60k") {
+        return;
     }
     let flood = "import socket\n\
         s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET,socket.SO_SNDBUF,1<<20)\n\

@@ -64,7 +64,7 @@ impl Calls<'_> {
         self.times(Hop::AppSend, bytes).min()
     }
 
-    /// The earliest instant at which a byte can have been read.
+    /// The instant at which a byte was copied to its reader.
     fn read_ns(&self, byte: u64) -> Option<u64> {
         self.times(Hop::AppCopy, byte..byte + 1).max()
     }
@@ -149,7 +149,7 @@ fn turn_is_true(world: &World, exchange: &Exchange, found: &Found) -> Result<(),
     Ok(())
 }
 
-/// True if every byte of a connection was read. Bytes that are under way when it ends have their journeys later.
+/// True if every byte of a connection was read. Unread bytes have their journeys after its last exchange has ended.
 fn is_read(world: &World, exchange: &Exchange) -> bool {
     let ends = [exchange.requester.flow, exchange.responder.flow];
     let mut streams = world.streams.iter().enumerate().filter(|(_, truth)| ends.contains(&truth.from));

@@ -326,7 +326,7 @@ impl Connection {
             // Requests that were still unanswered are answered now, and this response may be theirs.
             let was_answered = self.group.as_ref().is_none_or(|group| !group.is_owed);
             if read.is_none_or(|read| was_answered && read > pending.request_start) {
-                self.close(Closing::Next(pending.first_ns().unwrap_or(u64::MAX)), around);
+                self.close(pending.ends_previous(), around);
                 self.group = Some(pending);
             } else if let Some(group) = &mut self.group {
                 group.merge(pending);
@@ -359,8 +359,7 @@ impl Connection {
     pub fn close_all(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
         let pending = self.pending.take();
         // The request after it shows that its response was all, unless that came too late to be seen.
-        let next_ns = pending.as_ref().map(|next| next.first_ns().unwrap_or(u64::MAX));
-        self.close(next_ns.map_or(closing, Closing::Next), around);
+        self.close(pending.as_ref().map_or(closing, Group::ends_previous), around);
         self.group = pending;
         self.close(closing, around);
     }

@@ -210,14 +210,19 @@ impl Group {
         Some(last_ns.saturating_add(own_ns.max(SETTLED_NS)))
     }
 
-    /// True if the requester had sent the next request before it read the end of this response. Mostly that shows when
-    /// the request is taken; a request whose bytes arrived late comes after the response.
+    /// How this request ends the exchange before it.
+    pub fn ends_previous(&self) -> Closing {
+        Closing::Next(self.first_ns().unwrap_or(u64::MAX))
+    }
+
+    /// True if the requester sent the next request before it read the end of this response. Bytes of that request which
+    /// arrived after the response come here too late to be part of this exchange.
     pub fn was_crossed(&self, closing: Closing) -> bool {
         let Closing::Next(next_ns) = closing else { return false };
         self.response.transfer.last_read_ns.is_some_and(|read_ns| next_ns < read_ns)
     }
 
-    /// The stretch of time in which its bytes moved; `None` without a response.
+    /// The instants between which all its bytes moved; `None` without a response.
     pub fn moved_ns(&self, closing: Closing) -> Option<(u64, u64)> {
         let to_ns = match closing {
             Closing::Next(next_ns) => next_ns,

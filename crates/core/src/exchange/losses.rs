@@ -19,12 +19,8 @@ pub(super) struct Losses(Map<u16, VecDeque<(u64, u64)>>);
 impl Losses {
     /// Takes the losses of a recording's batch. Of too many, the oldest ones become one.
     pub fn take(&mut self, node: u16, losses: &[Loss]) {
-        let hide_bytes = |loss: &&Loss| loss.cause != LossCause::Refused;
-        if !losses.iter().any(|loss| hide_bytes(&loss)) {
-            return;
-        }
-        let intervals = self.0.entry(node).or_default();
-        for loss in losses.iter().filter(hide_bytes) {
+        for loss in losses.iter().filter(|loss| loss.cause != LossCause::Refused) {
+            let intervals = self.0.entry(node).or_default();
             match intervals.back_mut() {
                 // The CPUs lose at the same time.
                 Some((from, to)) if loss.from_ns <= *to && *from <= loss.to_ns => {
@@ -32,18 +28,17 @@ impl Losses {
                 }
                 _ => intervals.push_back((loss.from_ns, loss.to_ns)),
             }
-        }
-        while intervals.len() > MOST
-            && let (Some(first), Some(second)) = (intervals.pop_front(), intervals.front_mut())
-        {
-            *second = (first.0.min(second.0), first.1.max(second.1));
+            if intervals.len() > MOST
+                && let (Some(first), Some(second)) = (intervals.pop_front(), intervals.front_mut())
+            {
+                *second = (first.0.min(second.0), first.1.max(second.1));
+            }
         }
     }
 
     /// True if a recording lost events between two instants, both included.
     pub fn any(&self, node: u16, from_ns: u64, to_ns: u64) -> bool {
-        let intervals = self.0.get(&node).into_iter().flatten();
-        intervals.into_iter().any(|(from, to)| *from <= to_ns && from_ns <= *to)
+        self.0.get(&node).into_iter().flatten().any(|(from, to)| *from <= to_ns && from_ns <= *to)
     }
 }
 

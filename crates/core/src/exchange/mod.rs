@@ -19,8 +19,8 @@
 //!   answer's own time (at least [`PAUSE_NS`]) shows it: then the exchange is `streamed`.
 //! - With one end in the capture, bytes that crossed in flight are not seen. [`View`] names the end.
 //! - A capture that began in the middle of a connection knows who asks by the ports only.
-//! - Bytes that were never read have a journey once it is given up. If their connection ended before, they are no part
-//!   of its last exchange.
+//! - Bytes that are never read have a journey only when the correlator gives them up. If their connection ended before,
+//!   its last exchange lacks them.
 //! - UDP: the order of the sends gives each datagram its position.
 
 mod arrivals;

@@ -92,6 +92,7 @@ fn start(world: &mut World, from: FlowId, to: FlowId, start_ns: u64, opens: Opti
     let rto_ns = [1_000_000, 8_000_000, 200_000_000][world.random.within(0, 2) as usize];
     let window = [3_000, 100_000, 1 << 20][world.random.within(0, 2) as usize];
     let writes = world.random.within(1, 8);
+    // Drawn in any case: the same seed makes the same rest of the world.
     let drawn = world.random.chance(50);
     let opens = opens.unwrap_or(drawn);
     let ip_id = world.random.chance(60).then_some(world.random.next() as u16);

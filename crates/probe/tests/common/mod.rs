@@ -478,33 +478,34 @@ pub fn has_tracefs() -> bool {
 
 /// True if this process may capture; prints the reason otherwise. CI must grant every capability.
 pub fn can_capture() -> bool {
+    facts_to_capture().is_some()
+}
+
+fn facts_to_capture() -> Option<HostFacts> {
     let facts = HostFacts::read().expect("/proc is there");
     let missing = facts.missing_capabilities();
     let in_ci = std::env::var_os("CI").is_some();
     if !missing.is_empty() {
         assert!(!in_ci, "this process lacks {}, which CI must give", missing.join(", "));
         println!("skipped, because this process lacks {}", missing.join(", "));
-        return false;
+        return None;
     }
     if !facts.has(magscope_probe::facts::CAP_SYS_ADMIN) {
         assert!(!in_ci, "making network namespaces needs CAP_SYS_ADMIN, which CI must give");
         println!("skipped, because making network namespaces needs CAP_SYS_ADMIN");
-        return false;
+        return None;
     }
     if !facts.btf {
         println!("skipped, because kernel {} lacks BTF", facts.kernel);
-        return false;
+        return None;
     }
-    true
+    Some(facts)
 }
 
 /// True if this process may capture and this kernel has these abilities; prints the reason otherwise. It asks what the
 /// kernel is known to lack, so a program that it refuses to load fails the test.
 pub fn can_capture_with(abilities: &[Ability]) -> bool {
-    if !can_capture() {
-        return false;
-    }
-    let facts = HostFacts::read().expect("/proc is there");
+    let Some(facts) = facts_to_capture() else { return false };
     let lacking = abilities.iter().find_map(|ability| facts.left_out.get(ability));
     if let Some(because) = lacking {
         println!("skipped, because {because}");
