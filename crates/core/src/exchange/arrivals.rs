@@ -32,6 +32,11 @@ impl Arrivals {
         self.waiting.insert(at, piece);
     }
 
+    /// TCP: position behind the last processed piece.
+    pub fn next(&self) -> Option<u64> {
+        self.next
+    }
+
     pub fn len(&self) -> usize {
         self.waiting.len()
     }

@@ -15,7 +15,7 @@ use super::tls::Heads;
 use crate::batch::Batch;
 use crate::blame;
 use crate::context::Context;
-use crate::event::Event;
+use crate::event::{Detail, Event};
 use crate::flow::{Flow, FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet};
@@ -34,6 +34,9 @@ pub const LAG_NS: u64 = 5_000_000_000;
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// A response without further bytes for this long is complete, nanoseconds.
 pub const IDLE_NS: u64 = 30_000_000_000;
+/// Waiting time for bytes that an ended socket had accepted and nobody has read, nanoseconds. The correlator closes their
+/// journeys meanwhile.
+pub const UNREAD_NS: u64 = 11_000_000_000;
 
 /// Limits of a builder's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +84,19 @@ struct Marks {
     finished_ns: [u64; 2],
     /// Instant of the end of the socket.
     ended_ns: u64,
+    /// Position behind the last byte that it had accepted for sending, with its FIN: the low 32 bits, if known.
+    written: Option<u32>,
+}
+
+impl Marks {
+    /// True if the socket had accepted bytes behind a position. Its FIN is none.
+    fn accepted_behind(&self, position: u64, first_ns: u64) -> bool {
+        let Some(written) = self.written.filter(|_| self.ended_ns >= first_ns) else { return false };
+        let behind = written.wrapping_sub(position as u32).cast_signed();
+        // Without packets in the capture, a single number behind the last byte is taken for the FIN.
+        let may_be_fin = self.opened.is_none() || self.finished_ns[0] >= first_ns;
+        behind > i32::from(may_be_fin)
+    }
 }
 
 /// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
@@ -208,12 +224,31 @@ impl ExchangeBuilder {
         self.release(ready, u64::MAX);
     }
 
-    /// True if the socket of every captured end has ended.
-    fn is_ended(&mut self, slot: Slot) -> bool {
-        let Some(connection) = self.connection(slot) else { return false };
+    /// The instant at which the sockets of all captured ends had ended; `None` before.
+    fn ended_ns(&mut self, slot: Slot) -> Option<u64> {
+        let connection = self.connection(slot)?;
         let (ends, first_ns) = (connection.ends, connection.first_ns);
-        let mut marks = ends.iter().flatten().map(|end| self.marks.get(&(end.node, end.flow)));
-        marks.all(|marks| marks.is_some_and(|marks| marks.ended_ns >= first_ns))
+        let mut last_ns = None;
+        for end in ends.iter().flatten() {
+            let ended_ns = self.marks.get(&(end.node, end.flow))?.ended_ns;
+            if ended_ns < first_ns {
+                return None;
+            }
+            last_ns = last_ns.max(Some(ended_ns));
+        }
+        last_ns
+    }
+
+    /// How a connection ended that was closed.
+    fn closed(&mut self, slot: Slot) -> Closing {
+        let Some(connection) = self.connection(slot) else { return Closing::Closed };
+        let (ends, first_ns) = (connection.ends, connection.first_ns);
+        let next = [0, 1].map(|sender| connection.next(sender));
+        let is_short = ends.iter().zip(next).any(|(end, next)| {
+            let marks = end.and_then(|end| self.marks.get(&(end.node, end.flow)));
+            marks.zip(next).is_some_and(|(marks, next)| marks.accepted_behind(next, first_ns))
+        });
+        if is_short { Closing::Short } else { Closing::Closed }
     }
 
     /// How an exchange that is open at the end of the capture has ended.
@@ -225,7 +260,7 @@ impl ExchangeBuilder {
         let has_closed = |marks: &Marks| {
             marks.ended_ns >= first_ns || marks.finished_ns.iter().all(|finished_ns| *finished_ns >= first_ns)
         };
-        if marks.any(has_closed) { Closing::Closed } else { Closing::End(now_ns.max(last_ns)) }
+        if marks.any(has_closed) { self.closed(slot) } else { Closing::End(now_ns.max(last_ns)) }
     }
 
     fn served(&mut self, journey: &Journey, context: &dyn Context) -> HopSet {
@@ -276,7 +311,8 @@ impl ExchangeBuilder {
             && let Some(reopened_ns) = self.connection(old)?.reopened_ns
             && ns >= reopened_ns
         {
-            self.remove(old, Closing::Closed);
+            let closing = self.closed(old);
+            self.remove(old, closing);
             slot = None;
         }
         let slot = match slot {
@@ -412,11 +448,15 @@ impl ExchangeBuilder {
         connection.queued = false;
         let hold_ns = HOLD_NS[connection.hold()];
         self.process(slot, now_ns.saturating_sub(hold_ns));
-        let is_ended = self.is_ended(slot);
+        let (ended_ns, closing) = (self.ended_ns(slot), self.closed(slot));
         let Some(connection) = self.connection(slot) else { return };
-        if is_ended && connection.last_ns.saturating_add(hold_ns) <= now_ns {
-            self.remove(slot, Closing::Closed);
-        } else if connection.has_waiting() || is_ended {
+        let is_complete = |ended_ns: u64| match closing {
+            Closing::Short => ended_ns.saturating_add(UNREAD_NS) <= now_ns,
+            _ => connection.last_ns.saturating_add(hold_ns) <= now_ns,
+        };
+        if ended_ns.is_some_and(is_complete) {
+            self.remove(slot, closing);
+        } else if connection.has_waiting() || ended_ns.is_some() {
             connection.queued = true;
             let hold = connection.hold();
             self.due[hold].push_back((self.now_ns.saturating_add(HOLD_NS[hold]), slot));
@@ -496,7 +536,12 @@ impl ExchangeBuilder {
 
     /// A socket has ended.
     fn ended(&mut self, node: u16, event: &Event) {
-        self.marks(node, event).ended_ns = event.time_ns;
+        let marks = self.marks(node, event);
+        marks.ended_ns = event.time_ns;
+        marks.written = match event.detail {
+            Detail::WriteSeq(number) => Some(number.get()),
+            _ => None,
+        };
         let now_ns = self.now_ns.max(event.time_ns);
         let Some(slot) = self.by_end.get(&(node, event.flow)).copied() else { return };
         let Some(connection) = self.connection(slot) else { return };

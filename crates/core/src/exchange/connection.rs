@@ -198,6 +198,11 @@ impl Connection {
         self.arrivals[sender].push(piece);
     }
 
+    /// Position behind the last processed byte of an end; `None` before the first.
+    pub fn next(&self, sender: usize) -> Option<u64> {
+        self.arrivals.get(sender)?.next()
+    }
+
     pub fn waiting(&self) -> usize {
         self.arrivals[0].len() + self.arrivals[1].len()
     }

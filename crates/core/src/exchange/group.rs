@@ -21,6 +21,8 @@ pub(super) enum Closing {
     Next(u64),
     /// The connection ended.
     Closed,
+    /// It ended, and bytes that one end had accepted for sending were seen nowhere else.
+    Short,
     /// Nothing happened for a long time.
     Idle,
     /// The capture ended at this instant.
@@ -237,6 +239,7 @@ impl Group {
             return self.broken;
         }
         let unfinished = match closing {
+            Closing::Short => return Some(BrokenBy::UnseenBytes),
             Closing::Next(_) | Closing::Closed => false,
             Closing::Idle => self.response.is_empty(),
             Closing::Evicted => true,

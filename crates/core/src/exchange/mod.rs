@@ -19,8 +19,9 @@
 //!   answer's own time (at least [`PAUSE_NS`]) shows it: then the exchange is `streamed`.
 //! - With one end in the capture, bytes that crossed in flight are not seen. [`View`] names the end.
 //! - A capture that began in the middle of a connection knows who asks by the ports only.
-//! - Bytes that are never read have a journey only when the correlator gives them up. If their connection ended before,
-//!   its last exchange lacks them.
+//! - Bytes that are never read have a journey only when the correlator gives them up. What both sockets had accepted
+//!   for sending shows that they exist; the last exchange of their connection waits for them. Without packets in the
+//!   capture, a single byte looks like a FIN.
 //! - UDP: the order of the sends gives each datagram its position.
 
 mod arrivals;

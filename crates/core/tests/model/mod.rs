@@ -63,6 +63,8 @@ pub struct StreamTruth {
     pub to: FlowId,
     pub first_seq: u32,
     pub reader_tid: u32,
+    /// Bytes that the sender's calls passed to the kernel.
+    pub written: u64,
     /// Bytes that the reader has taken, and that its socket has received in order.
     pub copied: u64,
     pub received: u64,

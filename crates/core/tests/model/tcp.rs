@@ -81,7 +81,8 @@ fn start(world: &mut World, from: FlowId, to: FlowId, start_ns: u64, opens: Opti
         0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
         _ => world.random.within(0, 1 << 30) as u32 + if from < to { 1 << 31 } else { 1 << 24 },
     };
-    let ends = StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32, copied: 0, received: 0 };
+    let ends =
+        StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32, written: 0, copied: 0, received: 0 };
     let stream = world.streams.len();
     world.streams.push(ends);
     let mss = [100, 536, 1448][world.random.within(0, 2) as usize];
@@ -146,8 +147,8 @@ fn start(world: &mut World, from: FlowId, to: FlowId, start_ns: u64, opens: Opti
         let Some(Reverse((at_ns, _, act))) = line.acts.pop() else { break };
         line.act(at_ns, act);
     }
-    let (copied, received) = (line.copied, line.received);
-    world.streams[stream] = StreamTruth { copied, received, ..ends };
+    let (written, copied, received) = (line.written, line.copied, line.received);
+    world.streams[stream] = StreamTruth { written, copied, received, ..ends };
 }
 
 /// Both sockets of a connection are destroyed, after all else.
@@ -162,7 +163,10 @@ pub fn destroy(world: &mut World, a: FlowId, b: FlowId) {
         });
         let extent = ExtentKind::Stream.of(first_seq.wrapping_add(from as u32));
         let (len, socket) = ((to - from) as u32, flow.0 + 7000);
-        let event = Event { flow, extent, len, socket, cpu: 1, ..Event::at(Hop::SockDestroy, at_ns) };
+        let mut event = Event { flow, extent, len, socket, cpu: 1, ..Event::at(Hop::SockDestroy, at_ns) };
+        if let Some(own) = world.streams.iter().find(|s| (s.from, s.to) == (flow, peer)) {
+            event.detail = DetailKind::WriteSeq.of(own.first_seq.wrapping_add(own.written as u32));
+        }
         let about = stream.map_or(About::Nothing, |stream| About::Bytes { stream, from, to });
         world.emit(event, about);
     }
