@@ -29,6 +29,7 @@ step tests env GUESTS=no MAGSCOPE_ENGINES=1 scripts/test.sh
 step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
 step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_
 step keys env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-tui --test all random_keys::
+step clicks env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-gui --test all wild::random_input
 step same-runs "${e2e[@]}" --nocapture same_runs::
 step kernels scripts/test-kernels.sh --full "${kernels[@]}"
 step old-and-new scripts/test-kernels.sh --suites 'kernels backends exact points switches custom filters control synthesis driver' 5.10 newest

@@ -4,14 +4,15 @@ use crate::common;
 
 use common::made_up::{World, storm};
 use common::nonsense;
-use common::{SECOND, busy, chosen, two_hosts, window};
+use common::{Bench, SECOND, busy, chosen, two_hosts, window};
 use egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, Rect, TouchPhase, Vec2};
+use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event as Hit, Hop};
 use magscope_gui::{Chosen, Light};
-use magscope_scope::{Action, Options, Scope, View};
+use magscope_scope::{Action, Options, Scope, State, View};
 use magscope_session::Session;
 use std::time::Duration;
 
@@ -168,43 +169,73 @@ fn a_recording_of_nonsense_is_drawn() {
     }
 }
 
-#[test]
-fn random_input_does_no_harm() {
-    let mut dice = nonsense::dice(0x5eed);
+/// Number of random keys and clicks; `MAGSCOPE_KEYS` is another one.
+const EVENTS: usize = 2_000;
+/// A window takes several in one frame.
+const EVENTS_OF_A_FRAME: u64 = 20;
+
+fn random_event(dice: &mut impl FnMut(u64) -> u64, harness: &Harness<'_, Bench>) {
     let keys = "1234567abcdefghijklmnoprstuvwxyzABCDEFGHLMNOPRTVWXYZ+-_=/:@(){}[]<>,.* ?";
-    let keys: Vec<char> = keys.chars().collect();
-    let mut harness = window(busy(), chosen(Light::Dark), SIZE);
-    for round in 0..240 {
-        let at = Pos2::new(dice(900) as f32, dice(600) as f32);
-        match dice(8) {
-            0 => harness.event(Event::PointerMoved(at)),
-            1 | 2 => {
-                let button =
-                    [PointerButton::Primary, PointerButton::Secondary, PointerButton::Middle][dice(3) as usize];
-                harness.event(Event::PointerMoved(at));
-                for pressed in [true, false] {
-                    harness.event(Event::PointerButton {
-                        pos: at,
-                        button,
-                        pressed,
-                        modifiers: Modifiers::NONE,
-                    });
-                }
+    let at = Pos2::new(dice(SIZE[0] as u64) as f32, dice(SIZE[1] as u64) as f32);
+    match dice(9) {
+        0 => harness.event(Event::PointerMoved(at)),
+        1 | 2 => {
+            let button =
+                [PointerButton::Primary, PointerButton::Secondary, PointerButton::Middle][dice(3) as usize];
+            harness.event(Event::PointerMoved(at));
+            for pressed in [true, false] {
+                harness.event(Event::PointerButton { pos: at, button, pressed, modifiers: Modifiers::NONE });
             }
-            3 => harness.event(Event::MouseWheel {
-                unit: MouseWheelUnit::Line,
-                delta: Vec2::new(dice(9) as f32 - 4.0, dice(9) as f32 - 4.0),
-                phase: TouchPhase::Move,
-                source: MouseWheelSource::Wheel,
-                modifiers: Modifiers::NONE,
-            }),
-            4 => harness.key_press([egui::Key::Escape, egui::Key::Enter, egui::Key::Tab][dice(3) as usize]),
-            _ => harness.event(Event::Text(keys[dice(keys.len() as u64) as usize].to_string())),
         }
-        harness.run_steps(1);
-        if round % 40 == 39 {
-            harness.key_press(egui::Key::Escape);
-            harness.run_steps(1);
+        3 => harness.event(Event::MouseWheel {
+            unit: MouseWheelUnit::Line,
+            delta: Vec2::new(dice(9) as f32 - 4.0, dice(9) as f32 - 4.0),
+            phase: TouchPhase::Move,
+            source: MouseWheelSource::Wheel,
+            modifiers: Modifiers::NONE,
+        }),
+        // Out of prompts and dialogs now and then.
+        4 => harness.key_press([egui::Key::Escape, egui::Key::Enter, egui::Key::Tab][dice(3) as usize]),
+        _ => {
+            let key = keys.chars().nth(dice(keys.len() as u64) as usize);
+            harness.event(Event::Text(key.unwrap_or(' ').to_string()));
         }
     }
+}
+
+/// Random input; what is stopped or recorded is never shown as live.
+fn storm(seed: u64, scope: Scope) {
+    let events =
+        std::env::var("MAGSCOPE_KEYS").map_or(EVENTS, |keys| keys.parse().expect("MAGSCOPE_KEYS is a number"));
+    let mut dice = nonsense::dice(seed);
+    let mut harness = window(scope, chosen(Light::Dark), SIZE);
+    let mut pressed = 0;
+    while pressed < events {
+        for _ in 0..=dice(EVENTS_OF_A_FRAME) {
+            random_event(&mut dice, &harness);
+            pressed += 1;
+        }
+        harness.run_steps(1);
+        if dice(8) != 0 {
+            continue;
+        }
+        // What the input has changed shows in the next frame.
+        harness.run_steps(1);
+        let frame = harness.state().scope.frame();
+        let is_live = frame.header.state == State::Live && !frame.controls.paused;
+        let shown = harness.query_all_by_label_contains("▶ live").count();
+        assert!(is_live || shown == 0, "{:?} is shown as live", frame.header.state);
+        assert!(frame.table.iter().filter(|row| row.selected).count() <= 1);
+        assert!(frame.transport.from_ns <= frame.transport.to_ns, "{:?}", frame.transport);
+    }
+}
+
+#[test]
+fn random_input_does_no_harm_live() {
+    storm(0x5eed, busy());
+}
+
+#[test]
+fn random_input_does_no_harm_to_a_recording() {
+    storm(0xfeed, two_hosts());
 }

@@ -1,11 +1,14 @@
-//! A hundred thousand random keys, clicks and sizes: nothing panics, and the header never claims what is not.
-//! `MAGSCOPE_KEYS` is another number of events.
+//! A hundred thousand random keys, clicks and sizes, live and replayed: nothing panics, and the header never claims what
+//! is not. `MAGSCOPE_KEYS` is another number of events.
 
 use crate::cells;
 use crate::made_up;
 
 use cells::options;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use magscope_core::Batch;
+use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_scope::recorded::{Stretch, Window};
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Front;
 use ratatui::buffer::{Buffer, Cell};
@@ -140,12 +143,93 @@ fn size(dice: &mut Dice) -> Rect {
     Rect::new(0, 0, width, height)
 }
 
-fn storm(seed: u64, ends: bool) {
+/// What a storm is shown.
+trait Feed {
+    /// Lets some time pass, after `pressed` events of `all`.
+    fn pass(&mut self, dice: &mut Dice, scope: &mut Scope, pressed: usize, all: usize);
+}
+
+/// Traffic that goes on, or ends after half of the events.
+struct Traffic {
+    world: made_up::World,
+    now_ns: u64,
+    ends: bool,
+}
+
+impl Feed for Traffic {
+    fn pass(&mut self, dice: &mut Dice, scope: &mut Scope, pressed: usize, all: usize) {
+        let is_over = self.ends && pressed > all / 2;
+        if dice.below(500) == 0 && !is_over {
+            self.now_ns += 20_000_000;
+            self.world.run_until(self.now_ns, scope);
+        } else if is_over && dice.below(5_000) == 0 {
+            scope.end();
+        }
+    }
+}
+
+/// A recording of a second and its player.
+struct Recording {
+    batches: Vec<(Batch, Vec<Journey>)>,
+    /// Number of the last survey.
+    survey: Option<u64>,
+}
+
+/// The length of the recording, nanoseconds.
+const RECORDED_NS: u64 = 1_000_000_000;
+
+impl Recording {
+    fn made() -> Self {
+        let mut world = made_up::World::new(60.0);
+        let mut correlator = Correlator::of_node(&made_up::info(), Limits::default());
+        let tenth = |n: u64| {
+            let batch = world.batch_until(n * RECORDED_NS / 10).clone();
+            let mut done = Vec::new();
+            correlator.push(&batch, &mut done);
+            (batch, done)
+        };
+        Recording { batches: (1..=10).map(tenth).collect(), survey: None }
+    }
+
+    fn window() -> Window {
+        Window { from_ns: made_up::START_NS, to_ns: made_up::START_NS + RECORDED_NS }
+    }
+}
+
+impl Feed for Recording {
+    fn pass(&mut self, dice: &mut Dice, scope: &mut Scope, _: usize, _: usize) {
+        // A player needs some time for a survey, and for a stretch.
+        if dice.below(20) == 0 && self.survey.replace(scope.survey()) != Some(scope.survey()) {
+            for (batch, journeys) in &self.batches {
+                scope.ingest_batch(0, batch);
+                for journey in journeys {
+                    scope.ingest_journey(journey.clone());
+                }
+            }
+            scope.end();
+        }
+        if dice.below(5) == 0
+            && let Some(window) = scope.wants()
+        {
+            let overlaps = |journey: &&Journey| {
+                journey.start_ns().is_some_and(|ns| ns <= window.to_ns)
+                    && journey.end_ns().is_some_and(|ns| ns >= window.from_ns)
+            };
+            let all = self.batches.iter().flat_map(|(_, journeys)| journeys);
+            let journeys = all.filter(overlaps).cloned().collect();
+            scope.fill(Stretch { window, journeys, ..Stretch::default() });
+        }
+        if dice.below(20) == 0 {
+            scope.tick(20_000_000);
+        }
+    }
+}
+
+/// Presses keys, and checks the screen by `is_true`.
+fn storm(seed: u64, mut scope: Scope, mut feed: impl Feed, ascii: bool, is_true: fn(&Scope, &Buffer)) {
     let (mut dice, events) = (Dice(seed), events());
-    let mut scope = Scope::new(made_up::info(), Options::default());
-    let mut world = made_up::World::new(200.0);
-    let mut front = Front::new(magscope_tui::Options { ascii: ends, ..options() });
-    let (mut now, mut area, mut pressed) = (0, Rect::new(0, 0, 120, 40), 0);
+    let mut front = Front::new(magscope_tui::Options { ascii, ..options() });
+    let (mut area, mut pressed) = (Rect::new(0, 0, 120, 40), 0);
     while pressed < events {
         for event in next(&mut dice, area) {
             front.event(&event, &mut scope, area);
@@ -155,21 +239,18 @@ fn storm(seed: u64, ends: bool) {
             area = size(&mut dice);
             front.event(&Event::Resize(area.width, area.height), &mut scope, area);
         }
-        // Time advances meanwhile, until the end of the source.
-        if dice.below(500) == 0 && !(ends && pressed > events / 2) {
-            now += 20_000_000;
-            world.run_until(now, &mut scope);
-        } else if ends && pressed > events / 2 && dice.below(5_000) == 0 {
-            scope.end();
-        }
+        feed.pass(&mut dice, &mut scope, pressed, events);
         if dice.below(DRAWN) == 0 {
             let mut buffer = Buffer::empty(area);
             front.draw(&scope, &mut buffer, area);
-            if !ends {
-                is_true(&scope, &buffer);
-            }
+            is_true(&scope, &buffer);
         }
     }
+}
+
+fn live(seed: u64, ends: bool, is_true: fn(&Scope, &Buffer)) {
+    let feed = Traffic { world: made_up::World::new(200.0), now_ns: 0, ends };
+    storm(seed, Scope::new(made_up::info(), Options::default()), feed, ends, is_true);
 }
 
 /// What is stopped is not shown as live, and the filter that is shown is the one that is held.
@@ -191,12 +272,29 @@ fn is_true(scope: &Scope, buffer: &Buffer) {
     assert!(selected <= 1, "{selected} rows are selected");
 }
 
+/// Nothing recorded is shown as live, and the player stays inside the recording.
+fn is_replayed(scope: &Scope, buffer: &Buffer) {
+    is_true(scope, buffer);
+    let frame = scope.frame();
+    assert_ne!(frame.header.state, State::Live);
+    let (transport, recorded) = (&frame.transport, Recording::window());
+    let is_inside = |ns: u64| (recorded.from_ns..=recorded.to_ns).contains(&ns);
+    assert!(is_inside(transport.head_ns) || transport.head_ns == 0, "{transport:?}");
+}
+
 #[test]
 fn a_hundred_thousand_keys_live() {
-    storm(0x9e37_79b9_7f4a_7c15, false);
+    live(0x9e37_79b9_7f4a_7c15, false, is_true);
 }
 
 #[test]
 fn a_hundred_thousand_keys_and_the_source_ends() {
-    storm(0x0123_4567_89ab_cdef, true);
+    live(0x0123_4567_89ab_cdef, true, |_, _| {});
+}
+
+#[test]
+fn a_hundred_thousand_keys_into_a_recording() {
+    let options = Options { state: State::Replay, recorded: Some(Recording::window()), ..Options::default() };
+    let scope = Scope::new(made_up::info(), options);
+    storm(0x5eed_5eed_5eed_5eed, scope, Recording::made(), false, is_replayed);
 }
