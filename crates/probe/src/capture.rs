@@ -426,7 +426,8 @@ fn set_kernel_addresses(object: &Object, control: &Control, facts: &mut HostFact
         Some(base) => control.set_page_base(base),
         None => left_out(Ability::PayloadPages, "the kernel's lists of slabs do not show where pages are"),
     }
-    let functions = symbols::functions(object);
+    let looks_up = facts.looks_up_symbols && !facts.unloadable.contains_key(symbols::FINDER);
+    let functions = if looks_up { symbols::looked_up(object) } else { symbols::listed() };
     control.set_functions(&functions);
     if functions[0] == 0 {
         left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is");

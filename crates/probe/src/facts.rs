@@ -45,6 +45,8 @@ pub struct HostFacts {
     pub typed_casts: bool,
     /// The helper `bpf_loop` exists (Linux 5.17).
     pub loops: bool,
+    /// The helper `bpf_kallsyms_lookup_name` exists (Linux 5.16).
+    pub looks_up_symbols: bool,
     /// Ring buffers exist (Linux 5.8).
     pub ring_buffers: bool,
     /// Type information to relocate fields by, in place of the running kernel's own.
@@ -286,8 +288,11 @@ impl HostFacts {
                 values.iter().any(|value| value.name.is_some_and(|name| name == helper))
             })
         };
-        (self.loops, self.ring_buffers) =
-            (has("BPF_FUNC_loop", (5, 17)), has("BPF_FUNC_ringbuf_reserve", (5, 8)));
+        (self.loops, self.looks_up_symbols, self.ring_buffers) = (
+            has("BPF_FUNC_loop", (5, 17)),
+            has("BPF_FUNC_kallsyms_lookup_name", (5, 16)),
+            has("BPF_FUNC_ringbuf_reserve", (5, 8)),
+        );
         self.leave_out_what_loops_make();
         self.reset_reasons = reasons(btf, "sk_rst_reason", "SK_RST_REASON_").unwrap_or_default();
         if let Some(names) = reasons(btf, "skb_drop_reason", "SKB_DROP_REASON_") {

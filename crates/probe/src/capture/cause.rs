@@ -10,7 +10,7 @@ pub(super) fn program(messages: &str) -> Option<&str> {
 }
 
 /// Why, in words for a person: a field, type, helper or function that the kernel lacks where that is the cause, else the
-/// verifier's last line.
+/// verifier's last line. Without one, the kernel's error, or what libbpf says.
 pub(crate) fn words(messages: &str) -> String {
     let missing = |line: &str| -> Option<String> {
         if let Some(at) = line.find("failed to resolve CO-RE relocation <") {
@@ -36,8 +36,15 @@ pub(crate) fn words(messages: &str) -> String {
     let log = messages.lines().map(str::trim).filter(|line| !line.is_empty());
     let last =
         log.clone().rfind(|line| !from_libbpf(line) && !statistics(line) && !line.contains("stack depth"));
-    let cause = last.or_else(|| log.clone().next_back()).unwrap_or("the kernel gave no reason");
-    format!("its verifier says `{cause}`")
+    if let Some(cause) = last {
+        return format!("its verifier says `{cause}`");
+    }
+    let error = log.clone().find_map(|line| line.split_once(": BPF program load failed: "));
+    if let Some((_, error)) = error {
+        return format!("the kernel refuses it: {error}");
+    }
+    let quoted = |line: &str| format!("libbpf says `{}`", line.trim_start_matches("libbpf: "));
+    log.clone().next_back().map_or_else(|| "the kernel gave no reason".to_owned(), quoted)
 }
 
 #[cfg(test)]
@@ -83,6 +90,17 @@ mod tests {
             "its verifier says `number of funcs in func_info doesn't match number of subprogs`"
         );
         assert_eq!((program("libbpf: something else"), program("")), (None, None));
-        assert_eq!(words(""), "its verifier says `the kernel gave no reason`");
+        assert_eq!(words(""), "the kernel gave no reason");
+    }
+
+    #[test]
+    fn without_a_verifiers_line_the_kernels_error_is_the_cause() {
+        let refused = "libbpf: prog 'find_functions': BPF program load failed: Invalid argument\n\
+            libbpf: prog 'find_functions': failed to load: -22\nlibbpf: failed to load object '7fe1246702c0-1604d8'\n";
+        assert_eq!(
+            (program(refused), words(refused).as_str()),
+            (Some("find_functions"), "the kernel refuses it: Invalid argument")
+        );
+        assert_eq!(words("libbpf: Error in a map\n"), "libbpf says `Error in a map`");
     }
 }

@@ -11,6 +11,7 @@ use crate::record::{
     mag_ability_MAG_CAN_PAGES, mag_ability_MAG_CAN_PAYLOAD, mag_ability_MAG_CAN_PCAP,
     mag_ability_MAG_CAN_SAMPLE, mag_ability_MAG_CAN_SUM, mag_config,
 };
+use crate::symbols;
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
 use magscope_core::histogram::{BOUNDS_NS, bounds_below, shortest};
@@ -26,7 +27,7 @@ const PASSINGS: u32 = 16_384;
 /// Programs that run once at the start, and the abilities that need their result. Hops use the addresses
 /// of functions too, so that program is loaded without the ability as well.
 pub(super) const AT_THE_START: [(Ability, &str); 2] =
-    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_functions")];
+    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, symbols::FINDER)];
 
 /// Abilities that are switched at load time.
 const SWITCHED: [(Ability, u32); 8] = [
@@ -88,7 +89,11 @@ pub(super) fn load(
         let name = program.name().to_string_lossy().into_owned();
         let candidate = programs.iter().find(|candidate| candidate.program == name);
         let has_use = |(ability, finder): &(Ability, &str)| {
-            *finder == name && (*ability == Ability::EpollWakeUps || !facts.left_out.contains_key(ability))
+            let is_needed = match ability {
+                Ability::EpollWakeUps => facts.looks_up_symbols,
+                _ => !facts.left_out.contains_key(ability),
+            };
+            *finder == name && is_needed
         };
         let finds = AT_THE_START.iter().any(has_use) && !facts.unloadable.contains_key(&name);
         program.set_autoload(candidate.is_some() || finds);
