@@ -1,13 +1,14 @@
 //! The pieces of one direction, put back into the order of the stream.
 
-use super::piece::Piece;
+use super::piece::{Part, Piece};
+use crate::journey::Journey;
 use std::collections::VecDeque;
 
 /// Pieces that have arrived and are not processed yet.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// In the order of their keys. Most arrive in that order.
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<Box<Piece>>,
     /// TCP: position behind the last processed piece.
     next: Option<u64>,
     is_stream: bool,
@@ -19,17 +20,27 @@ impl Arrivals {
     }
 
     /// TCP: by position; UDP: by time.
-    fn key(&self, piece: &Piece) -> (u64, u64) {
-        (if self.is_stream { piece.start } else { piece.ns(true) }, piece.journey.id)
+    fn key(&self, part: &Part, first_journey: u64) -> (u64, u64) {
+        (if self.is_stream { part.start } else { part.ns(true) }, first_journey)
     }
 
-    pub fn push(&mut self, piece: Piece) {
-        let key = self.key(&piece);
-        if self.waiting.back().is_none_or(|last| self.key(last) <= key) {
-            return self.waiting.push_back(piece);
+    fn key_of(&self, piece: &Piece) -> (u64, u64) {
+        self.key(&piece.part, piece.first_journey)
+    }
+
+    /// Adds a journey. Returns false if it became part of the last piece.
+    pub fn push(&mut self, part: Part, journey: &Journey) -> bool {
+        if self.is_stream && self.waiting.back_mut().is_some_and(|last| last.extend(&part, journey)) {
+            return false;
         }
-        let at = self.waiting.partition_point(|other| self.key(other) <= key);
-        self.waiting.insert(at, piece);
+        let (key, piece) = (self.key(&part, journey.id), Piece::new(part, journey));
+        if self.waiting.back().is_none_or(|last| self.key_of(last) <= key) {
+            self.waiting.push_back(piece);
+        } else {
+            let at = self.waiting.partition_point(|other| self.key_of(other) <= key);
+            self.waiting.insert(at, piece);
+        }
+        true
     }
 
     /// TCP: position behind the last processed piece.
@@ -47,22 +58,23 @@ impl Arrivals {
 
     /// The instant of the next piece at the observed end.
     pub fn head_ns(&self, sent: bool) -> Option<u64> {
-        self.waiting.front().map(|piece| piece.ns(sent))
+        self.waiting.front().map(|piece| piece.part.ns(sent))
     }
 
     /// The next piece, and whether bytes before it are missing. Bytes that were processed already are skipped.
-    pub fn pop(&mut self) -> Option<(Piece, bool)> {
+    pub fn pop(&mut self) -> Option<(Box<Piece>, bool)> {
         while let Some(mut piece) = self.waiting.pop_front() {
             let Some(next) = self.next.filter(|_| self.is_stream) else {
-                self.next = Some(piece.end);
+                self.next = Some(piece.part.end);
                 return Some((piece, false));
             };
-            if piece.end <= next && piece.end != piece.start {
+            let part = &mut piece.part;
+            if part.end <= next && part.end != part.start {
                 continue;
             }
-            let is_gap = piece.start > next;
-            piece.start = piece.start.max(next);
-            self.next = Some(piece.end);
+            let is_gap = part.start > next;
+            part.start = part.start.max(next);
+            self.next = Some(part.end);
             return Some((piece, is_gap));
         }
         None

@@ -9,7 +9,7 @@ use super::grade::Grade;
 use super::group::Closing;
 use super::losses::Losses;
 use super::nested::Processes;
-use super::piece::{Piece, is_followed};
+use super::piece::{Part, is_followed};
 use super::threads::Threads;
 use super::tls::Heads;
 use crate::batch::Batch;
@@ -41,11 +41,11 @@ pub const UNREAD_NS: u64 = 11_000_000_000;
 /// Limits of a builder's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeLimits {
-    /// Open connections, of up to 3.9 kB each; beyond it the one with the longest idle time is closed.
+    /// Open connections, of up to 4.7 kB each; beyond it the one with the longest idle time is closed.
     pub connections: usize,
     /// Closed exchanges that wait; beyond it the oldest are not judged by what follows.
     pub closed: usize,
-    /// Waiting journeys, of some 500 bytes each; beyond it all of them are processed at once.
+    /// Waiting pieces, of some 550 bytes each; beyond it all of them are processed at once.
     pub waiting: usize,
 }
 
@@ -185,8 +185,8 @@ impl ExchangeBuilder {
         }
         let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
         let ends = ends.map(|(node, flow)| (!flow.is_none()).then_some(End { node, flow }));
-        let piece = Piece::of(journey);
-        let slot = self.slot_of_all(ends, &piece).or_else(|| self.slot_of(journey, ends, &piece, context));
+        let part = Part::of(journey);
+        let slot = self.slot_of_all(ends, &part).or_else(|| self.slot_of(journey, ends, &part, context));
         let now_ns = self.now_ns;
         let Some((slot, connection)) = slot.and_then(|slot| Some((slot, self.connection(slot)?))) else {
             self.counters.unplaced += 1;
@@ -201,12 +201,12 @@ impl ExchangeBuilder {
             self.counters.unplaced += 1;
             return;
         };
-        connection.push(sender, piece);
+        let is_new = connection.push(sender, part, journey);
         if !std::mem::replace(&mut connection.queued, true) {
             let hold = connection.hold();
             self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
         }
-        self.waiting += 1;
+        self.waiting += usize::from(is_new);
         if self.waiting > self.limits.waiting {
             self.process_waiting(u64::MAX);
             self.release(ready, u64::MAX);
@@ -278,12 +278,12 @@ impl ExchangeBuilder {
     }
 
     /// The connection of a journey, if it has all ends of the journey and no later one has its addresses.
-    fn slot_of_all(&mut self, ends: [Option<End>; 2], piece: &Piece) -> Option<Slot> {
+    fn slot_of_all(&mut self, ends: [Option<End>; 2], part: &Part) -> Option<Slot> {
         let first = ends.into_iter().flatten().next()?;
         let slot = *self.by_end.get(&(first.node, first.flow))?;
         let connection = self.connection(slot)?;
         let has_all = ends.iter().flatten().all(|end| connection.ends.contains(&Some(*end)));
-        let is_later = connection.reopened_ns.is_some_and(|reopened_ns| piece.ns(true) >= reopened_ns);
+        let is_later = connection.reopened_ns.is_some_and(|reopened_ns| part.ns(true) >= reopened_ns);
         (has_all && !is_later).then_some(slot)
     }
 
@@ -292,10 +292,10 @@ impl ExchangeBuilder {
         &mut self,
         journey: &Journey,
         ends: [Option<End>; 2],
-        piece: &Piece,
+        part: &Part,
         context: &dyn Context,
     ) -> Option<Slot> {
-        let ns = piece.ns(true);
+        let ns = part.ns(true);
         let slots = ends.map(|end| self.by_end.get(&end.map(|end| (end.node, end.flow))?).copied());
         let mut slot = slots[0].or(slots[1]);
         // Halves that were one connection each are two, and stay incomplete.

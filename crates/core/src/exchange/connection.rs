@@ -11,12 +11,12 @@ use super::exchange::Exchange;
 use super::grade::{BrokenBy, Grade};
 use super::group::{Closing, Group};
 use super::losses::Losses;
-use super::piece::Piece;
+use super::piece::{Part, Piece};
 use super::threads::{ThreadTime, Threads};
 use super::tls::{self, Heads};
 use crate::flow::{Endpoint, FlowId, Proto};
 use crate::hop::HopSet;
-use crate::journey::ThreadRef;
+use crate::journey::{Journey, ThreadRef};
 use std::collections::VecDeque;
 
 /// Exchanges at the beginning of a connection that may overlap without a conclusion about the others: protocols
@@ -193,9 +193,10 @@ impl Connection {
         }
     }
 
-    pub fn push(&mut self, sender: usize, piece: Piece) {
-        self.last_ns = self.last_ns.max(piece.ns(true)).max(piece.ns(false));
-        self.arrivals[sender].push(piece);
+    /// Adds a journey of an end. Returns false if it needs no place of its own.
+    pub fn push(&mut self, sender: usize, part: Part, journey: &Journey) -> bool {
+        self.last_ns = self.last_ns.max(part.ns(true)).max(part.ns(false));
+        self.arrivals[sender].push(part, journey)
     }
 
     /// Position behind the last processed byte of an end; `None` before the first.
@@ -262,13 +263,13 @@ impl Connection {
             let sender = if asks { self.requester } else { 1 - self.requester };
             let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
             if is_gap {
-                piece.broken = piece.broken.or(Some(BrokenBy::UnseenBytes));
+                piece.part.broken = piece.part.broken.or(Some(BrokenBy::UnseenBytes));
             }
             let seen = |end: Option<End>, moment: bool| end.is_none() || moment;
-            if !seen(self.ends[sender], piece.sent.is_some())
-                || !seen(self.ends[1 - sender], piece.read.is_some())
+            if !seen(self.ends[sender], piece.part.sent.is_some())
+                || !seen(self.ends[1 - sender], piece.part.read.is_some())
             {
-                piece.broken = piece.broken.or(Some(BrokenBy::UnseenEnd));
+                piece.part.broken = piece.part.broken.or(Some(BrokenBy::UnseenEnd));
             }
             if asks {
                 self.request(piece, view, around);
@@ -279,16 +280,17 @@ impl Connection {
     }
 
     /// The requester sent bytes; observed at the responder, it read them.
-    fn request(&mut self, piece: Piece, view: View, around: &mut Surroundings<'_>) {
+    fn request(&mut self, piece: Box<Piece>, view: View, around: &mut Surroundings<'_>) {
         let is_stream = self.proto == Proto::TCP;
-        let start = if is_stream { piece.start } else { self.asked.unwrap_or(0) };
-        let end = if is_stream { piece.end } else { start + 1 };
+        let start = if is_stream { piece.part.start } else { self.asked.unwrap_or(0) };
+        let end = if is_stream { piece.part.end } else { start + 1 };
         if self.asked.is_none() {
             self.responder_read = start;
         }
         self.asked = Some(end);
         // A lost datagram is not waited for. What follows a lost piece of a stream shows when that was read.
-        let read_ns = piece.read.map(|read| read.ns).or(piece.sent.map(|sent| sent.ns).filter(|_| !is_stream));
+        let read_ns =
+            piece.part.read.map(|read| read.ns).or(piece.part.sent.map(|sent| sent.ns).filter(|_| !is_stream));
         if let Some(read_ns) = read_ns {
             self.responder_reads.push_back((end, read_ns));
             // No response refers to what was read so long before.
@@ -300,7 +302,7 @@ impl Connection {
         }
         let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
         if answered && view == View::Responder {
-            self.close(Closing::Next(piece.ns(true)), around);
+            self.close(Closing::Next(piece.part.ns(true)), around);
         }
         let head = match self.ends[self.requester] {
             Some(requester) => around.heads.at(requester, true, start),
@@ -316,9 +318,9 @@ impl Connection {
     }
 
     /// The requester read bytes; observed at the responder, it sent them.
-    fn response(&mut self, piece: Piece, view: View, around: &mut Surroundings<'_>) {
+    fn response(&mut self, piece: Box<Piece>, view: View, around: &mut Surroundings<'_>) {
         let mut read = None;
-        if let Some(sent) = piece.sent.filter(|_| view == View::Both) {
+        if let Some(sent) = piece.part.sent.filter(|_| view == View::Both) {
             while self.responder_reads.front().is_some_and(|(_, ns)| *ns <= sent.ns) {
                 let passed = self.responder_reads.pop_front();
                 self.responder_read = passed.map_or(self.responder_read, |(end, _)| end);
@@ -432,7 +434,7 @@ impl Connection {
 
 /// The time of the thread that read a request and sends the first byte of its response.
 fn work(group: &Group, answer: &Piece, responder: Option<End>, threads: &Threads) -> Option<ThreadTime> {
-    let (reader, sent) = (group.request.reader?, answer.sent?);
+    let (reader, sent) = (group.request.reader?, answer.part.sent?);
     let read_ns = group.request.transfer.last_read_ns?;
     if sent.who? != reader {
         return None;

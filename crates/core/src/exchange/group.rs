@@ -8,7 +8,7 @@ use super::piece::Piece;
 use super::threads::{ThreadTime, Threads};
 use crate::blame::Blame;
 use crate::hop::{Hop, HopSet};
-use crate::journey::{Journey, ThreadRef};
+use crate::journey::ThreadRef;
 
 /// At the end of the capture a response is complete if nothing followed it for its exchange's own time, and at least for
 /// this long, nanoseconds.
@@ -35,8 +35,8 @@ pub(super) enum Closing {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub transfer: Transfer,
-    /// The last journey.
-    last: Option<Box<Journey>>,
+    /// Has the last journey.
+    last: Option<Box<Piece>>,
     /// The thread of the first send.
     pub sender: Option<ThreadRef>,
     /// The thread of the last read.
@@ -46,27 +46,26 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn add(&mut self, piece: Piece) {
-        let half_width_ns = piece.journey.across.half_width_ns();
+    pub fn add(&mut self, piece: Box<Piece>) {
         let transfer = &mut self.transfer;
         if transfer.journeys == 0 {
-            transfer.first_journey = piece.journey.id;
-            transfer.half_width_ns = half_width_ns;
-            self.sender = piece.sent.and_then(|sent| sent.who);
+            transfer.first_journey = piece.first_journey;
+            transfer.half_width_ns = piece.half_width_ns;
+            self.sender = piece.part.sent.and_then(|sent| sent.who);
         }
-        transfer.half_width_ns = transfer.half_width_ns.zip(half_width_ns).map(|(a, b)| a.max(b));
-        transfer.bytes += piece.bytes();
-        transfer.journeys = transfer.journeys.saturating_add(1);
-        transfer.retransmits = transfer.retransmits.saturating_add(piece.journey.retransmits());
-        if let Some(sent) = piece.sent {
+        transfer.half_width_ns = transfer.half_width_ns.zip(piece.half_width_ns).map(|(a, b)| a.max(b));
+        transfer.bytes += piece.part.bytes();
+        transfer.journeys = transfer.journeys.saturating_add(piece.journeys);
+        transfer.retransmits = transfer.retransmits.saturating_add(piece.retransmits);
+        if let Some(sent) = piece.part.sent {
             transfer.first_sent_ns = Some(transfer.first_sent_ns.map_or(sent.ns, |ns| ns.min(sent.ns)));
             transfer.last_sent_ns = transfer.last_sent_ns.max(Some(sent.ns));
         }
-        if let Some(read) = piece.read {
+        if let Some(read) = piece.part.read {
             transfer.last_read_ns = transfer.last_read_ns.max(Some(read.ns));
             self.reader = read.who.or(self.reader);
         }
-        self.last = Some(piece.journey);
+        self.last = Some(piece);
     }
 
     /// Appends later bytes of the same direction.
@@ -92,7 +91,7 @@ impl Run {
     /// Notes how long the reader of the last journey was ready to run, from the arrival of the data to its read.
     pub fn note_runnable(&mut self, end: Option<End>, threads: &Threads) {
         let (Some(end), Some(reader), Some(last)) = (end, self.reader, &self.last) else { return };
-        let times = [Hop::SockReady, Hop::AppRecv].map(|hop| last.rungs.time_ns(hop));
+        let times = [Hop::SockReady, Hop::AppRecv].map(|hop| last.journey.rungs.time_ns(hop));
         let [Some(ready_ns), Some(read_ns)] = times else { return };
         let time = threads.until(end.node, reader.tid, ready_ns, read_ns);
         self.runnable_ns = time.map_or(0, |time| time.runnable_ns);
@@ -100,7 +99,8 @@ impl Run {
 
     /// The transfer, with the time of its last journey.
     pub fn finish(&self, served: HopSet) -> Transfer {
-        let Some(last) = &self.last else { return self.transfer };
+        let Some(piece) = &self.last else { return self.transfer };
+        let last = &piece.journey;
         let mut last_blame = Blame::of(last, served);
         if let Some(blame) = &mut last_blame {
             blame.note_runnable(self.runnable_ns);
@@ -156,23 +156,23 @@ impl Group {
         }
     }
 
-    pub fn add_request(&mut self, piece: Piece, end: u64) {
+    pub fn add_request(&mut self, piece: Box<Piece>, end: u64) {
         self.request_end = end;
-        self.break_by(piece.broken);
+        self.break_by(piece.part.broken);
         self.request.add(piece);
     }
 
     /// Adds bytes of the response.
-    pub fn add_response(&mut self, piece: Piece) {
+    pub fn add_response(&mut self, piece: Box<Piece>) {
         let last_ns = self.response.transfer.last_read_ns;
-        if let (Some(last_ns), Some(read)) = (last_ns, piece.read) {
+        if let (Some(last_ns), Some(read)) = (last_ns, piece.part.read) {
             // Without the sender's time, the time between two reads is a safe stand-in.
-            let next_ns = piece.sent.map_or(read.ns, |sent| sent.ns);
-            let certain_ns = last_ns.saturating_add(piece.journey.across.half_width_ns().unwrap_or(0));
+            let next_ns = piece.part.sent.map_or(read.ns, |sent| sent.ns);
+            let certain_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
             self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(certain_ns));
         }
-        self.first_response_read_ns = self.first_response_read_ns.or(piece.read.map(|read| read.ns));
-        self.break_by(piece.broken);
+        self.first_response_read_ns = self.first_response_read_ns.or(piece.part.read.map(|read| read.ns));
+        self.break_by(piece.part.broken);
         self.response.add(piece);
     }
 

@@ -51,10 +51,8 @@ pub use nested::{Nested, NestedBy};
 pub use reader::ExchangeReader;
 pub use threads::ThreadTime;
 
-use crate::journey::Journey;
-
 /// Maximum memory of a connection, bytes, with the last journeys of two requests and of their responses, without journeys
 /// that wait.
-pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>() + 4 * size_of::<Journey>();
+pub const CONNECTION_BYTES: usize = size_of::<connection::Connection>() + 4 * PIECE_BYTES;
 /// Memory of a journey that waits for earlier ones, bytes.
-pub const PIECE_BYTES: usize = size_of::<piece::Piece>() + size_of::<Journey>();
+pub const PIECE_BYTES: usize = size_of::<piece::Piece>() + size_of::<usize>();

@@ -13,29 +13,27 @@ pub(super) struct Moment {
 }
 
 /// The bytes of a journey, and the calls that sent and read them.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
     /// TCP: position in the stream. UDP: unused.
     pub start: u64,
     pub end: u64,
     pub sent: Option<Moment>,
     pub read: Option<Moment>,
     pub broken: Option<BrokenBy>,
-    pub journey: Box<Journey>,
 }
 
-impl Piece {
+impl Part {
     pub fn of(journey: &Journey) -> Self {
         let sent = sent_ns(journey).map(|ns| Moment { ns, who: journey.sender });
         let read = journey.rungs.time_ns(Hop::AppRecv).map(|ns| Moment { ns, who: journey.reader });
         let unread = !journey.rx_flow.is_none() && read.is_none();
-        Piece {
+        Part {
             start: journey.range.start,
             end: journey.range.end,
             sent,
             read,
             broken: (!journey.verdict.is_whole() || unread).then(|| BrokenBy::verdict(journey.verdict)),
-            journey: Box::new(journey.clone()),
         }
     }
 
@@ -47,6 +45,49 @@ impl Piece {
     pub fn ns(&self, sent: bool) -> u64 {
         let (own, other) = if sent { (self.sent, self.read) } else { (self.read, self.sent) };
         own.or(other).map_or(0, |moment| moment.ns)
+    }
+}
+
+/// The bytes of consecutive journeys of one call at each end. A call of 64 KiB makes dozens of journeys.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub part: Part,
+    pub journeys: u32,
+    /// Retransmissions of them.
+    pub retransmits: u32,
+    pub first_journey: u64,
+    /// The largest error bound; `None` for unrelated clocks.
+    pub half_width_ns: Option<u64>,
+    /// The last one.
+    pub journey: Journey,
+}
+
+impl Piece {
+    /// In a box: it passes through many hands.
+    pub fn new(part: Part, journey: &Journey) -> Box<Self> {
+        Box::new(Piece {
+            part,
+            journeys: 1,
+            retransmits: journey.retransmits(),
+            first_journey: journey.id,
+            half_width_ns: journey.across.half_width_ns(),
+            journey: journey.clone(),
+        })
+    }
+
+    /// Appends a journey of the same calls. Returns false if it is none.
+    pub fn extend(&mut self, part: &Part, journey: &Journey) -> bool {
+        let own = &mut self.part;
+        let is_next = own.end == part.start && (own.sent, own.read) == (part.sent, part.read);
+        if !is_next || own.broken.is_some() || part.broken.is_some() {
+            return false;
+        }
+        own.end = part.end;
+        self.journeys = self.journeys.saturating_add(1);
+        self.retransmits = self.retransmits.saturating_add(journey.retransmits());
+        self.half_width_ns = self.half_width_ns.zip(journey.across.half_width_ns()).map(|(a, b)| a.max(b));
+        self.journey.clone_from(journey);
+        true
     }
 }
 

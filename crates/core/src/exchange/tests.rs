@@ -6,7 +6,7 @@ use super::filter::ExchangeFilter;
 use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::group::Closing;
 use super::losses::Losses;
-use super::piece::{Moment, Piece};
+use super::piece::{Moment, Part};
 use super::threads::Threads;
 use super::tls::Heads;
 use super::{RequesterBy, View};
@@ -45,7 +45,7 @@ impl Stream {
     }
 
     /// The bytes between any two borders of calls.
-    fn pieces(&self, from: ThreadRef, to: ThreadRef, first_journey: u64, base: u64) -> Vec<Piece> {
+    fn pieces(&self, from: ThreadRef, to: ThreadRef, first_journey: u64, base: u64) -> Vec<(Part, Journey)> {
         let mut borders: Vec<u64> = self.sent.iter().chain(&self.read).map(|(end, _)| *end).collect();
         borders.sort_unstable();
         borders.dedup();
@@ -55,14 +55,14 @@ impl Stream {
         for (number, end) in borders.into_iter().enumerate() {
             let moment = |calls, who| at(calls, end).map(|ns| Moment { ns, who: Some(who) });
             let read = moment(&self.read, to);
-            pieces.push(Piece {
-                journey: Box::new(journey(first_journey + number as u64)),
+            let part = Part {
                 start: base + start,
                 end: base + end,
                 sent: moment(&self.sent, from),
                 read,
                 broken: read.is_none().then_some(BrokenBy::Journey("in-flight")),
-            });
+            };
+            pieces.push((part, journey(first_journey + number as u64)));
             start = end;
         }
         pieces
@@ -150,16 +150,16 @@ impl Talk {
         connection.opened_by(0);
         let asks = self.asks.pieces(CLIENT, SERVER, 1, 1 << 40);
         let answers = self.answers.pieces(SERVER, CLIENT, 1_000_000, 7);
-        let mut all: Vec<(usize, Piece)> = asks
+        let mut all: Vec<(usize, (Part, Journey))> = asks
             .into_iter()
             .map(|piece| (0, piece))
             .chain(answers.into_iter().map(|piece| (1, piece)))
             .collect();
         // Any order of arrival.
-        all.sort_by_key(|(sender, piece)| {
-            (piece.journey.id ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
+        all.sort_by_key(|(sender, (_, journey))| {
+            (journey.id ^ (*sender as u64) << 7).wrapping_mul(order | 1).rotate_left(17)
         });
-        for (sender, mut piece) in all {
+        for (sender, (mut piece, journey)) in all {
             let (requester_sees, responder_sees) = (view != View::Responder, view != View::Requester);
             let (sends, reads) =
                 if sender == 0 { (requester_sees, responder_sees) } else { (responder_sees, requester_sees) };
@@ -168,7 +168,7 @@ impl Talk {
             if !reads {
                 piece.broken = None;
             }
-            connection.push(sender, piece);
+            connection.push(sender, piece, &journey);
         }
         let (mut next_id, mut closed) = (0, Vec::new());
         let mut around = Surroundings {
@@ -465,8 +465,7 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
             let (sent, read) =
                 if sender == 1 { (at(10, SERVER), at(20, CLIENT)) } else { (at(30, CLIENT), at(40, SERVER)) };
             let journey = Journey { proto: Proto::UDP, ..journey(1 + sender as u64) };
-            connection
-                .push(sender, Piece { start: 0, end: 5, sent, read, broken: None, journey: Box::new(journey) });
+            connection.push(sender, Part { start: 0, end: 5, sent, read, broken: None }, &journey);
         }
         let (mut next_id, mut closed) = (0, Vec::new());
         let mut around = Surroundings {
