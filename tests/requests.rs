@@ -1,6 +1,7 @@
 //! Exchanges of real servers, held against what their clients noted by their own clocks.
 
 mod faults;
+mod reuse;
 mod servers;
 mod uses;
 

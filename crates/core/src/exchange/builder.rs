@@ -9,13 +9,14 @@ use super::grade::Grade;
 use super::group::Closing;
 use super::losses::Losses;
 use super::nested::Processes;
+use super::openings::{Opening, Openings};
 use super::piece::{Part, is_followed};
 use super::threads::Threads;
 use super::tls::Heads;
 use crate::batch::Batch;
 use crate::blame;
 use crate::context::Context;
-use crate::event::{Detail, Event};
+use crate::event::{Detail, Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet};
@@ -73,31 +74,7 @@ pub struct ExchangeCounters {
 }
 
 /// A place in the list of connections. The number changes when the place is used again.
-type Slot = (usize, u32);
-
-/// Moments of an end of a connection. They may be known before its first journey.
-#[derive(Clone, Copy, Debug, Default)]
-struct Marks {
-    /// The last SYN: its instant, and whether this end opened the connection.
-    opened: Option<(u64, bool)>,
-    /// Instants of this end's FIN, and of the other one's.
-    finished_ns: [u64; 2],
-    /// Instant of the end of the socket.
-    ended_ns: u64,
-    /// Position behind the last byte that it had accepted for sending, with its FIN: the low 32 bits, if known.
-    written: Option<u32>,
-}
-
-impl Marks {
-    /// True if the socket had accepted bytes behind a position. Its FIN is none.
-    fn accepted_behind(&self, position: u64, first_ns: u64) -> bool {
-        let Some(written) = self.written.filter(|_| self.ended_ns >= first_ns) else { return false };
-        let behind = written.wrapping_sub(position as u32).cast_signed();
-        // Without packets in the capture, a single number behind the last byte is taken for the FIN.
-        let may_be_fin = self.opened.is_none() || self.finished_ns[0] >= first_ns;
-        behind > i32::from(may_be_fin)
-    }
-}
+pub(super) type Slot = (usize, u32);
 
 /// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
 /// exchanges from time to time.
@@ -106,8 +83,7 @@ pub struct ExchangeBuilder {
     limits: ExchangeLimits,
     connections: Vec<(u32, Option<Box<Connection>>)>,
     free: Vec<usize>,
-    by_end: Map<(u16, FlowId), Slot>,
-    marks: Map<(u16, FlowId), Marks>,
+    by_end: Map<(u16, FlowId), Openings>,
     /// Connections with waiting pieces, by the instant of their processing; one queue a waiting time.
     due: [VecDeque<(u64, Slot)>; 2],
     /// Every connection, roughly by the instant at which it may be idle.
@@ -187,8 +163,7 @@ impl ExchangeBuilder {
         let ends = ends.map(|(node, flow)| (!flow.is_none()).then_some(End { node, flow }));
         let part = Part::of(journey);
         let slot = self.slot_of_all(ends, &part).or_else(|| self.slot_of(journey, ends, &part, context));
-        let now_ns = self.now_ns;
-        let Some((slot, connection)) = slot.and_then(|slot| Some((slot, self.connection(slot)?))) else {
+        let Some((slot, connection)) = slot.and_then(|slot| Some((slot, self.connection_mut(slot)?))) else {
             self.counters.unplaced += 1;
             return;
         };
@@ -202,10 +177,7 @@ impl ExchangeBuilder {
             return;
         };
         let is_new = connection.push(sender, part, journey);
-        if !std::mem::replace(&mut connection.queued, true) {
-            let hold = connection.hold();
-            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
-        }
+        self.queue(slot);
         self.waiting += usize::from(is_new);
         if self.waiting > self.limits.waiting {
             self.process_waiting(u64::MAX);
@@ -224,43 +196,41 @@ impl ExchangeBuilder {
         self.release(ready, u64::MAX);
     }
 
-    /// The instant at which the sockets of all captured ends had ended; `None` before.
-    fn ended_ns(&mut self, slot: Slot) -> Option<u64> {
+    /// The ends of a connection in the capture, each with its openings and the instant of the connection's own.
+    fn openings_of(&self, connection: &Connection) -> impl Iterator<Item = (&Openings, u64)> {
+        let ends = connection.ends.into_iter().zip(connection.openings_ns);
+        ends.filter_map(|(end, ns)| Some((self.by_end.get(&end?.key())?, ns)))
+    }
+
+    /// The instant at which a connection had ended at all captured ends; `None` before.
+    fn ended_ns(&self, slot: Slot) -> Option<u64> {
         let connection = self.connection(slot)?;
-        let (ends, first_ns) = (connection.ends, connection.first_ns);
-        let mut last_ns = None;
-        for end in ends.iter().flatten() {
-            let ended_ns = self.marks.get(&(end.node, end.flow))?.ended_ns;
-            if ended_ns < first_ns {
-                return None;
-            }
-            last_ns = last_ns.max(Some(ended_ns));
-        }
-        last_ns
+        let mut all = self.openings_of(connection).map(|(of, ns)| of.ended_ns(ns, connection.first_ns));
+        all.try_fold(None, |last, ns| Some(last.max(Some(ns?))))?
     }
 
     /// How a connection ended that was closed.
-    fn closed(&mut self, slot: Slot) -> Closing {
+    fn closed(&self, slot: Slot) -> Closing {
         let Some(connection) = self.connection(slot) else { return Closing::Closed };
-        let (ends, first_ns) = (connection.ends, connection.first_ns);
-        let next = [0, 1].map(|sender| connection.next(sender));
-        let is_short = ends.iter().zip(next).any(|(end, next)| {
-            let marks = end.and_then(|end| self.marks.get(&(end.node, end.flow)));
-            marks.zip(next).is_some_and(|(marks, next)| marks.accepted_behind(next, first_ns))
+        let ends = connection.ends.into_iter().zip(connection.openings_ns).enumerate();
+        let is_short = ends.into_iter().any(|(sender, (end, ns))| {
+            let opening = end.and_then(|end| self.by_end.get(&end.key())?.at(ns));
+            let next = connection.next(sender);
+            opening.zip(next).is_some_and(|(opening, next)| opening.accepted_behind(next))
         });
         if is_short { Closing::Short } else { Closing::Closed }
     }
 
     /// How an exchange that is open at the end of the capture has ended.
-    fn closing_at_end(&mut self, slot: Slot) -> Closing {
-        let now_ns = self.now_ns;
-        let Some(connection) = self.connection(slot) else { return Closing::End(now_ns) };
-        let (ends, first_ns, last_ns) = (connection.ends, connection.first_ns, connection.last_ns);
-        let mut marks = ends.iter().flatten().filter_map(|end| self.marks.get(&(end.node, end.flow)));
-        let has_closed = |marks: &Marks| {
-            marks.ended_ns >= first_ns || marks.finished_ns.iter().all(|finished_ns| *finished_ns >= first_ns)
-        };
-        if marks.any(has_closed) { self.closed(slot) } else { Closing::End(now_ns.max(last_ns)) }
+    fn closing_at_end(&self, slot: Slot) -> Closing {
+        let Some(connection) = self.connection(slot) else { return Closing::End(self.now_ns) };
+        let first_ns = connection.first_ns;
+        let mut openings = self.openings_of(connection);
+        let has_closed = openings.any(|(of, ns)| {
+            let finished = |opening: &Opening| opening.finished_ns.iter().all(|ns| *ns >= first_ns && *ns > 0);
+            of.ended_ns(ns, first_ns).is_some() || of.at(ns).is_some_and(finished)
+        });
+        if has_closed { self.closed(slot) } else { Closing::End(self.now_ns.max(connection.last_ns)) }
     }
 
     fn served(&mut self, journey: &Journey, context: &dyn Context) -> HopSet {
@@ -272,19 +242,23 @@ impl ExchangeBuilder {
         })
     }
 
-    fn connection(&mut self, (index, number): Slot) -> Option<&mut Connection> {
+    fn connection(&self, (index, number): Slot) -> Option<&Connection> {
+        let (own, connection) = self.connections.get(index)?;
+        if *own == number { connection.as_deref() } else { None }
+    }
+
+    fn connection_mut(&mut self, (index, number): Slot) -> Option<&mut Connection> {
         let (own, connection) = self.connections.get_mut(index)?;
         if *own == number { connection.as_deref_mut() } else { None }
     }
 
-    /// The connection of a journey, if it has all ends of the journey and no later one has its addresses.
-    fn slot_of_all(&mut self, ends: [Option<End>; 2], part: &Part) -> Option<Slot> {
-        let first = ends.into_iter().flatten().next()?;
-        let slot = *self.by_end.get(&(first.node, first.flow))?;
+    /// The connection of a journey, if it has all ends of the journey.
+    fn slot_of_all(&self, ends: [Option<End>; 2], part: &Part) -> Option<Slot> {
+        let (end, is_sender) =
+            ends.into_iter().zip([true, false]).find_map(|(end, first)| Some((end?, first)))?;
+        let slot = self.by_end.get(&end.key())?.of(part, is_sender).slot?;
         let connection = self.connection(slot)?;
-        let has_all = ends.iter().flatten().all(|end| connection.ends.contains(&Some(*end)));
-        let is_later = connection.reopened_ns.is_some_and(|reopened_ns| part.ns(true) >= reopened_ns);
-        (has_all && !is_later).then_some(slot)
+        ends.iter().flatten().all(|end| connection.ends.contains(&Some(*end))).then_some(slot)
     }
 
     /// The connection of a journey, a new one if need be.
@@ -295,8 +269,11 @@ impl ExchangeBuilder {
         part: &Part,
         context: &dyn Context,
     ) -> Option<Slot> {
-        let ns = part.ns(true);
-        let slots = ends.map(|end| self.by_end.get(&end.map(|end| (end.node, end.flow))?).copied());
+        let mut openings = [None; 2];
+        for ((end, is_sender), opening) in ends.into_iter().zip([true, false]).zip(&mut openings) {
+            *opening = end.map(|end| self.openings(end.key()).of(part, is_sender));
+        }
+        let slots = openings.map(|opening| opening?.slot.filter(|slot| self.connection(*slot).is_some()));
         let mut slot = slots[0].or(slots[1]);
         // Halves that were one connection each are two, and stay incomplete.
         if let [Some(first), Some(second)] = slots
@@ -306,35 +283,35 @@ impl ExchangeBuilder {
             self.remove(second, Closing::Evicted);
             slot = None;
         }
-        // A new connection with the addresses of an old one.
-        if let Some(old) = slot
-            && let Some(reopened_ns) = self.connection(old)?.reopened_ns
-            && ns >= reopened_ns
-        {
-            let closing = self.closed(old);
-            self.remove(old, closing);
-            slot = None;
-        }
         let slot = match slot {
             Some(slot) => slot,
-            None => self.insert(journey, ends, ns, context),
+            None => self.insert(journey, ends, openings, part.ns(true), context),
         };
-        let connection = self.connection(slot)?;
-        for (end, is_first) in ends.iter().zip([true, false]) {
-            if let Some(end) = end {
-                let index = connection.index_of(*end, is_first)?;
-                if let Some(flow) = context.flow(end.node, end.flow) {
-                    note_addrs(connection, index, flow);
-                }
+        for ((end, is_first), opening) in ends.into_iter().zip([true, false]).zip(openings) {
+            let (Some(end), Some(opening)) = (end, opening) else { continue };
+            let connection = self.connection_mut(slot)?;
+            let index = connection.index_of(end, is_first)?;
+            if let Some(place) = connection.openings_ns.get_mut(index) {
+                *place = opening.ns;
             }
-        }
-        for end in ends.into_iter().flatten() {
-            self.by_end.insert((end.node, end.flow), slot);
+            if let Some(flow) = context.flow(end.node, end.flow) {
+                note_addrs(connection, index, flow);
+            }
+            if let Some(opening) = self.openings(end.key()).at_mut(opening.ns) {
+                opening.slot = Some(slot);
+            }
         }
         Some(slot)
     }
 
-    fn insert(&mut self, journey: &Journey, ends: [Option<End>; 2], ns: u64, context: &dyn Context) -> Slot {
+    fn insert(
+        &mut self,
+        journey: &Journey,
+        ends: [Option<End>; 2],
+        openings: [Option<Opening>; 2],
+        ns: u64,
+        context: &dyn Context,
+    ) -> Slot {
         while self.connections.len() - self.free.len() >= self.limits.connections {
             let Some((_, slot)) = self.idle.pop_front() else { break };
             if self.connection(slot).is_some() {
@@ -345,12 +322,22 @@ impl ExchangeBuilder {
         self.counters.connections += 1;
         let mut connection = Box::new(Connection::new(journey.proto, ns));
         connection.served = self.served(journey, context);
-        let opened = |end: &End| Some((*end, self.marks.get(&(end.node, end.flow))?.opened?));
-        if let Some((end, (_, own))) =
-            ends.iter().flatten().find_map(opened).filter(|_| journey.proto == Proto::TCP)
-            && let Some(index) = connection.index_of(end, ends[0] == Some(end))
-        {
-            connection.opened_by(if own { index } else { 1 - index });
+        for ((end, opening), is_first) in ends.into_iter().zip(openings).zip([true, false]) {
+            if let (Some(end), Some(opening)) = (end, opening)
+                && let Some(is_own) = opening.is_own
+                && let Some(index) = connection.index_of(end, is_first)
+            {
+                connection.opened_by(if is_own { index } else { 1 - index });
+                break;
+            }
+        }
+        // The next connection with these addresses shows that earlier ones have ended.
+        for (end, opening) in ends.into_iter().zip(openings) {
+            let (Some(end), Some(opening)) = (end, opening) else { continue };
+            let earlier: Vec<Slot> = self.openings(end.key()).before(opening.ns).collect();
+            for slot in earlier {
+                self.queue(slot);
+            }
         }
         let index = self.free.pop().unwrap_or(self.connections.len());
         if index == self.connections.len() {
@@ -363,6 +350,16 @@ impl ExchangeBuilder {
         slot
     }
 
+    /// Has a connection processed after its waiting time.
+    fn queue(&mut self, slot: Slot) {
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connection_mut(slot) else { return };
+        if !std::mem::replace(&mut connection.queued, true) {
+            let hold = connection.hold();
+            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
+        }
+    }
+
     /// Processes all pieces of a connection, closes its exchanges and forgets it.
     fn remove(&mut self, slot: Slot, closing: Closing) {
         self.process(slot, u64::MAX);
@@ -373,10 +370,12 @@ impl ExchangeBuilder {
         let Some(mut connection) = place.take() else { return };
         *number = number.wrapping_add(1);
         self.free.push(slot.0);
-        for end in connection.ends.iter().flatten() {
-            let key = (end.node, end.flow);
-            if self.by_end.get(&key) == Some(&slot) {
-                self.by_end.remove(&key);
+        for (end, ns) in connection.ends.into_iter().zip(connection.openings_ns) {
+            let openings = end.and_then(|end| self.by_end.get_mut(&end.key()));
+            if let Some(opening) = openings.and_then(|openings| openings.at_mut(ns))
+                && opening.slot == Some(slot)
+            {
+                opening.slot = None;
             }
         }
         self.with_surroundings(slot, |around| connection.close_all(closing, around));
@@ -435,7 +434,7 @@ impl ExchangeBuilder {
     fn process_waiting(&mut self, until_ns: u64) {
         let due = std::mem::take(&mut self.due);
         for (_, slot) in due.into_iter().flatten() {
-            if let Some(connection) = self.connection(slot) {
+            if let Some(connection) = self.connection_mut(slot) {
                 connection.queued = false;
             }
             self.process(slot, until_ns);
@@ -444,7 +443,7 @@ impl ExchangeBuilder {
 
     /// Processes a connection whose waiting time is over.
     fn process_due(&mut self, slot: Slot, now_ns: u64) {
-        let Some(connection) = self.connection(slot) else { return };
+        let Some(connection) = self.connection_mut(slot) else { return };
         connection.queued = false;
         let hold_ns = HOLD_NS[connection.hold()];
         self.process(slot, now_ns.saturating_sub(hold_ns));
@@ -452,14 +451,12 @@ impl ExchangeBuilder {
         let Some(connection) = self.connection(slot) else { return };
         let is_complete = |ended_ns: u64| match closing {
             Closing::Short => ended_ns.saturating_add(UNREAD_NS) <= now_ns,
-            _ => connection.last_ns.saturating_add(hold_ns) <= now_ns,
+            _ => connection.last_ns.max(ended_ns).saturating_add(hold_ns) <= now_ns,
         };
         if ended_ns.is_some_and(is_complete) {
             self.remove(slot, closing);
         } else if connection.has_waiting() || ended_ns.is_some() {
-            connection.queued = true;
-            let hold = connection.hold();
-            self.due[hold].push_back((self.now_ns.saturating_add(HOLD_NS[hold]), slot));
+            self.queue(slot);
         }
     }
 
@@ -473,7 +470,7 @@ impl ExchangeBuilder {
         while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {
             let Some(connection) = self.connection(slot) else { continue };
             let idle_ns = connection.last_ns.saturating_add(IDLE_NS);
-            if idle_ns <= now_ns && !connection.has_waiting() {
+            if idle_ns <= now_ns && connection.proto == Proto::UDP && !connection.has_waiting() {
                 let Some((_, place)) = self.connections.get_mut(slot.0) else { continue };
                 let Some(mut connection) = place.take() else { continue };
                 self.with_surroundings(slot, |around| connection.close_idle(around));
@@ -504,13 +501,13 @@ impl ExchangeBuilder {
         }
     }
 
-    /// The marks of an event's end.
-    fn marks(&mut self, node: u16, event: &Event) -> &mut Marks {
-        let key = (node, event.flow);
-        if self.marks.len() >= self.limits.connections && !self.marks.contains_key(&key) {
-            self.marks.clear();
+    /// The connections of an end. Ends without journeys are forgotten when there are too many.
+    fn openings(&mut self, key: (u16, FlowId)) -> &mut Openings {
+        // Half of the places at most have journeys, so this is rare.
+        if self.by_end.len() >= 4 * self.limits.connections && !self.by_end.contains_key(&key) {
+            self.by_end.retain(|_, openings| openings.is_in_use());
         }
-        self.marks.entry(key).or_default()
+        self.by_end.entry(key).or_default()
     }
 
     fn flags(&mut self, node: u16, event: &Event) {
@@ -519,35 +516,26 @@ impl ExchangeBuilder {
             Direction::Rx => false,
             Direction::Off => return,
         };
-        let marks = self.marks(node, event);
-        if event.tcp_flags & SYN != 0 {
-            let opens = sends == (event.tcp_flags & ACK == 0);
-            marks.opened = Some((event.time_ns, opens));
-            if let Some(slot) = self.by_end.get(&(node, event.flow)).copied()
-                && let Some(connection) = self.connection(slot)
-                && event.time_ns > connection.first_ns
-            {
-                connection.reopened_ns.get_or_insert(event.time_ns);
-            }
-        } else {
-            marks.finished_ns[usize::from(!sends)] = event.time_ns;
+        let openings = self.openings((node, event.flow));
+        if event.tcp_flags & SYN == 0 {
+            openings.fin(event.time_ns, sends);
+        } else if !event.flags.contains(EventFlags::PARTIAL) {
+            let is_own = sends == (event.tcp_flags & ACK == 0);
+            openings.syn(event.time_ns, sends, event.seq(), is_own);
         }
     }
 
     /// A socket has ended.
     fn ended(&mut self, node: u16, event: &Event) {
-        let marks = self.marks(node, event);
-        marks.ended_ns = event.time_ns;
-        marks.written = match event.detail {
+        let written = match event.detail {
             Detail::WriteSeq(number) => Some(number.get()),
             _ => None,
         };
-        let now_ns = self.now_ns.max(event.time_ns);
-        let Some(slot) = self.by_end.get(&(node, event.flow)).copied() else { return };
-        let Some(connection) = self.connection(slot) else { return };
-        if !std::mem::replace(&mut connection.queued, true) {
-            let hold = connection.hold();
-            self.due[hold].push_back((now_ns.saturating_add(HOLD_NS[hold]), slot));
+        let openings = self.openings((node, event.flow));
+        openings.ended(event.time_ns, event.seq(), written);
+        let slots: Vec<Slot> = openings.before(u64::MAX).collect();
+        for slot in slots {
+            self.queue(slot);
         }
     }
 }

@@ -39,6 +39,12 @@ pub(super) struct End {
     pub flow: FlowId,
 }
 
+impl End {
+    pub const fn key(self) -> (u16, FlowId) {
+        (self.node, self.flow)
+    }
+}
+
 /// What a connection has shown of its protocol.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
@@ -106,8 +112,8 @@ pub(super) struct Connection {
     pub last_ns: u64,
     /// True while the connection is in the queue of those with new pieces.
     pub queued: bool,
-    /// Instant of a SYN on its addresses after its first piece: later pieces are of a new connection.
-    pub reopened_ns: Option<u64>,
+    /// By index: which of the end's connections it is, by the instant of the SYN.
+    pub openings_ns: [u64; 2],
     /// Hops of the capture, for blame.
     pub served: HopSet,
 }
@@ -151,7 +157,7 @@ impl Connection {
             first_ns,
             last_ns: first_ns,
             queued: false,
-            reopened_ns: None,
+            openings_ns: [0; 2],
             served: HopSet::EMPTY,
         }
     }
@@ -180,16 +186,19 @@ impl Connection {
         if self.requester_by != RequesterBy::Unknown {
             return;
         }
-        if self.proto != Proto::TCP {
-            let first_ns = |arrivals: &Arrivals| arrivals.head_ns(true).unwrap_or(u64::MAX);
-            self.requester = usize::from(first_ns(&self.arrivals[1]) < first_ns(&self.arrivals[0]));
-            self.requester_by = RequesterBy::FirstSender;
-            return;
-        }
-        if let [Some(first), Some(second)] = self.addrs
-            && let Some(first_asks) = asks_by_port(first.port(), second.port())
-        {
-            (self.requester, self.requester_by) = (usize::from(!first_asks), RequesterBy::Ports);
+        let first_ns = |arrivals: &Arrivals| arrivals.head_ns(true).unwrap_or(u64::MAX);
+        let first_sender = usize::from(first_ns(&self.arrivals[1]) < first_ns(&self.arrivals[0]));
+        let by_ports = match self.addrs {
+            [Some(first), Some(second)] => {
+                asks_by_port(first.port(), second.port()).map(|first| usize::from(!first))
+            }
+            _ => None,
+        };
+        // The first datagram of the capture may be an answer.
+        if self.proto != Proto::TCP && by_ports.is_none_or(|requester| requester == first_sender) {
+            (self.requester, self.requester_by) = (first_sender, RequesterBy::FirstSender);
+        } else if let Some(requester) = by_ports {
+            (self.requester, self.requester_by) = (requester, RequesterBy::Ports);
         }
     }
 
@@ -292,13 +301,11 @@ impl Connection {
         let read_ns =
             piece.part.read.map(|read| read.ns).or(piece.part.sent.map(|sent| sent.ns).filter(|_| !is_stream));
         if let Some(read_ns) = read_ns {
-            self.responder_reads.push_back((end, read_ns));
-            // No response refers to what was read so long before.
-            if self.responder_reads.len() > MOST_READS
-                && let Some((end, _)) = self.responder_reads.pop_front()
-            {
-                self.responder_read = end;
+            // Of too many, the last ones become one: nothing counts as read before it was.
+            if self.responder_reads.len() >= MOST_READS {
+                self.responder_reads.pop_back();
             }
+            self.responder_reads.push_back((end, read_ns));
         }
         let answered = self.group.as_ref().is_some_and(|group| !group.response.is_empty());
         if answered && view == View::Responder {

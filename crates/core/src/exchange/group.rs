@@ -244,7 +244,12 @@ impl Group {
             Closing::Idle => self.response.is_empty(),
             Closing::Evicted => true,
             // A datagram is whole.
-            Closing::End(_) if !is_stream => self.response.transfer.journeys < self.request.transfer.journeys,
+            // A datagram is whole, so with an answer for each nothing more is expected.
+            Closing::End(_)
+                if !is_stream && self.response.transfer.journeys >= self.request.transfer.journeys =>
+            {
+                false
+            }
             Closing::End(ns) => self.settled_ns().is_none_or(|settled_ns| ns < settled_ns),
         };
         unfinished.then_some(BrokenBy::Unfinished)

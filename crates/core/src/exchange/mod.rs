@@ -35,6 +35,7 @@ mod grade;
 mod group;
 mod losses;
 mod nested;
+mod openings;
 mod piece;
 mod reader;
 #[cfg(test)]

@@ -30,8 +30,8 @@ pub struct Nested {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NestedBy {
-    /// One thread read the outer request, asked, read the inner response, and answered. It read no other request
-    /// meanwhile.
+    /// One thread read the outer request, asked, read the inner response, and answered. It had no other request to
+    /// answer meanwhile.
     SameThread,
     /// The same process asked meanwhile. It may have been for another request.
     SameProcess,
@@ -57,13 +57,23 @@ struct Asked {
     to_ns: u64,
 }
 
+/// A request by its reader.
+#[derive(Clone, Copy, Debug)]
+struct ReadRequest {
+    exchange: u64,
+    /// Instant of the read of its last byte.
+    read_ns: u64,
+    /// Instant of the last send of its response so far; `None` before, and if none is expected any more that of the read.
+    answered_ns: Option<u64>,
+}
+
 /// Who asked and who read requests lately. Memory is bounded; forgotten exchanges are not found in others.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     asked: BTreeMap<u64, Asked>,
     of_process: Map<(u16, u32), VecDeque<u64>>,
-    /// By thread: instant of the read of a request's last byte, and the exchange.
-    reads: Map<(u16, u32), VecDeque<(u64, u64)>>,
+    /// By thread: the requests that it read.
+    reads: Map<(u16, u32), VecDeque<ReadRequest>>,
 }
 
 impl Processes {
@@ -78,7 +88,8 @@ impl Processes {
         if let (Some(End { node, .. }), Some(thread), Some(ns)) =
             (responder, group.request.reader, group.request.transfer.last_read_ns)
         {
-            self.note_read((node, thread.tid), ns, group.id);
+            let answered_ns = group.response.transfer.last_sent_ns;
+            self.note_read((node, thread.tid), ReadRequest { exchange: group.id, read_ns: ns, answered_ns });
         }
         let (request, response) = (&group.request, &group.response);
         if let (Some(End { node, .. }), Some(sender), Some(reader), Some(from_ns), Some(to_ns)) = (
@@ -99,7 +110,9 @@ impl Processes {
         if let (Some(thread), Some(ns), false) =
             (responder.reader, exchange.request.last_read_ns, responder.flow.is_none())
         {
-            self.note_read((responder.node, thread.tid), ns, exchange.id);
+            let answered_ns = exchange.response.last_sent_ns.or(Some(ns));
+            let read = ReadRequest { exchange: exchange.id, read_ns: ns, answered_ns };
+            self.note_read((responder.node, thread.tid), read);
         }
         if let (Some(sender), Some(reader), Some(from_ns), Some(to_ns)) =
             (requester.sender, requester.reader, exchange.request.first_sent_ns, exchange.response.last_read_ns)
@@ -131,16 +144,16 @@ impl Processes {
         }
     }
 
-    fn note_read(&mut self, thread: (u16, u32), ns: u64, id: u64) {
+    fn note_read(&mut self, thread: (u16, u32), read: ReadRequest) {
         if self.reads.len() >= MOST_THREADS && !self.reads.contains_key(&thread) {
             self.reads.clear();
         }
         let reads = self.reads.entry(thread).or_default();
-        if let Some(same) = reads.iter_mut().rev().find(|(_, other)| *other == id) {
-            same.0 = ns;
+        if let Some(same) = reads.iter_mut().rev().find(|other| other.exchange == read.exchange) {
+            *same = read;
             return;
         }
-        reads.push_back((ns, id));
+        reads.push_back(read);
         if reads.len() > MOST_READS {
             reads.pop_front();
         }
@@ -158,7 +171,11 @@ impl Processes {
         let Some(ids) = self.of_process.get(&(responder.node, reader.tgid)) else { return Vec::new() };
         let is_alone = reader.tid == sender.tid
             && self.reads.get(&(responder.node, reader.tid)).is_none_or(|reads| {
-                !reads.iter().any(|(ns, id)| *id != exchange.id && *ns > from_ns && *ns < to_ns)
+                // Of two that it had to answer at once, either may be the reason.
+                !reads.iter().any(|read| {
+                    let is_open = read.answered_ns.is_none_or(|answered_ns| answered_ns > from_ns);
+                    read.exchange != exchange.id && read.read_ns < to_ns && (read.read_ns > from_ns || is_open)
+                })
             });
         let inner = ids.iter().filter_map(|id| {
             let asked = self.asked.get(id)?;

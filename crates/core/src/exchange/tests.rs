@@ -89,6 +89,7 @@ fn journey(id: u64) -> Journey {
         ip_id: 0,
         presence: Presence::Unsaid,
         verdict: Verdict::Complete,
+        drop_flow: FlowId::NONE,
         drop_ifindex: 0,
         drop_rules_changed: false,
         drop_filter: SocketFilter::default(),
