@@ -9,6 +9,7 @@ use crate::workload::Member;
 
 /// What a journey or a copy has of its drop.
 struct DropFacts {
+    flow: FlowId,
     reason: u32,
     ifindex: u32,
     rules_changed: bool,
@@ -111,6 +112,12 @@ impl dyn Context + '_ {
         Some(self.drop_reason(node, reason))
     }
 
+    /// The flow of a dropped packet where it was dropped: at `node`, or at the other end's recording.
+    fn dropped_flow(&self, journey: &Journey, node: u16, flow: FlowId) -> Option<&Flow> {
+        let nodes = [node, journey.tx_node, journey.rx_node];
+        nodes.into_iter().filter(|_| !flow.is_none()).find_map(|node| self.flow(node, flow))
+    }
+
     /// That the kernel dropped a copy of a journey, and why, in its own words.
     pub fn copy_drop_reason(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
         let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
@@ -130,6 +137,7 @@ impl dyn Context + '_ {
     pub fn dropped_by(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
         let found = DropFacts {
+            flow: journey.drop_flow,
             reason,
             ifindex: journey.drop_ifindex,
             rules_changed: journey.drop_rules_changed,
@@ -152,8 +160,8 @@ impl dyn Context + '_ {
 
     /// The same of a copy.
     pub fn copy_dropped_by(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
-        let CopyDrop { reason, ifindex, rules_changed, filter, .. } = *drop;
-        let found = DropFacts { reason, ifindex, rules_changed, filter };
+        let CopyDrop { flow, reason, ifindex, rules_changed, filter, .. } = *drop;
+        let found = DropFacts { flow, reason, ifindex, rules_changed, filter };
         self.decided_by(journey, copy.rungs.last()?, &found)
     }
 
@@ -175,7 +183,12 @@ impl dyn Context + '_ {
             None if has_left => [own, rx],
             None => [own, own],
         };
-        let netns: Option<Vec<u32>> = ends.iter().map(|flow| flow.map(|flow| flow.netns)).collect();
+        // What was dropped between two hosts may still be counted at the one that it has left.
+        let is_elsewhere = |flow: &&Flow| !has_left || own.is_none_or(|own| own.netns != flow.netns);
+        let netns: Option<Vec<u32>> = match self.dropped_flow(journey, node, found.flow).filter(is_elsewhere) {
+            Some(flow) => Some(vec![flow.netns]),
+            None => ends.iter().map(|flow| flow.map(|flow| flow.netns)).collect(),
+        };
         let netns = netns.unwrap_or_default();
         let who = if is_received { self.reader(journey) } else { self.sender(journey) };
         let place = DropPlace {
@@ -194,17 +207,17 @@ impl dyn Context + '_ {
     /// The interface that a dropped journey's packet was at; `None` where it was at none, and where a socket dropped it.
     pub fn drop_interface(&self, journey: &Journey) -> Option<String> {
         let Verdict::Dropped { hop, .. } = journey.verdict else { return None };
-        self.interface(journey, hop, journey.drop_ifindex)
+        self.interface(journey, hop, journey.drop_flow, journey.drop_ifindex)
     }
 
     /// The interface that a copy was dropped at; `None` as for `drop_interface`.
     pub fn copy_drop_interface(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> Option<String> {
-        self.interface(journey, copy.rungs.last()?, drop.ifindex)
+        self.interface(journey, copy.rungs.last()?, drop.flow, drop.ifindex)
     }
 
     /// The name of an interface that a packet was dropped at behind a hop, in the network namespace of that end; its number where it
     /// has no name. What came to a socket has left its interface behind.
-    fn interface(&self, journey: &Journey, behind: Hop, ifindex: u32) -> Option<String> {
+    fn interface(&self, journey: &Journey, behind: Hop, dropped: FlowId, ifindex: u32) -> Option<String> {
         if ifindex == 0 || !matches!(behind.layer(), Layer::Ip | Layer::Device) {
             return None;
         }
@@ -213,6 +226,7 @@ impl dyn Context + '_ {
         } else {
             (journey.tx_node, self.ended_flow(journey).or_else(|| self.tx_flow(journey)))
         };
+        let flow = self.dropped_flow(journey, node, dropped).or(flow);
         let name = self.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
         Some(name.map_or_else(|| format!("interface {ifindex}"), str::to_owned))
     }

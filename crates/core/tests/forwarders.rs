@@ -3,7 +3,7 @@
 use crate::common::*;
 use magscope_core::blame::Blame;
 use magscope_core::journey::{Journey, Limits, Verdict};
-use magscope_core::{Correlator, Event, Flow, FlowId, Hop, HopSet, Part, Proto};
+use magscope_core::{Correlator, DetailKind, Event, Flow, FlowId, Hop, HopSet, Part, Proto};
 
 const NODE_IN: FlowId = FlowId(91);
 const NODE_OUT: FlowId = FlowId(92);
@@ -279,6 +279,36 @@ fn a_packet_lost_behind_a_node_says_so() {
     assert_eq!(done[1].ended_at().map(|at| (at.tx_flow, at.last())), Some((NODE_OUT, Some(Hop::DevXmit))));
     assert_eq!(done[0].ended_at(), None);
     assert_eq!(done[1].total_ns(), Some(200));
+}
+
+/// The node has translated the destination and not yet the source when a rule drops the packet. No hop has shown these
+/// addresses.
+#[test]
+fn a_drop_between_two_translations_is_of_the_packet_in_its_buffer() {
+    const BETWEEN: FlowId = FlowId(95);
+    for proto in [Proto::UDP, Proto::TCP] {
+        let mut flows = masqueraded(proto);
+        flows.push(flow(BETWEEN, 9, proto, "10.0.0.9:8080", "10.0.0.1:4000"));
+        let (sent, drop) = if proto == Proto::UDP {
+            (datagram(0, 7, 77), udp(Hop::SkbDrop, 150, BETWEEN, 7, 77, 40))
+        } else {
+            (segment(0, 1000, 77), Event { skb: 77, ..tcp(Hop::SkbDrop, 150, BETWEEN, 1000, 50) })
+        };
+        let drop = Event { detail: DetailKind::DropReason.of(8), ifindex: 3, ..drop };
+        let mut events: Vec<Event> = sent.into_iter().filter(|event| event.time_ns < 150).collect();
+        events.push(drop);
+        let (done, correlator) = correlate(served(), flows.clone(), events.clone());
+        let [journey] = &done[..] else { panic!("{done:#?}") };
+        assert!(matches!(journey.verdict, Verdict::Dropped { reason: 8, .. }), "{journey:#?}");
+        assert_eq!((journey.drop_flow, journey.drop_ifindex), (NODE_IN, 3), "it was in the node");
+        assert_eq!((correlator.counters().drops, correlator.counters().unmatched_drops), (1, 0));
+        // Another packet in that buffer proves nothing.
+        let last = events.len() - 1;
+        (events[last].len, events[last].ip_id) = (41, 8);
+        let (done, correlator) = correlate(served(), flows, events);
+        assert!(!matches!(done[0].verdict, Verdict::Dropped { .. }), "{done:#?}");
+        assert_eq!(correlator.counters().drops, 0);
+    }
 }
 
 #[test]

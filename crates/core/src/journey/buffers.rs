@@ -64,6 +64,22 @@ const FREE: Place = Place {
     hop: Hop::AppSend,
 };
 
+impl Place {
+    /// True if the event is of the same packet.
+    #[inline]
+    fn is_of(&self, event: &Event) -> bool {
+        self.skb == event.skb
+            && self.len == event.len
+            && self.key == key_of(event)
+            && self.proto == event.proto
+            && ticks_of(event).wrapping_sub(self.ticks) < MAX_TICKS
+    }
+}
+
+const fn ticks_of(event: &Event) -> u32 {
+    (event.time_ns >> TICK_BITS) as u32
+}
+
 /// The possible places of a buffer, in one cache line: that of the newest event first.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -114,13 +130,9 @@ impl Buffers {
     #[inline]
     pub fn replace(&mut self, event: &Event, slot: usize) -> Option<Previous> {
         let Event { flow, skb, len, proto, hop, .. } = *event;
-        let (key, ticks) = (key_of(event), (event.time_ns >> TICK_BITS) as u32);
+        let (key, ticks) = (key_of(event), ticks_of(event));
         let place = self.pairs.get_mut(index_of(skb))?.place_for(skb);
-        let is_same = place.skb == skb
-            && place.len == len
-            && place.key == key
-            && place.proto == proto
-            && ticks.wrapping_sub(place.ticks) < MAX_TICKS;
+        let is_same = place.is_of(event);
         let Place { flow: before, hop: last, slot: of, ifindex: at, .. } = *place;
         let previous = is_same.then_some(Previous { flow: before, hop: last, ifindex: at, slot: of });
         let ifindex = event.ifindex as u16;
@@ -130,11 +142,12 @@ impl Buffers {
 }
 
 impl Buffers {
-    /// The packet in a buffer ends.
-    pub fn forget(&mut self, skb: u32) {
-        if let Some(pair) = self.pairs.get_mut(index_of(skb)) {
-            pair.forget(skb);
-        }
+    /// The packet in a buffer ends. Returns the flow of the event before it of the same packet.
+    pub fn end(&mut self, event: &Event) -> Option<FlowId> {
+        let pair = self.pairs.get_mut(index_of(event.skb))?;
+        let place = pair.0.iter().find(|place| place.skb == event.skb && event.skb != 0).copied();
+        pair.forget(event.skb);
+        place.filter(|place| place.is_of(event)).map(|place| place.flow)
     }
 }
 
@@ -171,7 +184,7 @@ mod tests {
         assert_eq!(buffers.replace(&event(others[1], 40_000, Hop::IpPre), 7), None);
         assert!(buffers.replace(&event(1, 50_000, Hop::DevXmit), 5).is_some());
         assert_eq!(buffers.replace(&event(others[0], 60_000, Hop::IpPost), 6), None);
-        buffers.forget(1);
+        buffers.end(&event(1, 65_000, Hop::SkbDrop));
         assert_eq!(buffers.replace(&event(1, 70_000, Hop::IpPre), 5), None);
     }
 }

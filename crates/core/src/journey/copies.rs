@@ -2,6 +2,7 @@
 
 use super::rungs::Rungs;
 use crate::deciders::SocketFilter;
+use crate::flow::FlowId;
 use serde::Serialize;
 use std::fmt;
 
@@ -83,7 +84,9 @@ pub struct CopyDrop {
     pub time_ns: u64,
     /// Number of the kernel's `enum skb_drop_reason`.
     pub reason: u32,
-    /// Interface that the packet was at, within the network namespace of that end; 0 where it was at none.
+    /// The flow of the dropped packet, which has its network namespace; [`FlowId::NONE`] if unknown.
+    pub flow: FlowId,
+    /// Interface that the packet was at, within the network namespace of that flow; 0 where it was at none.
     pub ifindex: u32,
     /// Rules that drop packets may have changed since the capture listed them.
     pub rules_changed: bool,

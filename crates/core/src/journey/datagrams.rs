@@ -1,6 +1,6 @@
 //! The correlator's part for datagrams: assigns events to datagrams.
 
-use super::correlator::Correlator;
+use super::correlator::{Correlator, DropMatch};
 use super::entry::Arrival;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
@@ -21,7 +21,6 @@ impl Correlator {
         let is_udp = event.proto == Proto::UDP;
         let is_of_udp = is_udp && event.hop.passes(Proto::UDP);
         match event.hop.role() {
-            Role::Drop => self.datagram_dropped(event, done),
             Role::Send if is_of_udp => self.datagram_sent(event, done),
             Role::Read if is_of_udp => self.datagram_read(event, done),
             Role::Ready if is_of_udp => self.datagrams_ready(event, done),
@@ -38,6 +37,7 @@ impl Correlator {
             | Role::Reader
             | Role::Read
             | Role::Resend
+            | Role::Drop
             | Role::Overflow
             | Role::End
             | Role::Sample
@@ -335,11 +335,9 @@ impl Correlator {
         }
     }
 
-    fn datagram_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
+    pub(super) fn datagram_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {
         if event.is_for_order() {
-            self.state.counters.unmatched_drops +=
-                u64::from(!self.sockets.other_dropped(event.flow, event.len));
-            return;
+            return DropMatch::of(self.sockets.other_dropped(event.flow, event.len));
         }
         if event.flow.is_none() {
             return self.dropped_from_queue(event, done);
@@ -347,58 +345,48 @@ impl Correlator {
         if fragments::is_fragment(event) {
             return self.fragment_dropped(event, done);
         }
-        let mut any = false;
-        for one in segments(event) {
-            any |= self.one_dropped(&one, done);
-        }
-        self.state.counters.unmatched_drops += u64::from(!any);
+        segments(event).map(|one| self.one_dropped(&one, done)).max().unwrap_or(DropMatch::NoPacket)
     }
 
     /// The kernel freed a datagram that waited in a socket's queue: a read failed to copy it, or found its
     /// checksum wrong. Its device and namespace are unknown there; its buffer and identification are known.
-    fn dropped_from_queue(&mut self, event: &Event, done: &mut Vec<Journey>) {
+    fn dropped_from_queue(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {
         let streams = &self.streams;
         let is_it = |datagram: &DatagramRef| {
             let stream = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream);
             let piece = stream.and_then(|s| s.pieces.get(s.pieces.starting_at(datagram.start)?));
             piece.is_some_and(|p| p.skb == event.skb && p.ip_id == event.ip_id && !p.is_gone())
         };
-        match self.sockets.take_waiting(event.skb, event.len, is_it) {
-            Some(run) => {
-                for start in run.starts() {
-                    self.end_dropped((run.first.stream, start), event, done);
-                }
-            }
-            None => self.state.counters.unmatched_drops += 1,
+        let Some(run) = self.sockets.take_waiting(event.skb, event.len, is_it) else {
+            return DropMatch::NoPacket;
+        };
+        for start in run.starts() {
+            self.end_dropped((run.first.stream, start), event, done);
         }
+        DropMatch::Found
     }
 
-    fn one_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> bool {
+    fn one_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {
         for direction in [Direction::Rx, Direction::Tx] {
             let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-                self.state.counters.unattributed += 1;
-                return true;
+                return DropMatch::NoFlow;
             };
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             let Some(index) = stream.dropped_datagram(event) else { continue };
             let Some(start) = stream.pieces.get(index).map(|p| p.start) else { continue };
             let datagram = (stream.me, start);
             self.end_dropped(datagram, event, done);
-            return true;
+            return DropMatch::Found;
         }
-        false
+        DropMatch::NoPacket
     }
 
     /// A datagram that lost a fragment is lost.
-    fn fragment_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let Some(flow) = self.directory.get(event.flow).copied() else {
-            self.state.counters.unattributed += 1;
-            return;
-        };
-        match self.fragments.dropped(event, &flow) {
-            Some(datagram) => self.end_dropped(datagram, event, done),
-            None => self.state.counters.unmatched_drops += 1,
-        }
+    fn fragment_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {
+        let Some(flow) = self.directory.get(event.flow).copied() else { return DropMatch::NoFlow };
+        let Some(datagram) = self.fragments.dropped(event, &flow) else { return DropMatch::NoPacket };
+        self.end_dropped(datagram, event, done);
+        DropMatch::Found
     }
 
     fn end_dropped(&mut self, (me, start): (StreamRef, u64), event: &Event, done: &mut Vec<Journey>) {

@@ -55,7 +55,9 @@ pub struct Journey {
     pub presence: Presence,
     /// How it ended.
     pub verdict: Verdict,
-    /// Of a dropped one the interface that its packet was at, within the network namespace of that end; 0 where it was at none.
+    /// Of a dropped one the flow of its packet there, which has its network namespace; [`FlowId::NONE`] if unknown.
+    pub drop_flow: FlowId,
+    /// Of a dropped one the interface that its packet was at, within that network namespace; 0 where it was at none.
     pub drop_ifindex: u32,
     /// Of a dropped one: rules that drop packets may have changed since the capture listed them.
     pub drop_rules_changed: bool,

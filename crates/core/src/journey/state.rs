@@ -149,6 +149,7 @@ impl CorrelatorState {
         CopyDrop {
             time_ns: event.time_ns,
             reason: event.drop_reason(),
+            flow: event.flow,
             ifindex: event.ifindex,
             rules_changed: self.rules_changed_ns.is_some_and(|since_ns| event.time_ns >= since_ns),
             filter: event.socket_filter(),
@@ -283,6 +284,7 @@ impl CorrelatorState {
             copy,
             ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
             presence: piece.presence,
+            drop_flow: piece.drop.filter(|_| dropped).map_or(FlowId::NONE, |(drop, _)| drop.flow),
             drop_ifindex: piece.drop.filter(|_| dropped).map_or(0, |(drop, _)| drop.ifindex),
             drop_rules_changed: piece.drop.is_some_and(|(drop, _)| dropped && drop.rules_changed),
             drop_filter: piece

@@ -38,7 +38,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
     journey.take_receiver(&theirs);
     journey.verdict = verdict(&tx.journey, &rx.journey);
-    journey.drop_ifindex = rx.journey.drop_ifindex;
+    (journey.drop_flow, journey.drop_ifindex) = (rx.journey.drop_flow, rx.journey.drop_ifindex);
     journey.drop_rules_changed = rx.journey.drop_rules_changed;
     journey.drop_filter = rx.journey.drop_filter;
     journey
