@@ -2,6 +2,7 @@
 
 mod agents;
 mod arrows;
+mod attempts;
 mod broken_clocks;
 mod bus;
 mod cli;

@@ -218,6 +218,7 @@ impl ReportBuilder {
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
+            self.findings.event(event, self.flows_seen.get(&(node, event.flow)));
             self.event(node, event);
         }
         for sample in &batch.tcp {
@@ -381,6 +382,7 @@ impl ReportBuilder {
             counts,
             outcomes: &outcomes,
             infos: &self.infos,
+            events: self.events,
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
             reasons: &reasons,
@@ -417,7 +419,7 @@ impl ReportBuilder {
             }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             drops,
-            connections: self.points.finish(&self.infos),
+            connections: self.points.finish(&self.infos, self.findings.peers()),
             losses,
             governed: self.governed.all(),
             estimates: estimates.rows,

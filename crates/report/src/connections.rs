@@ -1,5 +1,6 @@
 //! Attempts to connect and their ends, resets, and SYN-ACKs that were sent again.
 
+use super::attempts::{Peers, UnansweredPeer};
 use super::figures::{listed, plural, wrap};
 use magscope_core::event::error_name;
 use magscope_core::hop::{Hop, Role};
@@ -11,6 +12,8 @@ use std::fmt;
 
 /// Maximum number of distinct reasons of one kind over all recordings; a kernel has some dozens.
 const MOST_REASONS: usize = 1_024;
+/// Number of peers that a sentence names.
+const NAMED_PEERS: usize = 3;
 
 /// A reason, and how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +31,10 @@ pub struct Connections {
     pub established_ends: u64,
     /// Attempts that failed, the most frequent error first.
     pub failed: Vec<PointReason>,
+    /// Attempts that their programs closed without an answer.
+    pub given_up: u64,
+    /// Peers that did not answer every attempt, those with the most failures first.
+    pub unanswered_peers: Vec<UnansweredPeer>,
     /// Resets that were sent, the most frequent reason first.
     pub resets_sent: Vec<PointReason>,
     /// Resets that were received and accepted.
@@ -50,6 +57,7 @@ impl Connections {
 pub struct PointSums {
     established_ends: u64,
     failed: BTreeMap<u32, u64>,
+    given_up: u64,
     /// By recording and number of the kernel.
     resets_sent: BTreeMap<(u16, u32), u64>,
     resets_received: u64,
@@ -81,12 +89,12 @@ impl PointSums {
     fn opened(&mut self, state: ConnectionState, extent: Extent) {
         match (state, extent) {
             (ConnectionState::Closed, Extent::OpenError(error)) => increase(&mut self.failed, error.get()),
-            (ConnectionState::Closed, _) => {}
+            (ConnectionState::Closed, _) => self.given_up += 1,
             _ => self.established_ends += 1,
         }
     }
 
-    pub fn finish(self, infos: &[NodeInfo]) -> Connections {
+    pub fn finish(self, infos: &[NodeInfo], peers: &Peers) -> Connections {
         let mut by_name = BTreeMap::<String, u64>::new();
         for ((node, reason), times) in self.resets_sent {
             let info = infos.get(usize::from(node)).filter(|_| reason != 0);
@@ -95,8 +103,10 @@ impl PointSums {
         }
         Connections {
             established_ends: self.established_ends,
-            failed: rows(self.failed.into_iter().map(|(error, times)| (error_name(error), times))),
-            resets_sent: rows(by_name.into_iter()),
+            failed: by_frequency(self.failed.into_iter().map(|(error, times)| (error_name(error), times))),
+            given_up: self.given_up,
+            unanswered_peers: peers.rows(),
+            resets_sent: by_frequency(by_name.into_iter()),
             resets_received: self.resets_received,
             synacks_resent: self.synacks_resent,
             challenge_acks: self.challenge_acks,
@@ -111,21 +121,46 @@ fn increase<K: Ord>(counts: &mut BTreeMap<K, u64>, reason: K) {
     }
 }
 
-fn rows(times: impl Iterator<Item = (String, u64)>) -> Vec<PointReason> {
+/// Reasons, the most frequent first.
+pub fn by_frequency(times: impl Iterator<Item = (String, u64)>) -> Vec<PointReason> {
     let mut rows: Vec<_> = times.map(|(reason, times)| PointReason { reason, times }).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.times));
     rows
 }
 
+/// To whom attempts failed: `, to 10.0.0.2:80`, and `, to 10.0.0.2:80 (48) and 10.0.0.3:80 (2)`.
+fn to_whom(peers: &[UnansweredPeer], times: fn(&UnansweredPeer) -> u64) -> String {
+    let peers: Vec<_> = peers.iter().filter(|peer| times(peer) > 0).collect();
+    match peers.as_slice() {
+        [] => String::new(),
+        [peer] => format!(", to {}", peer.to),
+        peers => {
+            let named = peers.iter().take(NAMED_PEERS).map(|peer| format!("{} ({})", peer.to, times(peer)));
+            let more = if peers.len() > NAMED_PEERS { " and others" } else { "" };
+            format!(", to {}{more}", named.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn all_of(rows: &[PointReason]) -> u64 {
+    rows.iter().map(|row| row.times).sum()
+}
+
 pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::Result {
     let listed = |rows: &[PointReason]| listed(rows.iter().map(|row| (row.times, row.reason.as_str())));
-    let all = |rows: &[PointReason]| rows.iter().map(|row| row.times).sum::<u64>();
     if !connections.failed.is_empty() {
-        let attempts = plural(all(&connections.failed), "attempt", "attempts");
-        wrap(out, &format!("{attempts} to connect failed: {}.", listed(&connections.failed)), width, "  ")?;
+        let attempts = plural(all_of(&connections.failed), "attempt", "attempts");
+        let to = to_whom(&connections.unanswered_peers, |peer| all_of(&peer.failed));
+        wrap(out, &format!("{attempts} to connect failed: {}{to}.", listed(&connections.failed)), width, "  ")?;
+    }
+    if connections.given_up > 0 {
+        let attempts = plural(connections.given_up, "attempt", "attempts");
+        let to = to_whom(&connections.unanswered_peers, |peer| peer.given_up);
+        let text = format!("{attempts} to connect had no answer when the program gave up{to}.");
+        wrap(out, &text, width, "  ")?;
     }
     if !connections.resets_sent.is_empty() {
-        let resets = plural(all(&connections.resets_sent), "reset", "resets");
+        let resets = plural(all_of(&connections.resets_sent), "reset", "resets");
         wrap(out, &format!("TCP sent {resets}: {}.", listed(&connections.resets_sent)), width, "  ")?;
     }
     if connections.resets_received > 0 {
@@ -173,7 +208,7 @@ mod tests {
             sums.event(0, &event);
         }
         let reset_reasons = vec![DropReason { number: 2, name: "no_socket".to_owned() }];
-        let found = sums.finish(&[NodeInfo { reset_reasons, ..NodeInfo::default() }]);
+        let found = sums.finish(&[NodeInfo { reset_reasons, ..NodeInfo::default() }], &Peers::default());
         let row = |reason: &str, times| PointReason { reason: reason.to_owned(), times };
         assert_eq!(found.failed, [row("Connection refused", 2), row("Connection timed out", 1)]);
         assert_eq!(found.resets_sent, [row("no_socket", 1)]);
@@ -185,6 +220,23 @@ mod tests {
             text.contains("3 attempts to connect failed: 2 Connection refused, 1 Connection timed out."),
             "{text}"
         );
+        assert!(text.contains("1 attempt to connect had no answer when the program gave up."), "{text}");
         assert!(!Connections::is_empty(&found));
+    }
+
+    #[test]
+    fn peers_are_named() {
+        let peer = |to: &str, times, given_up| UnansweredPeer {
+            to: to.to_owned(),
+            answered: 0,
+            failed: vec![PointReason { reason: "Connection refused".to_owned(), times }],
+            given_up,
+        };
+        let failed = |peers: &[UnansweredPeer]| to_whom(peers, |peer| all_of(&peer.failed));
+        let (a, b) = (peer("10.0.0.2:80", 48, 0), peer("10.0.0.3:80", 2, 1));
+        assert_eq!(failed(std::slice::from_ref(&a)), ", to 10.0.0.2:80");
+        assert_eq!(failed(&[a.clone(), b.clone()]), ", to 10.0.0.2:80 (48), 10.0.0.3:80 (2)");
+        assert_eq!(to_whom(&[a.clone(), b.clone()], |peer| peer.given_up), ", to 10.0.0.3:80");
+        assert!(failed(&[a.clone(), b.clone(), a, b]).ends_with("10.0.0.2:80 (48) and others"));
     }
 }

@@ -9,6 +9,7 @@
 //! - [`requests`]: exchanges in groups.
 //! - [`switches`]: durations of context switches.
 
+mod attempts;
 mod blame;
 mod builder;
 pub mod compare;
@@ -31,6 +32,7 @@ mod text;
 mod throughput;
 mod unobserved;
 
+pub use attempts::UnansweredPeer;
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use connections::{Connections, PointReason};

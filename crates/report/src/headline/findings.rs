@@ -1,14 +1,16 @@
 //! Sums of journeys by service, for the headline.
 
 use super::SLOW_NS;
+use crate::attempts::Peers;
 use crate::service::ServiceKey;
 use crate::stats::HopPairStats;
 use crate::stats::heaviest::{Heaviest, Weighed};
-use magscope_core::Outcomes;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
+use magscope_core::flow::Flow;
 use magscope_core::hop::Hop;
 use magscope_core::journey::{Journey, Verdict};
+use magscope_core::{Event, Outcomes};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -102,15 +104,26 @@ impl Service {
 pub struct Findings {
     services: Heaviest<ServiceKey, Service>,
     times: HopPairStats,
+    peers: Peers,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { services: Heaviest::new(MOST_SERVICES), times: HopPairStats::new() }
+        Findings { services: Heaviest::new(MOST_SERVICES), times: HopPairStats::new(), peers: Peers::default() }
     }
 }
 
 impl Findings {
+    /// Counts the end of an attempt to connect; `flow` is that of the event.
+    pub fn event(&mut self, event: &Event, flow: Option<&Flow>) {
+        self.peers.event(event, flow);
+    }
+
+    /// Attempts to connect by peer.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
     /// Counts a journey. `key` comes back in [`super::Evidence::Journeys`]; `None` for one that cannot be shown. `blame` is
     /// that of a journey with a seen end.
     pub fn journey(

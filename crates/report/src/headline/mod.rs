@@ -11,9 +11,10 @@
 //! | slow answers | requests of the grade turn; the parts of the slowest hundredth add up to their time |
 //! | slow journeys | complete journeys; the largest part of the blame of the slowest |
 //! | retransmissions | journeys with more than one copy |
+//! | no connection | attempts to connect that failed, or that their programs gave up |
 //!
-//! The order: loss of a hundredth or more of a service, then times from [`SLOW_NS`] on and retransmissions by their size, then
-//! smaller loss. Without a candidate the line states what was seen: *nothing is wrong* needs journeys with a seen end, and names
+//! The order: loss of a hundredth or more of a service, then peers that most attempts do not reach, then times from
+//! [`SLOW_NS`] on and retransmissions that somebody waited for by their size, then smaller loss. Without a candidate the line states what was seen: *nothing is wrong* needs journeys with a seen end, and names
 //! what the instrument did not see: missed events, broken journeys, hops off.
 //!
 //! **Known limits.** A service is a port: two processes behind equal ports of two hosts are one. The limit of
@@ -44,6 +45,8 @@ pub enum HeadlineKind {
     Slow,
     /// TCP sent again.
     Retransmissions,
+    /// Attempts to connect failed.
+    Unreached,
     /// So many events were missed that nothing else can be concluded.
     MissedEvents,
 }
@@ -51,7 +54,7 @@ pub enum HeadlineKind {
 impl HeadlineKind {
     /// True if the network or a program does something wrong.
     pub const fn is_wrong(self) -> bool {
-        matches!(self, Self::Loss | Self::Slow | Self::Retransmissions)
+        matches!(self, Self::Loss | Self::Slow | Self::Retransmissions | Self::Unreached)
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::findings::{End, Findings, Service};
 use super::{Evidence, Headline, HeadlineKind};
+use crate::attempts::Attempts;
 use crate::figures::{count, time};
 use crate::requests::{RequestRow, RequestTable};
 use magscope_core::blame::Part;
-use magscope_core::flow::Proto;
+use magscope_core::event::error_name;
+use magscope_core::flow::{Endpoint, Proto};
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Counts, Outcomes};
@@ -61,6 +63,8 @@ pub struct Facts<'a> {
     pub outcomes: &'a Outcomes,
     /// The recordings: their settings at the start, and their hops.
     pub infos: &'a [NodeInfo],
+    /// Events of every hop.
+    pub events: u64,
     /// Observed time, nanoseconds.
     pub duration_ns: u64,
     /// True if the kernel adds up in place of events: there are no journeys.
@@ -85,10 +89,7 @@ fn is_narrowed(infos: &[NodeInfo]) -> bool {
 pub fn headline(facts: &Facts<'_>) -> Headline {
     let counts = &facts.counts;
     let missed = missed_words(facts);
-    if counts.journeys == 0 {
-        return plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)));
-    }
-    let broken = counts.broken as f64 / counts.journeys as f64;
+    let broken = counts.broken as f64 / counts.journeys.max(1) as f64;
     if broken >= MOSTLY_BROKEN {
         let text = format!(
             "unknown: {} of {} journeys may lack an event, because {} events were missed",
@@ -104,12 +105,16 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
         .iter()
         .flat_map(|service| [lost(service), resent(service), slow_journeys(service)])
         .chain(rows.iter().map(slow_requests))
-        .flatten();
+        .flatten()
+        .chain(facts.findings.peers().unanswered().map(|(peer, attempts)| unreached(peer, attempts)));
     // Of equal ones the first: the services have a fixed order.
     let worst = candidates.reduce(|a, b| if b.severity > a.severity { b } else { a });
     if let Some(Candidate { mut headline, .. }) = worst {
         headline.text.push_str(&missed);
         return headline;
+    }
+    if counts.journeys == 0 {
+        return plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)));
     }
     if facts.outcomes.whole() == 0 {
         let text = format!("unknown: the end of none of {} journeys was seen", small(counts.journeys));
@@ -131,6 +136,8 @@ fn no_journeys(facts: &Facts<'_>) -> String {
         if facts.duration_ns == 0 { String::new() } else { format!(" in {}", time(facts.duration_ns).trim()) };
     if facts.sums {
         format!("the kernel adds up, so there are no journeys to judge{dropped}")
+    } else if facts.events > 0 {
+        format!("no payload seen{over}{dropped}")
     } else {
         format!("no traffic seen{over}{dropped}")
     }
@@ -268,9 +275,30 @@ fn resent(service: &Service) -> Option<Candidate> {
         small(all)
     );
     let evidence = Evidence::journeys(service.last_resent);
-    let is_much = share >= MUCH && resent >= SEVERAL;
+    // Nobody waits for what is sent again without need.
+    let is_much = share >= MUCH && resent >= SEVERAL && !wait.is_empty();
     let severity = if is_much { 550.0 + share * 100.0 } else { 300.0 + share };
     Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence } })
+}
+
+fn unreached(peer: &Endpoint, attempts: &Attempts) -> Candidate {
+    let (bad, all) = (attempts.unanswered(), attempts.all());
+    let share = bad as f64 / all as f64;
+    let noun = if all == 1 { "attempt" } else { "attempts" };
+    let most = attempts.failed.iter().max_by_key(|(_, times)| **times);
+    let why = match most {
+        Some((error, times)) if *times == bad => format!("failed: {}", error_name(*error)),
+        Some((error, times)) if *times >= attempts.given_up => {
+            format!("failed: mostly {}", error_name(*error))
+        }
+        Some(_) => "failed: mostly no answer before the program gave up".to_owned(),
+        None => "had no answer when the program gave up".to_owned(),
+    };
+    let text = format!("{} of {} {noun} to connect to {peer} {why}", small(bad), small(all));
+    let is_much = share >= MOSTLY_BROKEN && bad >= SEVERAL;
+    let severity = if is_much { 900.0 + share * 50.0 } else { 350.0 + share };
+    let evidence = Evidence::None;
+    Candidate { severity, headline: Headline { kind: HeadlineKind::Unreached, text, evidence } }
 }
 
 /// Severity of a time from [`SLOW_NS`] on: a hundred for each power of ten.

@@ -45,6 +45,7 @@ fn of(rows: Vec<RequestRow>) -> Headline {
         counts: Counts { journeys: 2_000, ..Counts::default() },
         outcomes: &outcomes,
         infos: &[],
+        events: 20_000,
         duration_ns: 10_000 * MS,
         sums: false,
         reasons: &[],

@@ -18,8 +18,11 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
     let all = table.grades.total();
     let turns = table.grades.turn;
     let share = if all == 0 { 0.0 } else { turns as f64 / all as f64 * 100.0 };
+    // What is not all is never 100 %.
+    let share =
+        if (99.5..100.0).contains(&share) { format!("{:.1}", share.min(99.9)) } else { format!("{share:.0}") };
     let title = format!(
-        "turns: {} of {} ({share:.0} %); times are theirs alone{}",
+        "turns: {} of {} ({share} %); times are theirs alone{}",
         count(turns),
         plural(all, "exchange", "exchanges"),
         others(table.grades)

@@ -9,7 +9,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let headline = frame.headline;
     let (sign, style) = match headline.kind {
-        HeadlineKind::Loss => ("! ", theme.bad),
+        HeadlineKind::Loss | HeadlineKind::Unreached => ("! ", theme.bad),
         HeadlineKind::Slow | HeadlineKind::Retransmissions => ("! ", theme.accent),
         HeadlineKind::MissedEvents => ("? ", theme.missed),
         HeadlineKind::NothingWrong => ("", theme.plain),
