@@ -43,9 +43,15 @@ fn a_peer_that_nobody_reaches_is_the_headline() {
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["headline"]["kind"], "unreached", "{}", report["headline"]);
     let headline = report["headline"]["text"].as_str().unwrap_or_default();
-    assert!(headline.contains(&format!("{REFUSED} of {REFUSED} attempts to connect to {closed}")), "{headline}");
+    assert!(
+        headline.contains(&format!("{REFUSED} of {REFUSED} attempts to connect to {closed}")),
+        "{headline}"
+    );
     let connections = &report["connections"];
-    assert_eq!((connections["failed"][0]["times"].as_u64(), connections["given_up"].as_u64()), (Some(5), Some(1)));
+    assert_eq!(
+        (connections["failed"][0]["times"].as_u64(), connections["given_up"].as_u64()),
+        (Some(5), Some(1))
+    );
     let peers = connections["unanswered_peers"].as_array().expect("peers");
     let of = |to: &str| peers.iter().find(|peer| peer["to"] == to).unwrap_or_else(|| panic!("{to}: {peers:?}"));
     assert_eq!(of(&closed)["failed"][0]["times"], REFUSED);

@@ -154,7 +154,10 @@ pub fn percent(ratio: f64) -> String {
     if value > 0.0 && value < 0.05 {
         return "<0.1 %".to_owned();
     }
-    if value < 9.95 { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
+    // What is not all is never 100 %.
+    let value = if ratio < 1.0 { value.min(99.9) } else { value };
+    let has_decimal = value < 9.95 || (99.5..100.0).contains(&value);
+    if has_decimal { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
 }
 
 #[cfg(test)]

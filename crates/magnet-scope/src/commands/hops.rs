@@ -170,7 +170,7 @@ pub fn table(rows: &[Row], width: usize) -> String {
     let measured = rows.iter().any(|row| row.hit_ns.is_some());
     let column = |text: &str| if measured { format!("{text:<19}") } else { String::new() };
     let mut text =
-        format!("  {:<15}{:<4}{:<11}{:<11}{}SERVED BY\n", "HOP", "DIR", "LAYER", "ONCE", column("A HIT, ns"));
+        format!("  {:<18}{:<4}{:<11}{:<13}{}SERVED BY\n", "HOP", "DIR", "LAYER", "ONCE", column("A HIT, ns"));
     for row in rows {
         let mark = if row.default { '*' } else { ' ' };
         let direction = format!("{:?}", row.direction).to_lowercase();
@@ -190,7 +190,7 @@ pub fn table(rows: &[Row], width: usize) -> String {
             _ => "   ·".to_owned(),
         };
         let hit = column(&hit);
-        let line = format!("{mark} {:<15}{direction:<4}{layer:<11}{:<11}{hit}{served}", row.hop, row.once);
+        let line = format!("{mark} {:<18}{direction:<4}{layer:<11}{:<13}{hit}{served}", row.hop, row.once);
         wrap(&mut text, &line, width, INDENT);
     }
     if measured {

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["follow", "json", "speed"])]
     picture: Option<Picture>,
     /// Keys to press before, with blanks between them: `Down Enter`, `/port 443 Enter`
-    #[arg(long, value_name = "KEYS", requires = "picture")]
+    #[arg(long, value_name = "KEYS", requires = "picture", allow_hyphen_values = true)]
     press: Option<String>,
     /// Follow running recordings, on one time line by the clock bounds known so far; screen only
     #[arg(long, conflicts_with_all = ["json", "speed", "PartArgs"])]

@@ -24,6 +24,14 @@ impl Scope {
         }
     }
 
+    /// The observed part of a stretch, for rates; all of it if nothing was observed there.
+    fn observed(&self, (from_ns, to_ns): (u64, u64)) -> (u64, u64) {
+        let recorded = self.recorded.as_ref().map(|recorded| (recorded.all.from_ns, recorded.all.to_ns));
+        let (begin_ns, end_ns) = recorded.unwrap_or((self.begin_ns.unwrap_or(0), self.now_ns));
+        let observed = (from_ns.max(begin_ns), to_ns.min(end_ns));
+        if observed.0 < observed.1 { observed } else { (from_ns, to_ns) }
+    }
+
     /// True if every journey of a stretch is in memory.
     pub(super) fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
         self.controls.align == Align::Time
@@ -35,10 +43,11 @@ impl Scope {
     /// Measurements over the picture or between the cursors.
     pub(crate) fn measurements(&self) -> Measurements {
         let (from_ns, to_ns) = self.measured_stretch();
+        let (seen_from_ns, seen_to_ns) = self.observed((from_ns, to_ns));
         let mut pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
-            exact(self.sweep.lifelines.iter(), from_ns, to_ns)
+            exact(self.sweep.lifelines.iter(), seen_from_ns, seen_to_ns)
         } else {
-            estimated(&self.counts.pyramid, &self.counts.below, from_ns, to_ns.saturating_add(1))
+            estimated(&self.counts.pyramid, &self.counts.below, seen_from_ns, seen_to_ns.saturating_add(1))
         };
         // With one protocol its name carries no information.
         if only(pairs.iter().filter_map(|pair| pair.proto)).is_some() {
@@ -57,7 +66,7 @@ impl Scope {
             pairs,
             sums: self.sum_readings((from_ns, end_ns)),
             passes: self.measured_passes(from_ns, to_ns),
-            layers: self.layer_rates(from_ns, end_ns),
+            layers: self.layer_rates(seen_from_ns, seen_to_ns.saturating_add(1)),
             journeys,
             untimed: count(Lane::Untimed),
             drops: count(Lane::Drops).saturating_add(summed.drops),

@@ -65,14 +65,14 @@ fn table(rows: &[Row]) -> String {
         .into_iter()
         .filter(|kind| rows.iter().any(|row| row.costs.iter().any(|c| c.backend == *kind)))
         .collect();
-    let mut text = format!("{:<15}", "A HIT, ns");
+    let mut text = format!("{:<18}", "A HIT, ns");
     // Writing into a String cannot fail.
     for kind in &used {
         let _ = write!(text, " {:>21}", kind.name());
     }
     text.push('\n');
     for row in rows {
-        let _ = write!(text, "{:<15}", row.hop);
+        let _ = write!(text, "{:<18}", row.hop);
         for kind in &used {
             let cell = row.costs.iter().find(|cell| cell.backend == *kind).map_or_else(
                 || "·".to_owned(),

@@ -61,7 +61,8 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         words = readout(cursors);
     }
     if layout.hidden > 0 {
-        _ = write!(words, "· {} hops hidden ", layout.hidden);
+        let hops = if layout.hidden == 1 { "hop" } else { "hops" };
+        _ = write!(words, "· {} {hops} hidden ", layout.hidden);
     }
     let room = Rect { width: layout.numbers.x - area.x, ..area };
     if !words.is_empty() {
