@@ -112,10 +112,13 @@ impl dyn Context + '_ {
         Some(self.drop_reason(node, reason))
     }
 
-    /// The flow of a dropped packet where it was dropped: at `node`, or at the other end's recording.
-    fn dropped_flow(&self, journey: &Journey, node: u16, flow: FlowId) -> Option<&Flow> {
-        let nodes = [node, journey.tx_node, journey.rx_node];
-        nodes.into_iter().filter(|_| !flow.is_none()).find_map(|node| self.flow(node, flow))
+    /// The flow of a packet that was dropped in the network namespace of neither end. Between the hosts of both ends it
+    /// may still be counted at the one that it has left.
+    fn dropped_elsewhere(&self, journey: &Journey, flow: FlowId) -> Option<&Flow> {
+        let nodes = [journey.tx_node, journey.rx_node];
+        let flow = nodes.into_iter().filter(|_| !flow.is_none()).find_map(|node| self.flow(node, flow))?;
+        let mut ends = [self.tx_flow(journey), self.rx_flow(journey)].into_iter().flatten();
+        ends.all(|end| end.netns != flow.netns).then_some(flow)
     }
 
     /// That the kernel dropped a copy of a journey, and why, in its own words.
@@ -183,9 +186,7 @@ impl dyn Context + '_ {
             None if has_left => [own, rx],
             None => [own, own],
         };
-        // What was dropped between two hosts may still be counted at the one that it has left.
-        let is_elsewhere = |flow: &&Flow| !has_left || own.is_none_or(|own| own.netns != flow.netns);
-        let netns: Option<Vec<u32>> = match self.dropped_flow(journey, node, found.flow).filter(is_elsewhere) {
+        let netns: Option<Vec<u32>> = match self.dropped_elsewhere(journey, found.flow) {
             Some(flow) => Some(vec![flow.netns]),
             None => ends.iter().map(|flow| flow.map(|flow| flow.netns)).collect(),
         };
@@ -226,7 +227,7 @@ impl dyn Context + '_ {
         } else {
             (journey.tx_node, self.ended_flow(journey).or_else(|| self.tx_flow(journey)))
         };
-        let flow = self.dropped_flow(journey, node, dropped).or(flow);
+        let flow = self.dropped_elsewhere(journey, dropped).or(flow);
         let name = self.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
         Some(name.map_or_else(|| format!("interface {ifindex}"), str::to_owned))
     }

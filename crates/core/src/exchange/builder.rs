@@ -33,7 +33,7 @@ pub const HOLD_NS: [u64; 2] = [100_000_000, 1_000_000_000];
 pub const LAG_NS: u64 = 5_000_000_000;
 /// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
 pub const JUDGE_NS: u64 = 2_000_000_000;
-/// A response without further bytes for this long is complete, nanoseconds.
+/// UDP: a response without further datagrams for this long is complete, nanoseconds. TCP may go on after any silence.
 pub const IDLE_NS: u64 = 30_000_000_000;
 /// Waiting time for bytes that an ended socket had accepted and nobody has read, nanoseconds. The correlator closes their
 /// journeys meanwhile.
