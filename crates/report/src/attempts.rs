@@ -6,7 +6,6 @@
 use super::connections::{PointReason, by_frequency};
 use magscope_core::event::error_name;
 use magscope_core::flow::{Endpoint, Flow};
-use magscope_core::hop::Hop;
 use magscope_core::{ConnectionState, Detail, Event, Extent};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,9 +58,7 @@ pub(crate) struct Peers(BTreeMap<Endpoint, Attempts>);
 impl Peers {
     /// Counts the end of an attempt; `flow` is that of its socket.
     pub fn event(&mut self, event: &Event, flow: Option<&Flow>) {
-        let (Hop::TcpOpen, Detail::ConnectionState(state), Some(flow)) = (event.hop, event.detail, flow) else {
-            return;
-        };
+        let (Detail::ConnectionState(state), Some(flow)) = (event.detail, flow) else { return };
         let state = ConnectionState::from_number(state.get());
         if self.0.len() >= MOST_PEERS && !self.0.contains_key(&flow.remote) {
             self.0.retain(|_, attempts| attempts.unanswered() > 0);
@@ -102,6 +99,7 @@ impl Peers {
 mod tests {
     use super::*;
     use magscope_core::flow::{FlowId, Proto};
+    use magscope_core::hop::Hop;
     use magscope_core::{DetailKind, ExtentKind};
 
     fn flow(peer: u32) -> Flow {

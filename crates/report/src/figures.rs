@@ -58,6 +58,13 @@ pub(super) fn count(n: u64) -> String {
 /// Reasons in a text.
 pub(super) const SHOWN: usize = 5;
 
+/// Percent of a ratio for display. What is not all is at most 99.9, with a decimal where it would round to 100: the second
+/// value.
+pub fn percent_of(ratio: f64) -> (f64, bool) {
+    let percent = ratio * 100.0;
+    if (99.5..100.0).contains(&percent) { (percent.min(99.9), true) } else { (percent, false) }
+}
+
 /// The first few reasons, each with its count: `3 no_socket, 1 tcp_state, …`.
 pub(super) fn listed<'r>(mut rows: impl Iterator<Item = (u64, &'r str)>) -> String {
     let shown = rows.by_ref().take(SHOWN).map(|(n, reason)| format!("{} {reason}", count(n)));

@@ -39,7 +39,7 @@ pub use connections::{Connections, PointReason};
 pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use drops::{DeciderRow, Drops, ReasonRow};
 pub use estimates::Estimate;
-pub use figures::wrap;
+pub use figures::{percent_of, wrap};
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{Figures, FlowEnds, GroupBy, GroupEnd, GroupKey, GroupRow, GroupTable, Label, Role, Share};
 pub use headline::{Evidence, Facts, Findings, Headline, HeadlineKind, REQUEST_SERVICES, SLOW_NS, headline};

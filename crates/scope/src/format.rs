@@ -2,6 +2,8 @@
 //!
 //! Every function here pads to one width for all values, so that columns do not move.
 
+use magscope_report::percent_of;
+
 const DURATION_UNITS: [&str; 4] = ["ns", "µs", "ms", "s "];
 const SI: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
@@ -150,14 +152,11 @@ pub fn utc_time(ns: u64) -> String {
 
 /// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`; `<0.1 %` for a small non-zero value.
 pub fn percent(ratio: f64) -> String {
-    let value = if ratio.is_finite() { (ratio * 100.0).max(0.0) } else { 0.0 };
+    let (value, has_decimal) = percent_of(if ratio.is_finite() { ratio.max(0.0) } else { 0.0 });
     if value > 0.0 && value < 0.05 {
         return "<0.1 %".to_owned();
     }
-    // What is not all is never 100 %.
-    let value = if ratio < 1.0 { value.min(99.9) } else { value };
-    let has_decimal = value < 9.95 || (99.5..100.0).contains(&value);
-    if has_decimal { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
+    if value < 9.95 || has_decimal { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
 }
 
 #[cfg(test)]
@@ -220,6 +219,9 @@ mod tests {
         assert_eq!(percent(0.0005), " 0.1 %");
         assert_eq!(percent(0.007), " 0.7 %");
         assert_eq!(percent(0.76), "  76 %");
+        assert_eq!(percent(0.997), "99.7 %");
+        assert_eq!(percent(0.999_99), "99.9 %", "not all");
+        assert_eq!(percent(1.0), " 100 %");
     }
 
     #[test]

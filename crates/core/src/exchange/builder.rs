@@ -3,7 +3,7 @@
 //! Journeys end in another order than their bytes were sent and read. A connection's journeys wait for [`HOLD_NS`] of
 //! the recording's time and are then processed in order. Memory is bounded by [`ExchangeLimits`].
 
-use super::connection::{Connection, End, Surroundings};
+use super::connection::{Connection, End, Slot, Surroundings};
 use super::exchange::Exchange;
 use super::grade::Grade;
 use super::group::Closing;
@@ -72,9 +72,6 @@ pub struct ExchangeCounters {
     /// Journeys of connections that fit to none of the two ends.
     pub unplaced: u64,
 }
-
-/// A place in the list of connections. The number changes when the place is used again.
-pub(super) type Slot = (usize, u32);
 
 /// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
 /// exchanges from time to time.
@@ -256,7 +253,7 @@ impl ExchangeBuilder {
     fn slot_of_all(&self, ends: [Option<End>; 2], part: &Part) -> Option<Slot> {
         let (end, is_sender) =
             ends.into_iter().zip([true, false]).find_map(|(end, first)| Some((end?, first)))?;
-        let slot = self.by_end.get(&end.key())?.of(part, is_sender).slot?;
+        let slot = self.by_end.get(&end.key())?.of(part, is_sender)?.slot?;
         let connection = self.connection(slot)?;
         ends.iter().flatten().all(|end| connection.ends.contains(&Some(*end))).then_some(slot)
     }
@@ -271,7 +268,8 @@ impl ExchangeBuilder {
     ) -> Option<Slot> {
         let mut openings = [None; 2];
         for ((end, is_sender), opening) in ends.into_iter().zip([true, false]).zip(&mut openings) {
-            *opening = end.map(|end| self.openings(end.key()).of(part, is_sender));
+            let Some(end) = end else { continue };
+            *opening = Some(self.openings(end.key()).of(part, is_sender)?);
         }
         let slots = openings.map(|opening| opening?.slot.filter(|slot| self.connection(*slot).is_some()));
         let mut slot = slots[0].or(slots[1]);
@@ -521,7 +519,9 @@ impl ExchangeBuilder {
             openings.fin(event.time_ns, sends);
         } else if !event.flags.contains(EventFlags::PARTIAL) {
             let is_own = sends == (event.tcp_flags & ACK == 0);
-            openings.syn(event.time_ns, sends, event.seq(), is_own);
+            if let Some(forgotten) = openings.syn(event.time_ns, sends, event.seq(), is_own) {
+                self.remove(forgotten, Closing::Evicted);
+            }
         }
     }
 

@@ -32,6 +32,9 @@ const INTERLEAVED: u32 = 2;
 /// Maximum number of stored reads of a request. A response is sent within the last of them.
 const MOST_READS: usize = 4_096;
 
+/// A place in the builder's list of connections. The number changes when the place is used again.
+pub(super) type Slot = (usize, u32);
+
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {

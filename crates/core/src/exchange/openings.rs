@@ -7,11 +7,11 @@
 //! before it; their number shows whose they are. A SYN with a number that was seen already opens nothing: it was sent
 //! again, or arrived twice.
 
-use super::builder::Slot;
+use super::connection::Slot;
 use super::piece::Part;
 
-/// Maximum number of connections of an end in memory. Journeys of older ones count as those of the oldest.
-const MOST: usize = 64;
+/// Maximum number of connections of an end in memory. Later journeys of older ones have no place.
+const MOST: usize = 256;
 
 /// Longest time from the send of bytes to the SYN that has them, nanoseconds.
 const SYN_NS: u64 = 1_000_000_000;
@@ -46,7 +46,7 @@ impl Opening {
     }
 }
 
-/// The connections of an end, the oldest first. There is always one.
+/// The connections of an end, the oldest first. The first one is that whose SYN was not seen, until there are too many.
 #[derive(Debug)]
 pub(super) struct Openings(Vec<Opening>);
 
@@ -58,24 +58,22 @@ impl Default for Openings {
 
 impl Openings {
     /// Notes a SYN that this end sent or received, with the position of the first byte behind it. `is_own`: this end opens
-    /// the connection.
-    pub fn syn(&mut self, ns: u64, sends: bool, first: u32, is_own: bool) {
+    /// the connection. Returns the connection that is forgotten for it, if that had journeys.
+    pub fn syn(&mut self, ns: u64, sends: bool, first: u32, is_own: bool) -> Option<Slot> {
         let side = usize::from(!sends);
         if self.0.iter().any(|opening| opening.first[side] == Some(first)) {
-            return;
+            return None;
         }
         let last = self.last_mut();
         // The other end's SYN of the same connection.
         if last.is_own == Some(is_own) && last.first[side].is_none() {
             last.first[side] = Some(first);
-            return;
+            return None;
         }
         let mut opening = Opening { ns: ns.max(last.ns + 1), is_own: Some(is_own), ..Opening::default() };
         opening.first[side] = Some(first);
         self.0.push(opening);
-        if self.0.len() > MOST {
-            self.0.remove(0);
-        }
+        if self.0.len() > MOST { self.0.remove(0).slot } else { None }
     }
 
     /// Notes a FIN that this end sent or received.
@@ -108,14 +106,14 @@ impl Openings {
         &mut self.0[last]
     }
 
-    /// The connection of a journey that this end sent or received.
-    pub fn of(&self, part: &Part, is_sender: bool) -> Opening {
+    /// The connection of a journey that this end sent or received; `None` if it was forgotten.
+    pub fn of(&self, part: &Part, is_sender: bool) -> Option<Opening> {
         let sent_ns = part.ns(true);
-        let at = self.0.partition_point(|opening| opening.ns <= sent_ns).saturating_sub(1);
+        let at = self.0.partition_point(|opening| opening.ns <= sent_ns).checked_sub(1)?;
         let in_syn = |next: &&Opening| {
             next.first[usize::from(!is_sender)] == Some(part.start as u32) && next.ns - sent_ns < SYN_NS
         };
-        self.0.get(at + 1).filter(in_syn).or(self.0.get(at)).copied().unwrap_or_default()
+        self.0.get(at + 1).filter(in_syn).or(self.0.get(at)).copied()
     }
 
     /// The connection whose SYN was at this instant.
@@ -158,12 +156,12 @@ mod tests {
     #[test]
     fn a_journey_is_of_the_last_connection_opened_before_its_send() {
         let mut openings = Openings::default();
-        assert_eq!(openings.of(&sent_at(7, 50), true).ns, 0);
+        assert_eq!(openings.of(&sent_at(7, 50), true).map(|opening| opening.ns), Some(0));
         openings.syn(100, true, 1_000, true);
         openings.syn(110, false, 5_000, true);
         openings.syn(200, false, 8_000, false);
         openings.syn(210, true, 2_000, false);
-        let of = |start, ns, is_sender| openings.of(&sent_at(start, ns), is_sender);
+        let of = |start, ns, is_sender| openings.of(&sent_at(start, ns), is_sender).expect("known");
         assert_eq!((of(7, 50, true).ns, of(1_000, 120, true).ns, of(8_000, 230, false).ns), (0, 100, 200));
         assert_eq!((of(1_000, 120, true).is_own, of(8_000, 230, false).is_own), (Some(true), Some(false)));
         assert_eq!(of(8_000, 190, false).ns, 200, "bytes in the SYN were sent before it");
@@ -176,11 +174,20 @@ mod tests {
             openings.syn(ns, true, 1_000, true);
             openings.syn(ns + 10, false, 5_000, true);
         }
-        assert_eq!(openings.of(&sent_at(1_500, 500), true).ns, 100);
-        for n in 0..200 {
-            openings.syn(1_000 + n, true, 2_000 + n as u32, true);
+        assert_eq!(openings.of(&sent_at(1_500, 500), true).map(|opening| opening.ns), Some(100));
+    }
+
+    #[test]
+    fn journeys_of_a_forgotten_connection_are_of_no_other() {
+        let mut openings = Openings::default();
+        openings.syn(100, true, 1_000, true);
+        if let Some(opening) = openings.at_mut(100) {
+            opening.slot = Some((7, 3));
         }
-        assert!(openings.0.len() <= MOST);
+        let forgotten: Vec<Slot> =
+            (0..MOST as u64).filter_map(|n| openings.syn(1_000 + n, true, 2_000 + n as u32, true)).collect();
+        assert_eq!((openings.0.len(), forgotten), (MOST, vec![(7, 3)]));
+        assert_eq!(openings.of(&sent_at(1_500, 500), true).map(|opening| opening.ns), None);
     }
 
     /// Linux numbers connections of the same addresses by the clock.

@@ -114,9 +114,11 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// Counts the end of an attempt to connect; `flow` is that of the event.
-    pub fn event(&mut self, event: &Event, flow: Option<&Flow>) {
-        self.peers.event(event, flow);
+    /// Counts the end of an attempt to connect; `flow` looks up that of the event, which most events do not need.
+    pub fn event<'f>(&mut self, event: &Event, flow: impl FnOnce() -> Option<&'f Flow>) {
+        if event.hop == Hop::TcpOpen {
+            self.peers.event(event, flow());
+        }
     }
 
     /// Attempts to connect by peer.

@@ -1,7 +1,7 @@
 //! The table of exchanges as text: a line of figures for each group, then where the time of its slowest goes.
 
 use super::{GradeCounts, RequestRow, RequestTable};
-use crate::figures::{bytes, count, count_in, fit, plural, time, wrap};
+use crate::figures::{bytes, count, count_in, fit, percent_of, plural, time, wrap};
 use magscope_core::exchange::Grade;
 use std::fmt::{self, Write};
 
@@ -17,12 +17,10 @@ const PARTS: usize = 5;
 pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> fmt::Result {
     let all = table.grades.total();
     let turns = table.grades.turn;
-    let share = if all == 0 { 0.0 } else { turns as f64 / all as f64 * 100.0 };
-    // What is not all is never 100 %.
-    let share =
-        if (99.5..100.0).contains(&share) { format!("{:.1}", share.min(99.9)) } else { format!("{share:.0}") };
+    let (share, has_decimal) = percent_of(if all == 0 { 0.0 } else { turns as f64 / all as f64 });
+    let decimals = usize::from(has_decimal);
     let title = format!(
-        "turns: {} of {} ({share} %); times are theirs alone{}",
+        "turns: {} of {} ({share:.decimals$} %); times are theirs alone{}",
         count(turns),
         plural(all, "exchange", "exchanges"),
         others(table.grades)

@@ -109,7 +109,7 @@ impl Scope {
             *last_event_ns = (*last_event_ns).max(Some(event.time_ns));
         }
         self.seen.insert(event.hop);
-        self.findings.event(event, self.names.flow(node, event.flow));
+        self.findings.event(event, || self.names.flow(node, event.flow));
         if let Some(count) = self.hop_events.get_mut(usize::from(event.hop.id())) {
             *count += 1;
         }
