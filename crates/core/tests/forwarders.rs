@@ -9,6 +9,7 @@ const NODE_IN: FlowId = FlowId(91);
 const NODE_OUT: FlowId = FlowId(92);
 const INSIDE: FlowId = FlowId(93);
 const NODE_BACK_IN: FlowId = FlowId(94);
+const STRANGER: FlowId = FlowId(96);
 
 /// Client (namespace 1) → node (9) → server (2). The node gives the client's packets its own address.
 fn masqueraded(proto: Proto) -> Vec<Flow> {
@@ -373,4 +374,59 @@ fn evicted_streams_with_two_pairs_of_addresses_are_evicted_once() {
     correlator.finish(&mut done);
     assert_eq!(done.len(), 64);
     assert!(done.iter().all(|journey| journey.verdict == Verdict::Complete), "{done:#?}");
+}
+
+/// A host that is not the receiver gets a copy of the packet, from a bridge that floods or a mirror, and drops it.
+fn copy_to_a_stranger(time_ns: u64, sent: &Event) -> [Event; 2] {
+    let copy = Event { flow: STRANGER, skb: 99, ifindex: 8, tid: 0, tgid: 0, socket: 0, ..*sent };
+    let detail = DetailKind::DropReason.of(8);
+    [
+        Event { hop: Hop::DevRecv, time_ns, ..copy },
+        Event { hop: Hop::SkbDrop, time_ns: time_ns + 2, detail, ..copy },
+    ]
+}
+
+#[test]
+fn a_copy_that_a_stranger_drops_is_not_the_packet() {
+    for proto in [Proto::UDP, Proto::TCP] {
+        let mut flows = routed(proto);
+        flows.push(flow(STRANGER, 7, proto, "10.0.0.2:80", "10.0.0.1:4000"));
+        for at_ns in [220, 303, 350] {
+            let packet = |n: u32| match proto {
+                Proto::UDP => datagram(1000 * u64::from(n), 7 + n as u16, 77),
+                _ => segment(1000 * u64::from(n), 1000 + 50 * n, 77),
+            };
+            let mut events = Vec::new();
+            for n in 0..3 {
+                let own = packet(n);
+                let sent = *own.iter().find(|event| event.hop == Hop::DevXmit).unwrap();
+                events.extend(copy_to_a_stranger(1000 * u64::from(n) + at_ns, &sent));
+                events.extend(own);
+            }
+            events.sort_by_key(|event| event.time_ns);
+            let (done, _) = correlate(served(), flows.clone(), events);
+            assert_eq!(done.len(), 3, "{done:#?}");
+            for journey in &done {
+                assert_eq!(journey.verdict, Verdict::Complete, "{at_ns} {journey:#?}");
+                assert_eq!((journey.tx_flow, journey.rx_flow), (CLIENT, SERVER));
+                let through: Vec<FlowId> = journey.forwarders.iter().map(|at| at.tx_flow).collect();
+                assert_eq!(through, [NODE_OUT], "{at_ns} {journey:#?}");
+                let arrived_ns = journey.rungs.time_ns(Hop::DevRecv).map(|ns| ns % 1000);
+                assert_eq!(arrived_ns, Some(300), "{at_ns} {journey:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_of_which_only_a_stranger_has_a_copy_is_dropped_there() {
+    let mut flows = routed(Proto::UDP);
+    flows.push(flow(STRANGER, 7, Proto::UDP, "10.0.0.2:80", "10.0.0.1:4000"));
+    let mut events: Vec<Event> = datagram(0, 7, 77).into_iter().filter(|event| event.flow == CLIENT).collect();
+    let sent = *events.last().unwrap();
+    events.extend(copy_to_a_stranger(100, &sent));
+    let (done, _) = correlate(served(), flows, events);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert!(matches!(journey.verdict, Verdict::Dropped { reason: 8, .. }), "{journey:#?}");
+    assert_eq!(journey.drop_flow, STRANGER);
 }

@@ -153,6 +153,17 @@ fn through_a_node(seed: u64, weather: Weather, settled: bool) -> Result<(), Stri
     forwarders_are_true(&world, &done)
 }
 
+/// A host that is no end gets copies of packets that arrive, and drops them.
+fn copies_to_strangers(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
+    let mut world = world(seed, weather, 3, 2);
+    model::node::strangers(&mut world);
+    is_whole(&world, seed, settled)?;
+    let mut random = Random(seed ^ 1);
+    let (done, _) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
+    let aside = done.iter().find(|journey| !journey.forwarders.is_empty());
+    aside.map_or(Ok(()), |journey| Err(format!("the stranger is no forwarder: {journey:?}")))
+}
+
 fn midway(seed: u64, weather: Weather) -> Result<(), String> {
     let world = world(seed, weather, 2, 1);
     let mut random = Random(seed ^ 2);
@@ -232,6 +243,11 @@ proptest! {
     #[test]
     fn packets_through_a_node_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
         through_a_node(seed, weather, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn copies_of_packets_to_a_stranger_change_nothing(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        copies_to_strangers(seed, weather, settled).map_err(TestCaseError::fail)?;
     }
 
     #[test]

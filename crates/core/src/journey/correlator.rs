@@ -29,22 +29,6 @@ const MAX_TASKS: usize = 1 << 16;
 /// Time of the last event of a slot without a stream.
 pub(super) const FREE_NS: u64 = u64::MAX;
 
-/// Whether the packet of a drop was found, the best last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DropMatch {
-    /// Its flow is unknown.
-    NoFlow,
-    /// No packet of its flow is missing.
-    NoPacket,
-    Found,
-}
-
-impl DropMatch {
-    pub const fn of(found: bool) -> Self {
-        if found { Self::Found } else { Self::NoPacket }
-    }
-}
-
 /// Joins the events of one host to journeys as they arrive.
 ///
 /// Memory is bounded by [`Limits`] for any input, and no input causes a panic.
@@ -58,7 +42,7 @@ pub struct Correlator {
     read_order: ReadOrder,
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
-    buffers: Buffers,
+    pub(super) buffers: Buffers,
     /// Buffer for the datagrams of one event.
     pub(super) starts: Vec<u64>,
     /// For a log of several hosts.
@@ -318,32 +302,6 @@ impl Correlator {
         Some(slot)
     }
 
-    /// The kernel dropped a packet.
-    fn dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let before = self.buffers.end(event);
-        if event.flags.contains(EventFlags::PARTIAL) {
-            self.state.counters.without_range += 1;
-            return;
-        }
-        let mut found = self.find_dropped(event, done);
-        // Between two translations of addresses no stream has those of the packet. Its last event in this buffer shows
-        // whose it is.
-        if let Some(flow) = before.filter(|flow| found != DropMatch::Found && *flow != event.flow)
-            && self.find_dropped(&Event { flow, ..*event }, done) == DropMatch::Found
-        {
-            found = DropMatch::Found;
-        }
-        match found {
-            DropMatch::Found => {}
-            DropMatch::NoPacket => self.state.counters.unmatched_drops += 1,
-            DropMatch::NoFlow => self.state.counters.unattributed += 1,
-        }
-    }
-
-    fn find_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {
-        if event.proto == Proto::TCP { self.tcp_drop(event) } else { self.datagram_dropped(event, done) }
-    }
-
     fn tcp(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let Some(slot) = self.stream_of(event, done) else { return };
         let (state, Some(stream)) = (&mut self.state, self.streams.get_mut(slot)) else { return };
@@ -487,34 +445,6 @@ impl Correlator {
             tx.filter(|slot| stream(slot).is_some_and(|stream| is_its(&stream.ends.tx))),
             rx.filter(|slot| stream(slot).is_some_and(|stream| is_its(&stream.ends.rx))),
         ]
-    }
-
-    /// The direction of a dropped packet is not recorded; the sequence numbers of the two directions are far
-    /// apart.
-    fn tcp_drop(&mut self, event: &Event) -> DropMatch {
-        let mut best = None;
-        for direction in [Direction::Tx, Direction::Rx] {
-            let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-                return DropMatch::NoFlow;
-            };
-            let Some(stream) = self.streams.get_mut(slot) else { continue };
-            if event.len == 0 || stream.ends.proto != Proto::TCP {
-                continue;
-            }
-            let Some(from) = stream.position_of(event.seq()) else { continue };
-            let to = from.saturating_add(u64::from(event.len));
-            if let Some(seen_ns) = stream.droppable(from, to) {
-                best = best.max(Some((seen_ns, slot, from, to, direction == Direction::Tx)));
-            }
-        }
-        let Some((_, slot, from, to, at_sender)) = best else { return DropMatch::NoPacket };
-        if let Some(stream) = self.streams.get_mut(slot) {
-            self.state.counters.drops += 1;
-            let drop = self.state.copy_drop(event);
-            let ids = Ids { first: event.ip_id, count: event.segs };
-            stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.state);
-        }
-        DropMatch::Found
     }
 
     fn visit_due(&mut self, done: &mut Vec<Journey>) {

@@ -1,15 +1,16 @@
 //! The correlator's part for datagrams: assigns events to datagrams.
 
-use super::correlator::{Correlator, DropMatch};
+use super::correlator::Correlator;
+use super::drops::DropMatch;
 use super::entry::Arrival;
 use super::fragments::{self, Piecemeal};
 use super::journey::Journey;
-use super::piece::{Mark, Piece, RX};
+use super::piece::{Mark, Piece, RX, State};
 use super::queue::{Conditions, Front};
 use super::readers::Asked;
 use super::rungs::{ThreadRef, bit};
 use super::sockets::{DatagramRef, Queued, Read};
-use super::state::{CloseReason, StreamRef};
+use super::state::{COPY_NS, CloseReason, StreamRef};
 use super::stream::Stream;
 use super::udp::segments;
 use crate::event::{Detail, Event, EventFlags, Extent};
@@ -390,14 +391,30 @@ impl Correlator {
     }
 
     fn end_dropped(&mut self, (me, start): (StreamRef, u64), event: &Event, done: &mut Vec<Journey>) {
+        let ends = self.streams.get(me.slot as usize).map(|stream| stream.ends).unwrap_or_default();
+        let between = self.drop_between_ends(&ends, event.flow);
         let Some(stream) = stream_at(&mut self.streams, me) else { return };
         let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index));
         let Some(piece) = piece.filter(|p| !p.is_gone() && !p.has(Hop::AppRecv)) else {
             self.state.counters.unmatched_drops += 1;
             return;
         };
+        if let Some(netns) = between {
+            piece.end_transit(netns);
+        }
+        if between.is_some() && ends.rx.sure && piece.any(RX) {
+            self.state.counters.unmatched_drops += 1; // of a copy: this one has arrived
+            return;
+        }
         let drop = self.state.copy_drop(event);
         piece.drop = Some((drop, piece.rungs.present()));
+        if between.is_some() && piece.rx_flow.is_none() {
+            self.state.counters.drops += 1;
+            let until_ns = event.time_ns.saturating_add(COPY_NS);
+            piece.state = State::Lingering { until_ns };
+            stream.want_visit(until_ns, &mut self.state);
+            return;
+        }
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.state);
         self.state.counters.drops += 1;

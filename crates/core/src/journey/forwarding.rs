@@ -237,7 +237,8 @@ impl Stream {
         let has_room = piece.pass_forwarder(passing.netns, passing.event, passing.mark);
         state.counters.forwarders_left_out += u64::from(!has_room);
         // Without a known receiver, half a journey ends some time after its last event.
-        if !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none() && !piece.is_only_promised() {
+        let is_half = !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none();
+        if is_half && piece.drop.is_none() && !piece.is_only_promised() {
             let until_ns = passing.mark.time_ns.saturating_add(half_wait_ns(proto, piece));
             piece.state = State::Lingering { until_ns };
             self.want_visit(until_ns, state);

@@ -31,6 +31,7 @@ mod copies;
 mod correlator;
 mod datagrams;
 mod directory;
+mod drops;
 mod entry;
 mod forwarder;
 mod forwarding;

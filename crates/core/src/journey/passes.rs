@@ -1,6 +1,7 @@
 //! The copies of an open piece that was sent more than once: assigns events to packets.
 
 use super::copies::{CopyDrop, Resend, SentCopy};
+use super::drops::DropPlace;
 use super::piece::{Mark, RX, RX_PACKET, TX_PACKET};
 use super::rungs::{Rungs, bit, bits};
 use crate::hop::Hop;
@@ -32,11 +33,17 @@ impl Ids {
 struct Pass {
     copy: SentCopy,
     ids: Ids,
+    /// True if its drop may be that of a copy which a bridge or a mirror made.
+    may_arrive: bool,
 }
 
 impl Pass {
     const fn seen(&self) -> u32 {
         self.copy.rungs.present()
+    }
+
+    const fn is_dropped(&self) -> bool {
+        self.copy.dropped.is_some() && !self.may_arrive
     }
 }
 
@@ -109,8 +116,10 @@ impl Passes {
         hop == counted_at && seen & bits(counted_at, Hop::DevDone) != 0
     }
 
-    /// The copies of a piece that was sent once, according to `first`.
-    pub fn after(first: &Rungs, ids: Ids, dropped: Option<CopyDrop>) -> Self {
+    /// The copies of a piece that was sent once, according to `first`. `dropped`: its drop, and whether that may be of a
+    /// copy which a bridge or a mirror made.
+    pub fn after(first: &Rungs, ids: Ids, dropped: Option<(CopyDrop, bool)>) -> Self {
+        let (dropped, may_arrive) = dropped.map_or((None, false), |(drop, may)| (Some(drop), may));
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
         // A driver returns after it received the packet: an earlier return belongs to a copy before the capture
@@ -125,7 +134,7 @@ impl Passes {
         let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
         let copy = SentCopy { number: 1, rungs, dropped, ..SentCopy::default() };
         Passes {
-            list: vec![Pass { copy, ids }],
+            list: vec![Pass { copy, ids, may_arrive }],
             arriving: last_in.map(|_| 0),
             last_in,
             mixed: false,
@@ -141,14 +150,14 @@ impl Passes {
             let gone = gone.map_or(self.list.len() - 1, |n| n + 1);
             // Its driver may still return, and then the return may be another copy's.
             self.mixed |= Self::awaits_return(self.list[gone].seen());
-            self.has_others |= self.list[gone].copy.dropped.is_none();
+            self.has_others |= !self.list[gone].is_dropped();
             self.list.remove(gone);
             self.arriving = self.arriving.filter(|n| *n != gone).map(|n| n - usize::from(n > gone));
         }
         // One more is typical, and a vector would begin with room for four.
         self.list.reserve_exact(1);
         let copy = SentCopy { number, ..SentCopy::default() };
-        self.list.push(Pass { copy, ids: Ids::default() });
+        self.list.push(Pass { copy, ids: Ids::default(), may_arrive: false });
     }
 
     /// A packet passed a hop of the sender.
@@ -212,10 +221,17 @@ impl Passes {
     }
 
     /// The kernel dropped a packet.
-    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, at_sender: bool) {
-        let newest = self.list.iter().rposition(|pass| pass.seen() & RX == 0 && pass.copy.dropped.is_none());
-        let of = self.with_ids(ids).or(if at_sender { newest } else { self.arriving });
-        if let Some(pass) = of.and_then(|n| self.list.get_mut(n)) {
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, place: DropPlace) {
+        let newest = || self.list.iter().rposition(|pass| pass.seen() & RX == 0 && pass.copy.dropped.is_none());
+        let of = self.with_ids(ids).or_else(|| match place {
+            DropPlace { may_be_copys: true, .. } => None, // nothing shows of which one
+            DropPlace { is_before_receiver: true, .. } => newest(),
+            DropPlace { .. } => self.arriving,
+        });
+        // What arrived was not dropped before: a bridge or a mirror has copied the packet.
+        let is_it = |pass: &&mut Pass| !place.is_before_receiver || pass.seen() & RX == 0;
+        if let Some(pass) = of.and_then(|n| self.list.get_mut(n)).filter(is_it) {
+            pass.may_arrive = pass.copy.dropped.is_none() && place.may_be_copys;
             pass.copy.dropped.get_or_insert(drop);
         }
     }
@@ -237,6 +253,9 @@ impl Passes {
         }
         self.last_in = Some(mark.hop);
         if let Some(pass) = self.arriving.and_then(|n| self.list.get_mut(n)) {
+            if pass.seen() & RX == 0 {
+                pass.copy.dropped = None; // of another copy of the packet, as a bridge makes them
+            }
             pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
             pass.copy.ambiguous |= doubtful;
         }
@@ -254,8 +273,7 @@ impl Passes {
         let device = bits(Hop::DevXmit, Hop::DevDone);
         let wired = self.list.iter().any(|pass| pass.seen() & device != 0);
         let went = if wired { device } else { TX_PACKET };
-        let waits =
-            |pass: &Pass| pass.seen() & RX == 0 && pass.seen() & went != 0 && pass.copy.dropped.is_none();
+        let waits = |pass: &Pass| pass.seen() & RX == 0 && pass.seen() & went != 0 && !pass.is_dropped();
         let newest = self.list.iter().rposition(waits);
         (newest, self.list.iter().filter(|pass| waits(pass)).count() > 1)
     }

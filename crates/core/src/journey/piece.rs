@@ -2,6 +2,7 @@
 
 use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend, SentCopy};
+use super::drops::DropPlace;
 use super::forwarder::Forwarder;
 use super::head_of_line::HeadOfLine;
 use super::journey::Presence;
@@ -72,6 +73,8 @@ pub(super) struct Piece {
     pub passes: Option<Box<Passes>>,
     /// The kernel's drop of it, and the hops passed by then.
     pub drop: Option<(CopyDrop, u32)>,
+    /// TCP: that drop may be of a copy which a bridge or a mirror made.
+    pub drop_may_be_copys: bool,
     pub ambiguous: bool,
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
@@ -123,6 +126,7 @@ impl Piece {
             state: State::Open,
             passes: None,
             drop: None,
+            drop_may_be_copys: false,
             ambiguous: false,
             read_in_doubt_since_ns: None,
             read_doubtful: false,
@@ -178,7 +182,7 @@ impl Piece {
 
     fn passes_or_first(&mut self) -> &mut Passes {
         let ids = Ids { first: self.ip_id, count: self.segs };
-        let dropped = self.drop.map(|(drop, _)| drop);
+        let dropped = self.drop.map(|(drop, _)| (drop, self.drop_may_be_copys));
         self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs, ids, dropped)))
     }
 
@@ -188,13 +192,21 @@ impl Piece {
     }
 
     /// The kernel dropped a packet with these bytes. `arrived`: another copy of them had arrived.
-    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, at_sender: bool, arrived: bool) {
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, place: DropPlace, arrived: bool) {
         if let Some(passes) = &mut self.passes {
-            passes.mark_dropped(drop, ids, at_sender);
+            passes.mark_dropped(drop, ids, place);
         }
         if !arrived {
             self.drop = Some((drop, self.rungs.present()));
+            self.drop_may_be_copys = place.may_be_copys;
             self.last_ns = self.last_ns.max(drop.time_ns);
+        }
+    }
+
+    /// The kernel dropped a copy of it in the namespace of a forwarder, or of a host that it is not for.
+    pub fn end_transit(&mut self, netns: u32) {
+        if let Some(transits) = &mut self.transits {
+            transits.end(netns);
         }
     }
 
@@ -229,6 +241,13 @@ impl Piece {
         self.rungs.clear(side);
         if let Some(passes) = &mut self.passes {
             passes.clear(side);
+        }
+    }
+
+    /// The node with this flow is the receiver after all: its hops are not those of a forwarder.
+    pub fn regain_end(&mut self, side: u32, flow: FlowId) {
+        if let Some(transits) = self.transits.as_mut().filter(|_| side == RX) {
+            self.rungs.take(&transits.give_end(flow), RX);
         }
     }
 

@@ -29,6 +29,9 @@ const TCP_HALF_NS: u64 = 300_000_000;
 /// Time that a finished journey with a missing event waits for the loss record. The record follows when the
 /// ring has room, after the events of other CPUs. A retransmitted journey waits as long for the reason.
 const GAP_NS: u64 = 50_000_000;
+/// Time that a datagram dropped between its ends waits: a bridge or a mirror may have made several copies of it, of which
+/// another one arrives.
+pub(super) const COPY_NS: u64 = 1_000_000_000;
 /// Minimum interval between visits of a stream.
 const VISIT_NS: u64 = 1_000_000;
 /// Number of requested visits beyond two for each stream at which replaced requests are removed.
@@ -206,6 +209,8 @@ impl CorrelatorState {
         let protocol = self.rules.of(ends.proto);
         if piece.shared || protocol.rx_top.is_some_and(|top| piece.has(top)) {
             self.close(ends, piece, CloseReason::Finished, done);
+        } else if piece.drop.is_some() && ends.proto != Proto::TCP {
+            self.close(ends, piece, CloseReason::Aged, done); // no sender sends it again
         } else if piece.discarded {
             self.close(ends, piece, CloseReason::Discarded, done);
         } else if piece.consumer.is_some_and(|consumer| consumer != Consumer::Kernel) {

@@ -138,6 +138,7 @@ impl Stream {
         if !before.flow.is_none() && before.flow != event.flow {
             for piece in self.pieces.iter_mut() {
                 piece.forget(side);
+                piece.regain_end(side, event.flow);
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend};
+use super::drops::DropPlace;
 use super::head_of_line::Arrivals;
 use super::journey::Journey;
 use super::passes::Ids;
@@ -14,6 +15,8 @@ use super::readers::Reader;
 use super::rungs::bit;
 use super::state::{CloseReason, CorrelatorState, TRAIL_NS};
 use super::stream::Stream;
+use crate::event::Event;
+use crate::flow::Proto;
 use crate::hop::Hop;
 use std::ops::Range;
 
@@ -58,6 +61,12 @@ impl Stream {
             Place::At(at) => Some(at),
             _ => None,
         }
+    }
+
+    /// The bytes of a packet of TCP.
+    pub fn range_of(&self, event: &Event) -> Option<Range<u64>> {
+        let from = self.position_of(event.seq()).filter(|_| self.ends.proto == Proto::TCP)?;
+        Some(from..from.saturating_add(u64::from(event.len)))
     }
 
     /// Unwraps a number and moves the stream there; a jump restarts it.
@@ -356,22 +365,31 @@ impl Stream {
         }
     }
 
-    /// Newest time of a packet that the kernel could have dropped at `[from, to)`; `None` without an open one.
-    pub fn droppable(&mut self, from: u64, to: u64) -> Option<u64> {
-        let index = self.pieces.first_ending_after(from);
+    /// Newest time of a packet that the kernel could have dropped at these bytes; `None` without an open one.
+    pub fn droppable(&mut self, range: &Range<u64>) -> Option<u64> {
+        let index = self.pieces.first_ending_after(range.start);
         let piece = self.pieces.get(index)?;
         // The kernel frees in its own time what it has taken.
         let is_taken = piece.has(Hop::AppCopy) || piece.consumer.is_some();
-        let open = piece.start < to && !piece.is_gone() && !piece.is_only_promised() && !is_taken;
+        let open = piece.start < range.end && !piece.is_gone() && !piece.is_only_promised() && !is_taken;
         open.then_some(piece.last_ns)
     }
 
-    /// The kernel dropped a packet with `[from, to)`. At the sender, arrived bytes were not lost with it: it
+    /// The kernel dropped a packet with `[from, to)` in the namespace of no end.
+    pub fn end_transits(&mut self, range: &Range<u64>, netns: u32) {
+        let mut index = self.pieces.first_ending_after(range.start);
+        while let Some(piece) = self.pieces.get_mut(index).filter(|piece| piece.start < range.end) {
+            piece.end_transit(netns);
+            index += 1;
+        }
+    }
+
+    /// The kernel dropped a packet with `[from, to)`. Before the receiver, arrived bytes were not lost with it: it
     /// was another copy.
     pub fn mark_dropped(
         &mut self,
         range: Range<u64>,
-        at_sender: bool,
+        place: DropPlace,
         drop: CopyDrop,
         ids: Ids,
         state: &mut CorrelatorState,
@@ -382,13 +400,13 @@ impl Stream {
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
-            let arrived = at_sender && piece.any(RX);
+            let arrived = place.is_before_receiver && piece.any(RX);
             let several = piece.passes.is_some();
             let is_taken = piece.has(Hop::AppRecv) || piece.consumer.is_some();
             if !piece.is_gone() && !is_taken && (several || !arrived) {
                 self.cut(index, to, state);
                 if let Some(piece) = self.pieces.get_mut(index) {
-                    piece.mark_dropped(drop, ids, at_sender, arrived);
+                    piece.mark_dropped(drop, ids, place, arrived);
                 }
             }
             index += 1;

@@ -6,6 +6,7 @@ use super::piece::{Mark, RX, TX};
 use super::rungs::{Rungs, bit};
 use super::state::Ends;
 use crate::event::Event;
+use crate::flow::FlowId;
 use crate::hop::{Direction, Hop};
 
 /// Maximum number of stored passages: of several copies through several nodes.
@@ -17,6 +18,8 @@ struct Transit {
     netns: u32,
     /// Identifications of the packet.
     ids: Ids,
+    /// True if the kernel dropped the packet in this node.
+    ended: bool,
     at: Forwarder,
 }
 
@@ -47,7 +50,7 @@ impl Transits {
             None if self.list.len() < MAX_TRANSITS => {
                 self.list.reserve_exact(1);
                 let at = Forwarder { rx_ifindex: event.ifindex, ..Forwarder::default() };
-                self.list.push(Transit { netns, ids, at });
+                self.list.push(Transit { netns, ids, ended: false, at });
                 self.list.len() - 1
             }
             None => return false,
@@ -61,6 +64,20 @@ impl Transits {
             at.rungs.set(hop, time_ns, cpu, false);
         }
         true
+    }
+
+    /// The kernel dropped the packet in this namespace, where it had not left.
+    pub fn end(&mut self, netns: u32) {
+        if let Some(of) = self.list.iter_mut().rfind(|of| of.netns == netns) {
+            of.ended = of.at.rungs.present() & TX == 0;
+        }
+    }
+
+    /// The hops at the node of this flow, which is the receiver after all.
+    pub fn give_end(&mut self, flow: FlowId) -> Rungs {
+        let is_its = |of: &Transit| of.at.rx_flow == flow && of.at.tx_flow.is_none();
+        let found = self.list.iter().position(is_its);
+        found.map(|index| self.list.remove(index).at.rungs).unwrap_or_default()
     }
 
     /// The hops of an end that was a forwarder after all become its passage.
@@ -77,7 +94,7 @@ impl Transits {
                 (at.rx_flow, at.rx_ifindex) = (end.rx_flow, end.rx_ifindex);
             }
         } else if self.list.len() < MAX_TRANSITS {
-            self.list.push(Transit { netns, ids: Ids::default(), at: end });
+            self.list.push(Transit { netns, ids: Ids::default(), ended: false, at: end });
         }
     }
 
@@ -94,7 +111,9 @@ impl Transits {
             let is_between = of.at.span_ns().is_some_and(|(from, to)| left_ns <= from && to <= came_ns);
             let is_end = of.at.tx_flow.is_none() && of.at.rx_flow == ends.rx.flow;
             let is_its = !ids.is_present() || !of.ids.is_present() || of.ids.meets(ids);
-            is_between && !is_end && is_its
+            // A node that dropped its copy of a packet that arrived was not on the way.
+            let is_aside = of.ended && came_ns != u64::MAX;
+            is_between && !is_end && is_its && !is_aside
         };
         let mut all: Vec<&Transit> = self.list.iter().filter(fits).collect();
         all.sort_by_key(|of| of.at.span_ns());

@@ -290,12 +290,14 @@ impl Stream {
         self.append(piece, keys.into_iter().flatten(), state)
     }
 
-    /// The datagram that a forwarder passes on: open, sent, and not received yet.
+    /// The datagram that a forwarder passes on: open, sent, and not received yet by a certain receiver.
     pub(super) fn passing_datagram(&mut self, event: &Event, state: &CorrelatorState) -> Option<usize> {
+        let may_come = !self.ends.rx.sure;
         let fits = |piece: &Piece| {
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < state.limits.max_age_ns;
             let is_single = piece.rx_flow.is_none() && !piece.shared;
-            fresh && is_single && !piece.is_gone() && !piece.any(RX) && Self::has_length(piece, event)
+            let has_come = piece.any(RX) && !may_come;
+            fresh && is_single && !piece.is_gone() && !has_come && Self::has_length(piece, event)
         };
         let index = self.by_id_or_buffer(event, fits)?;
         let piece = self.pieces.get_mut(index)?;

@@ -1,7 +1,7 @@
 //! A node between two ends: every packet that leaves one of them passes it, or is lost before.
 
 use super::{About, True, World};
-use magscope_core::{Direction, Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{DetailKind, Direction, Event, EventFlags, Flow, FlowId, Hop, Proto};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Its network namespace.
@@ -106,7 +106,56 @@ fn has_arrived(world: &World, packet: &True) -> bool {
     }
 }
 
+/// True if each byte of the packet was received with it.
+fn has_wholly_arrived(world: &World, packet: &True) -> bool {
+    let About::Bytes { stream, from, to } = packet.about else { return has_arrived(world, packet) };
+    let pass_at = |t: &True, byte| world.pass_at(t.event.time_ns, byte);
+    [from, to - 1].into_iter().chain((from..to).step_by(50)).all(|byte| {
+        let mut arrivals = world.events.iter().filter(|t| t.event.hop == Hop::DevRecv);
+        arrivals.any(|t| {
+            let has_byte =
+                matches!(t.about, About::Bytes { stream: s, from, to } if s == stream && from <= byte && byte < to);
+            has_byte && pass_at(t, byte) == pass_at(packet, byte)
+        })
+    })
+}
+
 /// True for a flow of a node between the ends.
 pub const fn is_nodes(id: FlowId) -> bool {
     id.0 >= FIRST_FLOW
+}
+
+/// Gives copies of packets that arrive to a host that they are not for, as a bridge that floods or a mirror does. The
+/// host drops them. Copies begin when the receiver is known.
+pub fn strangers(world: &mut World) {
+    for to in world.flows.clone() {
+        let own = world.events.iter().filter(|t| t.event.flow == to.id);
+        let certain = own.filter(|t| matches!(t.event.hop, Hop::IpIn | Hop::TcpRecv | Hop::UdpRecv));
+        let Some(since_ns) = certain.map(|t| t.event.time_ns).min() else { continue };
+        let Some(from) = world.flows.iter().find(|from| from.mirrors(&to)).map(|from| from.id) else {
+            continue;
+        };
+        if !is_plain(world, from, to.id) {
+            continue;
+        }
+        let id = FlowId(2 * FIRST_FLOW + to.id.0);
+        world.flows.push(Flow { id, netns: NETNS + 1, ..to });
+        let leaves =
+            |t: &&True| t.event.hop == Hop::DevXmit && t.event.flow == from && t.event.time_ns > since_ns;
+        let leaving: Vec<True> = world.events.iter().filter(leaves).copied().collect();
+        for packet in leaving.into_iter().filter(|packet| packet.event.len > 0) {
+            if has_wholly_arrived(world, &packet) && world.random.chance(60) {
+                copy_to_stranger(world, packet.event, id);
+            }
+        }
+    }
+}
+
+fn copy_to_stranger(world: &mut World, packet: Event, flow: FlowId) {
+    let skb = FIRST_BUFFER + 500_000 + world.buffer() % 40;
+    let copy = Event { hop: Hop::DevRecv, flow, skb, ifindex: 9, socket: 0, tid: 0, tgid: 0, ..packet };
+    let at_ns = packet.time_ns + world.random.within(1, 8_000);
+    let at_ns = world.emit(Event { time_ns: at_ns, ..copy }, About::Nothing) + world.random.within(1, 300);
+    let detail = DetailKind::DropReason.of(8);
+    world.emit(Event { hop: Hop::SkbDrop, time_ns: at_ns, detail, ..copy }, About::Nothing);
 }
