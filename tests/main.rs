@@ -13,6 +13,7 @@ mod clock_truth;
 mod cluster;
 mod common;
 mod containers;
+mod copied_packets;
 mod ctl;
 mod demo;
 mod documents;
