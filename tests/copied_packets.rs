@@ -161,7 +161,7 @@ impl Network {
         let forth: Vec<&Value> = rows.iter().filter(|row| row["from_node"] == self.client.as_str()).collect();
         let bytes: u64 = forth.iter().filter_map(|row| row["bytes"].as_u64()).sum();
         assert_eq!(bytes as usize, PACKETS * BYTES, "{what}: {rows:#?}");
-        for row in rows.iter() {
+        for row in &rows {
             assert_eq!(row["verdict"], "complete", "{what}: {row:#}");
             let through = row["forwarders"].as_array().expect("a list");
             let names: Vec<&Value> = through.iter().map(|at| &at["node"]).collect();
