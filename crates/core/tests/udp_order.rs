@@ -150,3 +150,24 @@ fn served(hops: HopSet) -> NodeInfo {
     coverage.hops.retain(|row| hops.contains(row.hop));
     NodeInfo { coverage, ..NodeInfo::default() }
 }
+
+/// A filter by the other end's port keeps what arrives at a socket without a peer, and cannot decide its reads.
+#[test]
+fn a_datagram_whose_read_the_filter_left_out_is_filtered() {
+    let verdict = |filter: &str, more: Vec<Event>| {
+        let settings = vec![format!("filter {filter}")];
+        let info = NodeInfo { settings, ..served(coverage()) };
+        let mut correlator = Correlator::of_node(&info, Limits::default());
+        let events = [down(0, 10, 1, 100), up(50, 10, 2, 100), more].concat();
+        let mut done = Vec::new();
+        correlator.push(&batch(flows(Proto::UDP), events), &mut done);
+        correlator.finish(&mut done);
+        done.iter().map(|journey| journey.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(verdict("udp", Vec::new()), [Verdict::InFlight]);
+    assert_eq!(verdict("port = 80", Vec::new()), [Verdict::InFlight], "the reader's own port");
+    let filtered = Verdict::Filtered { beyond: Hop::SockReady };
+    assert_eq!(verdict("port = 4000", Vec::new()), [filtered]);
+    assert_eq!(verdict("host = 10.0.0.1", Vec::new()), [filtered]);
+    assert_eq!(verdict("port = 4000", vec![read(90, 100)]), [Verdict::Complete]);
+}

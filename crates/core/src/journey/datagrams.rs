@@ -99,6 +99,9 @@ impl Correlator {
             }
             self.sockets.went_out(event.tid, event.socket, &run);
         } else if event.hop == Hop::UdpRecv && event.socket != 0 {
+            if self.directory.get(event.flow).is_some_and(|flow| self.state.selection.may_hide_read(flow)) {
+                self.leave_unassigned(&run);
+            }
             let Event { skb, cpu, time_ns, .. } = *event;
             self.sockets.arrived(event.socket, Arrival { run, skb, cpu, time_ns });
             if self.sockets.is_crowded(self.state.open) {

@@ -59,6 +59,7 @@ mod stream;
 mod tcp;
 mod transits;
 mod udp;
+mod unread;
 mod verdict;
 
 pub use across::Across;

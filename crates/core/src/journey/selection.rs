@@ -4,16 +4,19 @@
 //! journeys stay complete. Everything else (a CPU, a process, one in a hundred, a disabled hop) keeps only some
 //! of a journey's events. A missing event may then just have been left out.
 
+use super::unread::UnreadByFilter;
 use crate::capture_filter::{CaptureFilter, Field};
+use crate::flow::Flow;
 use crate::hop::{Hop, HopSet};
 use crate::node::NodeInfo;
 
 /// The instant since which events of a journey may be left out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     since_ns: Option<u64>,
     order: Order,
     hides_drops: bool,
+    unread: UnreadByFilter,
 }
 
 impl Selection {
@@ -22,9 +25,16 @@ impl Selection {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
         let mut order = Order { reported: info.tells_order, ..Order::default() };
         info.settings.iter().for_each(|setting| order.change(0, setting));
-        let mut selection = Selection { since_ns: tears.then_some(0), order, hides_drops: false };
-        info.settings.iter().for_each(|setting| selection.change_drops(setting));
+        let since_ns = tears.then_some(0);
+        let mut selection =
+            Selection { since_ns, order, hides_drops: false, unread: UnreadByFilter::default() };
+        info.settings.iter().for_each(|setting| selection.change_what_is_kept(setting));
         selection
+    }
+
+    /// True if a filter may have left out the read of a datagram that arrived in this flow.
+    pub fn may_hide_read(&self, flow: &Flow) -> bool {
+        self.unread.may_hide_read(flow)
     }
 
     /// True if the kernel's discards are not recorded now.
@@ -32,8 +42,11 @@ impl Selection {
         self.hides_drops
     }
 
-    fn change_drops(&mut self, setting: &str) {
+    fn change_what_is_kept(&mut self, setting: &str) {
         let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
+        if what == "filter" {
+            self.unread.add(rest);
+        }
         if rest.contains(Hop::SkbDrop.name()) {
             self.hides_drops = match what {
                 "disable" => true,
@@ -47,7 +60,7 @@ impl Selection {
     /// Applies a change of a running capture, in the syntax of the command line.
     pub fn change(&mut self, from_ns: u64, to_ns: u64, what: &str) {
         self.order.change(to_ns, what);
-        self.change_drops(what);
+        self.change_what_is_kept(what);
         if tears_journeys(what) {
             // The end of the omission is not tracked: a journey may have been cut at any time before it ended.
             self.since_ns = Some(self.since_ns.map_or(from_ns, |since| since.min(from_ns)));
