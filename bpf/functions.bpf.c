@@ -23,6 +23,8 @@
 #define IPV4 bpf_htons(ETH_P_IP)
 #define IPV6 bpf_htons(ETH_P_IPV6)
 #define SEND_CALL (struct socket * sock, struct msghdr * msg, unsigned long size)
+#define PAGE_CALL (struct socket * sock, struct page * page, int offset, unsigned long size)
+#define SOCKET_PAGE_CALL (struct sock * sk, struct page * page, int offset, unsigned long size)
 #define SOCKET_CALL (struct sock * sk, struct msghdr * msg, unsigned long size)
 #define SEGMENT_CALL (struct sock * sk, struct sk_buff * skb)
 #define IP_CALL (struct net * net, struct sock * sk, struct sk_buff * skb)
@@ -30,6 +32,9 @@
 /* inet_sendmsg, inet6_sendmsg */
 ENTRY(app_send, SEND_CALL, on_app_send(pointers, SK(sock), size))
 ENTRY(app_send6, SEND_CALL, on_app_send(pointers, SK(sock), size))
+/* inet_sendpage and do_tcp_sendpages, once per page of sendfile and splice before Linux 6.5 */
+ENTRY(app_sendpage, PAGE_CALL, on_app_sendpage(pointers, SK(sock), size))
+ENTRY(tcp_sendpage, SOCKET_PAGE_CALL, on_tcp_send(pointers, AS(sock, sk), size))
 /* tcp_sendmsg_locked */
 ENTRY(tcp_send, SOCKET_CALL, on_tcp_send(pointers, AS(sock, sk), size))
 /* udp_sendmsg, udpv6_sendmsg */

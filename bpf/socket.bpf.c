@@ -109,6 +109,14 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	return 0;
 }
 
+/* At the call that offers a page of a file or a pipe. UDP makes a datagram of several pages. */
+INLINE int on_app_sendpage(enum pointer_kind pointers, const struct sock *sk, __u64 len)
+{
+	if (!sk || READ(sk, sk_protocol) != IPPROTO_TCP)
+		return 0;
+	return on_app_send(pointers, sk, len);
+}
+
 /* At the return of send, which took `ret` bytes. The process is known for certain only at this
  * layer. */
 SEC("tp_btf/sock_send_length")

@@ -85,23 +85,23 @@ const fn syscall(
     Candidate { note, twins, last_resort: true, ..candidate(program, Hop::UdpSend, Backend::Tracepoint, point) }
 }
 
-/// Function entry by fentry, kprobe.multi and kprobe; `and` names the IPv6 function.
+/// Function entry by fentry, kprobe.multi and kprobe; `and` names further functions of the hop, as that of IPv6.
 macro_rules! entry {
-    ($hop:ident $name:literal at $function:literal $(and $twin:literal at $second:literal)? $(, $note:literal)? $(; copies $copies:literal)?) => {{
+    ($hop:ident $name:literal at $function:literal $(and $twin:literal at $second:literal)* $(, $note:literal)? $(; copies $copies:literal)?) => {{
         const FENTRY: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[candidate(concat!("fentry_", $twin), Hop::$hop, Backend::Fentry, $second)],)?
+            twins: &[$(candidate(concat!("fentry_", $twin), Hop::$hop, Backend::Fentry, $second)),*],
             ..candidate(concat!("fentry_", $name), Hop::$hop, Backend::Fentry, $function)
         };
         const MULTI: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::KprobeMulti, $second)],)?
+            twins: &[$(candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::KprobeMulti, $second)),*],
             $(copies_do: $copies,)?
             ..candidate(concat!("kprobe_", $name), Hop::$hop, Backend::KprobeMulti, $function)
         };
         const KPROBE: Candidate = Candidate {
             $(note: $note,)?
-            $(twins: &[candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::Kprobe, $second)],)?
+            twins: &[$(candidate(concat!("kprobe_", $twin), Hop::$hop, Backend::Kprobe, $second)),*],
             $(copies_do: $copies,)?
             ..candidate(concat!("kprobe_", $name), Hop::$hop, Backend::Kprobe, $function)
         };
@@ -147,6 +147,9 @@ const fn switched_by_breakpoint(backend: Backend) -> Candidate {
 
 /// Candidates grouped by hop. The plan prefers the cheapest; among equals, the first.
 pub const CANDIDATES: &[&[Candidate]] = &[
+    // Before Linux 6.5, `sendfile` and `splice` have functions of their own; a kernel without them has no such candidate.
+    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg" and "app_sendpage" at "inet_sendpage",
+        "bytes offered; the range is right while one thread at a time sends on a socket"),
     entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg",
         "bytes offered; the range is right while one thread at a time sends on a socket"),
     &[Candidate {
@@ -158,6 +161,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
             "taken when send returns: names process and bytes, but is no start time",
         )
     }],
+    entry!(TcpSend "tcp_send" at "tcp_sendmsg_locked" and "tcp_sendpage" at "do_tcp_sendpages"),
     entry!(TcpSend "tcp_send" at "tcp_sendmsg_locked"),
     &[tracepoint("tcp_send", Hop::TcpSend, "tcp_sendmsg_locked", "")],
     entry!(UdpSend "udp_send" at "udp_sendmsg" and "udp_send6" at "udpv6_sendmsg"),

@@ -234,8 +234,11 @@ mod tests {
     fn stock() -> HostFacts {
         let mut facts = HostFacts {
             kernel: "6.12.1".to_owned(),
-            functions: functions().filter(|f| *f != "__netif_receive_skb_core").map(str::to_owned).collect(),
-            symbols: functions().map(|f| (f.to_owned(), f.to_owned())).collect(),
+            functions: functions()
+                .filter(|f| *f != "__netif_receive_skb_core" && !is_old(f))
+                .map(str::to_owned)
+                .collect(),
+            symbols: functions().filter(|f| !is_old(f)).map(|f| (f.to_owned(), f.to_owned())).collect(),
             fentry: Mechanism::Works,
             kprobe: Mechanism::Works,
             kprobe_multi: Mechanism::Works,
@@ -245,6 +248,11 @@ mod tests {
         let copy = "__netif_receive_skb_core.constprop.0".to_owned();
         facts.symbols.insert("__netif_receive_skb_core".to_owned(), copy);
         facts
+    }
+
+    /// True for a function that Linux 6.5 has removed.
+    fn is_old(function: &str) -> bool {
+        function.contains("sendpage")
     }
 
     fn backend_of(plan: &Plan, hop: Hop) -> Option<Backend> {
@@ -274,10 +282,18 @@ mod tests {
         for name in ["sock_send_length", "sock_recv_length", "sk_data_ready"] {
             facts.tracepoints.remove(name);
         }
+        facts.functions.extend(functions().filter(|f| is_old(f)).map(str::to_owned));
         let plan = plan(&facts, HopSet::all());
         assert_eq!(missing(&plan), []);
         assert_eq!(backend_of(&plan, Hop::SockReady), Some(Backend::Fentry));
         assert_eq!(backend_of(&plan, Hop::AppRecv), Some(Backend::Fexit));
+        for (hop, points) in [
+            (Hop::AppSend, "inet_sendmsg, inet6_sendmsg, inet_sendpage"),
+            (Hop::TcpSend, "tcp_sendmsg_locked, do_tcp_sendpages"),
+        ] {
+            let Some(Service::Served { point, .. }) = plan.coverage.of(hop) else { panic!("served") };
+            assert_eq!(point, points);
+        }
     }
 
     #[test]
