@@ -288,6 +288,31 @@ fn the_demo_is_drawn_live() {
 }
 
 #[test]
+fn a_hop_that_ctl_switches_off_is_off_on_the_screen() {
+    if !is_root("changes on the screen") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut terminal = Terminal::start(&["demo"], dir.path(), 120, 40);
+    terminal.shows("▶ live");
+    let pid = terminal.child.process_id().expect("a number").to_string();
+    let ctl = |words: &[&str]| {
+        let output = common::run(&[&["ctl", "--pid", &pid], words].concat());
+        assert!(output.status.success(), "{}", common::stderr(&output));
+    };
+    ctl(&["disable", "dev.recv"]);
+    terminal.shows("switched off");
+    terminal.keys("7");
+    terminal.shows("switched off");
+    ctl(&["enable", "dev.recv,dev.done"]);
+    terminal.hides("switched off");
+    // It was off at the start.
+    terminal.shows("switched on");
+    terminal.keys("q");
+    assert!(terminal.ends());
+}
+
+#[test]
 fn a_terminal_that_goes_away_takes_everything_along() {
     if !is_root("the end of the terminal") {
         return;

@@ -13,7 +13,6 @@ use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
 use crate::stats::payload;
 use magscope_core::Event;
-use magscope_core::context::Context;
 use magscope_core::custom::{MOST_VALUES, ValueKind};
 
 /// See the module.
@@ -56,8 +55,7 @@ impl Counts {
         if let Some(total_ns) = complete {
             self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
         }
-        let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };
-        let served = names.info(node).map(|info| info.coverage.served()).unwrap_or_default();
+        let served = names.served(&line.journey, line.end_ns());
         self.flows.journey(line, served, names);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::probes::{Probe, ProbeId, Probes};
 use crate::stats::HopStats;
-use magscope_core::node::Service;
+use crate::switches::HopState;
 use magscope_core::{Direction, Hop};
 
 /// What a lane shows.
@@ -21,9 +21,9 @@ pub enum Place {
 pub struct Lane {
     /// Hop, custom probe or wire.
     pub place: Place,
-    /// The hop's service; [`Service::Off`] for the wire and for custom probes. For their attachment see
+    /// The hop's state; [`HopState::OFF`] for the wire and for custom probes. For their attachment see
     /// [`crate::Frame::probe`].
-    pub service: Service,
+    pub state: HopState,
     /// True after the first event of the hop or hit of the probe.
     pub seen: bool,
     /// Rates and latencies; `None` without measurements, which differs from zero.
@@ -49,7 +49,7 @@ impl Lane {
 
     /// True if the hop can be measured.
     pub const fn is_served(&self) -> bool {
-        matches!(self.service, Service::Served { .. }) || self.probe().is_some()
+        self.state.is_on() || self.probe().is_some()
     }
 }
 

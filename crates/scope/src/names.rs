@@ -1,9 +1,10 @@
 //! Names behind numbers: flows, threads and namespaces of every recording, as announced.
 
+use crate::switches::{HopState, Switches};
 use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
 use magscope_core::stored_context::StoredContext;
-use magscope_core::{Batch, CleanUp, Event, Flow, FlowId, Hop, Journey, Task};
+use magscope_core::{Batch, CleanUp, Direction, Event, Flow, FlowId, Hop, HopSet, Journey, Task};
 
 /// A node: a network namespace of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,23 +20,50 @@ pub struct NetnsKey {
 pub struct Names {
     stored: StoredContext,
     clean_up: Vec<CleanUp>,
+    switches: Vec<Switches>,
 }
 
 impl Names {
     /// The names of these recordings.
     pub fn new(infos: Vec<NodeInfo>) -> Self {
-        Names { clean_up: infos.iter().map(CleanUp::of).collect(), stored: StoredContext::new(infos) }
+        Names {
+            clean_up: infos.iter().map(CleanUp::of).collect(),
+            switches: infos.iter().map(|_| Switches::default()).collect(),
+            stored: StoredContext::new(infos),
+        }
     }
 
     /// Adds a recording.
     pub fn join(&mut self, info: NodeInfo) {
         self.clean_up.push(CleanUp::of(&info));
+        self.switches.push(Switches::default());
         self.stored.join(info);
     }
 
-    /// Stores the names that a batch announces.
+    /// Stores the names that a batch announces, and its changes of hops.
     pub fn learn(&mut self, node: u16, batch: &Batch) {
         self.stored.batch(node, batch);
+        if let Some(switches) = self.switches.get_mut(usize::from(node)) {
+            switches.batch(batch);
+        }
+    }
+
+    /// The state of a hop in each recording that names it, at an instant.
+    pub fn hop_states(&self, hop: Hop, at_ns: u64) -> impl Iterator<Item = HopState> + '_ {
+        let of = self.infos().iter().zip(&self.switches);
+        of.filter_map(move |(info, switches)| switches.state(info, hop, at_ns))
+    }
+
+    /// The hops that were on for a journey at its last event: each half by its own recording.
+    pub fn served(&self, journey: &Journey, at_ns: u64) -> HopSet {
+        let (tx, rx) = (self.served_by(journey.tx_node, at_ns), self.served_by(journey.rx_node, at_ns));
+        let side = |hop: &Hop| if hop.direction() == Direction::Tx { tx } else { rx }.contains(*hop);
+        if journey.tx_node == journey.rx_node { tx } else { Hop::ALL.iter().copied().filter(side).collect() }
+    }
+
+    fn served_by(&self, node: u16, at_ns: u64) -> HopSet {
+        let of = self.infos().get(usize::from(node)).zip(self.switches.get(usize::from(node)));
+        of.map_or(HopSet::EMPTY, |(info, switches)| switches.served(info, at_ns))
     }
 
     /// The recordings.

@@ -42,6 +42,7 @@ use crate::signals::Signals;
 use crate::stats::{HopStats, Sides, Stats};
 use crate::sums::Sums;
 use crate::sweep::{MAX_LIFELINES, Sweep};
+use crate::switches::HopState;
 use crate::totals::{Totals, WindowTotals};
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
@@ -52,7 +53,7 @@ use magscope_core::foreign::clean;
 use magscope_core::governed::Level;
 use magscope_core::hop::{HOP_IDS, HopSet};
 use magscope_core::netns_resolver::Places;
-use magscope_core::node::{NodeInfo, Service};
+use magscope_core::node::NodeInfo;
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
 use magscope_report::{Findings, Headline};
 use std::borrow::Cow;
@@ -296,18 +297,18 @@ impl Scope {
             let hop = match place {
                 Place::Hop(hop) => hop,
                 Place::Wire => {
-                    self.lanes.push(Lane { place, service: Service::Off, seen: true, stats: None });
+                    self.lanes.push(Lane { place, state: HopState::OFF, seen: true, stats: None });
                     continue;
                 }
                 Place::Probe(probe) => {
                     let (stats, seen) =
                         (self.stats_of_probe(probe), self.probes.get(probe).is_some_and(|p| p.hits > 0));
-                    self.lanes.push(Lane { place, service: Service::Off, seen, stats });
+                    self.lanes.push(Lane { place, state: HopState::OFF, seen, stats });
                     continue;
                 }
             };
-            let service = self.service(hop).clone();
-            let served = matches!(service, Service::Served { .. });
+            let state = self.hop_state(hop);
+            let served = state.is_on();
             let stats = match (served, self.is_recorded()) {
                 (false, _) => None,
                 (true, false) => {
@@ -319,9 +320,9 @@ impl Scope {
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
             // An optional hop has a lane only where it was asked for.
-            let is_there = !hop.is_optional() || seen || !matches!(service, Service::Off);
+            let is_there = !hop.is_optional() || seen || !state.is_off();
             if is_there && self.controls.proto.is_none_or(|proto| hop.passes(proto)) {
-                self.lanes.push(Lane { place, service, seen, stats });
+                self.lanes.push(Lane { place, state, seen, stats });
             }
         }
     }

@@ -6,7 +6,6 @@ use crate::text::explained;
 use crate::time::Ink;
 use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
-use magscope_core::node::Service;
 use magscope_scope::Frame;
 use magscope_scope::condition::DROPPED;
 use magscope_scope::format::{SUMMED, count, percent};
@@ -162,13 +161,8 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
     heading(ui, "HOPS", cx);
     Grid::new("hops").num_columns(3).striped(true).spacing([12.0, 2.0]).show(ui, |ui| {
         for hop in &panel.hops {
-            let (words, colour) = match hop.service {
-                Service::Served { backend, point, note } => {
-                    (format!("{backend} {point}{}{note}", if note.is_empty() { "" } else { "; " }), cx.c.text)
-                }
-                Service::Off => ("off".to_owned(), cx.c.dim),
-                Service::Missing { because } => (format!("missing: {because}"), cx.c.dim),
-            };
+            let colour = if hop.state.is_on() { cx.c.text } else { cx.c.dim };
+            let words = hop.state.words();
             let first = explained(ui.label(RichText::new(hop.hop.name()).color(colour)), hop.hop.name());
             let count_text = if hop.summed > 0 {
                 format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))

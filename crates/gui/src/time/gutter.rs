@@ -7,7 +7,7 @@ use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::explain::explain;
 use magscope_scope::format::{count, duration, rate, short_duration};
-use magscope_scope::{Action, Frame, Lane, Place, Probe};
+use magscope_scope::{Action, Frame, HopState, Lane, Place, Probe};
 
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
@@ -78,11 +78,11 @@ fn about(lane: &Lane) -> String {
 }
 
 fn measured(lane: &Lane) -> String {
-    let served = match &lane.service {
-        Service::Served { backend, point, note } if note.is_empty() => format!("{backend} {point}"),
-        Service::Served { backend, point, note } => format!("{backend} {point}; {note}"),
-        Service::Off => "off: it was not asked for".to_owned(),
-        Service::Missing { because } => format!("missing: {because}"),
+    let served = match &lane.state {
+        &HopState::OFF => "off: it was not asked for".to_owned(),
+        HopState::SwitchedOff => "off: it was switched off while the capture ran".to_owned(),
+        HopState::SwitchedOn => "on: it was switched on while the capture ran".to_owned(),
+        state @ HopState::AsStarted(_) => state.words(),
     };
     let latency = lane.stats.as_ref().and_then(|stats| stats.latency.as_ref());
     let summed = lane.stats.as_ref().is_some_and(|stats| stats.summed);
@@ -147,7 +147,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
     {
         let y = rect.center().y;
         let (Place::Hop(hop), Some(stats)) = (lane.place, &lane.stats) else {
-            let words = match (&lane.service, lane.place) {
+            let words = match (&lane.state, lane.place) {
                 (_, Place::Probe(_)) => {
                     let words =
                         lane.stats.as_ref().map_or_else(|| "·".to_owned(), |stats| rate(stats.events_per_s));
@@ -156,9 +156,9 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
                     continue;
                 }
                 (_, Place::Wire) => frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string()),
-                (Service::Off, _) => "off".to_owned(),
-                (Service::Missing { .. }, _) => "missing".to_owned(),
-                (Service::Served { .. }, _) => "·".to_owned(),
+                (HopState::AsStarted(Service::Missing { .. }), _) => "missing".to_owned(),
+                (state, _) if state.is_on() => "·".to_owned(),
+                (state, _) => state.words(),
             };
             let faint = cx.c.dim.gamma_multiply(0.8);
             text::put(painter, pos2(left + 12.0, y), Align2::LEFT_CENTER, &words, SMALL, faint, FIGURES - 16.0);

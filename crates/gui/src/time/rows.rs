@@ -102,16 +102,12 @@ impl Rows {
 mod tests {
     use super::*;
     use egui::vec2;
-    use magscope_core::node::Service;
+    use magscope_scope::HopState;
 
     #[test]
     fn lanes_fill_the_height_and_stand_in_stack_order() {
-        let lane = |place, service| Lane { place, service, seen: true, stats: None };
-        let lanes = [
-            lane(Place::Hop(Hop::AppRecv), Service::Off),
-            lane(Place::Wire, Service::Off),
-            lane(Place::Hop(Hop::AppSend), Service::Off),
-        ];
+        let lane = |place| Lane { place, state: HopState::OFF, seen: true, stats: None };
+        let lanes = [lane(Place::Hop(Hop::AppRecv)), lane(Place::Wire), lane(Place::Hop(Hop::AppSend))];
         let area = Rect::from_min_size(pos2(10.0, 20.0), vec2(500.0, 280.0));
         let rows = Rows::new(area, &lanes);
         assert!((rows.rects()[2].bottom() - area.bottom()).abs() < 0.01);

@@ -20,7 +20,7 @@ pub use density::{
 pub use facts::{Fact, Tone, facts};
 pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
 pub use magscope_report::{RequestRow, RequestTable};
-pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
+pub use panels::{Clock, ClockPair, ClockRow, HopRow, LossPanel, LossRow, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, Span, TriggerStatus,
 };

@@ -2,9 +2,9 @@
 
 use crate::overhead::Overhead;
 use crate::probes::Probe;
+use crate::switches::HopState;
 use crate::totals::Totals;
 use magscope_core::clock::ClockSample;
-use magscope_core::node::Service;
 use magscope_core::{Hop, LossCause};
 use magscope_timeline::pair::State;
 
@@ -80,13 +80,13 @@ pub struct LossRow {
     pub last_ns: Option<u64>,
 }
 
-/// The service of a hop, and its counts.
+/// The state of a hop, and its counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Served<'a> {
+pub struct HopRow {
     /// The hop.
     pub hop: Hop,
-    /// The service.
-    pub service: &'a Service,
+    /// The state.
+    pub state: HopState,
     /// Events of it since the start.
     pub events: u64,
     /// Hits from the kernel's sums, where no events arrived.
@@ -112,7 +112,7 @@ pub struct LossPanel<'a> {
     /// Fill level of the fullest ring buffer, in the same order.
     pub ring_fill: Vec<f64>,
     /// The hops of the capture.
-    pub hops: Vec<Served<'a>>,
+    pub hops: Vec<HopRow>,
     /// Custom probes, with their hits and read errors. The number of hits among lost records is unknown.
     pub probes: &'a [Probe],
     /// Hits of a probe number that its recording does not have: the recording is damaged.

@@ -4,8 +4,7 @@ use super::Scope;
 use crate::controls::{List, Top};
 use crate::lifeline::Lifeline;
 use crate::views::View;
-use magscope_core::HopSet;
-use magscope_core::blame::{Blame, served};
+use magscope_core::blame::Blame;
 use magscope_report::{Evidence, Facts, Headline, HeadlineKind, REQUEST_SERVICES, headline};
 
 /// Bucket edges of a recording between two headlines while it is read: a minute.
@@ -20,7 +19,7 @@ impl Scope {
     /// Counts a journey for the headline. Filters do not narrow it.
     pub(super) fn note_finding(&mut self, line: &Lifeline) {
         let journey = &line.journey;
-        let hops: HopSet = served(journey, self.names.infos());
+        let hops = self.names.served(journey, line.end_ns());
         let blame = journey.verdict.is_whole().then(|| Blame::of(journey, hops)).flatten();
         // A stopped live view stores no journeys.
         let is_stored = !self.controls.paused || self.is_recorded();

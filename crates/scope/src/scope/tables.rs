@@ -7,24 +7,24 @@ use crate::journal::{Entry, NodeHit};
 use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::look::{
-    Clock, EventRow, EventRowKind, EventTable, FlowRow, FlowTable, JourneyTable, LossPanel, RequestPanel,
-    Served, Wire,
+    Clock, EventRow, EventRowKind, EventTable, FlowRow, FlowTable, HopRow, JourneyTable, LossPanel,
+    RequestPanel, Wire,
 };
 use crate::probe_matches::is_tied;
+use crate::switches::HopState;
 use crate::views::View;
 use magscope_core::context::Context;
 use magscope_core::journey::Across;
-use magscope_core::node::Service;
 use magscope_core::{Direction, Event, Hop};
 use std::collections::BTreeMap;
 
 impl Scope {
-    /// The service of a hop over all recordings: served if one of them serves it.
-    pub(super) fn service(&self, hop: Hop) -> &Service {
-        const OFF: &Service = &Service::Off;
-        let services = || self.names.infos().iter().filter_map(|info| info.coverage.of(hop));
-        let served = services().find(|service| matches!(service, Service::Served { .. }));
-        served.or_else(|| services().next()).unwrap_or(OFF)
+    /// The state of a hop over all recordings: on if it is on in one of them. Live it is the newest state, of a
+    /// recording that at the right edge of the picture.
+    pub(super) fn hop_state(&self, hop: Hop) -> HopState {
+        let at_ns = if self.is_recorded() { self.horizon.end_ns() } else { u64::MAX };
+        let states = || self.names.hop_states(hop, at_ns);
+        states().find(HopState::is_on).or_else(|| states().next()).unwrap_or(HopState::OFF)
     }
 
     /// True if the lane has nothing to show. Before any hop is served none is folded.
@@ -166,9 +166,9 @@ impl Scope {
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {
-        let hops = Hop::ALL.iter().map(|hop| Served {
+        let hops = Hop::ALL.iter().map(|hop| HopRow {
             hop: *hop,
-            service: self.service(*hop),
+            state: self.hop_state(*hop),
             events: self.hop_events.get(usize::from(hop.id())).copied().unwrap_or(0),
             summed: self.hop_sums.get(usize::from(hop.id())).copied().unwrap_or(0),
         });

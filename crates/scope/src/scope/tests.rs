@@ -3,9 +3,9 @@ use crate::action::Action;
 use crate::controls::{Align, Top};
 use crate::look::EventRow;
 use magscope_core::Batch;
-use magscope_core::node::{Backend, Coverage, NetnsName};
+use magscope_core::node::{Backend, Coverage, NetnsName, Service};
 use magscope_core::{
-    DetailKind, Direction, Event, ExtentKind, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict,
+    Change, DetailKind, Direction, Event, ExtentKind, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict,
 };
 
 const MS: u64 = 1_000_000;
@@ -129,12 +129,39 @@ fn rates_latencies_and_the_slowest_come_from_events() {
     assert_eq!(frame.header.state, State::Ended);
 }
 
+fn change(at_ns: u64, what: &str) -> Batch {
+    let change = Change { from_ns: at_ns - 1, to_ns: at_ns, what: what.to_owned() };
+    Batch { changes: vec![change], watermark_ns: at_ns + 600 * MS, ..Batch::default() }
+}
+
+/// States of a hop in the picture and in the view of hops.
+fn states(scope: &Scope, hop: Hop) -> (HopState, HopState) {
+    let lane = scope.lanes.iter().find(|lane| lane.hop() == Some(hop)).unwrap();
+    let rows = scope.losses().hops;
+    (lane.state.clone(), rows.into_iter().find(|row| row.hop == hop).unwrap().state)
+}
+
+#[test]
+fn a_hop_has_the_state_of_the_last_change() {
+    let mut scope = busy();
+    let at_ns = scope.now_ns + 1;
+    scope.ingest(&change(at_ns, "disable dev.recv"));
+    assert_eq!(states(&scope, Hop::DevRecv), (HopState::SwitchedOff, HopState::SwitchedOff));
+    let journey = scope.memory.all().next().unwrap().journey.clone();
+    let is_served = |at_ns| scope.names.served(&journey, at_ns).contains(Hop::DevRecv);
+    assert_eq!([is_served(at_ns - 1), is_served(at_ns)], [true, false]);
+    scope.ingest(&change(at_ns + 1_000 * MS, "enable dev.recv,dev.queue"));
+    assert!(states(&scope, Hop::DevRecv).0.is_on() && states(&scope, Hop::DevRecv).1.is_on());
+    assert_eq!(states(&scope, Hop::DevQueue), (HopState::SwitchedOn, HopState::SwitchedOn));
+}
+
 #[test]
 fn what_is_not_measured_is_not_zero() {
     let scope = busy();
     let frame = scope.frame();
     let lane = |hop| frame.lanes.iter().find(|lane| lane.hop() == Some(hop)).unwrap();
-    assert_eq!(lane(Hop::IpPre).service, Service::Missing { because: "no fentry".to_owned() });
+    let missing = Service::Missing { because: "no fentry".to_owned() };
+    assert_eq!(lane(Hop::IpPre).state, HopState::AsStarted(missing));
     assert_eq!((lane(Hop::IpPre).stats, lane(Hop::TaskRun).stats), (None, None));
     assert_eq!(lane(Hop::AppSend).stats.unwrap().latency, None);
     assert_eq!(Scope::new(info(), Options::default()).frame().lanes[0].stats, None);

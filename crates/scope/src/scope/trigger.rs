@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::Overhead;
 use crate::requests::{JourneyRef, Requests};
+use crate::switches::HopState;
 use crate::trigger::{Capture, CaptureWindow, Condition, Mode};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
@@ -165,12 +166,15 @@ impl Scope {
 
     /// Checks that a node serves a hop. The error is the reason why none does.
     fn has_hop(&self, hop: Hop) -> Result<(), String> {
-        match self.service(hop) {
-            // a hop that was enabled later, or whose nodes are unknown yet
+        match self.hop_state(hop) {
+            // it may be switched on again, or its nodes are unknown yet
             _ if self.seen.contains(hop) || self.names.infos().is_empty() => Ok(()),
-            Service::Served { .. } => Ok(()),
-            Service::Missing { because } => Err(format!("nothing tells of {hop} here: {because}")),
-            Service::Off => Err(format!("{hop} is not probed; capture with `--hops +{hop}`")),
+            state if state.is_on() => Ok(()),
+            HopState::AsStarted(Service::Missing { because }) => {
+                Err(format!("nothing tells of {hop} here: {because}"))
+            }
+            HopState::SwitchedOff => Err(format!("{hop} is switched off; `magnet-scope ctl enable {hop}`")),
+            _ => Err(format!("{hop} is not probed; capture with `--hops +{hop}`")),
         }
     }
 

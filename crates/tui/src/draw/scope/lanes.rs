@@ -4,7 +4,6 @@ use super::columns::GAP;
 use super::layout::{Layout, is_wire};
 use crate::draw::canvas::Canvas;
 use crate::draw::{Extras, SELECTED};
-use magscope_core::node::Service;
 use magscope_scope::format::{duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
 use magscope_scope::{Align, Frame, Lane};
@@ -30,7 +29,7 @@ fn folded(canvas: &mut Canvas, area: Rect, frame: &Frame, key: &str) {
         return;
     }
     let lanes = || frame.lanes.iter().filter(|lane| frame.is_folded(lane));
-    let off = lanes().filter(|lane| lane.service == Service::Off).count();
+    let off = lanes().filter(|lane| lane.state.is_off()).count();
     let missing = lanes().count() - off;
     let hops = |n: usize| if n == 1 { "hop" } else { "hops" };
     let words = match (off, missing) {
@@ -148,9 +147,5 @@ fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
     if lane.probe().is_some() {
         return None;
     }
-    match &lane.service {
-        Service::Served { .. } => None,
-        Service::Off => Some("off".to_owned()),
-        Service::Missing { because } => Some(format!("missing: {because}")),
-    }
+    (!lane.state.is_on()).then(|| lane.state.words())
 }

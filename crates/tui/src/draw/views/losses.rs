@@ -4,7 +4,6 @@ use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
 use crate::draw::shade::spark_of;
 use crate::theme::Theme;
-use magscope_core::node::Service;
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, bytes, count, percent};
 use magscope_scope::look::LossPanel;
@@ -153,14 +152,7 @@ fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
     heading(canvas, area, 0, " hops ");
     for (y, hop) in panel.hops.iter().enumerate().take(usize::from(area.height.saturating_sub(1))) {
         let y = y as u16 + 1;
-        let (words, style) = match hop.service {
-            Service::Served { backend, point, note } => {
-                let words = format!("{backend} {point}{}{note}", if note.is_empty() { "" } else { "; " });
-                (words, theme.plain)
-            }
-            Service::Off => ("off".to_owned(), theme.dim),
-            Service::Missing { because } => (format!("missing: {because}"), theme.dim),
-        };
+        let style = if hop.state.is_on() { theme.plain } else { theme.dim };
         canvas.put(area, 2, y, hop.hop.name(), style);
         let count_text = if hop.summed > 0 {
             format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
@@ -168,6 +160,6 @@ fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
             count(hop.events)
         };
         canvas.put_right(area, WORDS + 1, y, &count_text, style);
-        canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &words, theme.dim);
+        canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &hop.state.words(), theme.dim);
     }
 }
