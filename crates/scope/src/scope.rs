@@ -44,6 +44,7 @@ use crate::sums::Sums;
 use crate::sweep::{MAX_LIFELINES, Sweep};
 use crate::switches::HopState;
 use crate::totals::{Totals, WindowTotals};
+use crate::tour::TourState;
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
 
@@ -152,8 +153,7 @@ pub struct Scope {
     routes: Vec<Route>,
     /// Answers to prompts.
     history: History,
-    /// Number of the tour's step.
-    pub(crate) tour: Option<usize>,
+    pub(crate) tour: Option<TourState>,
     // State from the caller.
     /// Names of hosts whose connection is lost; empty without any.
     away: String,

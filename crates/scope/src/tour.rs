@@ -52,8 +52,25 @@ impl TourStep {
 struct Step {
     words: &'static str,
     fault: Option<TourFault>,
+    /// A condition during the step, before it can be done. Without it, a step is done if it was done before.
+    first: Option<fn(&Scope) -> bool>,
     /// True once the user has done it.
     is_done: fn(&Scope) -> bool,
+}
+
+/// The position in the tour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TourState {
+    /// Index of the step.
+    at: usize,
+    /// True if the first condition of the step was met.
+    first_met: bool,
+}
+
+impl TourState {
+    const fn step(at: usize) -> Self {
+        TourState { at, first_met: false }
+    }
 }
 
 static STEPS: [Step; 10] = [
@@ -62,60 +79,70 @@ static STEPS: [Step; 10] = [
                 the wire, the receiver's above. A line is a journey of bytes through it. {flows} shows the \
                 flows.",
         fault: None,
+        first: None,
         is_done: |scope| scope.controls().view == View::Flows,
     },
     Step {
         words: "A row is one direction of a connection: how long its bytes took, and where most of that time \
                 went. {group} groups the rows by service, the port that clients send to.",
         fault: None,
+        first: None,
         is_done: |scope| scope.controls().view == View::Flows && scope.controls().flows_by == GroupBy::Service,
     },
     Step {
         words: "Now something goes wrong. The first line names the worst that the capture proves: wait until \
                 it speaks of :5206. Then {evidence} shows why.",
         fault: Some(TourFault::FullBuffer),
+        first: None,
         is_done: |scope| scope.controls().top == Top::Inspector && is_lost(scope),
     },
     Step {
         words: "This datagram ends at ✕: the receiver's kernel dropped it. socket_rcvbuff is a full receive \
                 buffer: the program reads too slowly. {back} closes it; {losses} shows all drops.",
         fault: Some(TourFault::FullBuffer),
+        first: None,
         is_done: |scope| scope.controls().view == View::Losses && scope.controls().top == Top::Nothing,
     },
     Step {
         words: "Drops by reason, and below them events that the capture itself missed: the two never share a \
                 number. The next fault begins: clients of :5202 wait. {requests} shows requests.",
         fault: Some(TourFault::SlowAnswers),
+        first: None,
         is_done: |scope| scope.controls().view == View::Requests,
     },
     Step {
         words: "Is it the network or the server? The bars divide the slowest requests; *until answered* is the \
                 server's time. {down} selects one, {open} shows its journey.",
         fault: Some(TourFault::SlowAnswers),
+        first: None,
         is_done: |scope| scope.controls().view == View::Scope && scope.controls().top == Top::Inspector,
     },
     Step {
         words: "How its bytes moved, hop by hop. At the wire they took microseconds: the network is not to \
                 blame. {back} closes it. Then {filter}, the words port 5202, and Enter: only this traffic.",
         fault: Some(TourFault::SlowAnswers),
+        first: None,
         is_done: |scope| scope.controls().filter.is_some(),
     },
     Step {
         words: "The same words work in --filter and --where. The header shows what is chosen. {pause} stops \
                 the picture, and the capture goes on.",
         fault: None,
+        first: None,
         is_done: |scope| scope.controls().paused,
     },
     Step {
         words: "{earlier} and {later} move in time, {coarser} and {finer} zoom. The header has the age of the \
                 picture, and the key that leads back: {follow}.",
         fault: None,
+        first: Some(|scope| scope.controls().paused),
         is_done: |scope| !scope.controls().paused,
     },
     Step {
         words: "That was the tour. {help} lists the keys; {palette} finds commands by what they mean. \
                 `magnet-scope record` stores what you saw, `report` sums it up. {tour-next} closes this.",
         fault: None,
+        first: None,
         is_done: |_| false,
     },
 ];
@@ -127,36 +154,41 @@ fn is_lost(scope: &Scope) -> bool {
 impl Scope {
     /// Begins the tour.
     pub fn begin_tour(&mut self) {
-        self.tour = Some(0);
+        self.tour = Some(TourState::step(0));
         self.follow_tour();
     }
 
     /// The step that is shown; `None` without a tour.
     pub fn tour_step(&self) -> Option<TourStep> {
-        let at = self.tour?;
+        let at = self.tour?.at;
         STEPS.get(at).map(|step| TourStep { number: at + 1, of: STEPS.len(), words: step.words })
     }
 
     /// The fault that the traffic should have now.
     pub fn tour_fault(&self) -> Option<TourFault> {
-        STEPS.get(self.tour?)?.fault
+        STEPS.get(self.tour?.at)?.fault
     }
 
     /// The next step, whether this one was done or not; ends the tour after the last.
     pub(crate) fn next_tour_step(&mut self) {
-        let Some(at) = self.tour else {
+        let Some(TourState { at, .. }) = self.tour else {
             return self.show_message("`magnet-scope demo --tour` begins a tour".to_owned(), false);
         };
-        self.tour = Some(at + 1).filter(|next| *next < STEPS.len());
+        self.tour = Some(at + 1).filter(|next| *next < STEPS.len()).map(TourState::step);
         self.follow_tour();
     }
 
     /// Goes on past the steps that were done.
     pub(crate) fn follow_tour(&mut self) {
-        while let Some(at) = self.tour
-            && STEPS.get(at).is_some_and(|step| (step.is_done)(self))
+        while let Some(TourState { at, first_met }) = self.tour
+            && let Some(step) = STEPS.get(at)
         {
-            self.tour = Some(at + 1);
+            let first_met = first_met || step.first.is_none_or(|is_met| is_met(self));
+            let is_done = first_met && (step.is_done)(self);
+            self.tour = Some(if is_done { TourState::step(at + 1) } else { TourState { at, first_met } });
+            if !is_done {
+                break;
+            }
         }
     }
 }
@@ -230,8 +262,11 @@ mod tests {
         press(&mut scope, "tour-next");
         scope.apply(Action::Filter("port 5202".to_owned()));
         assert_eq!((number(&scope), scope.tour_fault()), (Some(8), None));
-        press(&mut scope, "pause");
-        assert_eq!(number(&scope), Some(9));
+        press(&mut scope, "tour-next");
+        assert_eq!(number(&scope), Some(9), "a live picture was not led back");
+        press(&mut scope, "follow");
+        assert_eq!(number(&scope), Some(9), "nor was one that was not moved");
+        press(&mut scope, "earlier");
         press(&mut scope, "follow");
         assert_eq!(number(&scope), Some(10));
         press(&mut scope, "tour-next");
