@@ -186,6 +186,13 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	return 0;
 }
 
+/* The payload of a packet as sums count it. The first fragment of UDP has the length of its
+ * datagram, so later ones have none. */
+INLINE __u32 counted_bytes(const struct packet *p)
+{
+	return p->flags & MAG_F_FRAGMENT && p->t.proto == IPPROTO_UDP ? 0 : p->len;
+}
+
 /* Fills the filter's input from a packet. */
 SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop,
 				 __u32 ifindex)
@@ -276,7 +283,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			if (!drop)
 				flow = flow_of(state, &p->t, now);
 			count_rate(drop ? detail.drop_reason : flow,
-				   drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
+				   drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs,
+				   counted_bytes(p));
 		}
 		if (only_adds_up()) {
 			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
@@ -326,7 +334,8 @@ INLINE void log_flow(struct mag_cpu *state, __u8 hop, struct tuple *t, bool peer
 		pass_socket(cookie, hop, flags & MAG_F_AT_RETURN, now);
 		/* The current process owns these bytes. */
 		if (pid_tgid && control.rated >> hop & 1)
-			count_rate(bpf_get_current_cgroup_id(), MAG_RATE_CGROUP, hop, 1, len);
+			count_rate(bpf_get_current_cgroup_id(), MAG_RATE_CGROUP, hop, 1,
+				   flags & MAG_F_PEEK ? 0 : len);
 		if (only_adds_up()) {
 			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
 			return;

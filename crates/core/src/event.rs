@@ -141,6 +141,13 @@ impl Event {
         self.flags.contains(EventFlags::PEEK)
     }
 
+    /// Payload bytes that it moved. A read that only peeked moved none, and a later fragment of UDP counts none: the
+    /// first one has the length of the whole datagram.
+    pub const fn payload_bytes(&self) -> u64 {
+        let is_counted = self.flags.contains(EventFlags::FRAGMENT) && self.proto.0 == Proto::UDP.0;
+        if self.peeks() || is_counted { 0 } else { self.len as u64 }
+    }
+
     /// True if it was recorded at the return of its call.
     pub const fn is_at_return(&self) -> bool {
         self.flags.contains(EventFlags::AT_RETURN)

@@ -38,6 +38,11 @@ impl Proto {
     pub const ICMP: Proto = Proto(1);
     /// `ICMPv6` (58).
     pub const ICMPV6: Proto = Proto(58);
+
+    /// True if its flows have ports. The identifier of an ICMP echo is stored in their place and is none.
+    pub const fn has_ports(self) -> bool {
+        matches!(self, Proto::TCP | Proto::UDP)
+    }
 }
 
 impl fmt::Display for Proto {

@@ -7,7 +7,7 @@ use magscope_core::exchange::ExchangeFilter;
 use magscope_core::filter::MAX_DEPTH;
 use magscope_core::journey::{Correlator, Journey};
 use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
-use magscope_core::{Filter, Hop, HopSet, Proto, Task, Verdict};
+use magscope_core::{Event, Filter, Hop, HopSet, Proto, Task, Verdict};
 use proptest::prelude::*;
 
 /// 1000 bytes from the client to the server: 2 ms in the queue of the device, 1 ms over the wire, 30 ms until
@@ -319,4 +319,41 @@ fn either_direction_has_a_word() {
     same("resent", "retransmits > 0");
     same("broken", "verdict = broken");
     same("udp dst port 53", "proto = udp and dport = 53");
+}
+
+/// The identifier of an echo is stored in the place of its ports, and is none.
+#[test]
+fn a_ping_has_no_port() {
+    let echo = |hop, time_ns, flow| Event {
+        flow,
+        len: 56,
+        ip_id: 7,
+        skb: 77,
+        segs: 1,
+        proto: Proto::ICMP,
+        ..Event::at(hop, time_ns)
+    };
+    let flows = vec![
+        flow(CLIENT, 1, Proto::ICMP, "10.0.0.1:443", "10.0.0.2:443"),
+        flow(SERVER, 2, Proto::ICMP, "10.0.0.2:443", "10.0.0.1:443"),
+    ];
+    let events = [echo(Hop::IpOut, 10, CLIENT), echo(Hop::DevXmit, 20, CLIENT), echo(Hop::IpIn, 30, SERVER)];
+    let mut correlator = Correlator::new(HopSet::all(), magscope_core::Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows, events.to_vec()), &mut done);
+    correlator.finish(&mut done);
+    let [journey] = &done[..] else { panic!("{done:?}") };
+    let node = NodeInfo::default();
+    let context = NodeContext { correlator: &correlator, node: &node };
+    for (text, holds) in [
+        ("port 443", false),
+        ("dst port 443", false),
+        ("not port 443", true),
+        ("port < 1024", false),
+        ("icmp and host 10.0.0.1", true),
+        ("host ::ffff:10.0.0.0/120", true),
+        ("host ::ffff:10.0.1.0/120", false),
+    ] {
+        assert_eq!(Filter::parse(text).unwrap().matches(journey, &context), holds, "{text}");
+    }
 }

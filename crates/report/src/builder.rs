@@ -251,7 +251,7 @@ impl ReportBuilder {
     fn event(&mut self, node: u16, event: &Event) {
         let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
         self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
-        let bytes = u64::from(event.len);
+        let bytes = event.payload_bytes();
         self.all.of(event.hop).rate.count(bytes);
         if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
             rates[usize::from(event.hop.id())].count(bytes);

@@ -215,7 +215,7 @@ impl HopArrivals {
     fn count(&mut self, event: &Event, flow: Option<&Flow>) {
         let add = |sums: &mut (u64, u64)| {
             sums.0 += u64::from(event.segs.max(1));
-            sums.1 += u64::from(event.len);
+            sums.1 += event.payload_bytes();
         };
         let Some(connection) = flow.and_then(connection) else { return add(&mut self.always) };
         add(&mut self.chosen);

@@ -1,6 +1,7 @@
 //! A service: the port that its clients send to.
 
 use magscope_core::context::Context;
+use magscope_core::exchange::asks_by_port;
 use magscope_core::flow::Proto;
 use magscope_core::journey::Journey;
 
@@ -9,7 +10,8 @@ use magscope_core::journey::Journey;
 pub struct ServiceKey {
     /// Protocol.
     pub proto: Proto,
-    /// The lower port of the two ends; `None` without an observed flow or without ports.
+    /// The port that is not the requester's by its kind; of two ports of one kind the lower. `None` without an observed
+    /// flow or without ports.
     pub port: Option<u16>,
     /// True for journeys to the port, false for those from it.
     pub to_port: bool,
@@ -25,12 +27,11 @@ impl ServiceKey {
 
     /// Of the sender's port and the receiver's.
     pub fn of_ports(proto: Proto, ports: Option<(u16, u16)>) -> Self {
-        let ports = ports.filter(|ports| *ports != (0, 0));
-        ServiceKey {
-            proto,
-            port: ports.map(|(from, to)| from.min(to)),
-            to_port: ports.is_none_or(|(from, to)| to <= from),
-        }
+        let Some((from, to)) = ports.filter(|ports| *ports != (0, 0) && proto.has_ports()) else {
+            return ServiceKey { proto, port: None, to_port: true };
+        };
+        let to_port = asks_by_port(from, to).unwrap_or(to <= from);
+        ServiceKey { proto, port: Some(if to_port { to } else { from }), to_port }
     }
 
     /// `udp to :7777`.
@@ -39,6 +40,28 @@ impl ServiceKey {
         match self.port {
             Some(port) => format!("{} {direction} :{port}", self.proto),
             None => self.proto.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_is_the_port_that_clients_do_not_get() {
+        let words = |proto, ports| ServiceKey::of_ports(proto, ports).words();
+        for (proto, ports, expected) in [
+            (Proto::TCP, Some((40_000, 443)), "tcp to :443"),
+            (Proto::TCP, Some((443, 40_000)), "tcp from :443"),
+            (Proto::UDP, Some((40_123, 65_001)), "udp to :65001"),
+            (Proto::TCP, Some((65_000, 41_146)), "tcp from :65000"),
+            (Proto::TCP, Some((8_080, 9_090)), "tcp from :8080"),
+            (Proto::ICMP, Some((443, 443)), "icmp"),
+            (Proto::UDP, Some((0, 0)), "udp"),
+            (Proto::UDP, None, "udp"),
+        ] {
+            assert_eq!(words(proto, ports), expected, "{ports:?}");
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::measure::Below;
 use crate::names::Names;
 use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
-use crate::stats::payload;
 use magscope_core::Event;
 use magscope_core::custom::{MOST_VALUES, ValueKind};
 
@@ -61,7 +60,7 @@ impl Counts {
 
     /// Counts the payload of an event of the path.
     pub fn payload(&mut self, event: &Event) {
-        self.pyramid.count(Lane::Payload(event.hop), event.time_ns, payload(event));
+        self.pyramid.count(Lane::Payload(event.hop), event.time_ns, event.payload_bytes());
     }
 
     /// Counts a hit of a custom probe and what it read.

@@ -35,11 +35,6 @@ impl Node {
     }
 }
 
-/// Payload bytes that an event moved: a peek reads bytes that will be read again.
-pub fn payload(event: &Event) -> u64 {
-    if event.peeks() { 0 } else { u64::from(event.len) }
-}
-
 /// Displayed statistics of one hop, over the complete buckets of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HopStats {
@@ -142,7 +137,7 @@ impl Stats {
         let Some(index) = event.hop.rank() else { return };
         let node = netns_key.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
         let at = self.filling();
-        self.nodes[usize::from(node)].hops[index].event(at, payload(event));
+        self.nodes[usize::from(node)].hops[index].event(at, event.payload_bytes());
     }
 
     fn node(&mut self, netns_key: NetnsKey) -> u8 {

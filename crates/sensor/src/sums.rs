@@ -145,7 +145,7 @@ impl Default for Sums {
 
 impl Sums {
     pub fn event(&mut self, event: &Event) {
-        self.hops[usize::from(event.hop.id()) % HOP_IDS].count(u64::from(event.len));
+        self.hops[usize::from(event.hop.id()) % HOP_IDS].count(event.payload_bytes());
         if event.hop == Hop::SkbDrop {
             self.dropped(event.drop_reason(), 1);
         }

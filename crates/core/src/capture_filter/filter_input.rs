@@ -102,12 +102,12 @@ fn compare(test: &Test, sight: &FilterInput<'_>) -> Option<bool> {
             Some(end.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| prefix.contains(ip))
         }),
         // A protocol without ports has none.
-        Field::Port | Field::Sport | Field::Dport => match sight.proto {
-            Proto::TCP | Proto::UDP => ends(test.field, sight, |end| {
+        Field::Port | Field::Sport | Field::Dport if sight.proto.has_ports() => {
+            ends(test.field, sight, |end| {
                 Some(end.port()).filter(|port| *port != 0).and_then(|port| number(u64::from(port)))
-            }),
-            _ => Some(false),
-        },
+            })
+        }
+        Field::Port | Field::Sport | Field::Dport => Some(false),
         Field::Tgid => number(u64::from(sight.task?.tgid)),
         Field::Uid => number(u64::from(sight.task?.uid)),
         Field::Comm => match &test.value {

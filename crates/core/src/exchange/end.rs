@@ -84,18 +84,22 @@ impl RequesterBy {
     }
 }
 
-/// The first port that Linux gives to sockets which ask for none.
-const FIRST_EPHEMERAL: u16 = 32_768;
+/// The kind of a port, by how likely a socket that sends the first request has it.
+const fn kind_of_port(port: u16) -> u8 {
+    match port {
+        0..1_024 => 0,
+        1_024..32_768 => 1,
+        // Linux gives these to sockets that ask for none (`net.ipv4.ip_local_port_range`); other systems also give higher
+        // ones.
+        32_768..61_000 => 3,
+        61_000.. => 2,
+    }
+}
 
 /// Whether the first of two ports is the requester's; `None` if the ports do not show it.
-pub(super) const fn asks_by_port(own: u16, other: u16) -> Option<bool> {
-    match (own >= FIRST_EPHEMERAL, other >= FIRST_EPHEMERAL) {
-        (true, false) => Some(true),
-        (false, true) => Some(false),
-        _ if own >= 1_024 && other < 1_024 => Some(true),
-        _ if own < 1_024 && other >= 1_024 => Some(false),
-        _ => None,
-    }
+pub const fn asks_by_port(own: u16, other: u16) -> Option<bool> {
+    let (own, other) = (kind_of_port(own), kind_of_port(other));
+    if own == other { None } else { Some(own > other) }
 }
 
 #[cfg(test)]
@@ -108,6 +112,9 @@ mod tests {
         assert_eq!(asks_by_port(443, 50_123), Some(false));
         assert_eq!(asks_by_port(5_000, 80), Some(true));
         assert_eq!(asks_by_port(40_000, 50_000), None);
+        assert_eq!(asks_by_port(40_000, 65_001), Some(true), "Linux gives out none above 60999");
+        assert_eq!(asks_by_port(62_000, 8_080), Some(true), "another system does");
+        assert_eq!(asks_by_port(61_000, 60_999), Some(false));
         assert_eq!(asks_by_port(8_080, 9_090), None);
     }
 }

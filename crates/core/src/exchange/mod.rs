@@ -44,7 +44,7 @@ mod threads;
 mod tls;
 
 pub use builder::{ExchangeBuilder, ExchangeCounters, ExchangeLimits};
-pub use end::{ExchangeEnd, RequesterBy, View};
+pub use end::{ExchangeEnd, RequesterBy, View, asks_by_port};
 pub use exchange::{Exchange, ExchangePart, Transfer};
 pub use filter::{ExchangeFilter, FIELDS as FILTER_FIELDS};
 pub use grade::{BrokenBy, Grade, PAUSE_NS};

@@ -128,7 +128,11 @@ impl Prefix {
             word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().ok()?;
         if let Some(bits) = bits {
-            return Self::new(address, bits.parse().ok()?);
+            let bits: u8 = bits.parse().ok()?;
+            let canonical = address.to_canonical();
+            // IPv4 mapped into IPv6: the last 32 of 128 bits.
+            let is_mapped = canonical != address && bits >= 96;
+            return if is_mapped { Self::new(canonical, bits - 96) } else { Self::new(address, bits) };
         }
         let address = address.to_canonical();
         Self::new(address, if address.is_ipv4() { 32 } else { 128 })

@@ -20,7 +20,11 @@ pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
 
 fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn Context) -> bool {
     let one = |actual: Option<u64>| actual.is_some_and(|actual| op.holds(actual, value));
-    let ports = || ends(journey, context).map(|(from, to)| (u64::from(from.port()), u64::from(to.port())));
+    let has_ports = journey.proto.has_ports();
+    let ports = || {
+        let ends = ends(journey, context).filter(|_| has_ports);
+        ends.map(|(from, to)| (u64::from(from.port()), u64::from(to.port())))
+    };
     match what {
         Quantity::Total => one(journey.total_ns()),
         Quantity::Between(from, to) => one(journey.between_ns(from, to)),

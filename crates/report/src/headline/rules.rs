@@ -5,6 +5,7 @@ use super::{Evidence, Headline, HeadlineKind};
 use crate::attempts::Attempts;
 use crate::figures::{count, time};
 use crate::requests::{RequestRow, RequestTable};
+use crate::service::ServiceKey;
 use magscope_core::blame::Part;
 use magscope_core::event::error_name;
 use magscope_core::flow::{Endpoint, Proto};
@@ -210,7 +211,9 @@ fn lost(service: &Service) -> Option<Candidate> {
     let is_much = share >= MUCH && bad >= SEVERAL;
     let (end, of_end) = service.ends.iter().max_by_key(|(_, n)| **n)?;
     let (verb, why) = match end {
-        End::Dropped(reason, by) => ("dropped", drop_words(reason, by.as_deref(), service.reader.as_deref())),
+        End::Dropped(reason, by) => {
+            ("dropped", drop_words(service.key, reason, by.as_deref(), service.reader.as_deref()))
+        }
         End::LostAfter(hop) => ("lost", format!("not seen after {hop}, and no record is missing")),
     };
     let mostly = if *of_end < bad { "mostly " } else { "" };
@@ -241,9 +244,13 @@ fn direction(service: &Service) -> String {
     }
 }
 
-fn drop_words(reason: &str, by: Option<&str>, reader: Option<&str>) -> String {
+/// The cause of drops of `service`.
+fn drop_words(service: ServiceKey, reason: &str, by: Option<&str>, reader: Option<&str>) -> String {
     if let Some(by) = by {
         return format!("{by} ({reason})");
+    }
+    if reason == "no_socket" && !service.to_port {
+        return format!("no socket listens at their destinations ({reason})");
     }
     let Some((_, words)) = REASONS.iter().find(|(name, _)| *name == reason) else {
         return format!("reason {reason}");

@@ -91,7 +91,10 @@ impl Ends {
                 rows.src_addr.key(ends.map(|(from, _)| from.ip())),
                 rows.dst_addr.key(ends.map(|(_, to)| to.ip())),
             ],
-            port: [ends.map(|(from, _)| from.port()), ends.map(|(_, to)| to.port())],
+            port: {
+                let ends = ends.filter(|_| journey.proto.has_ports());
+                [ends.map(|(from, _)| from.port()), ends.map(|(_, to)| to.port())]
+            },
             tx: [rows.tx_host.key(&tx_names.0), rows.tx_netns_name.key(&tx_names.1)],
             rx: [rows.rx_host.key(&rx_names.0), rows.rx_netns_name.key(&rx_names.1)],
             wire: ends.map(|ends| wire::Ends::of(journey.proto, ends)),
