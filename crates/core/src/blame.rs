@@ -6,7 +6,8 @@
 //!
 //! Between two copies of the same bytes the sender waits for the retransmission. That wait lasts from the last
 //! event of one copy to the first of the next. Bytes that arrived before earlier ones of their stream wait in the
-//! receiver's socket, which is not the fault of its stack: [`HeadOfLine`](crate::journey::HeadOfLine).
+//! receiver's socket, which is not the fault of its stack: [`HeadOfLine`](crate::journey::HeadOfLine). Bytes that the
+//! peer's receive window holds back wait for its reader: [`Journey::receive_window_ns`].
 //!
 //! **Known limits.** A reader without a wake-up of its own counts as away. The same happens if its wake-up was
 //! among lost events.
@@ -28,37 +29,42 @@ use serde::Serialize;
 pub enum Part {
     /// The sender's call, IP, queueing discipline, up to the driver.
     SenderStack = 0,
-    /// Bytes that TCP has accepted and does not send yet: window, Nagle, pacing, or more data to follow.
+    /// Bytes that TCP has accepted and does not send yet: congestion window, Nagle, pacing, or more data to follow. Also a
+    /// receive window that was not seen closed.
     SendQueue = 1,
+    /// Bytes that TCP may not send, because the peer's receive window is closed: its reader is too slow (*zero window*), or
+    /// the window is full of unacknowledged bytes.
+    ReceiveWindow = 2,
     /// A copy was dropped or lost, and the next one was not sent yet. Also the wait of bytes in the receiver's socket for
     /// earlier ones that were sent again.
-    Retransmission = 2,
+    Retransmission = 3,
     /// From the sender's driver to the receiver's.
-    Wire = 3,
+    Wire = 4,
     /// Inside the nodes that passed the packet on: bridges, routers, translators.
-    Forwarding = 4,
+    Forwarding = 5,
     /// From the receiver's driver to the socket, and the reader's wake-up.
-    ReceiverStack = 5,
+    ReceiverStack = 6,
     /// Bytes that had arrived waited in the receiver's socket for earlier ones of their stream.
-    HeadOfLine = 6,
+    HeadOfLine = 7,
     /// The reader was woken and had no CPU yet.
-    Scheduler = 7,
+    Scheduler = 8,
     /// The data were ready and the reader did not request them: busy, or asleep elsewhere.
-    ReaderAway = 8,
+    ReaderAway = 9,
     /// The reader's own call, from being on a CPU to its return.
-    Reading = 9,
+    Reading = 10,
     /// Between hops of which no served one separates the parts.
-    Unknown = 10,
+    Unknown = 11,
 }
 
 impl Part {
     /// Number of parts.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// All parts, in the order of the path.
     pub const ALL: [Part; Self::COUNT] = [
         Self::SenderStack,
         Self::SendQueue,
+        Self::ReceiveWindow,
         Self::Retransmission,
         Self::Wire,
         Self::Forwarding,
@@ -75,6 +81,7 @@ impl Part {
         match self {
             Self::SenderStack => "the sender's stack",
             Self::SendQueue => "held in TCP's send queue",
+            Self::ReceiveWindow => "waiting for the receive window",
             Self::Retransmission => "waiting for retransmission",
             Self::Wire => "the wire",
             Self::Forwarding => "forwarding",
@@ -182,6 +189,11 @@ impl Blame {
                     blame.add(if wait.resent { Part::Retransmission } else { Part::HeadOfLine }, waited_ns);
                     ns -= waited_ns;
                 }
+            }
+            let closed_ns = journey.receive_window_within_ns(from.hop, rung.hop, ns);
+            if closed_ns > 0 {
+                blame.add(Part::ReceiveWindow, closed_ns);
+                ns -= closed_ns;
             }
             blame.add(part, ns);
             from = rung;

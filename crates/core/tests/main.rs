@@ -16,6 +16,7 @@ mod model_stack;
 mod namesakes;
 mod new_flows;
 mod properties;
+mod receive_window;
 mod retransmissions;
 mod tcp_journeys;
 mod tcp_readers;

@@ -32,6 +32,9 @@ pub fn wait_words(line: &Lifeline, step: Step) -> Option<&'static str> {
     if step.is_wait {
         return Some(Part::Retransmission.words());
     }
+    if line.journey.receive_window_within_ns(step.from, step.to, step.ns) > step.ns / 2 {
+        return Some(Part::ReceiveWindow.words());
+    }
     let wait = line.journey.head_of_line?;
     // The rest of the step is the stack's.
     (wait.within_ns(step.from, step.to, step.at_ns, step.ns) > step.ns / 2).then(|| wait.words())

@@ -95,6 +95,7 @@ fn journey(id: u64) -> Journey {
         drop_filter: SocketFilter::default(),
         ambiguous: false,
         head_of_line: None,
+        receive_window_ns: 0,
         forwarders: Vec::new(),
     }
 }

@@ -129,12 +129,18 @@ impl Correlator {
         }
         self.state.counters.late += batch.late;
         self.state.counters.events += batch.events.len() as u64;
+        let mut samples = batch.tcp.iter().peekable();
         for event in &batch.events {
+            // A sample precedes the bytes that its acknowledgement releases.
+            while let Some(sample) = samples.next_if(|sample| sample.time_ns <= event.time_ns) {
+                self.note_receive_window(sample);
+            }
             self.event(event, done);
             if self.state.open > self.state.limits.max_pieces {
                 self.evict(done);
             }
         }
+        samples.for_each(|sample| self.note_receive_window(sample));
         for sample in &batch.tcp {
             self.note_reader(sample);
         }
@@ -384,7 +390,9 @@ impl Correlator {
         let has_ended = ended.all > 0;
         if hop == state.rules.of(Proto::TCP).counted_at {
             state.counters.resent_after_end_bytes += ended.resent;
-            stream.sent_to = stream.sent_to.max(to);
+            if to > stream.sent_to {
+                (stream.sent_to, stream.sent_ns) = (to, event.time_ns);
+            }
         }
         // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.
@@ -431,6 +439,14 @@ impl Correlator {
             && let Some(at) = stream.position_of(sample.copied_seq)
         {
             stream.note_reader(at, sample.time_ns);
+        }
+    }
+
+    /// Applies a sample to the stream that its socket sends.
+    fn note_receive_window(&mut self, sample: &TcpSample) {
+        let [tx, _] = self.streams_of_socket(sample.flow, sample.socket);
+        if let Some(stream) = tx.and_then(|slot| self.streams.get_mut(slot)) {
+            stream.note_receive_window(sample);
         }
     }
 

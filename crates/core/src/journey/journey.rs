@@ -68,6 +68,9 @@ pub struct Journey {
     pub ambiguous: bool,
     /// TCP: its bytes waited in the receiver's socket for earlier ones.
     pub head_of_line: Option<HeadOfLine>,
+    /// TCP: time between its send and its first transmission in which the peer's receive window was certainly closed,
+    /// nanoseconds.
+    pub receive_window_ns: u64,
     /// The nodes that passed its packet on, in the order of the path. With `n` of them the journey has `n + 1` legs.
     pub forwarders: Vec<Forwarder>,
 }
@@ -159,6 +162,13 @@ impl Journey {
         let within = |wait: HeadOfLine, step: Latency| wait.within_ns(step.from, step.to, step.at_ns, step.ns);
         let Some(wait) = self.head_of_line else { return 0 };
         self.spans().filter_map(|(_, step)| step.map(|step| within(wait, step))).max().unwrap_or_default()
+    }
+
+    /// The part of [`Journey::receive_window_ns`] in a step of `step_ns`: all of it in the step out of the send queue.
+    pub fn receive_window_within_ns(&self, from: Hop, to: Hop, step_ns: u64) -> u64 {
+        let leaves =
+            matches!(from, Hop::AppSend | Hop::TcpSend) && bit(to) & (SOCKET_TX | bit(Hop::DevDone)) == 0;
+        if leaves { self.receive_window_ns.min(step_ns) } else { 0 }
     }
 
     /// The event at `hop`, if any; at a packet hop that of [`Journey::copy`].

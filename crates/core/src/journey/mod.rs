@@ -51,6 +51,7 @@ mod pieces;
 mod queue;
 mod read_order;
 mod readers;
+mod receive_window;
 mod rules;
 mod rungs;
 mod selection;

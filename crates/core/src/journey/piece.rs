@@ -86,6 +86,8 @@ pub(super) struct Piece {
     pub discarded: bool,
     /// TCP: it waited in the socket for earlier bytes.
     pub head_of_line: Option<HeadOfLine>,
+    /// TCP: time in which the peer's receive window was closed, between its send and its transmission.
+    pub receive_window_ns: u64,
     /// Since when the socket's reader is past it, without a read of it; 0: it is not.
     pub passed_ns: u64,
     /// A read took it, or another of its socket: left-out events break the order.
@@ -133,6 +135,7 @@ impl Piece {
             consumer: None,
             discarded: false,
             head_of_line: None,
+            receive_window_ns: 0,
             passed_ns: 0,
             read_unrecorded: false,
             skb: 0,

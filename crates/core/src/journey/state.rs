@@ -299,6 +299,7 @@ impl CorrelatorState {
             verdict,
             ambiguous: piece.ambiguous,
             head_of_line: piece.head_of_line.filter(|wait| wait.follows(&rungs)),
+            receive_window_ns: piece.receive_window_ns,
             forwarders,
         });
     }

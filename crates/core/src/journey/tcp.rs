@@ -16,7 +16,7 @@ use super::rungs::bit;
 use super::state::{CloseReason, CorrelatorState, TRAIL_NS};
 use super::stream::Stream;
 use crate::event::Event;
-use crate::flow::Proto;
+use crate::flow::{Proto, TcpSample};
 use crate::hop::Hop;
 use std::ops::Range;
 
@@ -314,6 +314,13 @@ impl Stream {
             }
             index += 1;
         }
+    }
+
+    /// Applies a sample of its sender's connection.
+    pub fn note_receive_window(&mut self, sample: &TcpSample) {
+        let is_last = self.position_of(sample.snd_nxt) == Some(self.sent_to);
+        let sent_ns = is_last.then_some(self.sent_ns);
+        self.receive_window.get_or_insert_default().note(sample, sent_ns);
     }
 
     /// Reverts a peeking `recv` on `[from, to)`.

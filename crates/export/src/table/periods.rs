@@ -38,7 +38,7 @@ type Key = (u16, &'static str, String, Option<Hop>, Proto);
 /// True for a part of the sender's host; the others are in the rows of the receiver's.
 const fn is_senders(part: Part) -> bool {
     match part {
-        Part::SenderStack | Part::SendQueue | Part::Retransmission => true,
+        Part::SenderStack | Part::SendQueue | Part::ReceiveWindow | Part::Retransmission => true,
         Part::Wire
         | Part::Forwarding
         | Part::ReceiverStack

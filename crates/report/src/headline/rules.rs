@@ -324,7 +324,7 @@ fn slow_journeys(service: &Service) -> Option<Candidate> {
     let (part, ns) = parts.first().copied()?;
     let share = ns as f64 / all_ns.max(1) as f64;
     let reader = service.reader.as_deref().map(|reader| format!(" (`{reader}`)")).unwrap_or_default();
-    let of_reader = matches!(part, Part::Scheduler | Part::ReaderAway | Part::Reading);
+    let of_reader = matches!(part, Part::ReceiveWindow | Part::Scheduler | Part::ReaderAway | Part::Reading);
     let cause = match (share >= MAIN, part) {
         (true, Part::Unknown) => "most of it between hops that are not observed".to_owned(),
         (true, _) => {

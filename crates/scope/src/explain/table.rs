@@ -97,7 +97,12 @@ pub const TABLE: &[Label] = &[
     row(
         "held in TCP's send queue",
         "blame",
-        "bytes that TCP accepted and does not send yet: window, Nagle, pacing",
+        "bytes that TCP accepted and does not send yet: congestion window, Nagle, pacing",
+    ),
+    row(
+        "waiting for the receive window",
+        "receive window",
+        "bytes that TCP may not send: the peer's reader is too slow (zero window), or its window is full",
     ),
     row("waiting for retransmission", "blame", "a copy was dropped or lost, and the next one was not sent yet"),
     row("the wire", "blame", "from the sender's driver to the receiver's"),

@@ -74,6 +74,8 @@ pub struct Row {
     /// Its bytes waited in the receiver's socket for earlier ones of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_of_line: Option<HeadOfLineWait>,
+    /// Time in which the peer's receive window was closed, between its send and its first transmission, nanoseconds.
+    pub receive_window_ns: u64,
     /// True if its times may belong to a neighbour.
     pub ambiguous: bool,
     /// The longest step, or the wait between two copies, without `dev.done`, which is not on the path.
@@ -345,6 +347,7 @@ impl Row {
                 resent: wait.resent,
                 words: wait.words(),
             }),
+            receive_window_ns: journey.receive_window_ns,
             ambiguous: journey.ambiguous,
             largest: journey.spans().filter_map(on_path).max_by_key(|l| l.ns).map(step),
             forwarders: journey.forwarders.iter().map(|at| Passed::of(journey, at, context)).collect(),

@@ -3,7 +3,7 @@
 use super::Counts;
 use super::row::Row;
 use magscope_core::journey::{Across, Resend};
-use magscope_core::{Direction, Proto};
+use magscope_core::{Direction, Part, Proto};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
@@ -94,6 +94,9 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     }
     if let Some(wait) = row.head_of_line {
         parts.push(format!("{} {}", duration(wait.ns), wait.words));
+    }
+    if row.receive_window_ns > 0 {
+        parts.push(format!("{} {}", duration(row.receive_window_ns), Part::ReceiveWindow.words()));
     }
     if row.ambiguous {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
