@@ -142,6 +142,8 @@ pub struct GradeCounts {
     pub streamed: u64,
     /// See [`Grade::Unanswered`].
     pub unanswered: u64,
+    /// See [`Grade::Unidirectional`]: no exchanges.
+    pub unidirectional: u64,
     /// See [`Grade::Broken`].
     pub broken: u64,
 }
@@ -158,6 +160,7 @@ impl GradeCounts {
             Grade::Overlapped => &mut self.overlapped,
             Grade::Streamed => &mut self.streamed,
             Grade::Unanswered => &mut self.unanswered,
+            Grade::Unidirectional => &mut self.unidirectional,
             Grade::Broken => &mut self.broken,
         }
     }
@@ -167,9 +170,14 @@ impl GradeCounts {
         *self.of_mut(grade)
     }
 
-    /// All of them.
+    /// All exchanges. Bytes in one direction alone are none.
     pub fn total(self) -> u64 {
-        Grade::ALL.iter().map(|grade| self.of(*grade)).sum()
+        Grade::ALL.iter().filter(|grade| grade.is_exchange()).map(|grade| self.of(*grade)).sum()
+    }
+
+    /// Exchanges, and connections with bytes in one direction alone.
+    pub fn with_unidirectional(self) -> u64 {
+        self.total() + self.unidirectional
     }
 
     fn merge(&mut self, other: Self) {
@@ -255,7 +263,7 @@ struct Sum {
 
 impl Weighed for Sum {
     fn weight(&self) -> u64 {
-        self.grades.total()
+        self.grades.with_unidirectional()
     }
 
     fn merge(&mut self, other: &Self) {
@@ -502,6 +510,16 @@ mod tests {
         of_server.response.last_read_ns = None;
         let (ns, parts) = parts_of(&of_server).expect("an answer");
         assert_eq!((Some(ns), parts.iter().sum::<u64>()), (of_server.answer_ns(), ns));
+    }
+
+    #[test]
+    fn bytes_in_one_direction_alone_are_no_exchange() {
+        let mut sum = Sum::default();
+        let grades = [Grade::Turn, Grade::Unidirectional, Grade::Unidirectional, Grade::Broken];
+        grades.into_iter().for_each(|grade| sum.add(&Exchange { grade, ..exchange(1, 10) }));
+        let grades = sum.row().grades;
+        assert_eq!((grades.broken, grades.unidirectional), (1, 2));
+        assert_eq!((grades.total(), grades.with_unidirectional()), (2, 4));
     }
 
     #[test]

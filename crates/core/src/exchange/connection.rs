@@ -405,10 +405,12 @@ impl Connection {
         if self.requester_by == RequesterBy::Unknown {
             broken = broken.or(Some(BrokenBy::UnknownRequester));
         }
+        let one_sided = self.one_sided_grade(&group, closing, around.losses).filter(|_| is_first);
+        broken = broken.filter(|_| one_sided.is_none());
         let responder_port = self.addrs[1 - self.requester].map(|addr| addr.port());
         let grade = match own.max(self.shown.best()) {
             _ if broken.is_some() => Grade::Broken,
-            _ if own == Grade::Unanswered => Grade::Unanswered,
+            _ if own == Grade::Unanswered => one_sided.unwrap_or(Grade::Unanswered),
             Grade::Turn if tls::is_handshake(group.head, self.proto, responder_port, before) => {
                 Grade::Handshake
             }
@@ -434,6 +436,14 @@ impl Connection {
             self.previous_end_ns.zip(exchange.start_ns()).map(|(end, start)| start.saturating_sub(end));
         self.previous_end_ns = exchange.end_ns();
         around.closed.push(Exchange { pause_ns, ..exchange });
+    }
+
+    /// The grade of a connection without a byte in return; `None` if one may have been missed.
+    fn one_sided_grade(&self, group: &Group, closing: Closing, losses: &Losses) -> Option<Grade> {
+        let from_ns = group.first_ns()?;
+        let may_lack = |end: &End| losses.any(end.node, from_ns, u64::MAX);
+        let grade = group.one_sided_grade(closing, self.proto)?;
+        (!self.ends.iter().flatten().any(may_lack)).then_some(grade)
     }
 
     fn end(&self, index: usize, sender: Option<ThreadRef>, reader: Option<ThreadRef>) -> ExchangeEnd {

@@ -23,14 +23,23 @@ pub enum Grade {
     Streamed,
     /// No byte came back before the connection ended.
     Unanswered,
-    /// Bytes are missing: see [`BrokenBy`].
+    /// No request: bytes of one direction alone are in the capture, of a connection that did not end in it.
+    Unidirectional,
+    /// It began, and bytes are missing: see [`BrokenBy`].
     Broken,
 }
 
 impl Grade {
     /// All grades.
-    pub const ALL: [Grade; 6] =
-        [Self::Turn, Self::Handshake, Self::Overlapped, Self::Streamed, Self::Unanswered, Self::Broken];
+    pub const ALL: [Grade; 7] = [
+        Self::Turn,
+        Self::Handshake,
+        Self::Overlapped,
+        Self::Streamed,
+        Self::Unanswered,
+        Self::Unidirectional,
+        Self::Broken,
+    ];
 
     /// Name in files, on screens and in queries.
     pub const fn name(self) -> &'static str {
@@ -40,6 +49,7 @@ impl Grade {
             Self::Overlapped => "overlapped",
             Self::Streamed => "streamed",
             Self::Unanswered => "unanswered",
+            Self::Unidirectional => "unidirectional",
             Self::Broken => "broken",
         }
     }
@@ -47,6 +57,11 @@ impl Grade {
     /// The grade with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grade| grade.name() == name)
+    }
+
+    /// True if it is an exchange: bytes of one direction alone ask for nothing.
+    pub const fn is_exchange(self) -> bool {
+        !matches!(self, Self::Unidirectional)
     }
 
     /// True if the exchange has a latency.

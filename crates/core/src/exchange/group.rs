@@ -7,6 +7,7 @@ use super::grade::{BrokenBy, Grade, PAUSE_NS};
 use super::piece::Piece;
 use super::threads::{ThreadTime, Threads};
 use crate::blame::Blame;
+use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 use crate::journey::ThreadRef;
 
@@ -231,6 +232,20 @@ impl Group {
             _ => self.settled_ns()?,
         };
         Some((self.first_ns()?, to_ns))
+    }
+
+    /// The grade of bytes that no byte came back for, although none was missed. A single piece at the end of the capture
+    /// may be a request that is not answered yet.
+    pub fn one_sided_grade(&self, closing: Closing, proto: Proto) -> Option<Grade> {
+        match closing {
+            _ if !self.response.is_empty() => None,
+            Closing::Idle | Closing::End(_) if self.request.transfer.journeys > 1 => {
+                Some(Grade::Unidirectional)
+            }
+            // Lost datagrams need no answer.
+            Closing::Closed if proto == Proto::UDP => Some(Grade::Unanswered),
+            _ => None,
+        }
     }
 
     /// Why it is broken, according to its end too.

@@ -10,6 +10,7 @@ use super::piece::{Moment, Part};
 use super::threads::Threads;
 use super::tls::Heads;
 use super::{RequesterBy, View};
+use crate::batch::{Loss, LossCause};
 use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
 use crate::journey::{Across, Journey, Presence, Rungs, ThreadRef, Verdict};
@@ -139,7 +140,18 @@ impl Talk {
     }
 
     fn exchanges(&self, view: View, order: u64) -> Vec<Exchange> {
-        let mut connection = Connection::new(Proto::TCP, 0);
+        self.closed_by(Proto::TCP, view, order, Closing::Closed, &Losses::default())
+    }
+
+    fn closed_by(
+        &self,
+        proto: Proto,
+        view: View,
+        order: u64,
+        closing: Closing,
+        losses: &Losses,
+    ) -> Vec<Exchange> {
+        let mut connection = Connection::new(proto, 0);
         let ends = [End { node: 0, flow: FlowId(1) }, End { node: 0, flow: FlowId(2) }];
         if view != View::Responder {
             connection.index_of(ends[0], true).expect("an end");
@@ -178,10 +190,10 @@ impl Talk {
             closed: &mut closed,
             heads: &Heads::default(),
             threads: &Threads::default(),
-            losses: &Losses::default(),
+            losses,
         };
         connection.process(u64::MAX, &mut around);
-        connection.close_all(Closing::Closed, &mut around);
+        connection.close_all(closing, &mut around);
         closed
     }
 
@@ -278,6 +290,34 @@ fn a_request_without_a_byte_in_return_is_unanswered() {
     let mut talk = Talk::default();
     talk.ask(10).take(10).answer(10).get(10).ask(10).take(10);
     assert_eq!(talk.grades(), [Grade::Turn, Grade::Unanswered]);
+}
+
+#[test]
+fn bytes_in_one_direction_alone_are_no_broken_exchange() {
+    let mut transfer = Talk::default();
+    transfer.ask(10).take(10).ask(10).take(10).ask(10);
+    let mut request = Talk::default();
+    request.ask(10).take(10);
+    let mut answered = Talk::default();
+    answered.ask(10).take(10).answer(10).get(10).ask(10).take(10).ask(10).take(10);
+    let mut losses = Losses::default();
+    losses.take(0, &[Loss { cpu: 0, from_ns: 15, to_ns: 20, count: 1, cause: LossCause::RingFull }]);
+    let (none, end) = (Losses::default(), Closing::End(100 * PAUSE_NS));
+    let table = [
+        (&transfer, end, Proto::UDP, &none, Grade::Unidirectional, "some were not read"),
+        (&transfer, end, Proto::TCP, &none, Grade::Unidirectional, "a stream"),
+        (&transfer, Closing::Closed, Proto::UDP, &none, Grade::Unanswered, "its socket is closed"),
+        (&transfer, Closing::Closed, Proto::TCP, &none, Grade::Broken, "bytes were not read before the end"),
+        (&transfer, Closing::Evicted, Proto::UDP, &none, Grade::Broken, "what followed is unknown"),
+        (&transfer, end, Proto::UDP, &losses, Grade::Broken, "an answer may have been lost with its events"),
+        (&request, end, Proto::UDP, &none, Grade::Broken, "a request may have its answer later"),
+        (&answered, end, Proto::UDP, &none, Grade::Broken, "it had answers before"),
+    ];
+    for (talk, closing, proto, losses, grade, why) in table {
+        let exchanges = talk.closed_by(proto, View::Both, 1, closing, losses);
+        let last = exchanges.last().expect("an exchange");
+        assert_eq!((last.grade, last.broken.is_some()), (grade, grade == Grade::Broken), "{why}");
+    }
 }
 
 #[test]

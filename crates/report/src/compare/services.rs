@@ -174,7 +174,7 @@ fn difference(
             &Grade::ALL.map(Grade::name),
             (&a, &b),
             |run, kind| Grade::ALL.get(kind).map_or(0, |grade| run.grades.of(*grade)),
-            |run| run.grades.total(),
+            |run| run.grades.with_unidirectional(),
             miss,
         ),
     }
