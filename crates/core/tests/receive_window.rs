@@ -54,6 +54,9 @@ fn events() -> Vec<Event> {
     [vec![send], pass(10, FIRST), pass(RELEASED_NS, SECOND)].concat()
 }
 
+/// Before both segments, with an open window.
+const OPEN: TcpSample = TcpSample { time_ns: 5, snd_wnd: 9_000, snd_nxt: 100, packets_out: 0, ..CLOSED };
+
 /// The journeys of both segments, with these samples of the sender's connection.
 fn both(samples: &[TcpSample]) -> [Journey; 2] {
     let mut correlator = Correlator::new(coverage(), Limits::default());
@@ -74,7 +77,7 @@ fn parts(journey: &Journey) -> (Option<u64>, Option<u64>) {
 
 #[test]
 fn a_full_receive_window_is_not_the_senders_queue() {
-    let [first, second] = both(&[CLOSED]);
+    let [first, second] = both(&[OPEN, CLOSED]);
     assert_eq!(parts(&first), (Some(10), None));
     // From the transmission that filled the window to its acknowledgement.
     assert_eq!(parts(&second), (Some(20), Some(RELEASED_NS - 20)));
@@ -86,8 +89,13 @@ fn a_full_receive_window_is_not_the_senders_queue() {
 fn a_zero_window_is_that_of_the_reader() {
     let zero = TcpSample { snd_wnd: 0, snd_una: 150, packets_out: 0, ..CLOSED };
     let earlier = TcpSample { time_ns: 4_000, ..zero };
-    assert_eq!(parts(&both(&[earlier, zero])[1]), (Some(20), Some(RELEASED_NS - 20)));
-    assert_eq!(parts(&both(&[earlier])[1]), (Some(RELEASED_NS - 3_990), Some(3_990)));
+    assert_eq!(parts(&both(&[OPEN, earlier, zero])[1]), (Some(20), Some(RELEASED_NS - 20)));
+    assert_eq!(
+        parts(&both(&[earlier, zero])[1]),
+        (Some(4_010), Some(RELEASED_NS - 4_010)),
+        "since the first sample"
+    );
+    assert_eq!(parts(&both(&[OPEN, earlier])[1]), (Some(RELEASED_NS - 3_990), Some(3_990)));
 }
 
 #[test]
@@ -100,7 +108,7 @@ fn an_open_window_is_not_blamed() {
         (TcpSample { time_ns: RELEASED_NS + 1, ..CLOSED }, "after its transmission"),
     ];
     for (sample, why) in table {
-        let [_, second] = both(&[sample]);
+        let [_, second] = both(&[OPEN, sample]);
         assert_eq!(parts(&second), (Some(RELEASED_NS), None), "{why}");
     }
 }

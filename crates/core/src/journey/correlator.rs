@@ -390,9 +390,7 @@ impl Correlator {
         let has_ended = ended.all > 0;
         if hop == state.rules.of(Proto::TCP).counted_at {
             state.counters.resent_after_end_bytes += ended.resent;
-            if to > stream.sent_to {
-                (stream.sent_to, stream.sent_ns) = (to, event.time_ns);
-            }
+            stream.note_sent(to, event.time_ns, state);
         }
         // An old byte, sent only to provoke an answer. Before its read it resembles a retransmission, and the
         // keep-alives of Linux carry none.
@@ -446,7 +444,7 @@ impl Correlator {
     fn note_receive_window(&mut self, sample: &TcpSample) {
         let [tx, _] = self.streams_of_socket(sample.flow, sample.socket);
         if let Some(stream) = tx.and_then(|slot| self.streams.get_mut(slot)) {
-            stream.note_receive_window(sample);
+            stream.note_receive_window(sample, &mut self.state);
         }
     }
 

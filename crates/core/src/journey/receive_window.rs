@@ -4,11 +4,14 @@
 //! too slow (*zero window*), or the window is full of unacknowledged bytes. Neither number ever decreases. So a window that
 //! is closed in a sample was closed since the last transmission of new bytes.
 //!
-//! **Limits.** Samples are 4 ms apart or more, and a closed window between two of them is not seen. A full window whose
+//! **Limits.** Samples are 4 ms apart or more, and a closed window between two of them is not seen. Only since the first
+//! sample with unsent bytes is it known when bytes were sent. A full window whose
 //! bytes may be lost, or with a full congestion window, proves nothing: the wait stays the send queue's.
 
 use super::piece::{Mark, Piece};
+use super::state::StreamRef;
 use crate::flow::TcpSample;
+use crate::hash::Map;
 use crate::hop::Hop;
 use std::collections::VecDeque;
 
@@ -18,11 +21,70 @@ const MOST: usize = 256;
 /// `TCP_CA_Open`: no sign of a loss.
 const CA_OPEN: u8 = 0;
 
+/// Maximum number of streams with unsent bytes; a further one is not followed.
+const MOST_STREAMS: usize = 4096;
+
+/// The receive windows of the streams whose samples show bytes that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveWindows(Map<StreamRef, ReceiveWindow>);
+
+impl ReceiveWindows {
+    /// Applies a sample of the sender's connection; see [`ReceiveWindow::note`].
+    pub fn note(&mut self, stream: StreamRef, sample: &TcpSample, is_last: bool) {
+        if !has_unsent(sample) {
+            self.0.remove(&stream);
+        } else if self.0.len() < MOST_STREAMS || self.0.contains_key(&stream) {
+            self.0.entry(stream).or_default().note(sample, is_last);
+        }
+    }
+
+    /// New bytes of a stream were sent.
+    pub fn note_sent(&mut self, stream: StreamRef, time_ns: u64) {
+        if let Some(window) = self.0.get_mut(&stream) {
+            window.sent_ns = Some(time_ns);
+        }
+    }
+
+    /// Notes the delay of a piece that is now sent.
+    pub fn delay(&self, stream: StreamRef, piece: &mut Piece, sent: &Mark) {
+        let at = |hop| piece.rungs.time_ns(hop).filter(|_| !piece.rungs.is_at_return(hop));
+        if let Some(window) = self.0.get(&stream)
+            && !piece.has(sent.hop)
+            && let Some(from_ns) = at(Hop::TcpSend).or_else(|| at(Hop::AppSend))
+        {
+            piece.receive_window_ns = window.closed_ns(from_ns, sent.time_ns);
+        }
+    }
+
+    /// Forgets a stream.
+    pub fn remove(&mut self, stream: StreamRef) {
+        self.0.remove(&stream);
+    }
+}
+
 /// The intervals in which the receive window of a stream was closed, by the samples of its sender.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReceiveWindow {
+struct ReceiveWindow {
     closed: VecDeque<Closed>,
-    last: Option<TcpSample>,
+    last: Option<Last>,
+    /// Instant of the last transmission of new bytes since the first sample, nanoseconds.
+    sent_ns: Option<u64>,
+}
+
+/// The last sample.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    time_ns: u64,
+    socket: u64,
+    snd_nxt: u32,
+    total_retrans: u32,
+}
+
+impl Last {
+    const fn of(sample: &TcpSample) -> Self {
+        let TcpSample { time_ns, socket, snd_nxt, total_retrans, .. } = *sample;
+        Last { time_ns, socket, snd_nxt, total_retrans }
+    }
 }
 
 /// From an instant to a later one, nanoseconds of `CLOCK_MONOTONIC`.
@@ -33,14 +95,14 @@ struct Closed {
 }
 
 impl ReceiveWindow {
-    /// Applies a sample. `sent_ns` is the instant at which the byte before its `snd_nxt` was sent, if that was seen.
-    pub fn note(&mut self, sample: &TcpSample, sent_ns: Option<u64>) {
-        let before = self.last.replace(*sample).filter(|before| before.socket == sample.socket);
+    /// Applies a sample. `is_last`: the last transmission that was seen reached its `snd_nxt`.
+    fn note(&mut self, sample: &TcpSample, is_last: bool) {
+        let before = self.last.replace(Last::of(sample)).filter(|before| before.socket == sample.socket);
         if !is_closed(sample, before.as_ref()) {
             return;
         }
         let same = before.filter(|before| before.snd_nxt == sample.snd_nxt).map(|before| before.time_ns);
-        let from_ns = sent_ns.or(same).unwrap_or(sample.time_ns).min(sample.time_ns);
+        let from_ns = self.sent_ns.filter(|_| is_last).or(same).unwrap_or(sample.time_ns).min(sample.time_ns);
         let last_ns = self.closed.back().map_or(0, |last| last.to_ns);
         self.add(Closed { from_ns: from_ns.max(last_ns), to_ns: sample.time_ns });
     }
@@ -58,36 +120,28 @@ impl ReceiveWindow {
         }
     }
 
-    /// Notes the delay of a piece that is now sent.
-    pub fn delay(&self, piece: &mut Piece, sent: &Mark) {
-        let at = |hop| piece.rungs.time_ns(hop).filter(|_| !piece.rungs.is_at_return(hop));
-        if !piece.has(sent.hop)
-            && let Some(from_ns) = at(Hop::TcpSend).or_else(|| at(Hop::AppSend))
-        {
-            piece.receive_window_ns = self.closed_ns(from_ns, sent.time_ns);
-        }
-    }
-
     /// Time within `from_ns..to_ns` in which the window was closed, nanoseconds.
-    pub fn closed_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+    fn closed_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let first = self.closed.partition_point(|closed| closed.to_ns <= from_ns);
         let within = self.closed.range(first..).take_while(|closed| closed.from_ns < to_ns);
         within.map(|closed| closed.to_ns.min(to_ns) - closed.from_ns.max(from_ns)).sum()
     }
 }
 
+/// True if bytes wait to be sent. An imported sample has a few of the fields, and shows none.
+const fn has_unsent(sample: &TcpSample) -> bool {
+    sample.state != 0 && sample.write_seq != sample.snd_nxt
+}
+
 /// True if the window certainly holds back bytes.
-fn is_closed(sample: &TcpSample, before: Option<&TcpSample>) -> bool {
-    // An imported sample has a few of the fields.
-    let is_whole = sample.state != 0;
-    let has_unsent = sample.write_seq != sample.snd_nxt;
+fn is_closed(sample: &TcpSample, before: Option<&Last>) -> bool {
     let end = sample.snd_una.wrapping_add(sample.snd_wnd);
     let is_full = end.wrapping_sub(sample.snd_nxt) as i32 <= 0;
-    is_whole && has_unsent && is_full && (sample.snd_wnd == 0 || is_alone(sample, before))
+    has_unsent(sample) && is_full && (sample.snd_wnd == 0 || is_alone(sample, before))
 }
 
 /// True if neither a loss nor the congestion window may hold the bytes back as well.
-fn is_alone(sample: &TcpSample, before: Option<&TcpSample>) -> bool {
+fn is_alone(sample: &TcpSample, before: Option<&Last>) -> bool {
     let resent = sample.total_retrans != before.map_or(0, |before| before.total_retrans);
     !resent && sample.ca_state == CA_OPEN && sample.retrans_out == 0 && sample.packets_out < sample.cwnd
 }
@@ -145,15 +199,16 @@ mod tests {
     #[test]
     fn a_closed_window_was_closed_since_the_last_new_byte() {
         let mut window = ReceiveWindow::default();
-        window.note(&FULL, Some(100));
+        window.sent_ns = Some(100);
+        window.note(&FULL, true);
         assert_eq!(window.closed_ns(0, 2_000), 800);
         assert_eq!(window.closed_ns(300, 500), 200);
-        window.note(&TcpSample { time_ns: 1_500, snd_wnd: 0, snd_una: 50, ..FULL }, Some(100));
+        window.note(&TcpSample { time_ns: 1_500, snd_wnd: 0, snd_una: 50, ..FULL }, true);
         assert_eq!(window.closed_ns(0, 2_000), 1_400, "one interval");
         let next = TcpSample { time_ns: 3_000, snd_nxt: 90, snd_una: 90, snd_wnd: 0, ..FULL };
-        window.note(&next, None);
+        window.note(&next, false);
         assert_eq!(window.closed_ns(0, 9_000), 1_400, "since when is unknown");
-        window.note(&TcpSample { time_ns: 3_500, ..next }, None);
+        window.note(&TcpSample { time_ns: 3_500, ..next }, false);
         assert_eq!(window.closed_ns(0, 9_000), 1_900, "no byte was sent between two samples");
     }
 
@@ -161,7 +216,8 @@ mod tests {
     fn the_oldest_intervals_are_forgotten() {
         let mut window = ReceiveWindow::default();
         for n in 0..=MOST as u64 {
-            window.note(&TcpSample { time_ns: n * 10 + 5, snd_wnd: 0, ..FULL }, Some(n * 10));
+            window.sent_ns = Some(n * 10);
+            window.note(&TcpSample { time_ns: n * 10 + 5, snd_wnd: 0, ..FULL }, true);
         }
         assert_eq!(window.closed_ns(0, u64::MAX), MOST as u64 * 5);
         assert_eq!(window.closed_ns(0, 10), 0);

@@ -8,6 +8,7 @@ use super::limits::{Counters, Limits};
 use super::losses::Losses;
 use super::passes::Ids;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
+use super::receive_window::ReceiveWindows;
 use super::rules::Rules;
 use super::rungs::{ThreadRef, bit, bits};
 use super::selection::Selection;
@@ -99,7 +100,7 @@ pub(super) enum CloseReason {
 }
 
 /// A stream by its slot, and a generation number to distinguish successive streams of the slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct StreamRef {
     pub slot: u32,
     pub generation: u32,
@@ -123,6 +124,7 @@ pub(super) struct CorrelatorState {
     pub losses: Losses,
     pub counters: Counters,
     pub selection: Selection,
+    pub receive_windows: ReceiveWindows,
     /// Since this instant rules that drop packets may differ from the capture's lists.
     pub rules_changed_ns: Option<u64>,
     /// All events before this instant have been processed.
@@ -140,6 +142,7 @@ impl CorrelatorState {
             losses: Losses::default(),
             counters: Counters::default(),
             selection: Selection::default(),
+            receive_windows: ReceiveWindows::default(),
             rules_changed_ns: None,
             now_ns: 0,
             open: 0,

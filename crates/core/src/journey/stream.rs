@@ -3,7 +3,6 @@
 use super::journey::Journey;
 use super::piece::{Mark, Piece, RX, State, TX};
 use super::pieces::Pieces;
-use super::receive_window::ReceiveWindow;
 use super::rules::is_certain_end;
 use super::rungs::bit;
 use super::state::{CloseReason, CorrelatorState, Ends, Half, StreamRef, TRAIL_NS};
@@ -46,10 +45,6 @@ pub(super) struct Stream {
     pub first_seq: Option<u32>,
     /// End of the bytes that were sent. New bytes leave in order.
     pub sent_to: u64,
-    /// Instant at which the last of them was sent, nanoseconds.
-    pub sent_ns: u64,
-    /// TCP: the peer's receive window, if it was ever closed or sampled.
-    pub receive_window: Option<Box<ReceiveWindow>>,
     pub last_ns: u64,
     visit_at: u64,
     age_at: u64,
@@ -95,8 +90,6 @@ impl Stream {
             last_reader: 0,
             first_seq: None,
             sent_to: 0,
-            sent_ns: 0,
-            receive_window: None,
             last_ns: 0,
             visit_at: u64::MAX,
             age_at: u64::MAX,
@@ -173,10 +166,8 @@ impl Stream {
     ) {
         let counted_at = state.rules.of(self.ends.proto).counted_at;
         let Some(piece) = self.pieces.get_mut(index) else { return };
-        if mark.hop == counted_at
-            && let Some(window) = &self.receive_window
-        {
-            window.delay(piece, mark);
+        if mark.hop == counted_at {
+            state.receive_windows.delay(self.me, piece, mark);
         }
         piece.set_hop_time(mark, counted_at);
         self.proven |= piece.any(TX) && piece.any(RX) && !piece.ambiguous;
@@ -307,8 +298,8 @@ impl Stream {
         self.ready = 0;
         self.last_reader = 0;
         self.first_seq = None;
-        (self.sent_to, self.sent_ns) = (0, 0);
-        self.receive_window = None;
+        self.sent_to = 0;
+        state.receive_windows.remove(self.me);
         self.age_at = u64::MAX;
         self.udp = Datagrams { next: self.udp.next, ..Datagrams::default() };
     }

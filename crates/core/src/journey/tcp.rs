@@ -316,11 +316,18 @@ impl Stream {
         }
     }
 
+    /// Bytes below `to` were sent.
+    pub fn note_sent(&mut self, to: u64, time_ns: u64, state: &mut CorrelatorState) {
+        if to > self.sent_to {
+            self.sent_to = to;
+            state.receive_windows.note_sent(self.me, time_ns);
+        }
+    }
+
     /// Applies a sample of its sender's connection.
-    pub fn note_receive_window(&mut self, sample: &TcpSample) {
+    pub fn note_receive_window(&self, sample: &TcpSample, state: &mut CorrelatorState) {
         let is_last = self.position_of(sample.snd_nxt) == Some(self.sent_to);
-        let sent_ns = is_last.then_some(self.sent_ns);
-        self.receive_window.get_or_insert_default().note(sample, sent_ns);
+        state.receive_windows.note(self.me, sample, is_last);
     }
 
     /// Reverts a peeking `recv` on `[from, to)`.
