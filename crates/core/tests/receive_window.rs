@@ -112,3 +112,11 @@ fn an_open_window_is_not_blamed() {
         assert_eq!(parts(&second), (Some(RELEASED_NS), None), "{why}");
     }
 }
+
+#[test]
+fn bytes_of_a_call_that_waits_for_room_were_held_back_too() {
+    let zero = TcpSample { snd_wnd: 0, snd_una: 150, packets_out: 0, ..CLOSED };
+    // TCP has sent all that it accepted, and the call has more.
+    let all_sent = TcpSample { time_ns: 8_995, snd_wnd: 9_000, write_seq: 150, ..zero };
+    assert_eq!(parts(&both(&[OPEN, zero, all_sent])[1]), (Some(20), Some(RELEASED_NS - 20)));
+}

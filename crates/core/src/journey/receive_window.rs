@@ -29,9 +29,9 @@ const MOST_STREAMS: usize = 4096;
 pub(super) struct ReceiveWindows(Map<StreamRef, ReceiveWindow>);
 
 impl ReceiveWindows {
-    /// Applies a sample of the sender's connection; see [`ReceiveWindow::note`].
-    pub fn note(&mut self, stream: StreamRef, sample: &TcpSample, is_last: bool) {
-        if !has_unsent(sample) {
+    /// Applies a sample of the sender's connection; see [`ReceiveWindow::note`]. `waits`: declared bytes were not sent.
+    pub fn note(&mut self, stream: StreamRef, sample: &TcpSample, is_last: bool, waits: bool) {
+        if !has_unsent(sample) && !waits {
             self.0.remove(&stream);
         } else if self.0.len() < MOST_STREAMS || self.0.contains_key(&stream) {
             self.0.entry(stream).or_default().note(sample, is_last);

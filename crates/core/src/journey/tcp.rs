@@ -327,7 +327,9 @@ impl Stream {
     /// Applies a sample of its sender's connection.
     pub fn note_receive_window(&self, sample: &TcpSample, state: &mut CorrelatorState) {
         let is_last = self.position_of(sample.snd_nxt) == Some(self.sent_to);
-        state.receive_windows.note(self.me, sample, is_last);
+        // A call that waits for room in the queue has declared bytes that the sample does not count.
+        let waits = self.pieces.iter().next_back().is_some_and(|piece| piece.end > self.sent_to);
+        state.receive_windows.note(self.me, sample, is_last, waits);
     }
 
     /// Reverts a peeking `recv` on `[from, to)`.
