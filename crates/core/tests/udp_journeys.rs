@@ -4,7 +4,7 @@ use crate::common;
 use common::*;
 use magscope_core::annotations::MatchedBy;
 use magscope_core::head::PayloadHead;
-use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::{Batch, DetailKind, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 
 /// Three datagrams in one buffer, of which the reader's memory has room for one and a half.
@@ -557,4 +557,25 @@ fn a_datagram_is_not_taken_for_a_part_of_the_longer_one_before_it() {
     assert_eq!(tie(7, 500, 1_000), None, "it was seen before this one was sent");
     assert_eq!(tie(7, 500, 2_060), Some(MatchedBy::Time), "a super-packet, or a neighbour");
     assert_eq!((tie(7, 299, 2_060), tie(9, 300, 2_060), tie(8, 300, 2_000_000_000)), (None, None, None));
+}
+
+#[test]
+fn an_idle_end_decides_like_an_unrelated_datagram() {
+    const S: u64 = 1_000_000_000;
+    let gone = [by(udp(Hop::UdpSend, 0, CLIENT, 0, 0, 50), 5, 50)].into_iter().chain(down(10, 9, 1, 50));
+    let gone: Vec<Event> = gone.chain([up(90, 8, 2, 70), vec![read(200, 70)]].concat()).collect();
+    let verdict = |later: &[Event], watermark_ns| {
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(flows(Proto::UDP), gone.clone()), &mut done);
+        correlator.push(&Batch { watermark_ns, ..batch(Vec::new(), later.to_vec()) }, &mut done);
+        correlator.finish(&mut done);
+        let mut of = done.iter().filter(|journey| journey.start_ns() == Some(0));
+        of.next().expect("the first datagram").verdict
+    };
+    let unrelated = down(14 * S, 20, 7, 30);
+    let lost = verdict(&unrelated, 14 * S + 10);
+    assert_eq!(lost, Verdict::LostAfter { hop: Hop::DevXmit });
+    assert_eq!(verdict(&[], 14 * S), lost);
+    assert_eq!(verdict(&[], 2 * S), Verdict::InFlight, "it may still arrive");
 }

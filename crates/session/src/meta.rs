@@ -180,9 +180,27 @@ pub struct Closed {
     /// Last event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
+    /// Start of the recorded time, with or without events, `CLOCK_MONOTONIC` nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_from_ns: Option<u64>,
+    /// Its end: all events before this instant were recorded, or are counted as lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_to_ns: Option<u64>,
     /// Lost records by cause.
     #[serde(default)]
     pub losses: LossTotals,
+}
+
+impl Meta {
+    /// The recorded time of a closed session, without that of deleted segments; `None` if it was not stored.
+    pub(crate) fn observed_ns(&self) -> Option<(u64, u64)> {
+        let closed = self.closed.as_ref()?;
+        let deleted =
+            [self.dropped.as_ref().and_then(|d| d.to_ns), self.shipped.as_ref().and_then(|s| s.to_ns)];
+        let deleted_ns = deleted.into_iter().flatten().max().unwrap_or(0);
+        let from_ns = closed.observed_from_ns?.max(deleted_ns);
+        closed.observed_to_ns.map(|to_ns| (from_ns, to_ns)).filter(|(from_ns, to_ns)| from_ns <= to_ns)
+    }
 }
 
 /// Lost records, by cause.

@@ -247,3 +247,27 @@ fn a_quiet_recording_is_as_long_as_its_clocks_were_read() {
     let session = Session::open(dir.path()).unwrap();
     assert_eq!((session.extent_ns(), session.watched_ns()), (Some((5 * S, 9 * S)), Some((5 * S, 9 * S))));
 }
+
+#[test]
+fn the_recorded_time_is_that_of_all_watermarks_and_replay_reaches_its_end() {
+    const S: u64 = 1_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    // Five idle seconds before the only event, and fourteen behind it.
+    recorder.append(&Batch { watermark_ns: 5 * S, ..Batch::default() }).unwrap();
+    let events = vec![Event::at(Hop::DevXmit, 10 * S)];
+    recorder.append(&Batch { events, watermark_ns: 10 * S, ..Batch::default() }).unwrap();
+    recorder.append(&Batch { watermark_ns: 24 * S, ..Batch::default() }).unwrap();
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!((session.extent_ns(), session.observed_ns()), (Some((10 * S, 10 * S)), Some((5 * S, 24 * S))));
+    let watermarks = |to_ns| {
+        let (mut replay, mut batch, mut all) = (session.replay(None, to_ns), Batch::default(), Vec::new());
+        while replay.next(&mut batch, Duration::ZERO).unwrap() == Progress::More {
+            all.push((batch.events.len(), batch.watermark_ns));
+        }
+        all
+    };
+    assert_eq!(watermarks(None), [(1, 10 * S), (0, 24 * S)]);
+    assert_eq!(watermarks(Some(20 * S)), [(1, 10 * S), (0, 20 * S)]);
+}

@@ -97,6 +97,8 @@ pub struct ExchangeBuilder {
     /// Newest event of each recording, and of all.
     newest_ns: Vec<u64>,
     now_ns: u64,
+    /// The newest watermark: observed up to it, with or without events.
+    observed_ns: u64,
     waiting: usize,
     next_id: u64,
     counters: ExchangeCounters,
@@ -134,6 +136,10 @@ impl ExchangeBuilder {
         }
         self.losses.take(node, &batch.losses);
         batch.heads.iter().for_each(|head| self.heads.push(node, head));
+        // 0 and the maximum are no instants.
+        if batch.watermark_ns != u64::MAX {
+            self.observed_ns = self.observed_ns.max(batch.watermark_ns);
+        }
         let at = usize::from(node);
         if self.newest_ns.len() <= at {
             self.newest_ns.resize(at + 1, 0);
@@ -220,14 +226,15 @@ impl ExchangeBuilder {
 
     /// How an exchange that is open at the end of the capture has ended.
     fn closing_at_end(&self, slot: Slot) -> Closing {
-        let Some(connection) = self.connection(slot) else { return Closing::End(self.now_ns) };
+        let end_ns = self.now_ns.max(self.observed_ns);
+        let Some(connection) = self.connection(slot) else { return Closing::End(end_ns) };
         let first_ns = connection.first_ns;
         let mut openings = self.openings_of(connection);
         let has_closed = openings.any(|(of, ns)| {
             let finished = |opening: &Opening| opening.finished_ns.iter().all(|ns| *ns >= first_ns && *ns > 0);
             of.ended_ns(ns, first_ns).is_some() || of.at(ns).is_some_and(finished)
         });
-        if has_closed { self.closed(slot) } else { Closing::End(self.now_ns.max(connection.last_ns)) }
+        if has_closed { self.closed(slot) } else { Closing::End(end_ns.max(connection.last_ns)) }
     }
 
     fn served(&mut self, journey: &Journey, context: &dyn Context) -> HopSet {

@@ -22,7 +22,8 @@ use std::time::Duration;
 ///
 /// Each batch of events includes the flows and tasks it needs, and the samples and losses up to its latest
 /// time, its watermark. Events older than the watermark were late when recorded and count as late again. Damage
-/// costs a batch and appears as a loss at its time. The source never waits and never fails.
+/// costs a batch and appears as a loss at its time. The last batch of a closed session has no event, and the end of the
+/// recorded time as its watermark. The source never waits and never fails.
 pub struct Replay {
     inner: Arc<Inner>,
     from_ns: u64,
@@ -127,7 +128,18 @@ impl Replay {
                 }
             }
         }
-        Progress::End
+        self.reach_end()
+    }
+
+    /// Moves the watermark of a closed session to the end of its recorded time.
+    fn reach_end(&mut self) -> Progress {
+        let observed = self.inner.meta.observed_ns();
+        let end_ns = observed.map_or(0, |(_, to_ns)| to_ns.min(self.to_ns));
+        if end_ns <= self.watermark_ns {
+            return Progress::End;
+        }
+        self.watermark_ns = end_ns;
+        Progress::More
     }
 
     fn events(&mut self, segment: &SegmentMap, entry: &super::scan::Entry, batch: &mut Batch) {

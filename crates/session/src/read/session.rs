@@ -132,6 +132,14 @@ impl Session {
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    /// The observed time, for rates: of a closed session from the first watermark to the last, with or without events.
+    /// Of another one its data.
+    pub fn observed_ns(&self) -> Option<(u64, u64)> {
+        let observed = self.inner.meta.observed_ns();
+        // An import, or a host that was continued, may have events outside.
+        observed.into_iter().chain(self.extent_ns()).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     fn span_ns(&self, table: Table) -> Option<(u64, u64)> {
         let ends = self.inner.segments.iter().filter_map(|segment| segment.span_ns(table));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))

@@ -44,6 +44,35 @@ pub(super) struct Shared {
     pub(super) deleted_for_room: AtomicU32,
     /// Those of them that were to be kept elsewhere and were not yet.
     pub(super) deleted_unshipped: AtomicU32,
+    pub(super) observed: Observed,
+}
+
+/// The recorded time by the watermarks of all batches, empty ones included, nanoseconds; 0: none so far.
+#[derive(Default)]
+pub(super) struct Observed {
+    from_ns: AtomicU64,
+    to_ns: AtomicU64,
+}
+
+impl Observed {
+    /// Only the thread that appends calls it.
+    fn note(&self, batch: &Batch) {
+        // 0 and the maximum are no instants.
+        if matches!(batch.watermark_ns, 0 | u64::MAX) {
+            return;
+        }
+        if self.from_ns.load(Relaxed) == 0 {
+            let first_ns = batch.events.first().map_or(u64::MAX, |event| event.time_ns);
+            self.from_ns.store(first_ns.min(batch.watermark_ns), Relaxed);
+        }
+        self.to_ns.fetch_max(batch.watermark_ns, Relaxed);
+    }
+
+    /// Both ends, if there are any.
+    pub(super) fn ends_ns(&self) -> Option<(u64, u64)> {
+        let (from_ns, to_ns) = (self.from_ns.load(Relaxed), self.to_ns.load(Relaxed));
+        (from_ns != 0).then_some((from_ns, to_ns))
+    }
 }
 
 impl Shared {
@@ -186,6 +215,7 @@ impl Recorder {
             self.lost += batch.numbered();
             return Err(self.failure());
         }
+        self.shared.observed.note(batch);
         if batch.is_empty() && self.overflow.is_empty() {
             return Ok(());
         }

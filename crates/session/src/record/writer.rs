@@ -425,6 +425,7 @@ impl Writer {
                 losses.add(cause, segment.losses.of(cause));
             }
         }
+        let observed = self.shared.observed.ends_ns();
         self.meta.closed = Some(Closed {
             utc: utc::now(),
             events: totals().map(|s| s.events).sum(),
@@ -433,6 +434,8 @@ impl Writer {
             bytes: totals().map(|s| s.bytes).sum(),
             from_ns: ranges().map(|r| r.0.min(LARGEST)).min(),
             to_ns: ranges().map(|r| r.1.min(LARGEST)).max(),
+            observed_from_ns: observed.map(|(from_ns, _)| from_ns.min(LARGEST)),
+            observed_to_ns: observed.map(|(_, to_ns)| to_ns.min(LARGEST)),
             losses,
         });
         self.with_room(|writer| writer.meta.write(&writer.dir).map(drop))?;
