@@ -100,17 +100,27 @@ impl Recordings {
         &self.utc
     }
 
-    /// First and last shown instant on the common time line.
+    /// First and last shown instant with data on the common time line.
     pub fn extent(&self) -> (u64, u64) {
+        let all = self.shown(Session::extent_ns);
+        all.map_or((0, 0), |(from_ns, to_ns)| (from_ns, to_ns.max(from_ns)))
+    }
+
+    /// First and last instant of the shown part of the recorded time on the common time line.
+    pub fn observed(&self) -> Option<(u64, u64)> {
+        self.shown(Session::observed_ns).filter(|(from_ns, to_ns)| from_ns <= to_ns)
+    }
+
+    /// The shown part of a stretch of each recording, together, on the common time line.
+    fn shown(&self, of: impl Fn(&Session) -> Option<(u64, u64)>) -> Option<(u64, u64)> {
         let ends = self.sessions.iter().zip(&self.parts).enumerate().filter_map(|(at, (session, part))| {
-            let (from_ns, to_ns) = session.extent_ns()?;
+            let (from_ns, to_ns) = of(session)?;
             let from_ns = part.0.unwrap_or(0).max(from_ns);
             let to_ns = part.1.unwrap_or(u64::MAX).min(to_ns);
             let common = |ns| u64::try_from(self.alignment.rough_ns(at as u16, ns)).unwrap_or(0);
             Some((common(from_ns), common(to_ns)))
         });
-        let all = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        all.map_or((0, 0), |(from_ns, to_ns)| (from_ns, to_ns.max(from_ns)))
+        ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// A merged reader of all, or of a range of the common time line.

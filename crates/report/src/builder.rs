@@ -10,6 +10,7 @@ use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
 use super::headline::{Facts, Findings, REQUEST_SERVICES, headline};
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
+use super::observed::Observed;
 use super::requests::{RequestSums, RequestsBy};
 use super::running::Receives;
 use super::throughput::Throughput;
@@ -61,7 +62,7 @@ pub struct ReportBuilder {
     /// Hops that any recording serves.
     coverage: HopSet,
     top: usize,
-    span: Option<(u64, u64)>,
+    observed: Observed,
     events: u64,
     all: HopSums,
     /// By recording: its sampling state, and the recorded events of each hop.
@@ -107,7 +108,7 @@ impl ReportBuilder {
             infos: Vec::new(),
             coverage: HopSet::EMPTY,
             top: TOP,
-            span: None,
+            observed: Observed::default(),
             events: 0,
             all: HopSums::new(),
             sampled: Vec::new(),
@@ -188,6 +189,13 @@ impl ReportBuilder {
         self
     }
 
+    /// Includes all recorded time of recordings, with and without events: two instants on their time line, nanoseconds.
+    #[must_use]
+    pub fn observed(mut self, from_ns: u64, to_ns: u64) -> Self {
+        [from_ns, to_ns].into_iter().for_each(|ns| self.observed.note(ns));
+        self
+    }
+
     /// Counts the events and losses of a batch.
     pub fn batch(&mut self, batch: &Batch) -> &mut Self {
         self.batch_of(0, batch)
@@ -215,6 +223,7 @@ impl ReportBuilder {
         }
         let (reader, sums) = &mut self.requests;
         sums.add_all(&reader.batch(node, batch), reader.context());
+        self.observed.note_watermark(batch);
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
@@ -230,8 +239,7 @@ impl ReportBuilder {
             }
         }
         for hit in &batch.hits {
-            let (from, to) = self.span.unwrap_or((hit.time_ns, hit.time_ns));
-            self.span = Some((from.min(hit.time_ns), to.max(hit.time_ns)));
+            self.observed.note(hit.time_ns);
             self.customs.hit(node, hit);
         }
         batch.synthesis.iter().for_each(|row| self.kernel.add(node, row));
@@ -249,8 +257,7 @@ impl ReportBuilder {
     }
 
     fn event(&mut self, node: u16, event: &Event) {
-        let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
-        self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
+        self.observed.note(event.time_ns);
         let bytes = event.payload_bytes();
         self.all.of(event.hop).rate.count(bytes);
         if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
@@ -331,7 +338,7 @@ impl ReportBuilder {
     /// The report.
     pub fn finish(mut self) -> Report {
         // The kernel's sums cover time without events.
-        let spans = [self.span, self.kernel.span()].into_iter().flatten();
+        let spans = [self.observed.ends_ns(), self.kernel.span()].into_iter().flatten();
         let whole = spans.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
         let (start_ns, end_ns) = whole.unwrap_or_default();
         let duration_ns = end_ns.saturating_sub(start_ns);

@@ -83,7 +83,7 @@ pub struct Summary {
     pub host: String,
     /// Kernel release; of several, that of the first.
     pub kernel: String,
-    /// From the first event to the last, nanoseconds; summed over captures.
+    /// Observed time, with or without events, nanoseconds; summed over captures.
     pub duration_ns: u64,
     /// Journeys in all.
     pub journeys: u64,

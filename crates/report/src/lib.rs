@@ -23,6 +23,7 @@ mod groups;
 mod headline;
 mod hop_sums;
 mod kernel;
+mod observed;
 pub mod requests;
 mod running;
 mod service;
@@ -67,11 +68,11 @@ pub struct Report {
     pub node: String,
     /// Kernel release.
     pub kernel: String,
-    /// First event, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Start of the observed time, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
-    /// Last event, `CLOCK_MONOTONIC`, nanoseconds.
+    /// End of the observed time, `CLOCK_MONOTONIC`, nanoseconds.
     pub end_ns: u64,
-    /// From the first event to the last.
+    /// The observed time, with or without events, nanoseconds. Rates are of it.
     pub duration_ns: u64,
     /// The worst true thing in one line, or that nothing is wrong.
     pub headline: Headline,

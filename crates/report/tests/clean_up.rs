@@ -133,3 +133,24 @@ fn bytes_of_a_sampled_hop_are_corrected_as_its_events_are() {
     assert_eq!((row.all_events, row.all_bytes), (Some(100.0), Some(100_000.0)));
     assert!(report.to_string().contains("≈100 kB"), "{report}");
 }
+
+#[test]
+fn rates_are_of_the_observed_time() {
+    const S: u64 = 1_000_000_000;
+    let events: Vec<Event> = (0..40).map(|n| udp(Hop::UdpSend, 2 * S + n, CLIENT, 0, 0, 50)).collect();
+    let of = |report: ReportBuilder| {
+        let mut report = report;
+        report.batch(&batch(flows(Proto::UDP), events.clone()));
+        report.batch(&Batch { watermark_ns: 10 * S, ..Batch::default() });
+        report.batch(&Batch { watermark_ns: u64::MAX, ..Batch::default() });
+        report.finish()
+    };
+    let rate = |report: &Report| {
+        let row = report.hops.iter().find(|row| row.hop == Hop::UdpSend).unwrap();
+        (report.duration_ns, row.events_per_s)
+    };
+    let report = of(ReportBuilder::new(&node()));
+    assert_eq!(rate(&report), (8 * S, 5.0), "an idle end");
+    let report = of(ReportBuilder::new(&node()).observed(0, 10 * S));
+    assert_eq!((rate(&report), report.start_ns, report.end_ns), ((10 * S, 4.0), 0, 10 * S), "and beginning");
+}

@@ -8,7 +8,6 @@ use crate::failure::Usage;
 use crate::reporting;
 use crate::{output, sessions};
 use anyhow::Result;
-use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
 use magscope_core::source::Source;
 use magscope_report::compare::{Run, Side, common_hops, compare};
@@ -47,9 +46,13 @@ pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let read = |sessions: &[Session]| {
         let mut side = Side::default();
-        sessions
-            .iter()
-            .try_for_each(|session| read(&mut side, hops, limits, &mut session.replay(None, None)))?;
+        for session in sessions {
+            let mut run = Run::new(session.info(), hops);
+            if let Some((from_ns, to_ns)) = session.observed_ns() {
+                run.observed(from_ns, to_ns);
+            }
+            read(&mut side, run, limits, &mut session.replay(None, None))?;
+        }
         anyhow::Ok(side)
     };
     let comparison = compare(&read(&in_a)?, &read(&in_b)?);
@@ -74,8 +77,7 @@ impl Args {
     }
 }
 
-fn read(side: &mut Side, hops: HopSet, limits: Limits, source: &mut impl Source) -> Result<()> {
-    let mut run = Run::new(source.info(), hops);
+fn read(side: &mut Side, mut run: Run, limits: Limits, source: &mut impl Source) -> Result<()> {
     let walked = reporting::walk(source, limits, |piece| match piece {
         Piece::Batch(_, batch) => run.batch(batch),
         Piece::Journey(journey, _, context) => run.journey(journey, context),
@@ -88,6 +90,7 @@ fn read(side: &mut Side, hops: HopSet, limits: Limits, source: &mut impl Source)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::hop::HopSet;
     use magscope_core::{Generator, GeneratorOptions};
 
     #[test]
@@ -103,9 +106,13 @@ mod tests {
             events_per_s: 500_000,
             ..GeneratorOptions::default()
         });
+        let read = |side: &mut Side, source: &mut Generator| {
+            super::read(side, Run::new(source.info(), all), Limits::default(), source)
+                .expect("a generator never fails");
+        };
         let (mut a, mut b) = (Side::default(), Side::default());
-        read(&mut a, all, Limits::default(), &mut generator(1, 40_000)).expect("a generator never fails");
-        read(&mut b, all, Limits::default(), &mut slow).expect("a generator never fails");
+        read(&mut a, &mut generator(1, 40_000));
+        read(&mut b, &mut slow);
         let one_each = compare(&a, &b);
         for width in [80, 100] {
             let text = text::render(&one_each, width);
@@ -126,8 +133,9 @@ mod tests {
             for seed in seeds {
                 let options =
                     GeneratorOptions { seed, events: 20_000, events_per_s, ..GeneratorOptions::default() };
-                read(&mut side, HopSet::all(), Limits::default(), &mut Generator::new(options))
-                    .expect("a generator never fails");
+                let mut source = Generator::new(options);
+                let run = Run::new(source.info(), HopSet::all());
+                read(&mut side, run, Limits::default(), &mut source).expect("a generator never fails");
             }
             side
         };

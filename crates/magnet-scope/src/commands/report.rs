@@ -50,7 +50,10 @@ pub fn run(args: &Args) -> Result<()> {
     if args.strict {
         recordings.require_whole()?;
     }
-    let report = args.prepare(ReportBuilder::of_many(recordings.infos()));
+    let mut report = args.prepare(ReportBuilder::of_many(recordings.infos()));
+    if let Some((from_ns, to_ns)) = recordings.observed() {
+        report = report.observed(from_ns, to_ns);
+    }
     reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }
 

@@ -5,6 +5,7 @@ use super::Summary;
 use super::blocks::Blocks;
 use super::runs::Estimate;
 use super::services::{FoldedServices, Services};
+use crate::observed::Observed;
 use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::flow::Proto;
@@ -22,7 +23,7 @@ pub struct Run {
     sums: BTreeMap<Proto, Sums>,
     services: Services,
     lost_events: u64,
-    span: Option<(u64, u64)>,
+    observed: Observed,
     disordered: u64,
 }
 
@@ -106,17 +107,20 @@ impl Run {
             hops,
             sums: BTreeMap::new(),
             lost_events: 0,
-            span: None,
+            observed: Observed::default(),
             disordered: 0,
         }
     }
 
+    /// Includes all recorded time of the recording, with and without events, nanoseconds.
+    pub fn observed(&mut self, from_ns: u64, to_ns: u64) {
+        [from_ns, to_ns].into_iter().for_each(|ns| self.observed.note(ns));
+    }
+
     /// Counts the events and losses of a batch.
     pub fn batch(&mut self, batch: &Batch) {
-        for event in &batch.events {
-            let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
-            self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
-        }
+        batch.events.iter().for_each(|event| self.observed.note(event.time_ns));
+        self.observed.note_watermark(batch);
         self.services.batch(batch);
         self.lost_events = self.lost_events.saturating_add(batch.lost());
     }
@@ -170,7 +174,7 @@ impl Side {
         self.infos.push(run.info);
         self.lost_events = self.lost_events.saturating_add(run.lost_events);
         self.disordered += run.disordered;
-        let (from, to) = run.span.unwrap_or_default();
+        let (from, to) = run.observed.ends_ns().unwrap_or_default();
         self.duration_ns = self.duration_ns.saturating_add(to - from);
     }
 
