@@ -192,7 +192,8 @@ impl ReportBuilder {
     /// Includes all recorded time of recordings, with and without events: two instants on their time line, nanoseconds.
     #[must_use]
     pub fn observed(mut self, from_ns: u64, to_ns: u64) -> Self {
-        [from_ns, to_ns].into_iter().for_each(|ns| self.observed.note(ns));
+        self.observed.note(from_ns);
+        self.observed.note(to_ns);
         self
     }
 

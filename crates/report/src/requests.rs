@@ -516,7 +516,9 @@ mod tests {
     fn bytes_in_one_direction_alone_are_no_exchange() {
         let mut sum = Sum::default();
         let grades = [Grade::Turn, Grade::Unidirectional, Grade::Unidirectional, Grade::Broken];
-        grades.into_iter().for_each(|grade| sum.add(&Exchange { grade, ..exchange(1, 10) }));
+        for grade in grades {
+            sum.add(&Exchange { grade, ..exchange(1, 10) });
+        }
         let grades = sum.row().grades;
         assert_eq!((grades.broken, grades.unidirectional), (1, 2));
         assert_eq!((grades.total(), grades.with_unidirectional()), (2, 4));

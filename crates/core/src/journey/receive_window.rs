@@ -198,8 +198,7 @@ mod tests {
 
     #[test]
     fn a_closed_window_was_closed_since_the_last_new_byte() {
-        let mut window = ReceiveWindow::default();
-        window.sent_ns = Some(100);
+        let mut window = ReceiveWindow { sent_ns: Some(100), ..ReceiveWindow::default() };
         window.note(&FULL, true);
         assert_eq!(window.closed_ns(0, 2_000), 800);
         assert_eq!(window.closed_ns(300, 500), 200);
