@@ -244,8 +244,10 @@ impl CorrelatorState {
             self.counters.forwarded += u64::from((piece.rungs.present() & RX).count_ones());
             return; // it only passed through here
         }
-        if piece.rungs.is_empty() && piece.passes.is_none() {
-            // A look at bytes that no other hop has shown, or a packet between ends outside the capture.
+        let (rungs, copies, copy) = piece.ladder();
+        if rungs.is_empty() {
+            // A look at bytes that no other hop has shown, their retransmission perhaps, or a packet between ends outside
+            // the capture.
             self.counters.passed_through += u64::from(piece.transits.is_some());
             return;
         }
@@ -260,7 +262,6 @@ impl CorrelatorState {
             self.counters.evicted += 1;
         }
         self.counters.journeys += 1;
-        let (rungs, copies, copy) = piece.ladder();
         // Of a copy that may be another one, the node's passage may be too.
         let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
         let forwarders = match piece.transits.as_ref().filter(|_| !is_unknown) {
