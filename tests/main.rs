@@ -36,6 +36,7 @@ mod lacking;
 mod machines;
 mod made_by;
 mod metrics;
+mod moved_bytes;
 mod nonsense;
 mod one_protocol_a_row;
 mod one_way;

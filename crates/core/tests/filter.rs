@@ -351,6 +351,8 @@ fn a_ping_has_no_port() {
         ("not port 443", true),
         ("port < 1024", false),
         ("icmp and host 10.0.0.1", true),
+        ("proto 1", true),
+        ("proto = 17", false),
         ("host ::ffff:10.0.0.0/120", true),
         ("host ::ffff:10.0.1.0/120", false),
     ] {

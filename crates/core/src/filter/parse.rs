@@ -232,6 +232,7 @@ pub(crate) fn protocol(position: usize, word: &str) -> Result<Proto, FilterError
         "udp" => Ok(Proto::UDP),
         "icmp" => Ok(Proto::ICMP),
         "icmp6" => Ok(Proto::ICMPV6),
+        number if number.parse::<u8>().is_ok() => Ok(Proto(number.parse().unwrap_or_default())),
         _ => Err(unknown(position, "protocol", word, &["tcp", "udp", "icmp", "icmp6"])),
     }
 }
