@@ -52,6 +52,7 @@ impl HopState {
         match (on, self) {
             (Some(true), Self::AsStarted(served @ Service::Served { .. })) => Self::AsStarted(served),
             (Some(true), _) => Self::SwitchedOn,
+            (Some(false), missing @ Self::AsStarted(Service::Missing { .. })) => missing,
             (Some(false), _) => Self::SwitchedOff,
             (None, state) => state,
         }
@@ -170,7 +171,7 @@ mod tests {
     fn a_change_switches_its_hops_from_its_end_on() {
         let mut switches = Switches::default();
         switches.batch(&changes(&[
-            (10, "disable dev.recv, ip.in"),
+            (10, "disable dev.recv, ip.in, ip.pre"),
             (20, "enable dev.queue"),
             (30, "filter off"),
         ]));
@@ -179,7 +180,8 @@ mod tests {
             assert_eq!([is_on(hop, 9), is_on(hop, 10), is_on(hop, 99)], [true, false, false], "{hop}");
         }
         assert_eq!([is_on(Hop::DevQueue, 19), is_on(Hop::DevQueue, 20)], [false, true]);
-        assert!(!is_on(Hop::IpPre, 99));
+        let missing = switches.state(&info(), Hop::IpPre, 99);
+        assert!(matches!(missing, Some(HopState::AsStarted(Service::Missing { .. }))), "{missing:?}");
         for at_ns in [9, 15, 99] {
             let served = switches.served(&info(), at_ns);
             let agrees = |hop: &&Hop| served.contains(**hop) == is_on(**hop, at_ns);
