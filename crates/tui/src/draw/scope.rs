@@ -1,5 +1,6 @@
 //! The scope's view: lanes and lifelines, loadlines, the overview line, and the journeys.
 
+mod axis;
 mod columns;
 mod density;
 mod first_minute;
@@ -30,12 +31,15 @@ use ratatui::layout::Rect;
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let layout = Layout::new(area, frame);
     lanes::draw(canvas, &layout, frame, extras);
-    if frame.controls.persistence == Persistence::Off {
+    let extent = if frame.controls.persistence == Persistence::Off {
         lifelines::draw(canvas, &layout, frame);
+        None
     } else {
-        density::persistence(canvas, &layout, frame);
-    }
-    marks::draw(canvas, &layout, frame, extras);
+        density::persistence(canvas, &layout, frame)
+    };
+    marks::draw(canvas, &layout, frame);
+    axis::draw(canvas, &layout, frame, extent.as_deref());
+    marks::drag(canvas, &layout, extras);
     first_minute::draw(canvas, layout.picture, frame);
     xy::draw(canvas, &layout, frame);
     loadlines::draw(canvas, &layout, frame);

@@ -23,9 +23,9 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
 }
 
-/// Draws overlaid lifelines, aligned at their start, as shades.
-pub fn persistence(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
-    let Some(map) = frame.persistence(usize::from(layout.picture.width)) else { return };
+/// Draws overlaid lifelines, aligned at their start, as shades. Returns their extent in words.
+pub fn persistence(canvas: &mut Canvas, layout: &Layout, frame: &Frame) -> Option<String> {
+    let map = frame.persistence(usize::from(layout.picture.width))?;
     for row in &layout.rows {
         let place: Place = frame.lanes[row.lane].place;
         let Some(weights) = map.rows.iter().find(|other| other.place == place).map(|row| &row.weights) else {
@@ -39,9 +39,8 @@ pub fn persistence(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
             f64::from(map.max_weight),
         );
     }
-    let words =
-        format!("0 … {} since each start · {} lifelines", short_duration(map.span_ns), count(map.lifelines));
-    canvas.put_cut(layout.axis, 0, 0, layout.axis.width, &words, canvas.theme.dim);
+    let (span, lifelines) = (short_duration(map.span_ns), count(map.lifelines));
+    Some(format!("0 … {span} since each start · {lifelines} lifelines"))
 }
 
 /// A row of shades over all rows of a lane.

@@ -9,7 +9,6 @@ use super::raster::Raster;
 use crate::draw::canvas::Canvas;
 use magscope_core::hop::PATH_HOPS;
 use magscope_core::{Direction, Hop};
-use magscope_scope::format::short_duration;
 use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline, Place};
 use ratatui::layout::Rect;
 
@@ -37,7 +36,7 @@ const A_COLUMN: usize = 2;
 /// Number of slowest lifelines over a density.
 const SLOWEST: usize = 12;
 
-/// Draws the picture and its time axis.
+/// Draws the picture.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     if layout.picture.is_empty() {
         return;
@@ -63,7 +62,6 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     for line in others.into_iter().chain(anchor).filter(|line| line.is_bad()) {
         cross(canvas, layout.picture, frame, &rows, line);
     }
-    axis(canvas, layout.axis, frame);
 }
 
 fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
@@ -84,7 +82,7 @@ fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
 }
 
 /// Column of division `n` of the picture.
-fn division(area: Rect, n: u64) -> u16 {
+pub fn division(area: Rect, n: u64) -> u16 {
     (u64::from(area.width) * n / DIVISIONS) as u16
 }
 
@@ -187,21 +185,4 @@ fn cell(area: Rect, x: f64, y: f64) -> Option<(u16, u16)> {
     let (column, row) = (x / 2.0, y / 4.0);
     let inside = column >= 0.0 && column < f64::from(area.width) && row >= 0.0 && row < f64::from(area.height);
     inside.then_some((column as u16, row as u16))
-}
-
-/// Time from the left edge at every second division.
-fn axis(canvas: &mut Canvas, area: Rect, frame: &Frame) {
-    let theme = canvas.theme;
-    let per_division = frame.sweep.timebase.per_division_ns();
-    let every = if area.width >= 100 { 1 } else { 2 };
-    for n in (0..DIVISIONS).step_by(every) {
-        let label = if n == 0 { "╵0".to_owned() } else { format!("╵{}", short_duration(n * per_division)) };
-        canvas.put(area, division(area, n), 0, &label, theme.dim);
-    }
-    let words = match frame.detail {
-        Detail::Reading => " reading …".to_owned(),
-        Detail::Lifelines if frame.sweep.left_out > 0 => format!(" {} more not drawn", frame.sweep.left_out),
-        _ => String::new(),
-    };
-    canvas.put_right(area, area.width, 0, &words, theme.dim);
 }

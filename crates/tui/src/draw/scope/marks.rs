@@ -8,13 +8,16 @@ use magscope_scope::look::PointKind;
 use magscope_scope::{CursorId, Frame};
 use ratatui::style::{Modifier, Style};
 
-/// Draws them.
-pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extras: &Extras) {
+/// Draws all but the drag.
+pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     points(canvas, layout, frame);
     if let Some(x) = frame.trigger.at.and_then(|at| column(layout, at)) {
         let style = canvas.theme.accent;
         set(canvas, layout.axis, x, 0, '▲', style);
-        set(canvas, layout.axis, x + 1, 0, 'T', style);
+        let next = canvas.buffer.cell((layout.axis.x + x + 1, layout.axis.y));
+        if next.is_some_and(|cell| cell.symbol() == " ") {
+            set(canvas, layout.axis, x + 1, 0, 'T', style);
+        }
     }
     if let Some(cursors) = frame.cursors {
         for (at, id, name) in [(cursors.a, CursorId::A, 'A'), (cursors.b, CursorId::B, 'B')] {
@@ -30,6 +33,10 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extras: &Extras
             set(canvas, layout.axis, x, 0, name, style);
         }
     }
+}
+
+/// Draws the stretch of a mouse drag.
+pub fn drag(canvas: &mut Canvas, layout: &Layout, extras: &Extras) {
     if let Some((from, to)) = extras.drag {
         let (from, to) = (from.min(to), from.max(to));
         let edge = f64::from(layout.picture.width.max(1));
