@@ -8,66 +8,84 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::border;
 
-const READING: &[&str] = &[
-    "Time runs to the right, a packet climbs: the",
-    "sender's hops below the wire, the receiver's",
-    "above. Flat stretches are where the time went.",
-    "In colour: the slowest journey since the last",
-    "picture, or the selected one. A red cross: a drop.",
-    "Numbers are over 5 s, times from the hop below.",
-    "A dot · is not measured, which is not zero.",
-];
+/// The picture in words.
+const READING: &str = "Time runs to the right, a packet climbs: the sender's hops below the wire, the receiver's \
+                       above. Flat stretches are where the time went. In colour: the slowest journey since the \
+                       last picture, or the selected one. A red cross: a drop. Numbers are over 5 s, times from \
+                       the hop below. A dot · is not measured, which is not zero.";
 
 /// Width of the key names.
 const KEYS: u16 = 11;
 
-/// Width of a key with its description.
+/// Minimum width of a key with its description, for a second column.
 const ENTRY: u16 = 56;
+/// Maximum width of it: longer lines are hard to read.
+const MOST_ENTRY: u16 = 80;
+
+/// A line of the help: the beginning in colour, and the rest.
+type Line = (String, String);
 
 /// Draws the help over the middle of `area`, in two columns if possible, from row `from`.
 pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, labels: &[(&str, String)], from: usize) {
-    let theme = canvas.theme;
-    let bound: Vec<_> = COMMANDS
-        .iter()
-        .map(|command| (keys.shown(command), command))
-        .filter(|(shown, _)| !shown.is_empty())
-        .collect();
-    let halves = if area.width >= 2 * ENTRY + 2 { 2 } else { 1 };
-    let rows = bound.len().div_ceil(halves);
-    let skip = READING.len() + 1;
-    let wide = ENTRY * halves as u16;
-    let explained = explained(labels, usize::from(wide.min(area.width.saturating_sub(2))).saturating_sub(2));
-    let all = rows + skip + explained.len();
-    let inner = window(canvas, area, wide, u16::try_from(all).unwrap_or(u16::MAX), " help ");
+    let room = area.width.saturating_sub(2);
+    let halves = if room >= 2 * ENTRY { 2 } else { 1 };
+    let entry = (room / halves).min(MOST_ENTRY);
+    let text_width = usize::from(entry * halves).saturating_sub(2);
+    let (left, right) = columns(keys, halves, usize::from(entry.saturating_sub(KEYS + 2)));
+    let plain = |words: String| (String::new(), words);
+    let reading: Vec<Line> = lines(READING, text_width).into_iter().map(plain).collect();
+    let explained = explained(labels, text_width);
+    let (skip, rows) = (reading.len() + 1, left.len());
+    let all = skip + rows + explained.len();
+    let inner = window(canvas, area, entry * halves, u16::try_from(all).unwrap_or(u16::MAX), " help ");
     // Limit scrolling to the content.
     let from = from.min(all.saturating_sub(usize::from(inner.height)));
-    let row = |at: usize| at.checked_sub(from).and_then(|y| u16::try_from(y).ok());
-    for (at, words) in READING.iter().enumerate() {
-        if let Some(y) = row(at) {
-            canvas.put(inner, 1, y, words, theme.dim);
+    let (dim, plain) = (canvas.theme.dim, canvas.theme.plain);
+    let mut part = |lines: &[Line], x: u16, indent: Option<u16>, row: usize, style| {
+        for ((first, words), row) in lines.iter().zip(row..) {
+            let Some(y) = row.checked_sub(from).and_then(|y| u16::try_from(y).ok()) else { continue };
+            let end = canvas.put(inner, x, y, first, canvas.theme.accent);
+            canvas.put(inner, indent.map_or(end, |indent| x + indent), y, words, style);
         }
-    }
-    for (i, (shown, command)) in bound.iter().enumerate() {
-        let x = 1 + (i / rows) as u16 * ENTRY;
-        if let Some(y) = row(skip + i % rows) {
-            canvas.put(inner, x, y, shown, theme.accent);
-            canvas.put_cut(inner, x + KEYS, y, (ENTRY - KEYS - 2).min(inner.width), command.words, theme.plain);
-        }
-    }
-    for (at, (label, words)) in explained.iter().enumerate() {
-        if let Some(y) = row(skip + rows + at) {
-            let end = canvas.put(inner, 1, y, label, theme.accent);
-            canvas.put(inner, end, y, words, theme.plain);
-        }
-    }
+    };
+    part(&reading, 1, None, 0, dim);
+    part(&left, 1, Some(KEYS), skip, plain);
+    part(&right, 1 + entry, Some(KEYS), skip, plain);
+    part(&explained, 1, None, skip + rows, plain);
     if all > usize::from(inner.height) + from {
-        canvas.put_right(inner, inner.width, inner.height.saturating_sub(1), " ↓ more ", theme.strong);
+        canvas.put_right(inner, inner.width, inner.height.saturating_sub(1), " ↓ more ", canvas.theme.strong);
     }
+}
+
+/// The keys with descriptions of this width, in one column or two of about the same length.
+fn columns(keys: &KeyMap, halves: u16, width: usize) -> (Vec<Line>, Vec<Line>) {
+    let shown = COMMANDS.iter().map(|command| (keys.shown(command), command.words));
+    let entries: Vec<Vec<Line>> =
+        shown.filter(|(key, _)| !key.is_empty()).map(|(key, words)| entry(&key, words, width)).collect();
+    let rows = entries.iter().map(Vec::len).sum::<usize>().div_ceil(usize::from(halves));
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for lines in entries {
+        if left.len() < rows { left.extend(lines) } else { right.extend(lines) }
+    }
+    (left, right)
+}
+
+/// A key and its description, in lines of this width.
+fn entry(key: &str, words: &str, width: usize) -> Vec<Line> {
+    let keys = std::iter::once(key).chain(std::iter::repeat(""));
+    keys.zip(lines(words, width)).map(|(key, words)| (key.to_owned(), words)).collect()
+}
+
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut wrapped = String::new();
+    // Writing to a string does not fail.
+    let _ = wrap(&mut wrapped, text, width, "");
+    wrapped.lines().map(str::to_owned).collect()
 }
 
 /// The labels on the screen with their sentences, in lines of this width: what is at the begin of a line in colour, and the
 /// rest.
-fn explained(labels: &[(&str, String)], width: usize) -> Vec<(String, String)> {
+fn explained(labels: &[(&str, String)], width: usize) -> Vec<Line> {
     if labels.is_empty() {
         return Vec::new();
     }
@@ -122,5 +140,35 @@ fn clear(buffer: &mut Buffer, area: Rect) {
         if let Some(cell) = buffer.cell_mut(position) {
             cell.reset();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::theme::{Depth, Theme};
+
+    #[test]
+    fn descriptions_of_keys_are_complete() {
+        let (theme, keys) = (Theme::built_in("dark", Depth::None), KeyMap::built_in());
+        for columns in [60, 80, 120, 200] {
+            let area = Rect::new(0, 0, columns, 200);
+            let mut buffer = Buffer::empty(area);
+            draw(&mut Canvas::new(&mut buffer, &theme), area, &keys, &[], 0);
+            let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
+            assert!(!text.contains('…'), "{columns}");
+            for word in COMMANDS.iter().filter(|c| !keys.shown(c).is_empty()).flat_map(|c| c.words.split(' ')) {
+                assert!(text.contains(word), "{columns}: {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_uses_the_width_of_a_small_screen() {
+        let (theme, keys) = (Theme::built_in("dark", Depth::None), KeyMap::built_in());
+        let area = Rect::new(0, 0, 80, 24);
+        let mut buffer = Buffer::empty(area);
+        draw(&mut Canvas::new(&mut buffer, &theme), area, &keys, &[], 0);
+        assert_eq!((buffer[(0, 0)].symbol(), buffer[(79, 0)].symbol()), ("╭", "╮"));
     }
 }
