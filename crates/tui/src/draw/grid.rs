@@ -18,20 +18,31 @@ pub struct Column {
     pub right: bool,
     /// Priority: columns with smaller numbers get room first.
     pub need: u8,
+    /// Width of its longest text, if that has priority over columns that need less.
+    pub longest: u16,
+}
+
+impl Column {
+    /// The column with room for a text of this width.
+    #[must_use]
+    pub const fn with_longest(mut self, longest: u16) -> Self {
+        self.longest = longest;
+        self
+    }
 }
 
 /// A text column.
 pub const fn words(title: &'static str, width: u16, grows: u16, need: u8) -> Column {
-    Column { title, width, grows, right: false, need }
+    Column { title, width, grows, right: false, need, longest: 0 }
 }
 
 /// A number column.
 pub const fn number(title: &'static str, width: u16, need: u8) -> Column {
-    Column { title, width, grows: 0, right: true, need }
+    Column { title, width, grows: 0, right: true, need, longest: 0 }
 }
 
 /// Blank columns between two columns.
-const GAP: u16 = 2;
+pub const GAP: u16 = 2;
 
 /// Position of each column: start and width, or `None` without room.
 pub struct Grid<'a> {
@@ -48,24 +59,25 @@ impl<'a> Grid<'a> {
         let mut left = area.width.saturating_sub(3);
         let mut by_need: Vec<usize> = (0..columns.len()).collect();
         by_need.sort_by_key(|at| columns[*at].need);
-        let mut chosen = vec![false; columns.len()];
+        let mut chosen = vec![None; columns.len()];
         for at in by_need {
-            let gap = if chosen.contains(&true) { GAP } else { 0 };
+            let gap = if chosen.iter().any(Option::is_some) { GAP } else { 0 };
             let Some(rest) = left.checked_sub(columns[at].width + gap) else { break };
-            left = rest;
-            chosen[at] = true;
+            let more = columns[at].longest.saturating_sub(columns[at].width).min(rest);
+            left = rest - more;
+            chosen[at] = Some(columns[at].width + more);
         }
-        let taken = |at: usize| if chosen[at] { columns[at].grows } else { 0 };
-        let shares: u16 = (0..columns.len()).map(taken).sum();
+        let growing = columns.iter().zip(&chosen).filter(|(_, chosen)| chosen.is_some());
+        let shares: u16 = growing.map(|(column, _)| column.grows).sum();
         let mut x = 2;
         let mut places = Vec::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
-            if !chosen[at] {
+            let Some(width) = chosen[at] else {
                 places.push(None);
                 continue;
-            }
+            };
             let more = (u32::from(left) * u32::from(column.grows)).checked_div(u32::from(shares)).unwrap_or(0);
-            let width = column.width + more as u16;
+            let width = width + more as u16;
             places.push(Some((x, width)));
             x += width + GAP;
         }
@@ -180,6 +192,8 @@ mod tests {
 
     const COLUMNS: &[Column] = &[words("flow", 10, 1, 0), number("bytes", 7, 2), number("p99", 7, 1)];
 
+    const LONG: Column = words("cause", 8, 0, 1).with_longest(20);
+
     #[test]
     fn the_needed_columns_get_room_first_and_text_grows() {
         let at = |width| Grid::new(COLUMNS, Rect::new(0, 0, width, 5)).places;
@@ -191,5 +205,14 @@ mod tests {
             let end = at(width).into_iter().flatten().map(|(x, w)| x + w).max();
             assert!(end.is_none_or(|end| end < width));
         }
+    }
+
+    #[test]
+    fn a_long_text_has_room_before_columns_that_need_less() {
+        let columns = [COLUMNS[0], COLUMNS[1], LONG];
+        let places = |width| Grid::new(&columns, Rect::new(0, 0, width, 5)).places;
+        assert_eq!(places(40), [Some((2, 15)), None, Some((19, 20))]);
+        assert_eq!(places(45), [Some((2, 11)), Some((15, 7)), Some((24, 20))], "with room for all");
+        assert_eq!(places(25), [Some((2, 10)), None, Some((14, 10))], "as much as there is");
     }
 }

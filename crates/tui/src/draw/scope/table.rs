@@ -1,30 +1,44 @@
 //! Tables of journeys: below the picture, and in their own view.
 
 use crate::draw::canvas::{Canvas, width};
-use crate::draw::grid::{Column, Grid, number, words};
+use crate::draw::grid::{Column, GAP, Grid, number, words};
 use magscope_core::Verdict;
 use magscope_scope::format::{bytes, duration};
 use magscope_scope::{Frame, List, Listed};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// The columns.
-pub const COLUMNS: &[Column] = &[
-    words("", 9, 0, 0),
-    number("", 7, 1),
-    words("", 27, 2, 2),
-    number("its time", 8, 3),
-    number("bytes", 7, 5),
-    words("flow", 37, 1, 4),
-    words("began (UTC)", 16, 0, 6),
-];
+/// Width of the column behind the causes.
+const ITS_TIME: u16 = 8;
+
+/// The columns for these rows.
+pub fn columns(canvas: &Canvas, rows: &[Listed]) -> [Column; 7] {
+    let longest = rows.iter().map(|row| cause_width(canvas, row)).max().unwrap_or(0);
+    [
+        words("", 9, 0, 0),
+        number("", 7, 1),
+        words("", 27, 2, 2).with_longest(longest),
+        number("its time", ITS_TIME, 3),
+        number("bytes", 7, 5),
+        words("flow", 37, 1, 4),
+        words("began (UTC)", 16, 0, 6),
+    ]
+}
+
+/// Width that a cause needs in its column: without a time it extends over the next one.
+fn cause_width(canvas: &Canvas, row: &Listed) -> u16 {
+    let (words, ns, _) = blame(canvas, row, Style::new());
+    let next = if ns.is_none() { ITS_TIME + GAP } else { 0 };
+    width(&words).saturating_sub(next)
+}
 
 /// Draws the table below the picture: the slowest, most recent, or failed journeys.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if area.is_empty() {
         return;
     }
-    let grid = Grid::new(COLUMNS, area);
+    let columns = columns(canvas, &frame.table);
+    let grid = Grid::new(&columns, area);
     grid.titles(canvas, 0);
     list_titles(canvas, area, frame);
     for (y, row) in frame.table.iter().take(usize::from(area.height - 1)).enumerate() {

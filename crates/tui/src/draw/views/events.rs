@@ -81,7 +81,9 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     };
     cells.put(4, &who, style);
     let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
-    let instead = event.is_none() && grid.place(9).is_none() && !row.values_text().is_empty();
+    let details = event.map_or_else(|| row.values_text(), |event| frame.details(row.node, event));
+    // Without a column of details, values and reasons of drops replace the flow.
+    let instead = grid.place(9).is_none() && (event.is_none() || bad) && !details.is_empty();
     if !instead {
         cells.put(5, &ends, style);
     }
@@ -89,15 +91,9 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     if row.seq() != 0 {
         cells.put(7, &row.seq().to_string(), style);
     }
-    let Some(event) = event else {
-        // Without a details column, its values replace the flow.
-        cells.put(if grid.place(9).is_some() { 9 } else { 5 }, &row.values_text(), style);
-        cells.draw(canvas);
-        return;
-    };
-    if event.skb != 0 {
+    if let Some(event) = event.filter(|event| event.skb != 0) {
         cells.put(8, &format!("{:x}", event.skb), theme.dim);
     }
-    cells.put(9, &frame.details(row.node, event), style);
+    cells.put(if instead { 5 } else { 9 }, &details, style);
     cells.draw(canvas);
 }

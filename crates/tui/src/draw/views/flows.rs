@@ -1,7 +1,7 @@
 //! The flows, or groups of them: ends, rates, and blame.
 
 use crate::draw::Extras;
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::grid::{Column, Grid, GridRow, number, words};
 use crate::draw::shade::{bar, spark_of};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
@@ -34,10 +34,18 @@ enum Shows {
     BitRate,
 }
 
+/// Minimum and maximum width of the names of flows, before other columns get room.
+const NAME: (u16, u16) = (24, 34);
+
 /// The columns of a table. At 80 columns there is the cause, which the view is for.
 fn columns(table: &FlowTable, is_alone: bool) -> Vec<(Shows, Column)> {
     let is_flow = table.by == GroupBy::Flow;
-    let name = (Shows::Name, words(table.by.name(), if is_flow { 34 } else { 28 }, 2, 0));
+    let names = table.rows.iter().map(|row| width(&row.name("→"))).max().unwrap_or(0);
+    let name =
+        (Shows::Name, words(table.by.name(), names.clamp(NAME.0, if is_flow { NAME.1 } else { 28 }), 2, 0));
+    let causes = table.rows.iter().map(|row| width(&cause(row))).max().unwrap_or(0);
+    // Failures come before a complete cause, and their absence does not.
+    let failures = if table.rows.iter().any(|row| row.bad > 0) { 1 } else { 3 };
     if is_alone {
         return vec![
             name,
@@ -55,13 +63,13 @@ fn columns(table: &FlowTable, is_alone: bool) -> Vec<(Shows, Column)> {
     columns.extend([
         (Shows::Processes, words("processes", 19, 1, 6)),
         (Shows::Journeys, number("journeys", 6, 5)),
-        (Shows::Failed, number("failed", 6, 3)),
+        (Shows::Failed, number("failed", 6, failures)),
         (Shows::Resent, number("resent", 6, 8)),
         (Shows::Bytes, number("bytes", 7, 7)),
         (Shows::P50, number("p50", 7, 9)),
         (Shows::P99, number("p99", 7, 1)),
         (Shows::Max, number("max", 7, 10)),
-        (Shows::Cause, words("most of its time", 24, 1, 2)),
+        (Shows::Cause, words("most of its time", 24, 1, 2).with_longest(causes)),
         (Shows::Share, words("share", 8, 0, 11)),
         (Shows::Trend, words("longest, lately", 20, 1, 12)),
         (Shows::Broken, number("broken", 6, 13)),
@@ -177,10 +185,7 @@ fn cell(
         Shows::P50 => time(row.times.p50_ns),
         Shows::P99 => time(row.times.p99_ns),
         Shows::Max => time(row.times.max_ns),
-        Shows::Cause => {
-            let Some((part, share)) = row.blame else { return };
-            (format!("{} {}", part.words(), percent(share).trim()), style)
-        }
+        Shows::Cause => (cause(row), style),
         Shows::Share => {
             let Some((_, share)) = row.blame else { return };
             (bar(share, 8), theme.series[5])
@@ -190,9 +195,54 @@ fn cell(
     cells.put(at, &text, style);
 }
 
+/// The part with most of the time, and its share.
+fn cause(row: &FlowRow) -> String {
+    row.blame.map_or_else(String::new, |(part, share)| format!("{} {}", part.words(), percent(share).trim()))
+}
+
 /// The longest journeys of the latest stretches.
 fn trend(row: &FlowRow, width: usize) -> String {
     let most = row.trend_max_ns.iter().copied().max().unwrap_or(0) as f64;
     let from = row.trend_max_ns.len().saturating_sub(width);
     row.trend_max_ns.iter().skip(from).map(|ns| spark_of(*ns as f64 / most)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::blame::Part;
+
+    /// A table of one flow with the longest cause.
+    fn table(bad: u64) -> FlowTable {
+        let end = |text: &str| text.parse().unwrap();
+        let row = FlowRow {
+            ends: Some((end("10.0.0.1:40000"), end("10.0.0.2:5201"))),
+            journeys: 9,
+            bad,
+            blame: Some((Part::Retransmission, 1.0)),
+            ..FlowRow::default()
+        };
+        FlowTable { rows: vec![row], ..FlowTable::default() }
+    }
+
+    /// Width of a column on a screen of this width; 0 without one.
+    fn width_of(table: &FlowTable, shows: Shows, screen: u16) -> u16 {
+        let (all, columns) = shown_columns(table);
+        let at = all.iter().position(|other| *other == shows).unwrap();
+        Grid::new(&columns, Rect::new(0, 0, screen, 24)).place(at).map_or(0, |(_, width)| width)
+    }
+
+    #[test]
+    fn a_cause_is_complete_before_other_columns_have_room() {
+        let table = table(0);
+        for screen in 80..200 {
+            assert!(width_of(&table, Shows::Cause, screen) >= width(&cause(&table.rows[0])), "{screen}");
+        }
+    }
+
+    #[test]
+    fn failures_are_at_80_columns() {
+        assert_eq!(width_of(&table(1), Shows::Failed, 80), 6);
+        assert!(width_of(&table(1), Shows::Cause, 80) >= 24);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::Grid;
-use crate::draw::scope::table::{COLUMNS, journey, list_titles, nothing};
+use crate::draw::scope::table::{columns, journey, list_titles, nothing};
 use magscope_scope::Frame;
 use magscope_scope::format::count;
 use ratatui::layout::Rect;
@@ -10,7 +10,8 @@ use ratatui::layout::Rect;
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let table = frame.journeys(usize::from(area.height.saturating_sub(1)));
-    let grid = Grid::new(COLUMNS, area);
+    let columns = columns(canvas, &table.rows);
+    let grid = Grid::new(&columns, area);
     grid.titles(canvas, 0);
     list_titles(canvas, area, frame);
     for (y, row) in table.rows.iter().take(usize::from(area.height.saturating_sub(1))).enumerate() {
