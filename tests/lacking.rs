@@ -164,7 +164,7 @@ fn a_hop_of_cgroups_is_refused_without_a_hierarchy() {
     is_refused(
         &["cgroup2"],
         &arguments,
-        &["udp.recv", "no cgroup v2 hierarchy is mounted", "mount -t cgroup2"],
+        &["udp.recv", "no cgroup v2 hierarchy is mounted", "nsenter --net=", "mount -t cgroup2"],
     );
     is_refused(&["cgroups"], &arguments, &["udp.recv", "was built without cgroup v2", "CONFIG_CGROUPS"]);
     assert!(doctor(&["cgroup2"], "cgroup v2").contains("mount -t cgroup2"));

@@ -154,9 +154,11 @@ fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
         Backend::Tracepoint if !facts.syscall_tracepoints => {
             Some("no tracefs with system call tracepoints can be read (/sys/kernel/tracing)".to_owned())
         }
-        Backend::CgroupSkb if facts.cgroup2.is_none() && facts.cgroups => {
-            Some("no cgroup v2 hierarchy is mounted: `mount -t cgroup2 none /sys/fs/cgroup`".to_owned())
-        }
+        Backend::CgroupSkb if facts.cgroup2.is_none() && facts.cgroups => Some(
+            "no cgroup v2 hierarchy is mounted here (`ip netns exec` mounts a /sys without it): use \
+                 `nsenter --net=/run/netns/NAME` instead, or `mount -t cgroup2 none /sys/fs/cgroup`"
+                .to_owned(),
+        ),
         Backend::CgroupSkb if facts.cgroup2.is_none() => {
             Some(format!("kernel {} was built without cgroup v2 (CONFIG_CGROUPS)", facts.kernel))
         }

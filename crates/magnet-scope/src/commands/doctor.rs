@@ -253,7 +253,10 @@ fn functions(facts: &HostFacts) -> Check {
 
 fn cgroup(facts: &HostFacts) -> Check {
     let (missing, advice) = if facts.cgroups {
-        ("not mounted", "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup")
+        (
+            "not mounted",
+            "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup; with `ip netns exec`, use `nsenter --net=/run/netns/NAME`",
+        )
     } else {
         ("not in this kernel", "udp.recv needs it: a kernel with CONFIG_CGROUPS=y")
     };
