@@ -2,7 +2,7 @@
 
 use super::Scope;
 use crate::frame::{Frame, State};
-use magscope_core::Container;
+use magscope_core::{Container, Hop};
 
 /// Time without a journey until there are suggestions, nanoseconds.
 const QUIET_NS: u64 = 3_000_000_000;
@@ -20,7 +20,14 @@ impl Scope {
     }
 
     fn is_quiet(&self) -> bool {
-        self.state == State::Live && self.waited_ns >= QUIET_NS && self.totals.outcomes.journeys() == 0
+        self.state == State::Live && self.waited_ns >= QUIET_NS && !self.has_traffic()
+    }
+
+    /// True after a journey, an event of the path or a sum of the kernel. Refused connections have no journeys.
+    fn has_traffic(&self) -> bool {
+        self.totals.outcomes.journeys() > 0
+            || Hop::path().iter().any(|hop| self.seen.contains(*hop))
+            || self.hop_sums.iter().any(|hits| *hits > 0)
     }
 }
 
@@ -51,6 +58,7 @@ mod tests {
     use super::*;
     use crate::Options;
     use magscope_core::node::NodeInfo;
+    use magscope_core::{Batch, Event};
 
     fn container(name: &str, is_infra: bool) -> Container {
         Container { name: name.to_owned(), is_infra, ..Container::default() }
@@ -74,6 +82,16 @@ mod tests {
         let mut other = Scope::new(info, Options::default());
         other.tick(2 * QUIET_NS);
         assert!(lines(&other).is_empty());
+    }
+
+    #[test]
+    fn traffic_without_a_journey_is_traffic() {
+        let mut scope = Scope::new(NodeInfo::default(), Options { suggests: true, ..Options::default() });
+        scope.tick(QUIET_NS);
+        assert!(!lines(&scope).is_empty());
+        let event = Event { segs: 1, ..Event::at(Hop::DevXmit, 1_000) };
+        scope.ingest(&Batch { events: vec![event], ..Batch::default() });
+        assert!(lines(&scope).is_empty());
     }
 
     #[test]
