@@ -1,7 +1,7 @@
 //! Drops by the kernel, events that the instrument missed, and its overhead.
 
 use crate::draw::Extras;
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::shade::spark_of;
 use crate::theme::Theme;
 use magscope_scope::Frame;
@@ -16,6 +16,8 @@ const WORDS: u16 = 26;
 const COUNT: u16 = 13;
 /// Number of cost measurements shown.
 const LATELY: usize = 12;
+/// Minimum width of the figures in the two-column layout, at which usual ones do not move the other column.
+const LEFT: u16 = 54;
 /// Minimum width for the two-column layout.
 const TWO: u16 = 110;
 
@@ -28,15 +30,28 @@ enum Line {
     Count(u64, String, Style),
 }
 
+impl Line {
+    /// Columns with a margin at the right.
+    fn width(&self) -> u16 {
+        match self {
+            Self::Heading(words) => width(words) + 2,
+            Self::Fact(_, value, _) => WORDS + width(value) + 1,
+            Self::Count(_, words, _) => COUNT + 2 + width(words) + 1,
+        }
+    }
+}
+
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let panel = frame.losses();
     let wide = area.width >= TWO;
-    let left = Rect { width: if wide { area.width / 2 } else { area.width }, ..area };
     let mut lines = drops(canvas.theme, &panel);
     lines.extend(missed(canvas.theme, frame, &panel));
     lines.extend(probes(canvas.theme, &panel));
     lines.extend(cost(canvas.theme, &panel, extras));
+    // The rest is the hops', whose notes are long.
+    let longest = lines.iter().map(Line::width).max().unwrap_or(0);
+    let left = Rect { width: if wide { longest.clamp(LEFT, area.width / 2) } else { area.width }, ..area };
     for (y, line) in lines.iter().enumerate() {
         let y = y as u16;
         match line {
