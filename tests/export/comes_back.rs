@@ -150,6 +150,10 @@ impl Recording {
                 let drops = array(&self.journeys).chain(self.copies());
                 drops.filter(|drop| drop["drop_interface"].is_string()).count() as u64
             }
+            Omission::ReceiveWindows => {
+                let waits = |journey: &&Value| journey["receive_window_ns"].as_u64() > Some(0);
+                array(&self.journeys).filter(waits).count() as u64
+            }
             Omission::Ambiguous => {
                 let all = array(&self.journeys).chain(self.copies());
                 all.filter(|one| one["ambiguous"] == true).count() as u64
@@ -218,10 +222,11 @@ fn story_of_journey(journey: &Value, messages: &str) -> String {
     }
     let mut left_out = vec!["id", "tx_flow", "rx_flow", "start_ns", "start_utc"];
     // What the program names as different.
-    let named: [(&str, &[&str]); 4] = [
+    let named: [(&str, &[&str]); 5] = [
         (Omission::HostsOfLosses.words(), &["verdict", "verdict_text", "gap"]),
         (Omission::LeftOutVerdicts.words(), &["verdict", "verdict_text"]),
         (Omission::NamesOfThreads.words(), &["sender", "reader"]),
+        (Omission::ReceiveWindows.words(), &["receive_window_ns"]),
         (Omission::CopiesLeftOut.words(), &["copies", "copies_left_out", "retransmits", "rungs", "latencies"]),
     ];
     left_out.extend(named.iter().filter(|(words, _)| messages.contains(words)).flat_map(|(_, keys)| *keys));
@@ -300,10 +305,11 @@ fn same(was: &Value, is: &Value, messages: &str, of: &str) {
     let mut all = Vec::new();
     differences(was, is, "", &mut all);
     let near_losses = [".verdicts", ".denominator.left_out"];
-    let may_differ: [(Omission, &[&str]); 3] = [
+    let may_differ: [(Omission, &[&str]); 4] = [
         (Omission::HostsOfLosses, &near_losses),
         (Omission::LeftOutVerdicts, &near_losses),
         (Omission::CopiesLeftOut, &[".verdicts", ".flows", ".blame"]),
+        (Omission::ReceiveWindows, &[".blame"]),
     ];
     for (_, starts) in may_differ.iter().filter(|(omission, _)| messages.contains(omission.words())) {
         all.retain(|difference| !starts.iter().any(|start| difference.starts_with(start)));

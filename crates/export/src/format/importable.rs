@@ -34,11 +34,13 @@ pub enum Omission {
     NamesOfThreads,
     /// Verdicts by what the capture or its reader left out.
     LeftOutVerdicts,
+    /// Closed receive windows that bytes waited for.
+    ReceiveWindows,
 }
 
 impl Omission {
     /// All of them.
-    pub const ALL: [Omission; 10] = [
+    pub const ALL: [Omission; 11] = [
         Omission::EventsOfNoJourney,
         Omission::BytesOfNoJourney,
         Omission::HostsOfLosses,
@@ -49,6 +51,7 @@ impl Omission {
         Omission::Ambiguous,
         Omission::NamesOfThreads,
         Omission::LeftOutVerdicts,
+        Omission::ReceiveWindows,
     ];
 
     /// That a recording has it and the format does not, as the user reads it after a number.
@@ -71,6 +74,9 @@ impl Omission {
             Omission::NamesOfThreads => "threads had several names, and all their journeys have one of them",
             Omission::LeftOutVerdicts => {
                 "journeys are filtered, evicted, discarded or delivered in the kernel, and no line has why"
+            }
+            Omission::ReceiveWindows => {
+                "journeys waited for a receive window, and an import has that time in the send queue"
             }
         }
     }
@@ -100,6 +106,7 @@ impl Importable {
                 Omission::CopiesLeftOut,
                 Omission::NamesOfThreads,
                 Omission::LeftOutVerdicts,
+                Omission::ReceiveWindows,
             ],
             Importable::Trace => &[
                 Omission::HostsOfLosses,
@@ -110,6 +117,7 @@ impl Importable {
                 Omission::Ambiguous,
                 Omission::NamesOfThreads,
                 Omission::LeftOutVerdicts,
+                Omission::ReceiveWindows,
             ],
         }
     }

@@ -147,6 +147,7 @@ impl Marks {
             poller: journey.reader.filter(|_| journey.presence == Presence::Polling).map_or(0, |who| who.tid),
             netns: (tx.map_or(0, |flow| flow.netns), rx.map_or(0, |flow| flow.netns)),
             copies_left_out: journey.copies_left_out,
+            waited_for_window: journey.receive_window_ns > 0,
             written: OnceLock::new(),
         });
         let places = Places { tx: self.end(journey.tx_node, tx), rx: self.end(journey.rx_node, rx) };

@@ -201,6 +201,8 @@ pub struct About {
     pub netns: (u32, u32),
     /// Number of copies that have no mark.
     pub copies_left_out: u32,
+    /// True if its bytes waited for the peer's receive window.
+    pub waited_for_window: bool,
     /// Encoded form, cached by a format.
     pub written: OnceLock<Vec<u8>>,
 }

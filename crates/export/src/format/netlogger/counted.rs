@@ -41,6 +41,7 @@ pub struct EventCount {
     instant: (i64, Vec<(Key, Proto, u32, u64)>),
     copies_left_out: u64,
     left_out_verdicts: u64,
+    receive_windows: u64,
 }
 
 impl EventCount {
@@ -82,6 +83,7 @@ impl EventCount {
             Verdict::Filtered { .. } | Verdict::Evicted | Verdict::Discarded { .. } | Verdict::Delivered { .. }
         );
         self.left_out_verdicts += u64::from(is_left_out);
+        self.receive_windows += u64::from(about.waited_for_window);
     }
 
     /// Counts the events of the last instant, and the bytes that their lines have together.
@@ -129,6 +131,7 @@ impl EventCount {
         let of_journeys = [
             (Omission::CopiesLeftOut.words().into(), self.copies_left_out),
             (Omission::LeftOutVerdicts.words().into(), self.left_out_verdicts),
+            (Omission::ReceiveWindows.words().into(), self.receive_windows),
         ];
         named.into_iter().chain(of_journeys).filter(|(_, n)| *n > 0).collect()
     }

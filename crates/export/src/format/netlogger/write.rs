@@ -419,6 +419,7 @@ mod tests {
             poller: 0,
             netns: (1, 2),
             copies_left_out: 0,
+            waited_for_window: false,
             written: OnceLock::new(),
         };
         let hit = Hit {
