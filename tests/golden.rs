@@ -3,9 +3,10 @@
 
 use crate::common;
 
-use common::{run, stderr};
+use common::{copy_with_own_session, run, stderr};
 use serde_json::Value;
 use std::path::PathBuf;
+use tempfile::TempDir;
 
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden")).join(name)
@@ -139,7 +140,9 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
         let output = run(&[command, "--json", "--max-in-flight", "2", &session]);
         assert!(output.status.success() && stderr(&output).contains(note), "{command}: {}", stderr(&output));
     }
-    let output = run(&["compare", "--json", "--max-in-flight", "2", &session, &session]);
+    let dir = TempDir::new().expect("a directory");
+    let copy = copy_with_own_session(dir.path(), &session, "copy");
+    let output = run(&["compare", "--json", "--max-in-flight", "2", &session, &copy]);
     assert!(output.status.success() && stderr(&output).contains(note), "{}", stderr(&output));
     let output = run(&["report", "--max-in-flight", "0", &session]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

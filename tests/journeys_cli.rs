@@ -2,8 +2,9 @@
 
 use crate::common;
 
-use common::{is_root, run, stderr, stdout};
+use common::{copy_with_own_session, is_root, run, stderr, stdout};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
 
@@ -31,7 +32,7 @@ fn two_recordings_are_listed_and_compared() {
     the_slow_reader_is_found(&a);
     what_was_asked_for_is_listed(&a);
     what_cannot_be_told_is_said(&a, &b);
-    they_are_compared(&a, &b);
+    they_are_compared(dir.path(), &a, &b);
 }
 
 /// One reader of the demo sleeps deliberately, so the wait for it is the largest step of its slowest journey.
@@ -110,8 +111,10 @@ fn of_own_traffic(compared: &Value) -> Vec<&str> {
     warnings.filter(|warning| !warning.contains("icmp6")).collect()
 }
 
-fn they_are_compared(a: &str, b: &str) {
-    let same = json(&run(&["compare", a, a, "--json"]));
+fn they_are_compared(dir: &Path, a: &str, b: &str) {
+    let copies: Vec<String> = (1..6).map(|n| copy_with_own_session(dir, a, &format!("copy-{n}"))).collect();
+    let [c1, c2, c3, c4, c5] = &copies[..] else { panic!("five copies") };
+    let same = json(&run(&["compare", a, c1, "--json"]));
     let warnings = of_own_traffic(&same);
     assert!(
         matches!(&warnings[..], [warning] if warning.starts_with("recordings of A: 1, of B: 1. ")),
@@ -126,7 +129,7 @@ fn they_are_compared(a: &str, b: &str) {
             assert!(p50["at_least_ns"].is_null() && p50["at_most_ns"].is_null(), "{measured}");
         }
     }
-    let same = json(&run(&["compare", "--json", a, a, a, "--", a, a, a]));
+    let same = json(&run(&["compare", "--json", a, c1, c2, "--", c3, c4, c5]));
     assert!(of_own_traffic(&same).is_empty(), "{}", same["warnings"]);
     let protocols = same["protocols"].as_array().expect("protocols");
     let calm = |measured: &Value| measured["change"] == "not-shown" || measured["change"] == "too-few";
@@ -149,4 +152,9 @@ fn they_are_compared(a: &str, b: &str) {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let missing = run(&["compare", a, "/nowhere"]);
     assert_eq!(missing.status.code(), Some(1), "{}", stderr(&missing));
+    for twice in [&[a, a][..], &[a, b, "--", a], &[b, "--", a, a]] {
+        let output = run(&[&["compare"], twice].concat());
+        let words = format!("{a} and {a} are one recording");
+        assert!(output.status.code() == Some(1) && stderr(&output).contains(&words), "{}", stderr(&output));
+    }
 }

@@ -1,7 +1,7 @@
 //! No row with times mixes two protocols, wherever rows are: report (text and JSON), compare, SQL, `periods`, terminal and window, metrics.
 
 use crate::common::exports::{golden, table};
-use crate::common::{run, stderr};
+use crate::common::{copy_with_own_session, run, stderr};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
@@ -144,7 +144,9 @@ fn reports_and_comparisons_name_the_protocol_of_their_times() {
             assert_eq!(groups.iter().filter(is_row).count(), rows, "by {by}: {groups:#?}");
         }
     }
-    let compared = json(&["compare", &demo, &demo, "--json"]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = copy_with_own_session(dir.path(), &demo, "copy");
+    let compared = json(&["compare", &demo, &copy, "--json"]);
     let mut found = BTreeSet::new();
     without_protocol(&compared, "", &mut found);
     assert!(found.is_empty() && array(&compared["protocols"]).count() > 1, "{found:?}");

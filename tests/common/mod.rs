@@ -159,3 +159,21 @@ pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     field(&status, "State").is_some_and(|state| !state.starts_with('Z'))
 }
+
+/// A copy of a recording as `name` in `dir`, with a session id of its own. Its reader notes that its files have the other
+/// id.
+pub fn copy_with_own_session(dir: &std::path::Path, recording: &str, name: &str) -> String {
+    let copy = dir.join(name);
+    std::fs::create_dir(&copy).expect("a new directory");
+    for file in std::fs::read_dir(recording).expect("a recording").map(|file| file.expect("an entry").path()) {
+        std::fs::copy(&file, copy.join(file.file_name().expect("a name"))).expect("a copy");
+    }
+    let meta = copy.join("meta.toml");
+    let text = std::fs::read_to_string(&meta).expect("meta.toml");
+    let lines = text.lines().map(|line| match line.strip_prefix("session = ") {
+        Some(_) => format!("session = {name:?}\n"),
+        None => format!("{line}\n"),
+    });
+    std::fs::write(&meta, lines.collect::<String>()).expect("meta.toml is written");
+    copy.display().to_string()
+}

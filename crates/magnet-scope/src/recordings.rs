@@ -19,7 +19,7 @@ use magscope_timeline::UtcMap;
 use magscope_timeline::align::{Aligner, Alignment, separate_clones};
 use magscope_timeline::join::{Timeline, Unaligned};
 use magscope_timeline::merged_reader::{self, Piece, ReadSummary, Walker};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Recordings opened together.
@@ -46,7 +46,7 @@ impl Recordings {
         limits: Limits,
         watch: &dyn Fn(&Batch) -> bool,
     ) -> Result<Self> {
-        let sessions = dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>()?;
+        let sessions = sessions::open_all(dirs)?;
         let mut infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
         make_names_unique(&mut infos);
         let samples: Vec<Vec<ClockSample>> = sessions.iter().map(Session::clock_samples).collect();
@@ -88,6 +88,11 @@ impl Recordings {
     /// The nodes, in the order of the recordings.
     pub fn infos(&self) -> &[NodeInfo] {
         &self.infos
+    }
+
+    /// Each recording with its directory.
+    pub fn opened(&self) -> impl Iterator<Item = (&Path, &Session)> {
+        self.dirs.iter().map(PathBuf::as_path).zip(&self.sessions)
     }
 
     /// Relations of their clocks.

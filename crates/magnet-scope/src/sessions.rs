@@ -1,14 +1,15 @@
 //! Opens recordings and resolves instants in them.
 
 use crate::cli::PartArgs;
-use crate::failure::Usage;
+use crate::failure::{Hint, Usage};
 use crate::output;
 use crate::values::instant::Instant;
 use anyhow::Result;
 use jiff::Timestamp;
 use magscope_session::Session;
 use magscope_timeline::UtcMap;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Opens the recording in a directory and prints damage on stderr.
@@ -18,6 +19,38 @@ pub fn open(dir: &Path) -> Result<Session> {
         output::note(&damage.to_string());
     }
     Ok(session)
+}
+
+/// Opens several recordings, each once.
+pub fn open_all(dirs: &[PathBuf]) -> Result<Vec<Session>> {
+    let sessions = dirs.iter().map(|dir| open(dir)).collect::<Result<Vec<_>>>()?;
+    require_distinct(dirs.iter().map(PathBuf::as_path).zip(&sessions))?;
+    Ok(sessions)
+}
+
+/// Fails if two directories hold one recording: its events would count twice.
+pub fn require_distinct<'a>(opened: impl IntoIterator<Item = (&'a Path, &'a Session)>) -> Result<()> {
+    let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
+    for (dir, session) in opened {
+        let id = session.meta().session.as_str();
+        // A recording without a readable `meta.toml` has no id.
+        if id.is_empty() {
+            continue;
+        }
+        if let Some(earlier) = seen.insert(id, dir) {
+            return Err(is_one_recording(earlier, dir, id));
+        }
+    }
+    Ok(())
+}
+
+fn is_one_recording(a: &Path, b: &Path, id: &str) -> anyhow::Error {
+    let (a, b) = (a.display(), b.display());
+    Hint::error(
+        format!("{a} and {b} are one recording: its events would count twice"),
+        format!("the directory was given twice, or is a copy: both have the session id {id}"),
+        format!("leave out {b}, or give the recording that was meant"),
+    )
 }
 
 /// The piecewise map from the recording's clock to UTC, because the clock may have been set meanwhile.
@@ -110,6 +143,31 @@ pub fn utc_text(map: &UtcMap, monotonic_ns: u64) -> Option<String> {
 mod tests {
     use super::*;
     use magscope_core::clock::ClockSample;
+    use magscope_core::node::NodeInfo;
+    use magscope_session::{RecordOptions, Recorder};
+
+    fn recorded(dir: &Path) {
+        Recorder::create(dir, &NodeInfo::default(), RecordOptions::default()).unwrap().close().unwrap();
+    }
+
+    #[test]
+    fn a_recording_is_opened_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b, copy] = ["a", "b", "copy"].map(|name| dir.path().join(name));
+        recorded(&a);
+        recorded(&b);
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&a).unwrap().map(|file| file.unwrap().path()) {
+            std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+        }
+        assert_eq!(open_all(&[a.clone(), b.clone()]).unwrap().len(), 2);
+        for again in [&a, &copy] {
+            let error = open_all(&[a.clone(), b.clone(), again.clone()]).unwrap_err();
+            let (what, likely, next) = crate::failure::parts(&error);
+            assert!(what.contains(&format!("{} and {}", a.display(), again.display())), "{what}");
+            assert!(likely.contains("session id") && next.contains("leave out"), "{likely} {next}");
+        }
+    }
 
     #[test]
     fn utc_is_found_on_the_clock_of_the_recording() {

@@ -40,8 +40,8 @@ pub struct Args {
 /// Prints the comparison.
 pub fn run(args: &Args) -> Result<()> {
     let (before, after) = args.sides()?;
-    let open = |dirs: &[PathBuf]| dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>();
-    let (in_a, in_b) = (open(before)?, open(after)?);
+    let mut in_a = sessions::open_all(&[before, after].concat())?;
+    let in_b = in_a.split_off(before.len());
     let hops = common_hops(in_a.iter().chain(&in_b).map(Session::info));
     let limits = args.limits.limits();
     let read = |sessions: &[Session]| {

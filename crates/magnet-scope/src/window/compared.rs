@@ -2,6 +2,7 @@
 
 use crate::failure::Cancelled;
 use crate::recordings::Recordings;
+use crate::sessions;
 use anyhow::Result;
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
@@ -19,6 +20,7 @@ pub fn compared(before: &[PathBuf], after: &[PathBuf], limits: Limits, job: &Job
         Recordings::open_watched(dirs, PartArgs::default(), limits, &|_| !job.is_cancelled())
     };
     let (a, b) = (open(before)?, open(after)?);
+    sessions::require_distinct(a.opened().chain(b.opened()))?;
     let hops = common_hops(a.infos().iter().chain(b.infos()));
     let all = (a.events() + b.events()).max(1);
     let read = Cell::new(0_u64);
