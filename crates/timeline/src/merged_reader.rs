@@ -56,8 +56,9 @@ impl<'s> Lane<'s> {
     }
 }
 
-fn joiner(timeline: &dyn Timeline, limits: Limits) -> Joiner<'_> {
-    Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
+fn joiner(timeline: &dyn Timeline, limits: Limits, is_live: bool) -> Joiner<'_> {
+    let new = if is_live { Joiner::live } else { Joiner::new };
+    new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
 }
 
 /// The names of all lanes.
@@ -123,7 +124,7 @@ impl<'s> Walker<'s> {
             lanes,
             timeline,
             online: None,
-            joiner: joins.then(|| joiner(timeline, limits)),
+            joiner: joins.then(|| joiner(timeline, limits, false)),
             aligns: false,
             limits,
             patience,
@@ -144,7 +145,9 @@ impl<'s> Walker<'s> {
         limits: Limits,
         patience: Duration,
     ) -> Self {
-        Walker { online: Some(online), aligns: true, ..Walker::new(sources, online, limits, patience) }
+        let mut walker = Walker::new(sources, online, limits, patience);
+        walker.joiner = walker.joiner.map(|_| joiner(online, limits, true));
+        Walker { online: Some(online), aligns: true, ..walker }
     }
 
     /// Adds a running source; returns its info with a distinct name. Its times are placed by arrival until
@@ -157,7 +160,7 @@ impl<'s> Walker<'s> {
             online.join(&info);
         }
         // Earlier journeys here have no possible match, later ones have.
-        self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits));
+        self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits, self.online.is_some()));
         self.order.insert((i64::MIN, self.lanes.len()));
         self.lanes.push(Lane::new(source, info.clone(), self.limits));
         self.finished = false;
@@ -204,6 +207,9 @@ impl<'s> Walker<'s> {
             lane.correlator.push(&self.batch, &mut self.done);
             if let Some(online) = self.online {
                 self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
+            }
+            if let Some(joiner) = &mut self.joiner {
+                joiner.push_numbers(node, &lane.info, &self.batch, &lane.correlator);
             }
             if let Some(joiner) = self.joiner.as_mut().filter(|_| self.aligns) {
                 joiner.push_events(node, &lane.info, &self.batch, &lane.correlator);

@@ -15,6 +15,7 @@ mod join;
 mod merged_reader;
 #[path = "../../core/tests/model/mod.rs"]
 mod model;
+mod numbered;
 mod one_way;
 mod recording;
 mod unnumbered;

@@ -1,6 +1,6 @@
 //! The waiting halves of one direction of a connection.
 
-use super::half::Half;
+use super::half::{Crossing, Half};
 use super::key::{End, Key};
 use super::pairing::Unjoined;
 use magscope_core::flow::{Endpoint, Proto};
@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of halves examined for the bytes of one half: more than can lie inside one, except in a
 /// malicious file.
 const MAX_OVERLAPS: usize = 1024;
+
+/// Thinning of crossings: one in 2²⁰ ns. Two clocks drift by 0.2 µs in that time.
+const SLOT_BITS: u32 = 20;
 
 /// Halves of one end, by the fields that both ends read from the packet. The values are indices into the
 /// joiner's list.
@@ -28,6 +31,10 @@ pub(super) struct Connection {
     pub key: Key,
     /// The receiver's key, if it differs.
     pub translated: Option<(Endpoint, Endpoint)>,
+    /// The same as a key.
+    pub received_key: Key,
+    /// Crossings of datagrams that count if the identifications did not turn.
+    pub held: Vec<Crossing>,
     /// The connection of which this is the other end, once known.
     pub alias: Option<usize>,
     pub nodes: (Option<u16>, Option<u16>),
@@ -36,8 +43,8 @@ pub(super) struct Connection {
     pub joined: u64,
     /// Evicted halves, by end.
     pub alone: [u64; 2],
-    /// True if some of its halves have no key except their addresses.
-    pub keyless: bool,
+    /// True if some of its halves have a key besides their addresses.
+    pub has_keys: bool,
     sides: [Side; 2],
 }
 
@@ -46,12 +53,14 @@ impl Connection {
         Connection {
             key,
             translated: None,
+            received_key: key,
+            held: Vec::new(),
             alias: None,
             nodes: (None, None),
             seen: [0; 2],
             joined: 0,
             alone: [0; 2],
-            keyless: false,
+            has_keys: false,
             sides: Default::default(),
         }
     }
@@ -68,7 +77,25 @@ impl Connection {
         self.seen[half.end as usize] += 1;
         let place = if half.end == End::Tx { &mut self.nodes.0 } else { &mut self.nodes.1 };
         place.get_or_insert(half.node);
-        self.keyless |= !half.is_stream() && half.journey.ip_id == 0;
+        self.has_keys |= half.is_stream() || half.journey.ip_id != 0;
+    }
+
+    /// Stores a crossing, of each slot of time the quickest. Returns the number of stored ones more than before.
+    pub fn hold(&mut self, crossing: Crossing) -> usize {
+        let slot = |crossing: &Crossing| (crossing.tx_node, crossing.rx_node, crossing.sent_ns >> SLOT_BITS);
+        let delay_ns = |crossing: &Crossing| crossing.received_ns.wrapping_sub(crossing.sent_ns) as i64;
+        match self.held.last_mut() {
+            Some(last) if slot(last) == slot(&crossing) => {
+                if delay_ns(&crossing) < delay_ns(last) {
+                    *last = crossing;
+                }
+                0
+            }
+            _ => {
+                self.held.push(crossing);
+                1
+            }
+        }
     }
 
     pub fn insert(&mut self, number: u64, half: &Half) {
@@ -133,7 +160,7 @@ impl Connection {
         Some(match () {
             () if self.key.is_private() => Unjoined::Loopback,
             () if self.has_both_ends() => Unjoined::NotSeenThere,
-            () if self.keyless => Unjoined::NoKey,
+            () if !self.has_keys => Unjoined::NoKey,
             () => Unjoined::NoOtherEnd,
         })
     }

@@ -4,7 +4,8 @@ use super::connection::Connection;
 use super::empty::EmptySegments;
 use super::half::{Crossing, Half};
 use super::key::{End, Key};
-use super::merge::{merge, place};
+use super::merge::{delay_ns, merge, place};
+use super::numbering::Numbering;
 use super::pairing::Pairing;
 use super::timeline::Timeline;
 use super::translation::Translations;
@@ -13,13 +14,16 @@ use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::flow::Proto;
 use magscope_core::hash::Map;
-use magscope_core::journey::{Correlator, Journey, Verdict};
+use magscope_core::journey::{Across, Correlator, Journey, Verdict};
 use magscope_core::node::NodeInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Sequence numbers turn here.
 const TURN: u64 = 1 << 32;
+
+/// Maximum number of held crossings of datagrams; beyond it new ones do not count.
+const MAX_HELD: usize = 1 << 20;
 
 /// Limits of a joiner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,12 @@ pub struct Joiner<'t> {
     translations: Translations,
     empty: EmptySegments,
     unnumbered: UnnumberedDatagrams,
+    numbering: Numbering,
+    /// True for running recordings: they overlap, so crossings need not wait for their ends.
+    is_live: bool,
+    /// Number of held crossings.
+    held: usize,
+    crossings: Vec<Crossing>,
     next: u64,
     journeys: u64,
     counters: JoinCounters,
@@ -91,11 +101,20 @@ impl<'t> Joiner<'t> {
             translations: Translations::default(),
             empty: EmptySegments::default(),
             unnumbered: UnnumberedDatagrams::default(),
+            numbering: Numbering::default(),
+            is_live: false,
+            held: 0,
+            crossings: Vec::new(),
             next: 0,
             journeys: 0,
             counters: JoinCounters::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// The same for running recordings.
+    pub fn live(timeline: &'t dyn Timeline, limits: JoinLimits) -> Self {
+        Joiner { is_live: true, ..Self::new(timeline, limits) }
     }
 
     /// Accepts a journey closed by a recording's correlator, and appends finished ones to `done`. `context`
@@ -132,6 +151,11 @@ impl<'t> Joiner<'t> {
         }
     }
 
+    /// Accepts a recording's events for the turns of identifications. `correlator` has processed them.
+    pub fn push_numbers(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
+        self.numbering.push(node, info, batch, correlator);
+    }
+
     /// Accepts a recording's events for the crossings of packets that are in no journey or have no identification, by
     /// its own clock. `correlator` has processed them. Only the alignment of clocks needs these.
     pub fn push_events(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
@@ -139,9 +163,11 @@ impl<'t> Joiner<'t> {
         self.unnumbered.push(node, info, batch, correlator, self.timeline);
     }
 
-    /// Crossings of the packets of [`Joiner::push_events`] since the last call.
+    /// Crossings of the packets of [`Joiner::push_events`], and of datagrams that were not certain at their join, since
+    /// the last call.
     pub fn take_crossings(&mut self) -> Vec<Crossing> {
-        let mut crossings = self.empty.take_crossings();
+        let mut crossings = std::mem::take(&mut self.crossings);
+        crossings.extend(self.empty.take_crossings());
         crossings.extend(self.unnumbered.take_crossings());
         crossings
     }
@@ -161,6 +187,7 @@ impl<'t> Joiner<'t> {
         while let Some((_, (connection, half))) = self.waiting.pop_first() {
             self.alone(connection, half, false, done);
         }
+        (0..self.connections.len()).for_each(|connection| self.release(connection));
     }
 
     /// Counters so far.
@@ -215,8 +242,9 @@ impl<'t> Joiner<'t> {
         let Some(direction) = self.connections.get(connection) else { return };
         let mut candidates = std::mem::take(&mut self.scratch);
         direction.candidates(&half, &mut candidates);
-        candidates
-            .retain(|number| self.waiting.get(number).is_some_and(|(_, other)| self.may_join(&half, other)));
+        candidates.retain(|number| {
+            self.waiting.get(number).is_some_and(|(_, other)| self.may_join(connection, &half, other))
+        });
         // The nearest in time first: a sequence number repeats every 4 GiB, an identification every 65,536
         // packets.
         candidates.sort_by_key(|number| {
@@ -234,8 +262,25 @@ impl<'t> Joiner<'t> {
         self.scratch = candidates;
     }
 
-    fn may_join(&self, half: &Half, other: &Half) -> bool {
-        !(half.aligned && other.aligned) || half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns
+    fn may_join(&self, connection: usize, half: &Half, other: &Half) -> bool {
+        let is_near = half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns;
+        let is_near = is_near || !(half.aligned && other.aligned);
+        is_near && (half.is_stream() || self.turn_of(connection, half, other) != Turn::Other)
+    }
+
+    /// Whether two datagrams with one identification are of one turn.
+    fn turn_of(&self, connection: usize, half: &Half, other: &Half) -> Turn {
+        let (tx, rx) = if half.end == End::Tx { (half, other) } else { (other, half) };
+        let Some(direction) = self.connections.get(connection) else { return Turn::Other };
+        let (sent, received) = ((direction.key, tx.node), (direction.received_key, rx.node));
+        let numbering = &self.numbering;
+        let is_within = numbering.is_within_a_turn(sent, received, !self.is_live);
+        let Some(delay_ns) = delay_ns(tx, rx, self.timeline) else {
+            return if is_within { Turn::SameSoFar } else { Turn::Unknown };
+        };
+        let is_read = numbering.is_read_to(tx.node, tx.wire_ns.saturating_add_signed(delay_ns.0));
+        let is_short = is_within && is_read || !numbering.has(sent, received);
+        Turn::of(delay_ns, numbering.turn_ns(sent, received).or(is_short.then_some(u64::MAX)))
     }
 
     /// Joins the bytes that a half shares with waiting ones; the rests of both continue to wait.
@@ -282,13 +327,50 @@ impl<'t> Joiner<'t> {
 
     fn join_datagram(&mut self, connection: usize, half: Half, number: u64, done: &mut Vec<Joined>) {
         let Some(mut other) = self.take(number) else { return };
-        self.join(connection, &half, &other, done);
+        self.join_numbered(connection, &half, &other, done);
         // Other receivers may have it too.
         if self.connections.get(connection).is_some_and(|c| c.key.has_many_receivers()) {
             let sender = if half.end == End::Tx { half } else { std::mem::replace(&mut other, half) };
             let sender = if sender.end == End::Tx { sender } else { other };
             self.wait(connection, Half { joined: true, ..sender });
         }
+    }
+
+    /// Joins two datagrams with one identification.
+    fn join_numbered(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
+        let (turn, first) = (self.turn_of(connection, half, other), done.len());
+        self.join(connection, half, other, done);
+        let Some(joined) = done.get_mut(first).filter(|_| turn != Turn::Same) else { return };
+        let crossing = joined.crossing.take();
+        if turn == Turn::Unknown {
+            (joined.journey.ambiguous, joined.journey.across) = (true, Across::Apart);
+        }
+        match crossing.filter(|_| turn == Turn::SameSoFar) {
+            Some(crossing) if self.is_live => self.crossings.push(crossing),
+            Some(crossing) => self.hold(connection, crossing),
+            None => {}
+        }
+    }
+
+    /// Stores a crossing that counts if the identifications do not turn until the end.
+    fn hold(&mut self, connection: usize, crossing: Crossing) {
+        if self.held < MAX_HELD
+            && let Some(direction) = self.connections.get_mut(connection)
+        {
+            self.held += direction.hold(crossing);
+        }
+    }
+
+    /// Releases the held crossings at the end, if the identifications have not turned.
+    fn release(&mut self, connection: usize) {
+        let Some(direction) = self.connections.get_mut(connection) else { return };
+        let held = std::mem::take(&mut direction.held);
+        let keys = (direction.key, direction.received_key);
+        self.held -= held.len();
+        let numbering = &self.numbering;
+        let is_certain =
+            |c: &Crossing| numbering.is_within_a_turn((keys.0, c.tx_node), (keys.1, c.rx_node), true);
+        self.crossings.extend(held.into_iter().filter(is_certain));
     }
 
     fn join(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
@@ -373,6 +455,7 @@ impl<'t> Joiner<'t> {
         if let Some(sender) = self.connections.get_mut(tx) {
             self.empty.translated(&sender.key, &key);
             sender.translated = Some((key.from, key.to));
+            sender.received_key = key;
             sender.nodes.1 = node;
             sender.seen[1] += seen;
             sender.alone[1] += alone;
@@ -464,6 +547,9 @@ impl<'t> Joiner<'t> {
     }
 
     fn forget_connections(&mut self, done: &mut Vec<Joined>) {
+        // Identifications may turn later.
+        self.connections.iter_mut().for_each(|connection| connection.held.clear());
+        self.held = 0;
         self.finish(done);
         self.counters.forgotten_connections += self.connections.len() as u64;
         self.connections.clear();
@@ -477,6 +563,33 @@ enum Fit {
     Yes,
     TooOld,
     TooYoung,
+}
+
+/// The turns of the identifications of two datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// One turn: they are one datagram.
+    Same,
+    /// One turn, unless identifications turn in the rest of the recordings.
+    SameSoFar,
+    Unknown,
+    /// Two turns: they are two datagrams.
+    Other,
+}
+
+impl Turn {
+    /// By the interval of the time between them, and the shortest time of a turn if known. A datagram takes less than
+    /// half a turn on the wire.
+    fn of((least_ns, most_ns): (i64, i64), turn_ns: Option<u64>) -> Self {
+        let half_ns = turn_ns.map(|ns| i64::try_from(ns / 2).unwrap_or(i64::MAX));
+        if most_ns < 0 || half_ns.is_some_and(|half_ns| least_ns > half_ns) {
+            Self::Other
+        } else if half_ns.is_some_and(|half_ns| most_ns.saturating_sub(least_ns) < half_ns) {
+            Self::Same
+        } else {
+            Self::Unknown
+        }
+    }
 }
 
 /// A TCP half in parts that do not cross the wrap of the sequence numbers.

@@ -3,7 +3,7 @@
 use super::half::Half;
 use super::key::End;
 use super::timeline::Timeline;
-use crate::pair::difference_over;
+use crate::pair::{Estimate, difference_over};
 use magscope_core::journey::{Across, Journey, Verdict};
 
 /// Moves a journey of one recording to the common time line.
@@ -14,12 +14,27 @@ pub(super) fn place(journey: &mut Journey, node: u16, timeline: &dyn Timeline) {
     }
 }
 
+/// The receiver's clock minus the sender's, over the passage of a packet.
+fn difference(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Option<Estimate> {
+    let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx)?, Half::wire_ns(&rx.journey, End::Rx)?);
+    let there = timeline.difference_ns(tx.node, rx.node, sent_ns)?;
+    let back = timeline.difference_ns(rx.node, tx.node, received_ns)?;
+    Some(difference_over(there, back))
+}
+
+/// The interval that holds the time from one half to the other, nanoseconds; `None` without aligned clocks.
+pub(super) fn delay_ns(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Option<(i64, i64)> {
+    let difference = difference(tx, rx, timeline)?;
+    let apart_ns = (rx.wire_ns.wrapping_sub(tx.wire_ns) as i64).saturating_sub(difference.ns);
+    let wider = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    let (least, most) = (wider(difference.above_ns), wider(difference.below_ns));
+    Some((apart_ns.saturating_sub(least), apart_ns.saturating_add(most)))
+}
+
 /// Joins two halves of the same bytes.
 pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
-    let there = sent_ns.and_then(|sent| timeline.difference_ns(tx.node, rx.node, sent));
-    let back = received_ns.and_then(|received| timeline.difference_ns(rx.node, tx.node, received));
-    let difference = there.zip(back).map(|(there, back)| difference_over(there, back));
+    let difference = difference(tx, rx, timeline);
     let across = match difference {
         _ if tx.node == rx.node => Across::OneClock,
         Some(difference) if difference.half_width_ns() == 0 => Across::OneClock,

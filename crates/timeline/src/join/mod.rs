@@ -12,6 +12,9 @@
 //! If the addresses differ on the two sides but the rest of the key agrees repeatedly, an address translator is
 //! on the path. The halves then join as [`Pairing::translated`]. Unjoined halves have a reason.
 //!
+//! Identifications of datagrams repeat after 65,536 packets. A datagram joins another turn's only as
+//! ambiguous, and then bounds no clocks (see `numbering`).
+//!
 //! **Known limits.**
 //! - Datagrams without an identification (IPv6; IPv4 from unconnected sockets) are joined by order and length,
 //!   and are marked as ambiguous. They bound clocks by what holds for any pairing.
@@ -24,6 +27,7 @@ mod half;
 mod joiner;
 mod key;
 mod merge;
+mod numbering;
 mod pairing;
 mod timeline;
 mod translation;
