@@ -358,3 +358,15 @@ fn connections_are_bounded() {
     let (done, pairings) = join_with(&OneClock, limits, recordings);
     assert_eq!((done.len(), pairings.len() <= 10), (100, true));
 }
+
+/// The correlator closed the sender's half before the segment was sent again.
+#[test]
+fn bytes_that_arrive_after_the_end_of_their_half_have_no_time_on_the_wire() {
+    for (delay_ns, is_measured) in [(299_000_000, true), (400_000_000, false)] {
+        let (done, _) = join(vec![client(sent(0, 1000, 100)), server(received(delay_ns, 1000, 100))]);
+        let [Joined { journey, .. }] = &done[..] else { panic!("{done:?}") };
+        let is_wire = |l: &magscope_core::journey::Latency| l.from == Hop::DevXmit && l.to == Hop::DevRecv;
+        assert_eq!(journey.latencies().any(|l| is_wire(&l)), is_measured, "{journey:?}");
+        assert_eq!((journey.ambiguous, journey.verdict), (!is_measured, Verdict::Complete));
+    }
+}

@@ -25,6 +25,9 @@ const TURN: u64 = 1 << 32;
 /// Maximum number of held crossings of datagrams; beyond it new ones do not count.
 const MAX_HELD: usize = 1 << 20;
 
+/// A correlator closes a sent half of TCP this long after its last event, and twice as long after each retransmission.
+const SENT_HALF_NS: i64 = 300_000_000;
+
 /// Limits of a joiner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinLimits {
@@ -379,7 +382,18 @@ impl<'t> Joiner<'t> {
         if let Some(direction) = self.connections.get_mut(connection) {
             direction.joined += 1;
         }
-        self.give(merge(tx, rx, self.timeline), Half::crossing(tx, rx), done);
+        let mut journey = merge(tx, rx, self.timeline);
+        if self.may_be_sent_again(tx, rx) {
+            (journey.ambiguous, journey.across) = (true, Across::Apart);
+        }
+        self.give(journey, Half::crossing(tx, rx), done);
+    }
+
+    /// True if the arrived bytes may be a later copy's, that is not in the sender's half: it was closed before the arrival.
+    fn may_be_sent_again(&self, tx: &Half, rx: &Half) -> bool {
+        let closed_ns = SENT_HALF_NS << tx.journey.retransmits().min(5);
+        let delay_ns = delay_ns(tx, rx, self.timeline).filter(|_| tx.is_stream());
+        delay_ns.is_some_and(|(_, most_ns)| most_ns >= closed_ns)
     }
 
     fn wait(&mut self, connection: usize, half: Half) {
