@@ -54,7 +54,7 @@ impl Hosts {
         let (loss, lengths) = (random.between(0.0, 0.3), 1 + random.below(3));
         let outage = random.chance(0.3).then(|| random.below(count.max(1)));
         let mut datagrams = Vec::new();
-        for from in 0..1 + random.below(2) as usize {
+        for from in 0..=random.below(2) as usize {
             // Those of the two directions differ.
             let first = 2 * random.below(1 << 15) + from as u64;
             for n in 0..count {
