@@ -162,7 +162,9 @@ mod tests {
         }
         assert_eq!(open_all(&[a.clone(), b.clone()]).unwrap().len(), 2);
         for again in [&a, &copy] {
-            let error = open_all(&[a.clone(), b.clone(), again.clone()]).unwrap_err();
+            let Err(error) = open_all(&[a.clone(), b.clone(), again.clone()]) else {
+                panic!("{} is opened twice", again.display());
+            };
             let (what, likely, next) = crate::failure::parts(&error);
             assert!(what.contains(&format!("{} and {}", a.display(), again.display())), "{what}");
             assert!(likely.contains("session id") && next.contains("leave out"), "{likely} {next}");
