@@ -105,7 +105,7 @@ impl Numbering {
     /// Processes the events of a recording. `correlator` has processed them too.
     pub fn push(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
         let hops = *self.recordings.entry(node).or_insert_with(|| Recording::of(info));
-        let lost: u64 = batch.losses.iter().map(|loss| loss.count).sum();
+        let lost = batch.losses.iter().fold(0_u64, |lost, loss| lost.saturating_add(loss.count));
         let left_out = if correlator.may_leave_out_events() { TURN } else { 0 };
         // 0 and the maximum are no valid times
         let watermark_ns = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX);
