@@ -114,7 +114,7 @@ impl Numbering {
         *read_ns = newest_ns.max(*read_ns);
         let total = self.lost.entry(node).or_default();
         *total = total.saturating_add(lost).saturating_add(left_out).saturating_add(batch.late);
-        for event in batch.events.iter().filter(|event| event.proto == Proto::UDP && event.ip_id != 0) {
+        for event in batch.events.iter().filter(|event| event.proto != Proto::TCP && event.ip_id != 0) {
             if let Some(end) = hops.end_of(event.hop)
                 && let Some(side) = self.side((event.flow, node, end), event.ip_id, correlator)
             {
