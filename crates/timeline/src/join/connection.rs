@@ -12,6 +12,8 @@ const MAX_OVERLAPS: usize = 1024;
 
 /// Thinning of crossings: one in 2²⁰ ns. Two clocks drift by 0.2 µs in that time.
 const SLOT_BITS: u32 = 20;
+/// Number of held crossings of a connection from which they are thinned.
+const ALL_HELD: usize = 1 << 10;
 
 /// Halves of one end, by the fields that both ends read from the packet. The values are indices into the
 /// joiner's list.
@@ -80,12 +82,13 @@ impl Connection {
         self.has_keys |= half.is_stream() || half.journey.ip_id != 0;
     }
 
-    /// Stores a crossing, of each slot of time the quickest. Returns the number of stored ones more than before.
+    /// Stores a crossing; of many, of each slot of time the quickest. Returns the number of stored ones more than before.
     pub fn hold(&mut self, crossing: Crossing) -> usize {
         let slot = |crossing: &Crossing| (crossing.tx_node, crossing.rx_node, crossing.sent_ns >> SLOT_BITS);
         let delay_ns = |crossing: &Crossing| crossing.received_ns.wrapping_sub(crossing.sent_ns) as i64;
+        let are_many = self.held.len() >= ALL_HELD;
         match self.held.last_mut() {
-            Some(last) if slot(last) == slot(&crossing) => {
+            Some(last) if are_many && slot(last) == slot(&crossing) => {
                 if delay_ns(&crossing) < delay_ns(last) {
                     *last = crossing;
                 }
