@@ -144,8 +144,8 @@ impl Event {
     /// Payload bytes that it moved. A read that only peeked moved none, and a later fragment of UDP counts none: the
     /// first one has the length of the whole datagram.
     pub const fn payload_bytes(&self) -> u64 {
-        let is_counted = self.flags.contains(EventFlags::FRAGMENT) && self.proto.0 == Proto::UDP.0;
-        if self.peeks() || is_counted { 0 } else { self.len as u64 }
+        let is_in_first = self.flags.contains(EventFlags::FRAGMENT) && self.proto.0 == Proto::UDP.0;
+        if self.peeks() || is_in_first { 0 } else { self.len as u64 }
     }
 
     /// True if it was recorded at the return of its call.

@@ -232,8 +232,10 @@ pub(crate) fn protocol(position: usize, word: &str) -> Result<Proto, FilterError
         "udp" => Ok(Proto::UDP),
         "icmp" => Ok(Proto::ICMP),
         "icmp6" => Ok(Proto::ICMPV6),
-        number if number.parse::<u8>().is_ok() => Ok(Proto(number.parse().unwrap_or_default())),
-        _ => Err(unknown(position, "protocol", word, &["tcp", "udp", "icmp", "icmp6"])),
+        number => number
+            .parse()
+            .map(Proto)
+            .map_err(|_| unknown(position, "protocol", word, &["tcp", "udp", "icmp", "icmp6"])),
     }
 }
 

@@ -394,7 +394,7 @@ impl Correlator {
     }
 
     fn end_dropped(&mut self, (me, start): (StreamRef, u64), event: &Event, done: &mut Vec<Journey>) {
-        let ends = self.streams.get(me.slot as usize).map(|stream| stream.ends).unwrap_or_default();
+        let Some(ends) = stream_at(&mut self.streams, me).map(|stream| stream.ends) else { return };
         let between = self.drop_between_ends(&ends, event.flow);
         let Some(stream) = stream_at(&mut self.streams, me) else { return };
         let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index));

@@ -38,7 +38,7 @@ impl DropMatch {
 pub(super) struct DropPlace {
     pub is_before_receiver: bool,
     /// True if the node is not known to pass packets on: it may have had only a copy of the packet.
-    pub may_be_copys: bool,
+    pub may_be_of_copy: bool,
 }
 
 /// Open bytes of which the kernel may have dropped a packet.
@@ -122,7 +122,7 @@ impl Correlator {
         }
         let place = DropPlace {
             is_before_receiver: direction == Direction::Tx || between.is_some() && ends.rx.sure,
-            may_be_copys: between.is_some() && !self.directory.passes(event.flow, true),
+            may_be_of_copy: between.is_some() && !self.directory.passes(event.flow, true),
         };
         Some(Droppable { seen_ns: stream.droppable(&range)?, slot, range, place })
     }

@@ -122,7 +122,7 @@ pub struct Latency {
 /// Hops that a copy of a TCP packet passes.
 const PACKET: u32 = bits(Hop::TcpXmit, Hop::TcpRecv);
 /// The hops before those.
-const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
+pub(super) const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
 
 /// True for a hop of the sender, whose times are on its clock.
 const fn is_senders(hop: Hop) -> bool {
@@ -162,13 +162,6 @@ impl Journey {
         let within = |wait: HeadOfLine, step: Latency| wait.within_ns(step.from, step.to, step.at_ns, step.ns);
         let Some(wait) = self.head_of_line else { return 0 };
         self.spans().filter_map(|(_, step)| step.map(|step| within(wait, step))).max().unwrap_or_default()
-    }
-
-    /// The part of [`Journey::receive_window_ns`] in a step of `step_ns`: all of it in the step out of the send queue.
-    pub fn receive_window_within_ns(&self, from: Hop, to: Hop, step_ns: u64) -> u64 {
-        let leaves =
-            matches!(from, Hop::AppSend | Hop::TcpSend) && bit(to) & (SOCKET_TX | bit(Hop::DevDone)) == 0;
-        if leaves { self.receive_window_ns.min(step_ns) } else { 0 }
     }
 
     /// The event at `hop`, if any; at a packet hop that of [`Journey::copy`].

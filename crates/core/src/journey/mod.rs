@@ -73,4 +73,5 @@ pub use journey::{Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;
 pub use rungs::{Rung, Rungs, ThreadRef};
+pub use state::tcp_half_wait_ns;
 pub use verdict::Verdict;

@@ -224,14 +224,14 @@ impl Passes {
     pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, place: DropPlace) {
         let newest = || self.list.iter().rposition(|pass| pass.seen() & RX == 0 && pass.copy.dropped.is_none());
         let of = self.with_ids(ids).or_else(|| match place {
-            DropPlace { may_be_copys: true, .. } => None, // nothing shows of which one
+            DropPlace { may_be_of_copy: true, .. } => None, // nothing shows of which one
             DropPlace { is_before_receiver: true, .. } => newest(),
             DropPlace { .. } => self.arriving,
         });
         // What arrived was not dropped before: a bridge or a mirror has copied the packet.
         let is_it = |pass: &&mut Pass| !place.is_before_receiver || pass.seen() & RX == 0;
         if let Some(pass) = of.and_then(|n| self.list.get_mut(n)).filter(is_it) {
-            pass.may_arrive = pass.copy.dropped.is_none() && place.may_be_copys;
+            pass.may_arrive = pass.copy.dropped.is_none() && place.may_be_of_copy;
             pass.copy.dropped.get_or_insert(drop);
         }
     }

@@ -74,7 +74,7 @@ pub(super) struct Piece {
     /// The kernel's drop of it, and the hops passed by then.
     pub drop: Option<(CopyDrop, u32)>,
     /// TCP: that drop may be of a copy which a bridge or a mirror made.
-    pub drop_may_be_copys: bool,
+    pub drop_may_be_of_copy: bool,
     pub ambiguous: bool,
     /// The read was inferred from the order of its socket, and records behind that order were lost since then.
     pub read_in_doubt_since_ns: Option<u64>,
@@ -128,7 +128,7 @@ impl Piece {
             state: State::Open,
             passes: None,
             drop: None,
-            drop_may_be_copys: false,
+            drop_may_be_of_copy: false,
             ambiguous: false,
             read_in_doubt_since_ns: None,
             read_doubtful: false,
@@ -185,7 +185,7 @@ impl Piece {
 
     fn passes_or_first(&mut self) -> &mut Passes {
         let ids = Ids { first: self.ip_id, count: self.segs };
-        let dropped = self.drop.map(|(drop, _)| (drop, self.drop_may_be_copys));
+        let dropped = self.drop.map(|(drop, _)| (drop, self.drop_may_be_of_copy));
         self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs, ids, dropped)))
     }
 
@@ -201,7 +201,7 @@ impl Piece {
         }
         if !arrived {
             self.drop = Some((drop, self.rungs.present()));
-            self.drop_may_be_copys = place.may_be_copys;
+            self.drop_may_be_of_copy = place.may_be_of_copy;
             self.last_ns = self.last_ns.max(drop.time_ns);
         }
     }

@@ -1,14 +1,17 @@
 //! The peer's receive window: TCP sends no byte beyond `snd_una + snd_wnd` (RFC 9293, section 3.8.6).
 //!
 //! Samples of a sender's connection show the window. It is closed if its end is not above `snd_nxt`: the peer's reader is
-//! too slow (*zero window*), or the window is full of unacknowledged bytes. Neither number ever decreases. So a window that
-//! is closed in a sample was closed since the last transmission of new bytes.
+//! too slow (*zero window*), or the window is full of unacknowledged bytes. Neither number decreases, so a window that is
+//! closed in a sample was closed since the last transmission of new bytes.
 //!
 //! **Limits.** Samples are 4 ms apart or more, and a closed window between two of them is not seen. Only since the first
-//! sample with unsent bytes is it known when bytes were sent. A full window whose
-//! bytes may be lost, or with a full congestion window, proves nothing: the wait stays the send queue's.
+//! sample with unsent bytes is it known when bytes were sent. A full window whose bytes may be lost, or with a full
+//! congestion window, proves nothing: the wait stays the send queue's. A peer that shrinks its window, which RFC 9293
+//! discourages, may have closed it later than assumed.
 
+use super::journey::{Journey, SOCKET_TX};
 use super::piece::{Mark, Piece};
+use super::rungs::bit;
 use super::state::StreamRef;
 use crate::flow::TcpSample;
 use crate::hash::Map;
@@ -144,6 +147,15 @@ fn is_closed(sample: &TcpSample, before: Option<&Last>) -> bool {
 fn is_alone(sample: &TcpSample, before: Option<&Last>) -> bool {
     let resent = sample.total_retrans != before.map_or(0, |before| before.total_retrans);
     !resent && sample.ca_state == CA_OPEN && sample.retrans_out == 0 && sample.packets_out < sample.cwnd
+}
+
+impl Journey {
+    /// The part of [`Journey::receive_window_ns`] in a step of `step_ns`: all of it in the step out of the send queue.
+    pub fn receive_window_within_ns(&self, from: Hop, to: Hop, step_ns: u64) -> u64 {
+        let leaves =
+            matches!(from, Hop::AppSend | Hop::TcpSend) && bit(to) & (SOCKET_TX | bit(Hop::DevDone)) == 0;
+        if leaves { self.receive_window_ns.min(step_ns) } else { 0 }
+    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,14 @@ fn taken(piece: &Piece) -> Verdict {
 
 /// Time that a sent half waits after its last event: the time-out doubles with each retransmission.
 pub(super) fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
-    if proto == Proto::TCP { TCP_HALF_NS << piece.retransmits().min(5) } else { HALF_NS }
+    if proto == Proto::TCP { tcp_half_wait_ns(piece.retransmits()) } else { HALF_NS }
+}
+
+/// Time that the sent half of bytes of TCP waits for its receiver after its last event, by the number of their
+/// retransmissions. A copy that is sent later is not in that half.
+pub const fn tcp_half_wait_ns(retransmits: u32) -> u64 {
+    let doublings = if retransmits < 5 { retransmits } else { 5 };
+    TCP_HALF_NS << doublings
 }
 
 /// State that all streams share.

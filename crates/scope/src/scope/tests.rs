@@ -613,7 +613,7 @@ fn nothing_is_waited_for_that_no_hop_tells() {
     let off = can(&scope, "hop(ip.in,app.recv) > 2ms").expect_err("it is off");
     assert_eq!(off, "ip.in is not probed; capture with `--hops +ip.in`");
     let missing = can(&scope, "port = 80 and hop(ip.pre,app.recv) > 2ms").expect_err("it is missing");
-    assert_eq!(missing, "nothing tells of ip.pre here: no fentry");
+    assert_eq!(missing, "no probe serves ip.pre here: no fentry");
     feed(&mut scope, vec![Event { flow: FlowId(2), len: 100, ..Event::at(Hop::IpIn, 5) }], 6);
     assert_eq!(can(&scope, "hop(ip.in,app.recv) > 2ms"), Ok(()), "it was switched on meanwhile");
 }

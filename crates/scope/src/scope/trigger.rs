@@ -171,7 +171,7 @@ impl Scope {
             _ if self.seen.contains(hop) || self.names.infos().is_empty() => Ok(()),
             state if state.is_on() => Ok(()),
             HopState::AsStarted(Service::Missing { because }) => {
-                Err(format!("nothing tells of {hop} here: {because}"))
+                Err(format!("no probe serves {hop} here: {because}"))
             }
             HopState::SwitchedOff => Err(format!("{hop} is switched off; `magnet-scope ctl enable {hop}`")),
             _ => Err(format!("{hop} is not probed; capture with `--hops +{hop}`")),

@@ -5,7 +5,7 @@ use super::empty::EmptySegments;
 use super::half::{Crossing, Half};
 use super::key::{End, Key};
 use super::merge::{delay_ns, merge, place};
-use super::numbering::Numbering;
+use super::numbering::{Numbering, Turn};
 use super::pairing::Pairing;
 use super::timeline::Timeline;
 use super::translation::Translations;
@@ -14,7 +14,7 @@ use magscope_core::batch::Batch;
 use magscope_core::context::Context;
 use magscope_core::flow::Proto;
 use magscope_core::hash::Map;
-use magscope_core::journey::{Across, Correlator, Journey, Verdict};
+use magscope_core::journey::{Across, Correlator, Journey, Verdict, tcp_half_wait_ns};
 use magscope_core::node::NodeInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,9 +24,6 @@ const TURN: u64 = 1 << 32;
 
 /// Maximum number of held crossings of datagrams; beyond it new ones do not count.
 const MAX_HELD: usize = 1 << 20;
-
-/// A correlator closes a sent half of TCP this long after its last event, and twice as long after each retransmission.
-const SENT_HALF_NS: i64 = 300_000_000;
 
 /// Limits of a joiner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,7 +388,7 @@ impl<'t> Joiner<'t> {
 
     /// True if the arrived bytes may be a later copy's, that is not in the sender's half: it was closed before the arrival.
     fn may_be_sent_again(&self, tx: &Half, rx: &Half) -> bool {
-        let closed_ns = SENT_HALF_NS << tx.journey.retransmits().min(5);
+        let closed_ns = tcp_half_wait_ns(tx.journey.retransmits()) as i64;
         let delay_ns = delay_ns(tx, rx, self.timeline).filter(|_| tx.is_stream());
         delay_ns.is_some_and(|(_, most_ns)| most_ns >= closed_ns)
     }
@@ -577,33 +574,6 @@ enum Fit {
     Yes,
     TooOld,
     TooYoung,
-}
-
-/// The turns of the identifications of two datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// One turn: they are one datagram.
-    Same,
-    /// One turn, unless identifications turn in the rest of the recordings.
-    SameSoFar,
-    Unknown,
-    /// Two turns: they are two datagrams.
-    Other,
-}
-
-impl Turn {
-    /// By the interval of the time between them, and the shortest time of a turn if known. A datagram takes less than
-    /// half a turn on the wire.
-    fn of((least_ns, most_ns): (i64, i64), turn_ns: Option<u64>) -> Self {
-        let half_ns = turn_ns.map(|ns| i64::try_from(ns / 2).unwrap_or(i64::MAX));
-        if most_ns < 0 || half_ns.is_some_and(|half_ns| least_ns > half_ns) {
-            Self::Other
-        } else if half_ns.is_some_and(|half_ns| most_ns.saturating_sub(least_ns) < half_ns) {
-            Self::Same
-        } else {
-            Self::Unknown
-        }
-    }
 }
 
 /// A TCP half in parts that do not cross the wrap of the sequence numbers.

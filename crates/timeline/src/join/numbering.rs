@@ -27,6 +27,33 @@ const UNREAD_NS: u64 = 250_000_000;
 /// Maximum number of directions of flows, by end; beyond it new ones have no counts.
 const MAX_SIDES: usize = 1 << 16;
 
+/// The turns of the identifications of two datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// One turn: they are one datagram.
+    Same,
+    /// One turn, unless identifications turn in the rest of the recordings.
+    SameSoFar,
+    Unknown,
+    /// Two turns: they are two datagrams.
+    Other,
+}
+
+impl Turn {
+    /// By the interval of the time between them, and the shortest time of a turn if known. A datagram takes less than
+    /// half a turn on the wire.
+    pub fn of((least_ns, most_ns): (i64, i64), turn_ns: Option<u64>) -> Self {
+        let half_ns = turn_ns.map(|ns| i64::try_from(ns / 2).unwrap_or(i64::MAX));
+        if most_ns < 0 || half_ns.is_some_and(|half_ns| least_ns > half_ns) {
+            Self::Other
+        } else if half_ns.is_some_and(|half_ns| most_ns.saturating_sub(least_ns) < half_ns) {
+            Self::Same
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
 /// A flow, its recording and its end.
 type Name = (FlowId, u16, End);
 
