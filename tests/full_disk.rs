@@ -134,7 +134,8 @@ fn records_of_a_deleted_directory_are_lost() {
         let dir = parent.path().join("all");
         let recorder = UnattendedRecorder::start(&place, &dir, options, &[]);
         place.exchange(100);
-        fs::remove_dir_all(&dir).expect("it is deleted");
+        // A flush may create a file in the directory while it is being emptied.
+        assert!(eventually(|| fs::remove_dir_all(&dir).is_ok() || !dir.exists()));
         place.exchange(100);
         let (code, messages) = recorder.end_with_code();
         assert_ne!(code, Some(0), "{messages}");
