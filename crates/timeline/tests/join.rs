@@ -118,7 +118,7 @@ fn bytes_across_the_turn_of_the_numbers_join() {
 }
 
 #[test]
-fn two_clocks_of_which_nothing_is_known_give_no_time_between_them() {
+fn two_clocks_of_which_nothing_has_time_give_no_time_between_them() {
     let timeline = Unaligned { to_utc_ns: vec![0, 0] };
     let recordings = vec![client(sent(5_000_000, 1000, 100)), server(received(100, 1000, 100))];
     let (done, _) = join_with(&timeline, JoinLimits::default(), recordings);
@@ -182,6 +182,49 @@ fn bytes_sent_again_say_nothing_about_clocks() {
     assert_eq!((done.len(), done[0].journey.verdict), (1, Verdict::Complete));
     assert_eq!(done[0].journey.retransmits(), 1);
     assert_eq!(done[0].crossing, None);
+}
+
+/// Events with IPv4 identifications.
+fn with_id(mut events: Vec<Event>, ip_id: u16) -> Vec<Event> {
+    events.iter_mut().filter(|event| event.hop != Hop::TcpSend && event.hop != Hop::AppRecv).for_each(
+        |event| {
+            (event.ip_id, event.segs) = (ip_id, 1);
+        },
+    );
+    events
+}
+
+/// Bytes that were sent at 0 and 1 ms, as packets 7 and 8, and arrived as `arrived`.
+fn sent_twice(arrived: u16) -> Joined {
+    let mut a = with_id(sent(0, 1000, 100), 7);
+    a.extend(with_id(run(&PACKET_TX, 1_000_000, CLIENT, 1000, 100), 8));
+    let b = with_id(received(2_000_000, 1000, 100), arrived);
+    join(vec![client(a), server(b)]).0.remove(0)
+}
+
+#[test]
+fn the_identification_shows_which_copy_arrived() {
+    for (arrived, copy, wire_ns) in [(7, 1, 2_000_000 - 14), (8, 2, 1_000_000 - 4)] {
+        let Joined { journey, crossing } = sent_twice(arrived);
+        assert_eq!((journey.copy, journey.packet_ids.first, crossing), (copy, arrived, None));
+        assert!(journey.copies.iter().all(|copy| !copy.ambiguous), "{journey:?}");
+        let wire = journey.latencies().find(|l| l.to == Hop::DevRecv).expect("the wire");
+        assert_eq!(wire.ns, wire_ns, "{journey:?}");
+    }
+    // A device on the way may have changed it.
+    let Joined { journey, .. } = sent_twice(9);
+    assert!(journey.copies.iter().any(|copy| copy.number == journey.copy && copy.ambiguous), "{journey:?}");
+}
+
+#[test]
+fn bytes_that_come_after_their_half_was_closed_have_a_time_if_their_copy_has_time() {
+    let late = 2_000_000_000;
+    for (arrived, has_time) in [(7, true), (8, false), (0, false)] {
+        let (a, b) = (with_id(sent(0, 1000, 100), 7), with_id(received(late, 1000, 100), arrived));
+        let journey = join(vec![client(a), server(b)]).0.remove(0).journey;
+        let across = if has_time { Across::OneClock } else { Across::Apart };
+        assert_eq!((journey.ambiguous, journey.across), (!has_time, across), "{arrived}");
+    }
 }
 
 fn translated_server(events: Vec<Event>) -> Recording {

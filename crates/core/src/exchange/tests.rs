@@ -13,7 +13,7 @@ use super::{RequesterBy, View};
 use crate::batch::{Loss, LossCause};
 use crate::deciders::SocketFilter;
 use crate::flow::{FlowId, Proto};
-use crate::journey::{Across, Journey, Presence, Rungs, ThreadRef, Verdict};
+use crate::journey::{Across, IpIds, Journey, Presence, Rungs, ThreadRef, Verdict};
 use crate::stored_context::StoredContext;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -88,6 +88,7 @@ fn journey(id: u64) -> Journey {
         copies_left_out: 0,
         copy: 0,
         ip_id: 0,
+        packet_ids: IpIds::default(),
         presence: Presence::Unsaid,
         verdict: Verdict::Complete,
         drop_flow: FlowId::NONE,

@@ -1,5 +1,6 @@
 //! Copies: the passages of bytes that were sent more than once.
 
+use super::ip_ids::IpIds;
 use super::rungs::Rungs;
 use crate::deciders::SocketFilter;
 use crate::flow::FlowId;
@@ -68,6 +69,8 @@ pub struct SentCopy {
     pub kind: Resend,
     /// Instant of its `tcp.retransmit`; `None` without one. The event follows the packet's departure.
     pub retransmit_ns: Option<u64>,
+    /// The IPv4 identifications of its packet, if it was seen.
+    pub ids: IpIds,
     /// Instants at the packet hops; empty if only `tcp.retransmit` reported it.
     pub rungs: Rungs,
     /// The hop at which the kernel dropped it.

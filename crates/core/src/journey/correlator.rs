@@ -4,9 +4,9 @@ use super::buffers::{Buffers, shows_buffer};
 use super::directory::Directory;
 use super::fragments::Fragments;
 use super::hosts::Hosts;
+use super::ip_ids::IpIds;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
-use super::passes::Ids;
 use super::piece::Mark;
 use super::read_order::{ReadOrder, ReadProof, ReadReturn};
 use super::readers::{Asked, Readers};
@@ -236,7 +236,7 @@ impl Correlator {
     pub(super) fn mark(event: &Event) -> Mark {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
         let at_return = event.is_at_return();
-        let ids = Ids { first: event.ip_id, count: event.segs };
+        let ids = IpIds { first: event.ip_id, count: event.segs };
         Mark { hop, time_ns, cpu, who: ThreadRef { tgid, tid }, at_return, doubtful: false, ids }
     }
 

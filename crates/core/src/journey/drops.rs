@@ -9,8 +9,8 @@
 //! **Known limits.** A copy that arrives later than that finds its journey ended, and is one of its own.
 
 use super::correlator::Correlator;
+use super::ip_ids::IpIds;
 use super::journey::Journey;
-use super::passes::Ids;
 use super::state::{Ends, Half};
 use crate::event::{Event, EventFlags};
 use crate::flow::{FlowId, Proto};
@@ -105,7 +105,7 @@ impl Correlator {
         if let Some(stream) = self.streams.get_mut(slot) {
             self.state.counters.drops += 1;
             let drop = self.state.copy_drop(event);
-            let ids = Ids { first: event.ip_id, count: event.segs };
+            let ids = IpIds { first: event.ip_id, count: event.segs };
             stream.mark_dropped(range, place, drop, ids, &mut self.state);
         }
         DropMatch::Found

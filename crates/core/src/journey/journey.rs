@@ -4,6 +4,7 @@ use super::across::Across;
 use super::copies::SentCopy;
 use super::forwarder::Forwarder;
 use super::head_of_line::HeadOfLine;
+use super::ip_ids::IpIds;
 use super::piece::{RX, TX};
 use super::rungs::{Rung, Rungs, ThreadRef, bit, bits};
 use super::verdict::Verdict;
@@ -51,6 +52,9 @@ pub struct Journey {
     /// With the length it is the wire key of a datagram. 0 without one: TCP, IPv6, and senders that omit it, as
     /// Linux does for an unconnected socket whose datagrams must not be fragmented.
     pub ip_id: u16,
+    /// TCP over IPv4: the identifications of the packet that `rungs` are of; of its first packet at the receiver, if
+    /// the sender's packets were not seen.
+    pub packet_ids: IpIds,
     /// The reader's activity when the data were ready, from its reads.
     pub presence: Presence,
     /// How it ended.
@@ -567,8 +571,18 @@ impl Journey {
         self.find_copy(other);
     }
 
-    /// Finds the copy of this sender's half that the receiver's half had: the newest that had left before the
-    /// arrival and was not dropped. No field that both hosts record of a TCP packet distinguishes two copies.
+    /// The number of the copy of this sender's half that arrived as a packet with these identifications, 0 if it was
+    /// sent once; `None` if they do not show it.
+    pub fn copy_with(&self, ids: IpIds) -> Option<u32> {
+        if self.copies.is_empty() {
+            return self.packet_ids.meets(ids).then_some(0);
+        }
+        let mut found = self.copies.iter().filter(|copy| copy.ids.meets(ids)).map(|copy| copy.number);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Finds the copy of this sender's half that the receiver's half had: by its identification, or without one the
+    /// newest that had left before the arrival and was not dropped.
     fn find_copy(&mut self, other: &Journey) {
         let arrived = other.rungs.hops().find(|hop| bit(*hop) & PACKET & RX != 0);
         let Some(arrived_ns) = arrived.and_then(|hop| other.rungs.time_ns(hop)) else { return };
@@ -578,16 +592,21 @@ impl Journey {
             Across::Bounded { above_ns, .. } => above_ns,
             Across::Apart => u64::MAX,
         };
+        let by_ids = self.copy_with(other.packet_ids);
         let left_before = |copy: &&mut SentCopy| {
             // A driver may return after the packet's arrival.
             let hops = copy.rungs.hops().filter(|hop| *hop != Hop::DevDone);
             let left_ns = hops.last().and_then(|hop| copy.rungs.time_ns(hop));
-            copy.dropped.is_none() && left_ns.is_some_and(|ns| ns <= arrived_ns.saturating_add(width_ns))
+            let has_left = left_ns.is_some_and(|ns| ns <= arrived_ns.saturating_add(width_ns));
+            // What arrived was not dropped: a bridge or a mirror has copied the packet.
+            has_left && by_ids.map_or(copy.dropped.is_none(), |number| copy.number == number)
         };
         let mut copies = std::mem::take(&mut self.copies);
         let mut candidates = copies.iter_mut().filter(left_before).rev();
         if let Some(found) = candidates.next() {
             found.ambiguous = candidates.next().is_some();
+            found.dropped = None;
+            self.packet_ids = found.ids;
             found.rungs.take(&other.rungs, PACKET & RX);
             self.rungs.clear(PACKET & TX);
             self.rungs.take(&found.rungs, PACKET);

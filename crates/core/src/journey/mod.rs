@@ -38,6 +38,7 @@ mod forwarding;
 mod fragments;
 mod head_of_line;
 mod hosts;
+mod ip_ids;
 mod state;
 
 #[allow(clippy::module_inception)] // one idea, one file, named after it
@@ -69,6 +70,7 @@ pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
 pub use forwarder::{Forwarder, MAX_FORWARDERS};
 pub use head_of_line::HeadOfLine;
+pub use ip_ids::IpIds;
 pub use journey::{Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use passes::MAX_COPIES;

@@ -2,6 +2,7 @@
 
 use super::copies::{CopyDrop, Resend, SentCopy};
 use super::drops::DropPlace;
+use super::ip_ids::IpIds;
 use super::piece::{Mark, RX, RX_PACKET, TX_PACKET};
 use super::rungs::{Rungs, bit, bits};
 use crate::hop::Hop;
@@ -9,30 +10,9 @@ use crate::hop::Hop;
 /// Maximum number of copies of a journey; further ones are counted.
 pub const MAX_COPIES: usize = 9;
 
-/// IPv4 identifications of a packet: one per segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ids {
-    /// The first; 0 if there is none.
-    pub first: u16,
-    pub count: u16,
-}
-
-impl Ids {
-    pub const fn is_present(self) -> bool {
-        self.first != 0
-    }
-
-    /// True if a packet with these may result from one with those of `other`, by segmentation or merging.
-    pub const fn meets(self, other: Self) -> bool {
-        let (ahead, behind) = (self.first.wrapping_sub(other.first), other.first.wrapping_sub(self.first));
-        self.is_present() && other.is_present() && (ahead < other.count || behind < self.count || ahead == 0)
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 struct Pass {
     copy: SentCopy,
-    ids: Ids,
     /// True if its drop may be that of a copy which a bridge or a mirror made.
     may_arrive: bool,
 }
@@ -118,7 +98,7 @@ impl Passes {
 
     /// The copies of a piece that was sent once, according to `first`. `dropped`: its drop, and whether that may be of a
     /// copy which a bridge or a mirror made.
-    pub fn after(first: &Rungs, ids: Ids, dropped: Option<(CopyDrop, bool)>) -> Self {
+    pub fn after(first: &Rungs, ids: IpIds, dropped: Option<(CopyDrop, bool)>) -> Self {
         let (dropped, may_arrive) = dropped.map_or((None, false), |(drop, may)| (Some(drop), may));
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
@@ -132,9 +112,9 @@ impl Passes {
         }
         let seen = rungs.present() & RX_PACKET;
         let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
-        let copy = SentCopy { number: 1, rungs, dropped, ..SentCopy::default() };
+        let copy = SentCopy { number: 1, rungs, ids, dropped, ..SentCopy::default() };
         Passes {
-            list: vec![Pass { copy, ids, may_arrive }],
+            list: vec![Pass { copy, may_arrive }],
             arriving: last_in.map(|_| 0),
             last_in,
             mixed: false,
@@ -157,7 +137,7 @@ impl Passes {
         // One more is typical, and a vector would begin with room for four.
         self.list.reserve_exact(1);
         let copy = SentCopy { number, ..SentCopy::default() };
-        self.list.push(Pass { copy, ids: Ids::default(), may_arrive: false });
+        self.list.push(Pass { copy, may_arrive: false });
     }
 
     /// A packet passed a hop of the sender.
@@ -180,7 +160,7 @@ impl Passes {
         if let Some(pass) = self.list.get_mut(of.unwrap_or(newest)) {
             pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
             if mark.ids.is_present() && of.is_none() {
-                pass.ids = mark.ids;
+                pass.copy.ids = mark.ids;
             }
         }
     }
@@ -221,7 +201,7 @@ impl Passes {
     }
 
     /// The kernel dropped a packet.
-    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, place: DropPlace) {
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: IpIds, place: DropPlace) {
         let newest = || self.list.iter().rposition(|pass| pass.seen() & RX == 0 && pass.copy.dropped.is_none());
         let of = self.with_ids(ids).or_else(|| match place {
             DropPlace { may_be_of_copy: true, .. } => None, // nothing shows of which one
@@ -279,14 +259,8 @@ impl Passes {
     }
 
     /// The copy whose packet has one of these identifications.
-    fn with_ids(&self, ids: Ids) -> Option<usize> {
-        self.list.iter().position(|pass| pass.ids.meets(ids))
-    }
-
-    /// Identifications of the packet of a copy.
-    pub fn ids_of(&self, number: u32) -> Ids {
-        let copy = self.list.iter().find(|pass| pass.copy.number == number);
-        copy.map_or_else(Ids::default, |pass| pass.ids)
+    fn with_ids(&self, ids: IpIds) -> Option<usize> {
+        self.list.iter().position(|pass| pass.copy.ids.meets(ids))
     }
 
     /// The assumed end was a forwarder: its events belong to no copy.
@@ -303,6 +277,6 @@ mod tests {
 
     #[test]
     fn a_copy_stays_small() {
-        assert!(size_of::<Pass>() <= 280);
+        assert!(size_of::<Pass>() <= 288);
     }
 }

@@ -5,8 +5,9 @@ use super::copies::{CopyDrop, Resend, SentCopy};
 use super::drops::DropPlace;
 use super::forwarder::Forwarder;
 use super::head_of_line::HeadOfLine;
+use super::ip_ids::IpIds;
 use super::journey::Presence;
-use super::passes::{Ids, Passes};
+use super::passes::Passes;
 use super::rungs::{Rungs, ThreadRef, bit, bits};
 use super::transits::Transits;
 use crate::event::Event;
@@ -24,7 +25,7 @@ pub(super) struct Mark {
     /// A read of TCP whose range may be another thread's.
     pub doubtful: bool,
     /// IPv4 identifications of the packet.
-    pub ids: Ids,
+    pub ids: IpIds,
 }
 
 /// Life cycle of a piece.
@@ -183,8 +184,13 @@ impl Piece {
         (rungs, passes.copies(number, rungs.present()), number)
     }
 
+    /// The identifications of its first packet.
+    pub const fn ids(&self) -> IpIds {
+        IpIds { first: self.ip_id, count: self.segs }
+    }
+
     fn passes_or_first(&mut self) -> &mut Passes {
-        let ids = Ids { first: self.ip_id, count: self.segs };
+        let ids = self.ids();
         let dropped = self.drop.map(|(drop, _)| (drop, self.drop_may_be_of_copy));
         self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs, ids, dropped)))
     }
@@ -195,7 +201,7 @@ impl Piece {
     }
 
     /// The kernel dropped a packet with these bytes. `arrived`: another copy of them had arrived.
-    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, place: DropPlace, arrived: bool) {
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: IpIds, place: DropPlace, arrived: bool) {
         if let Some(passes) = &mut self.passes {
             passes.mark_dropped(drop, ids, place);
         }
@@ -266,7 +272,9 @@ impl Piece {
                 passes.begin();
                 passes.go_out(mark, counted_at);
             }
-            None if is_out && mark.ids.first != 0 => (self.ip_id, self.segs) = (mark.ids.first, mark.ids.count),
+            None if mark.ids.is_present() && (is_out || seen & (TX_PACKET | RX_PACKET) == 0) => {
+                (self.ip_id, self.segs) = (mark.ids.first, mark.ids.count);
+            }
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Readers: the last wake-up and the last run of each thread.
 
+use super::ip_ids::IpIds;
 use super::journey::Presence;
-use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{ThreadRef, bit};
 use crate::event::Event;
@@ -141,7 +141,7 @@ impl Reader {
         if was_asleep && !self.woken_by_this {
             return;
         }
-        let (who, at_return, ids) = (self.who, false, Ids::default());
+        let (who, at_return, ids) = (self.who, false, IpIds::default());
         let mark = |hop, at: ThreadInstant| Mark {
             hop,
             time_ns: at.time_ns,

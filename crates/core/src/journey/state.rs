@@ -3,10 +3,10 @@
 use super::across::Across;
 use super::consumer::Consumer;
 use super::copies::CopyDrop;
+use super::ip_ids::IpIds;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::losses::Losses;
-use super::passes::Ids;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
 use super::receive_window::ReceiveWindows;
 use super::rules::Rules;
@@ -270,12 +270,10 @@ impl CorrelatorState {
         }
         self.counters.journeys += 1;
         // Of a copy that may be another one, the node's passage may be too.
+        let copy_ids = copies.iter().find(|sent| sent.number == copy).map(|sent| sent.ids);
         let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
         let forwarders = match piece.transits.as_ref().filter(|_| !is_unknown) {
-            Some(all) => {
-                let ids = piece.passes.as_ref().map_or_else(Ids::default, |passes| passes.ids_of(copy));
-                all.of(ends, &rungs, !copies.is_empty(), ids)
-            }
+            Some(all) => all.of(ends, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
             None => Vec::new(),
         };
         let verdict = self.verdict(ends, piece, rungs.last(), why);
@@ -298,6 +296,11 @@ impl CorrelatorState {
             copies_left_out: (piece.retransmits() + 1).saturating_sub(copies.len().max(1) as u32),
             copies,
             copy,
+            packet_ids: match copy_ids {
+                Some(ids) => ids,
+                None if ends.proto == Proto::TCP => piece.ids(),
+                None => IpIds::default(),
+            },
             ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
             presence: piece.presence,
             drop_flow: piece.drop.filter(|_| dropped).map_or(FlowId::NONE, |(drop, _)| drop.flow),

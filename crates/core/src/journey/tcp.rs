@@ -8,8 +8,8 @@ use super::consumer::Consumer;
 use super::copies::{CopyDrop, Resend};
 use super::drops::DropPlace;
 use super::head_of_line::Arrivals;
+use super::ip_ids::IpIds;
 use super::journey::Journey;
-use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece, RX, State, TX_PACKET};
 use super::readers::Reader;
 use super::rungs::bit;
@@ -407,7 +407,7 @@ impl Stream {
         range: Range<u64>,
         place: DropPlace,
         drop: CopyDrop,
-        ids: Ids,
+        ids: IpIds,
         state: &mut CorrelatorState,
     ) {
         let Range { start: from, end: to } = range;

@@ -1,7 +1,7 @@
 //! The passages of one piece through forwarders, while it is open.
 
 use super::forwarder::{Forwarder, MAX_FORWARDERS};
-use super::passes::Ids;
+use super::ip_ids::IpIds;
 use super::piece::{Mark, RX, TX};
 use super::rungs::{Rungs, bit};
 use super::state::Ends;
@@ -17,7 +17,7 @@ const MAX_TRANSITS: usize = 2 * MAX_FORWARDERS;
 struct Transit {
     netns: u32,
     /// Identifications of the packet.
-    ids: Ids,
+    ids: IpIds,
     /// True if the kernel dropped the packet in this node.
     ended: bool,
     at: Forwarder,
@@ -34,7 +34,7 @@ impl Transits {
     pub fn record(&mut self, netns: u32, event: &Event, mark: &Mark) -> bool {
         let Mark { hop, time_ns, cpu, ids, .. } = *mark;
         let receives = hop.direction() == Direction::Rx;
-        let may_be = |of: Ids| !of.is_present() || !ids.is_present() || of.meets(ids);
+        let may_be = |of: IpIds| !of.is_present() || !ids.is_present() || of.meets(ids);
         let found = self.list.iter().rposition(|of| of.netns == netns && may_be(of.ids));
         let newest = found.and_then(|index| Some((index, &self.list.get(index)?.at)));
         let index = match newest {
@@ -94,14 +94,14 @@ impl Transits {
                 (at.rx_flow, at.rx_ifindex) = (end.rx_flow, end.rx_ifindex);
             }
         } else if self.list.len() < MAX_TRANSITS {
-            self.list.push(Transit { netns, ids: Ids::default(), ended: false, at: end });
+            self.list.push(Transit { netns, ids: IpIds::default(), ended: false, at: end });
         }
     }
 
     /// The forwarders of the packet with these hops and identifications: those between its departure and its arrival.
     /// The ends themselves are none. `resent`: other packets had the same bytes; a node that several of them may have
     /// passed is left out, because nothing shows which one it was.
-    pub fn of(&self, ends: &Ends, rungs: &Rungs, resent: bool, ids: Ids) -> Vec<Forwarder> {
+    pub fn of(&self, ends: &Ends, rungs: &Rungs, resent: bool, ids: IpIds) -> Vec<Forwarder> {
         let times = |hops: u32| {
             let all = rungs.hops().filter(move |hop| bit(*hop) & hops != 0 && *hop != Hop::DevDone);
             all.filter(|hop| !rungs.is_at_return(*hop)).filter_map(|hop| rungs.time_ns(hop))

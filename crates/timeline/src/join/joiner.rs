@@ -386,8 +386,12 @@ impl<'t> Joiner<'t> {
         self.give(journey, Half::crossing(tx, rx), done);
     }
 
-    /// True if the arrived bytes may be a later copy's, that is not in the sender's half: it was closed before the arrival.
+    /// True if the arrived bytes may be a later copy's, that is not in the sender's half: it was closed before the
+    /// arrival, and no identification shows a copy that it has.
     fn may_be_sent_again(&self, tx: &Half, rx: &Half) -> bool {
+        if tx.journey.copy_with(rx.journey.packet_ids).is_some() {
+            return false;
+        }
         let closed_ns = tcp_half_wait_ns(tx.journey.retransmits()) as i64;
         let delay_ns = delay_ns(tx, rx, self.timeline).filter(|_| tx.is_stream());
         delay_ns.is_some_and(|(_, most_ns)| most_ns >= closed_ns)
