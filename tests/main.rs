@@ -33,6 +33,7 @@ mod idle_end;
 mod journeys_cli;
 mod killed;
 mod lacking;
+mod late_acknowledgements;
 mod machines;
 mod made_by;
 mod metrics;

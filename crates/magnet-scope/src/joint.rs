@@ -146,7 +146,7 @@ impl Joint {
             let what = if self.one_clock {
                 "one, that of one host"
             } else {
-                "UNSYNCHRONISED, because no packet crossed"
+                "UNSYNCHRONISED, because no packet certainly crossed"
             };
             let _ = writeln!(text, "clocks: {what}");
         }
@@ -156,6 +156,9 @@ impl Joint {
             counted(self.join.joined, "journey", "journeys"),
             counted(self.join.alone, "half", "halves")
         );
+        if self.recordings.len() > 1 && self.join.joined > 0 && self.join.uncertain == self.join.joined {
+            text.push_str("nothing shows that these are recordings of one network: equal addresses and identifications alone joined them\n");
+        }
         for connection in
             self.connections.iter().filter(|c| self.recordings.len() > 1 || c.translated.is_some())
         {
@@ -223,6 +226,10 @@ impl Joint {
 
 fn connection_line(text: &mut String, c: &Pairing) {
     let _ = write!(text, "  {} {}→{}: {}", c.proto, c.from, c.to, counted(c.joined, "journey", "journeys"));
+    if c.uncertain > 0 {
+        let _ =
+            write!(text, ", {} of them uncertain, because identifications may have turned", count(c.uncertain));
+    }
     if let Some((from, to)) = c.translated {
         let _ = write!(text, ", through an address translation: arrives as {from}→{to}");
     }

@@ -56,6 +56,17 @@ pub fn note_evicted(walked: &ReadSummary) {
     }
 }
 
+/// Prints what the counts of a report leave out, if anything.
+fn note_left_out(walked: &ReadSummary) {
+    note_evicted(walked);
+    let bytes: u64 = walked.counters.iter().map(|counters| counters.resent_after_end_bytes).sum();
+    if bytes > 0 {
+        let what = "sent again after the first copy had been read, mostly because an acknowledgement was late or \
+                    lost; no count of resent journeys has them";
+        output::note(&format!("{} {what}", counted(bytes, "byte was", "bytes were")));
+    }
+}
+
 /// Prints the hops of an argument that no recording has: conditions on them never match.
 pub fn note_unserved(argument: &str, asked: HopSet, infos: &[NodeInfo]) {
     let served = infos.iter().fold(0, |all, info| all | info.coverage.served().0);
@@ -70,7 +81,7 @@ pub fn note_unserved(argument: &str, asked: HopSet, infos: &[NodeInfo]) {
 pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
     let mut report = ReportBuilder::new(source.info()).requests();
     let walked = walk(source, limits, |piece| add(&mut report, &piece))?;
-    note_evicted(&walked);
+    note_left_out(&walked);
     Ok(Findings::new(report, walked, None))
 }
 
@@ -78,7 +89,7 @@ pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
 pub fn of_all(recordings: &Recordings, limits: Limits, report: ReportBuilder) -> Result<Findings> {
     let mut report = report.requests();
     let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
-    note_evicted(&walked);
+    note_left_out(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
     Ok(Findings::new(report, walked, joint))
 }
@@ -108,7 +119,7 @@ pub fn of_agents(
         output::note(&format!("clocks of {a} and {b}: {state}"));
     }
     let walked = follower.walked();
-    note_evicted(&walked);
+    note_left_out(&walked);
     Ok(Findings::new(report, walked, None))
 }
 

@@ -6,7 +6,7 @@
 use crate::clock_world::random::Random;
 use crate::recording::Recording;
 use magscope_core::clock::ClockSample;
-use magscope_core::journey::{Journey, Limits};
+use magscope_core::journey::{Across, Journey, Limits};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto};
 use magscope_timeline::align::Alignment;
@@ -168,7 +168,12 @@ impl Hosts {
                     Piece::Batch(..) => {}
                 }
             });
-        walked.expect("no source fails");
+        let walked = walked.expect("no source fails");
+        // What another turn could explain is counted.
+        let is_uncertain = |j: &&Journey| j.tx_node != j.rx_node && j.ambiguous && j.across == Across::Apart;
+        let uncertain: u64 = walked.pairings.iter().map(|pairing| pairing.uncertain).sum();
+        assert_eq!(uncertain, joined.iter().filter(is_uncertain).count() as u64);
+        assert_eq!(uncertain, walked.join.uncertain);
         joined
     }
 

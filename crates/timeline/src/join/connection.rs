@@ -43,6 +43,8 @@ pub(super) struct Connection {
     /// Number of halves seen, by end.
     pub seen: [u64; 2],
     pub joined: u64,
+    /// Of these, by an identification that may have turned.
+    pub uncertain: u64,
     /// Evicted halves, by end.
     pub alone: [u64; 2],
     /// True if some of its halves have a key besides their addresses.
@@ -61,6 +63,7 @@ impl Connection {
             nodes: (None, None),
             seen: [0; 2],
             joined: 0,
+            uncertain: 0,
             alone: [0; 2],
             has_keys: false,
             sides: Default::default(),

@@ -59,6 +59,8 @@ pub struct JoinCounters {
     pub halves: u64,
     /// Journeys joined from halves.
     pub joined: u64,
+    /// Of these, joined by an identification that may have turned.
+    pub uncertain: u64,
     /// Halves without another half.
     pub alone: u64,
     /// Of these, evicted because too many waited.
@@ -205,6 +207,7 @@ impl<'t> Joiner<'t> {
             translated: c.translated,
             nodes: c.nodes,
             joined: c.joined,
+            uncertain: c.uncertain,
             tx_only: c.alone[0],
             rx_only: c.alone[1],
             because: c.because(),
@@ -344,6 +347,10 @@ impl<'t> Joiner<'t> {
         let crossing = joined.crossing.take();
         if turn == Turn::Unknown {
             (joined.journey.ambiguous, joined.journey.across) = (true, Across::Apart);
+            self.counters.uncertain += 1;
+            if let Some(direction) = self.connections.get_mut(connection) {
+                direction.uncertain += 1;
+            }
         }
         match crossing.filter(|_| turn == Turn::SameSoFar) {
             Some(crossing) if self.is_live => self.crossings.push(crossing),

@@ -51,6 +51,8 @@ pub struct Pairing {
     pub nodes: (Option<u16>, Option<u16>),
     /// Journeys joined.
     pub joined: u64,
+    /// Of these, joined by an identification that may have turned: another packet may be the one that arrived.
+    pub uncertain: u64,
     /// Halves of the sender without another half.
     pub tx_only: u64,
     /// Halves of the receiver without another half.
