@@ -33,7 +33,7 @@ work=$all
 tools=(bash ip tc nft ethtool)
 guest_needs strip python3 "${tools[@]}"
 modules=(
-    veth bridge vxlan tls virtio_pci nf_tables nft_numgen nft_objref nft_compat nft_reject nft_counter
+    veth bridge vxlan geneve ip_gre ipip 8021q macvlan ipvlan bonding tls virtio_pci nf_tables nft_numgen nft_objref nft_compat nft_reject nft_counter
     cls_bpf cls_matchall act_bpf sch_ingress sch_netem ip_tables iptable_filter
     gcm ghash-generic seqiv # a cipher for TLS
     inet_diag tcp_diag udp_diag unix_diag af_packet_diag raw_diag vsock_diag

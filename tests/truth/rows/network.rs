@@ -16,14 +16,55 @@ pub enum Between {
     Netkit,
     /// Two interfaces of a third namespace, between which nothing forwards but programs.
     Programs,
-    /// A VXLAN tunnel over a pair of virtual interfaces.
-    Vxlan,
+    /// A pair of virtual interfaces, and on each of them a device with the addresses.
+    Device(Device),
     /// Nothing: client and server are one host.
     Loopback,
 }
 
-/// UDP port of the tunnel's outer packets.
-pub const VXLAN_PORT: u16 = 4789;
+/// A device on an interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    Bond,
+    Ipvlan,
+    Macvlan,
+    Vlan,
+    // Tunnels from the client's first address to the server's:
+    Geneve,
+    Gre,
+    IpIp,
+    Vxlan,
+}
+
+impl Device {
+    const fn is_tunnel(self) -> bool {
+        matches!(self, Self::Geneve | Self::Gre | Self::IpIp | Self::Vxlan)
+    }
+
+    /// Arguments of `ip link add` on the host with the first of these addresses.
+    fn arguments([own, peer]: [&'static str; 2], device: Self) -> Vec<&'static str> {
+        let (link, options): (&[_], &[_]) = match device {
+            Self::Bond => (&[], &["bond", "mode", "active-backup", "miimon", "100"]),
+            Self::Ipvlan => (&["link", "v0"], &["ipvlan", "mode", "l2"]),
+            Self::Macvlan => (&["link", "v0"], &["macvlan", "mode", "bridge"]),
+            Self::Vlan => (&["link", "v0"], &["vlan", "id", "7"]),
+            Self::Geneve => (&[], &["geneve", "id", "7", "remote", peer]),
+            Self::Gre => (&[], &["gre", "local", own, "remote", peer]),
+            Self::IpIp => (&[], &["ipip", "local", own, "remote", peer]),
+            Self::Vxlan => (&[], &["vxlan", "id", "7", "local", own, "remote", peer, "dstport", "4789"]),
+        };
+        [link, &["name", "x0", "type"], options].concat()
+    }
+}
+
+/// The link layer of a device: its address without the last digit.
+#[derive(Clone, Copy)]
+enum Link {
+    None,
+    Own(&'static str),
+    /// That of the interface below.
+    Inherited(&'static str),
+}
 
 pub struct Network {
     /// Names of client, server and what is between them; of one host, its name alone.
@@ -49,7 +90,7 @@ impl Network {
         }
         let hosts = match between {
             Between::Bridge | Between::Programs => 3,
-            Between::Wire | Between::Netkit | Between::Vxlan => 2,
+            Between::Wire | Between::Netkit | Between::Device(_) => 2,
             Between::Loopback => 1,
         };
         let names: Vec<_> = ["rc", "rs", "rb"][..hosts].iter().map(|host| namespace_name(host)).collect();
@@ -57,7 +98,7 @@ impl Network {
             Between::Wire | Between::Netkit | Between::Bridge | Between::Programs => {
                 (if v6 { V6 } else { V4 }, None)
             }
-            Between::Vxlan => (INNER, Some(V4)),
+            Between::Device(device) => (INNER, device.is_tunnel().then_some(V4)),
             Between::Loopback => (["127.0.0.1"; 2], None),
         };
         let network = Network { names, ends, outer };
@@ -72,13 +113,13 @@ impl Network {
                 assert!(ip(&["-n", &network.names[0], "link", "set", "lo", "up"]));
                 return Some(network);
             }
-            Between::Wire | Between::Vxlan => network.wire(),
+            Between::Wire | Between::Device(_) => network.wire(),
             Between::Netkit => {
                 if !network.netkit() {
                     skipped(test, "this kernel makes no netkit devices (Linux 6.7 and later do)");
                     return None;
                 }
-                network.addresses("v0", [V4, V6], None);
+                network.addresses("v0", [V4, V6], Link::None);
                 return Some(network);
             }
             Between::Programs => network.ports(),
@@ -89,9 +130,11 @@ impl Network {
                 }
             }
         }
-        network.addresses("v0", [V4, V6], Some("02:00:00:00:00:0"));
-        if between == Between::Vxlan && !network.tunnel() {
-            skipped(test, "this kernel makes no VXLAN tunnels");
+        network.addresses("v0", [V4, V6], Link::Own("02:00:00:00:00:0"));
+        if let Between::Device(device) = between
+            && !network.device(device)
+        {
+            skipped(test, "this kernel makes no such device");
             return None;
         }
         Some(network)
@@ -131,26 +174,38 @@ impl Network {
         }
     }
 
-    /// VXLAN from the client's first address to the server's.
-    fn tunnel(&self) -> bool {
+    /// A device on each host's interface; false if the kernel has none of its kind.
+    fn device(&self, device: Device) -> bool {
         for (n, host) in self.names.iter().enumerate() {
-            let ends = ["local", V4[n], "remote", V4[1 - n], "dstport", &VXLAN_PORT.to_string()];
-            let add = ["-n", host, "link", "add", "x0", "type", "vxlan", "id", "7"];
-            if !ip(&[&add[..], &ends].concat()) {
+            let add = Device::arguments([V4[n], V4[1 - n]], device);
+            if !ip(&[&["-n", host, "link", "add"][..], &add].concat()) {
                 return false;
             }
+            if device == Device::Bond {
+                assert!(ip(&["-n", host, "link", "set", "v0", "down"]));
+                assert!(ip(&["-n", host, "link", "set", "v0", "master", "x0"]));
+            }
         }
-        self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], Some("02:00:00:00:01:0"));
+        let link = match device {
+            Device::Gre | Device::IpIp => Link::None,
+            Device::Ipvlan => Link::Inherited("02:00:00:00:00:0"),
+            _ => Link::Own("02:00:00:00:01:0"),
+        };
+        self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], link);
         true
     }
 
-    /// The ends know each other, so that no packet waits for its neighbour's address. Without `mac` the device has
-    /// no link layer.
-    fn addresses(&self, device: &str, families: [[&str; 2]; 2], mac: Option<&str>) {
+    /// The ends know each other, so that no packet waits for its neighbour's address.
+    fn addresses(&self, device: &str, families: [[&str; 2]; 2], link: Link) {
+        let (mac, is_own) = match link {
+            Link::None => (None, false),
+            Link::Own(mac) => (Some(mac), true),
+            Link::Inherited(mac) => (Some(mac), false),
+        };
         for (n, host) in self.names[..2].iter().enumerate() {
             let on = |arguments: &[&str]| assert!(ip(&[&["-n", host], arguments].concat()), "{arguments:?}");
             let macs = mac.map(|mac| [1, 2].map(|host| format!("{mac}{host}")));
-            let own = macs.iter().flat_map(|macs| ["address", &macs[n]]);
+            let own = macs.iter().filter(|_| is_own).flat_map(|macs| ["address", &macs[n]]);
             on(&["link", "set", device, "up"].into_iter().chain(own).collect::<Vec<_>>());
             for (family, length) in families.iter().zip(["24", "64"]) {
                 let address = format!("{}/{length}", family[n]);

@@ -1,7 +1,7 @@
 //! Ways over other networks than a plain wire.
 
 use super::super::checker::hop;
-use super::network::{Between, Network};
+use super::network::{Between, Device, Network};
 use super::scene::{Outcome, Scene, Seen, rows};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -83,6 +83,10 @@ const fn polled(v6: bool, scene: &'static Scene) -> Scene {
 
 const EQUAL_DATAGRAMS: Scene = Scene::of("packets.py", &["reads", "with_gro"], &["sends", "of_one_length"]);
 
+const fn through(device: Device, scene: &'static Scene) -> Scene {
+    Scene { between: Between::Device(device), ..*scene }
+}
+
 rows! {
     large_super_packets_over_ipv4:
         "BIG TCP over IPv4", Seen::Complete, big(false);
@@ -96,12 +100,46 @@ rows! {
         "TCP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..TCP };
     a_pair_of_netkit_devices_between_datagrams:
         "UDP through a pair of netkit devices", Seen::Complete, Scene { between: Between::Netkit, ..UDP };
+    a_bond_between_two_hosts:
+        "TCP through a bonding interface", Seen::Complete, through(Device::Bond, &TCP);
+    a_bond_between_datagrams:
+        "UDP through a bonding interface", Seen::Complete, through(Device::Bond, &UDP);
+    an_ipvlan_between_two_hosts:
+        "TCP through ipvlan", Seen::Complete, through(Device::Ipvlan, &TCP);
+    an_ipvlan_between_datagrams:
+        "UDP through ipvlan", Seen::Complete, through(Device::Ipvlan, &UDP);
+    a_macvlan_between_two_hosts:
+        "TCP through macvlan", Seen::Complete, through(Device::Macvlan, &TCP);
+    a_macvlan_between_datagrams:
+        "UDP through macvlan", Seen::Complete, through(Device::Macvlan, &UDP);
+    a_vlan_between_two_hosts:
+        "TCP through a VLAN", Seen::Complete, through(Device::Vlan, &TCP);
+    a_vlan_between_datagrams:
+        "UDP through a VLAN", Seen::Complete, through(Device::Vlan, &UDP);
     a_tunnel_between_two_hosts:
         "TCP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
-        Scene { between: Between::Vxlan, ..TCP };
+        through(Device::Vxlan, &TCP);
     a_tunnel_between_datagrams:
         "UDP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
-        Scene { between: Between::Vxlan, ..UDP };
+        through(Device::Vxlan, &UDP);
+    a_geneve_tunnel_between_two_hosts:
+        "TCP through Geneve; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::Geneve, &TCP);
+    a_geneve_tunnel_between_datagrams:
+        "UDP through Geneve; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::Geneve, &UDP);
+    a_gre_tunnel_between_two_hosts:
+        "TCP through GRE; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::Gre, &TCP);
+    a_gre_tunnel_between_datagrams:
+        "UDP through GRE; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::Gre, &UDP);
+    an_ip_tunnel_between_two_hosts:
+        "TCP through IP-in-IP; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::IpIp, &TCP);
+    an_ip_tunnel_between_datagrams:
+        "UDP through IP-in-IP; the outer packets are a flow of their own", Seen::Complete,
+        through(Device::IpIp, &UDP);
     merged_segments_over_ipv4:
         "TCP over IPv4: segments that the receiving interface merges (GRO)", Seen::Complete, merging(false, &TCP);
     merged_segments_over_ipv6:
