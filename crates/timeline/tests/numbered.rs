@@ -172,7 +172,7 @@ impl Hosts {
         // What another turn could explain is counted.
         let is_uncertain = |j: &&Journey| j.tx_node != j.rx_node && j.ambiguous && j.across == Across::Apart;
         let uncertain: u64 = walked.pairings.iter().map(|pairing| pairing.uncertain).sum();
-        assert_eq!(uncertain, joined.iter().filter(is_uncertain).count() as u64);
+        assert!(uncertain >= joined.iter().filter(is_uncertain).count() as u64);
         assert_eq!(uncertain, walked.join.uncertain);
         joined
     }

@@ -45,6 +45,8 @@ pub(super) struct Connection {
     pub joined: u64,
     /// Of these, by an identification that may have turned.
     pub uncertain: u64,
+    /// Of these, by an identification that had not turned so far, by the recordings of sender and receiver.
+    pub certain_so_far: BTreeMap<(u16, u16), u64>,
     /// Evicted halves, by end.
     pub alone: [u64; 2],
     /// True if some of its halves have a key besides their addresses.
@@ -64,6 +66,7 @@ impl Connection {
             seen: [0; 2],
             joined: 0,
             uncertain: 0,
+            certain_so_far: BTreeMap::new(),
             alone: [0; 2],
             has_keys: false,
             sides: Default::default(),

@@ -347,10 +347,10 @@ impl<'t> Joiner<'t> {
         let crossing = joined.crossing.take();
         if turn == Turn::Unknown {
             (joined.journey.ambiguous, joined.journey.across) = (true, Across::Apart);
-            self.counters.uncertain += 1;
-            if let Some(direction) = self.connections.get_mut(connection) {
-                direction.uncertain += 1;
-            }
+            self.add_uncertain(connection, 1);
+        } else if let Some(direction) = self.connections.get_mut(connection) {
+            let nodes = (joined.journey.tx_node, joined.journey.rx_node);
+            *direction.certain_so_far.entry(nodes).or_default() += 1;
         }
         match crossing.filter(|_| turn == Turn::SameSoFar) {
             Some(crossing) if self.is_live => self.crossings.push(crossing),
@@ -372,12 +372,21 @@ impl<'t> Joiner<'t> {
     fn release(&mut self, connection: usize) {
         let Some(direction) = self.connections.get_mut(connection) else { return };
         let held = std::mem::take(&mut direction.held);
+        let joined = std::mem::take(&mut direction.certain_so_far);
         let keys = (direction.key, direction.received_key);
         self.held -= held.len();
         let numbering = &self.numbering;
-        let is_certain =
-            |c: &Crossing| numbering.is_within_a_turn((keys.0, c.tx_node), (keys.1, c.rx_node), true);
-        self.crossings.extend(held.into_iter().filter(is_certain));
+        let is_certain = |tx, rx| numbering.is_within_a_turn((keys.0, tx), (keys.1, rx), true);
+        self.crossings.extend(held.into_iter().filter(|c| is_certain(c.tx_node, c.rx_node)));
+        let uncertain = joined.into_iter().filter(|((tx, rx), _)| !is_certain(*tx, *rx)).map(|(_, n)| n).sum();
+        self.add_uncertain(connection, uncertain);
+    }
+
+    fn add_uncertain(&mut self, connection: usize, journeys: u64) {
+        self.counters.uncertain += journeys;
+        if let Some(direction) = self.connections.get_mut(connection) {
+            direction.uncertain += journeys;
+        }
     }
 
     fn join(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
