@@ -34,6 +34,24 @@ fn group_read(time_ns: u64, tid: u32, socket: u64) -> Event {
     by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, 100), tid, socket)
 }
 
+/// Over IPv6 the fragments have an identification, and the datagram that was put together has none.
+#[test]
+fn fragments_to_a_group_are_the_datagram_that_was_put_together() {
+    let sent = [down(0, 0, 1, 100), down(200, 0, 1, 100)].concat();
+    let named = sent.into_iter().zip([0, 0, 0, 7, 0, 0, 0, 8]).map(|(event, ip_id)| Event { ip_id, ..event });
+    let mut events: Vec<Event> = named.collect();
+    for (ns, ip_id) in [(10, 7), (210, 8)] {
+        let mut came = group_up(ns, GROUP_THERE, ip_id, &[73]);
+        came.iter_mut().filter(|event| event.hop == Hop::UdpRecv).for_each(|event| event.ip_id = 0);
+        events.extend(came);
+        events.push(group_read(ns + 50, 3, 73));
+    }
+    events.sort_by_key(|event| event.time_ns);
+    let done = journeys(group_flows(), events);
+    let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.rungs.time_ns(Hop::AppRecv))).collect();
+    assert_eq!(seen, [(Verdict::Complete, Some(60)), (Verdict::Complete, Some(260))], "{done:#?}");
+}
+
 #[test]
 fn every_receiver_of_a_group_has_its_journey() {
     for (ip_id, waits) in [(9, false), (0, false), (9, true), (0, true)] {

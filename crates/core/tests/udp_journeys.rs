@@ -49,6 +49,34 @@ fn a_datagram_over_ipv6_joins_by_buffer_and_over_a_wire_by_order() {
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete && j.ambiguous && j.rungs.len() == 10));
 }
 
+/// A generic XDP program copies each arriving packet, and fragments are copies of a part of theirs.
+#[test]
+fn a_datagram_that_is_copied_on_its_way_is_found_by_its_order() {
+    let copied = |events: Vec<Event>, from: Hop, ip_id: u16, skb: u32| -> Vec<Event> {
+        let copy = |event: Event| if event.hop < from { event } else { Event { ip_id, skb, ..event } };
+        events.into_iter().map(copy).collect()
+    };
+    let two =
+        |first: Vec<Event>, second: Vec<Event>| [first, second, vec![read(900, 100), read(901, 100)]].concat();
+    let sent = [down(0, 0, 1, 100), down(10, 0, 2, 100)].concat();
+    // Both arrive before the first one goes on, in the buffers that they were sent in, and in others.
+    for skbs in [[1, 2], [3, 4]] {
+        let [first, second] =
+            [0, 1].map(|n| copied(up(50 + n as u64, 0, skbs[n], 100), Hop::IpPre, 0, 7 + n as u32));
+        let mut events = [sent.clone(), two(first, second)].concat();
+        events.sort_by_key(|event| event.time_ns);
+        let done = journeys(flows_v6(), events);
+        assert_eq!(done.len(), 2, "{done:#?}");
+        assert!(done.iter().all(|j| j.verdict == Verdict::Complete && j.ambiguous && j.rungs.len() == 10));
+    }
+    let [first, second] =
+        [0, 10].map(|ns| copied(down(ns, 0, 1, 100), Hop::DevXmit, 7 + ns as u16, 3 + ns as u32));
+    let arrived = two(up(50, 7, 3, 100), up(60, 17, 13, 100));
+    let done = journeys(flows_v6(), [first, second, arrived].concat());
+    assert_eq!(done.len(), 2, "{done:#?}");
+    assert!(done.iter().all(|j| j.verdict == Verdict::Complete && j.rungs.len() == 10), "{done:#?}");
+}
+
 #[test]
 fn reads_out_of_step_find_their_datagram_and_say_so() {
     let mut events = Vec::new();

@@ -49,6 +49,11 @@ impl Passes {
         self.list.last().map_or(0, |last| last.copy.number.saturating_sub(1))
     }
 
+    /// True if the kernel dropped the newest copy.
+    pub fn is_last_dropped(&self) -> bool {
+        self.list.last().is_some_and(Pass::is_dropped)
+    }
+
     /// The stored copies. `number` is the copy of a journey with the hops `seen`: possibly no hop has shown
     /// which of several it was.
     pub fn copies(&self, number: u32, seen: u32) -> Vec<SentCopy> {

@@ -364,16 +364,19 @@ impl CorrelatorState {
             CloseReason::Discarded => Verdict::Discarded { hop: last },
             CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or_else(|| taken(piece)),
             CloseReason::Aged | CloseReason::Reset | CloseReason::EndOfInput => {
-                if let Some((CopyDrop { reason, .. }, _)) = piece.drop {
+                let left_out = self.selection.may_hide(until_now_ns);
+                // A later copy may have arrived.
+                let is_hidden =
+                    left_out && piece.passes.as_ref().is_some_and(|passes| !passes.is_last_dropped());
+                if let Some((CopyDrop { reason, .. }, _)) = piece.drop.filter(|_| !is_hidden) {
                     return Verdict::Dropped { hop: last, reason };
                 }
-                let left_out = why != CloseReason::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(self.earliest(ends, piece), until_now_ns).unwrap_or(match why {
                     _ if piece.read_unrecorded => Verdict::Filtered { beyond: last },
                     // A call that waits for more (`MSG_WAITALL`) has copied its bytes before it returns.
                     CloseReason::EndOfInput if piece.was_passed(until_now_ns) => taken(piece),
-                    CloseReason::EndOfInput => Verdict::InFlight,
+                    CloseReason::EndOfInput if !left_out => Verdict::InFlight,
                     _ if left_out => Verdict::Filtered { beyond: last },
                     _ if piece.passed_ns != 0 || piece.consumer.is_some() => taken(piece),
                     _ if waits => Verdict::InFlight,

@@ -247,6 +247,23 @@ impl Stream {
         event.skb != 0 && self.by_id_or_buffer(event, again).is_some()
     }
 
+    /// The oldest datagram of the same length that has passed an earlier hop of this end and may be this one in another
+    /// buffer. Where one of both has no identification, only the order shows that the kernel copied a packet, for a
+    /// generic XDP program or to cut it into fragments.
+    fn moved(&self, event: &Event) -> Option<usize> {
+        let side = if event.hop.direction() == Direction::Rx { RX } else { TX };
+        let earlier = side & !bits(Hop::AppSend, Hop::UdpSend) & (bit(event.hop) - 1);
+        let is_it = |p: &Piece| {
+            let nameless = event.ip_id == 0 || p.ip_id == 0;
+            let soon = event.time_ns.saturating_sub(p.last_ns) < NAMELESS_NS;
+            nameless && soon && event.skb != p.skb && p.any(earlier) && Self::can_take(p, event)
+        };
+        // The newest datagrams are at the end; those waiting for a read, or long lost, are before them.
+        let last = self.pieces.len();
+        let mut near = last.saturating_sub(16 * ORDER_WINDOW)..last;
+        near.find(|index| self.pieces.get(*index).is_some_and(is_it))
+    }
+
     /// The next datagram of the same length, if only the order identifies it, and whether that is in doubt.
     fn next_in_order(&self, event: &Event) -> Option<(usize, bool)> {
         if event.hop == Hop::IpOut {
@@ -268,6 +285,9 @@ impl Stream {
             && let Some(index) = near().find(|i| of(i).is_some_and(|p| from_run(p) && Self::can_take(p, event)))
         {
             return Some((index, false));
+        }
+        if let Some(found) = self.moved(event) {
+            return Some((found, true));
         }
         if event.hop.direction() != Direction::Rx || !self.ends.tx.sure {
             return None;
@@ -339,7 +359,9 @@ impl Stream {
     /// The journey of this receiver of a datagram to a group.
     fn its_copy(&mut self, event: &Event, state: &mut CorrelatorState) -> usize {
         let is_mine = |p: &Piece| {
-            let named = p.ip_id == event.ip_id && (p.ip_id != 0 || p.skb == event.skb);
+            // Reassembled fragments over IPv6 have no identification any more, and the buffer of the first one.
+            let nameless = p.ip_id == 0 || event.ip_id == 0;
+            let named = p.ip_id == event.ip_id && !nameless || nameless && p.skb == event.skb;
             p.rx_flow == event.flow && named && Self::has_length(p, event)
         };
         let head = its_keys(event)
