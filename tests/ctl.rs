@@ -100,7 +100,6 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["filter", "port 443 and not comm = sshd"], "filter port = 443 and not comm = sshd"),
         (&["sample", "1/10", "dev.xmit"], "sample 1/10 dev.xmit"),
         (&["sample", "flows", "1/16"], "sample flows 1/16"),
-        (&["detail", "histograms"], "detail histograms"),
         (&["watermark", "latency"], "watermark 1 events 0 bytes 20ms"),
     ] {
         let answer = running.ctl(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
@@ -114,18 +113,17 @@ fn every_word(running: &Running) -> Vec<String> {
     );
     assert!(names(&after["on"]).contains(&"dev.done"), "{after}");
     let settings = names(&after["settings"]).join("; ");
-    for part in [
-        "filter port = 443 and not comm = sshd",
-        "sample 1/10 dev.xmit",
-        "sample flows 1/16",
-        "detail histograms",
-    ] {
+    for part in ["filter port = 443 and not comm = sshd", "sample 1/10 dev.xmit", "sample flows 1/16"] {
         assert!(settings.contains(part), "{settings}");
     }
+    let refused =
+        running.ctl(&["detail", "histograms"]).expect_err("times would lead from one packet to another");
+    assert!(refused.contains("sampler"), "{refused}");
     for (words, reported) in [
         (&["filter", "off"][..], "filter off"),
         (&["sample", "off"], "sample off all"),
         (&["sample", "flows", "1/1"], "sample flows 1/1"),
+        (&["detail", "histograms"], "detail histograms"),
         (&["detail", "both"], "detail both"),
         (&["detail", "full"], "detail full"),
         (&["watermark", "screen"], "watermark 0 events 0 bytes 20ms"),

@@ -226,7 +226,7 @@ const STEPS: [(&[&[&str]], usize); 5] = [
     (&[], 101),
     (&[&["sample", "flows", "1/4"]], 103),
     (&[&["sample", "flows", "1/16"]], 104),
-    (&[&["detail", "histograms"], &["sample", "flows", "1/1"]], 105),
+    (&[&["sample", "flows", "1/1"], &["detail", "histograms"]], 105),
     (&[&["detail", "full"]], 106),
 ];
 

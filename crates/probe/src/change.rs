@@ -42,6 +42,9 @@ pub(crate) fn put_in_force(
     if options.detail.adds_up() && options.sums == 0 {
         return Err(ProbeError::NoRoom);
     }
+    if options.detail.adds_up() && control.samples() {
+        return Err(ProbeError::SampledSums);
+    }
     control.set_detail(options.detail);
     options.snap.iter().for_each(|(hop, bytes)| control.set_snap(*hop, *bytes));
     if program.is_some() {
@@ -58,8 +61,20 @@ impl Capture {
     ///
     /// # Errors
     /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached again, [`ProbeError::Filter`]
-    /// for a filter with unresolved names. On an error the earlier settings stay in force.
+    /// for a filter with unresolved names, [`ProbeError::SampledSums`] for sums beside a sampler. On an error the earlier
+    /// settings stay in force.
     pub fn change(&mut self, setting: &Setting) -> Result<(), ProbeError> {
+        let (adds_up, samples) = match setting {
+            Setting::Detail(detail) => (detail.adds_up(), self.control.samples()),
+            Setting::Sample(_, sampler) => (self.detail().adds_up(), sampler.samples()),
+            Setting::SampleFlows(one_in) => (self.detail().adds_up(), *one_in > 1),
+            _ => (false, false),
+        };
+        if adds_up && samples { Err(ProbeError::SampledSums) } else { self.apply(setting) }
+    }
+
+    /// The same without the check of sums beside a sampler: the governor reports when its sums are of sampled flows.
+    pub(crate) fn apply(&mut self, setting: &Setting) -> Result<(), ProbeError> {
         if let Some(ability) = rests_on(setting) {
             need(&self.facts, ability)?;
         }

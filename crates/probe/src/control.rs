@@ -251,12 +251,19 @@ impl Control {
     /// True if a filter, a sampler or the level of detail rejects events, now or earlier. Their counters are
     /// then reported until the end.
     pub(crate) fn leaves_out(&mut self) -> bool {
-        self.left_out |= self.program.is_some()
-            || self.has_pcap()
-            || self.flow_one_in > 1
-            || self.detail() == Detail::Histograms
-            || Hop::ALL.iter().any(|hop| self.sampler(*hop).samples());
+        self.left_out |=
+            self.program.is_some() || self.has_pcap() || self.samples() || self.detail() == Detail::Histograms;
         self.left_out
+    }
+
+    /// True if a sampler leaves out hits or flows now.
+    pub(crate) fn samples(&self) -> bool {
+        self.flow_one_in > 1 || self.samples_hits()
+    }
+
+    /// True if the sampler of a hop leaves out hits now: times in the kernel would lead from one packet to another.
+    pub(crate) fn samples_hits(&self) -> bool {
+        Hop::ALL.iter().any(|hop| self.sampler(*hop).samples())
     }
 
     pub(crate) fn flow_one_in(&self) -> u32 {

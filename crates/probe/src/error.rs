@@ -71,6 +71,13 @@ pub enum ProbeError {
     /// Histograms are requested, but no memory was allocated for them.
     #[error("this capture has no room for what the kernel adds up: it was not started with any")]
     NoRoom,
+    /// Sums in the kernel and a sampler together.
+    #[error(
+        "sums in the kernel (`--detail histograms` or `both`) and a sampler do not go together: times would lead from one \
+         packet to another, and nothing would scale the sums; leave out `--sample` (`ctl sample off`, `ctl sample flows 1/1`), \
+         or ask for `--detail full`"
+    )]
+    SampledSums,
     /// A network namespace that is missing or cannot be entered.
     #[error("cannot enter network namespace {name} ({}): {cause}; does it still exist, and is CAP_SYS_ADMIN there?", path.display())]
     Namespace {

@@ -206,10 +206,10 @@ impl Governor {
             cpus: hits.iter().zip(&before).map(|(now, before)| now.since(*before)).collect(),
         };
         let Some(prices) = self.scale.prices() else { return Ok(()) };
-        let facts = capture.facts();
+        let (facts, samples_hits) = (capture.facts(), capture.control.samples_hits());
         let lacks = |level: &Level| match level {
             Level::Flows(_) => facts.left_out.contains_key(&Ability::Sampling),
-            Level::Histograms | Level::Packets => facts.left_out.contains_key(&Ability::Sums),
+            Level::Histograms | Level::Packets => samples_hits || facts.left_out.contains_key(&Ability::Sums),
             Level::Full | Level::Compact | Level::Rest => false,
         };
         self.steps.bar(Level::LADDER.into_iter().filter(lacks).collect());
@@ -238,10 +238,10 @@ impl Governor {
         // at rest no hit becomes a record, with or without sums
         let sums = !capture.facts().left_out.contains_key(&Ability::Sums);
         if then.detail != now.detail && (sums || !then.detail.adds_up()) {
-            capture.change(&Setting::Detail(then.detail))?;
+            capture.apply(&Setting::Detail(then.detail))?;
         }
         if then.one_in != now.one_in {
-            capture.change(&Setting::SampleFlows(then.one_in))?;
+            capture.apply(&Setting::SampleFlows(then.one_in))?;
         }
         self.set = Some(then);
         self.switch(step.to, capture)?;
