@@ -329,3 +329,23 @@ fn large_files_go_to_a_bucket_in_parts() {
     assert_eq!(store.client("fetch", &[fetched.path()])["unfinished"], 0);
     assert_copy(&session, fetched.path());
 }
+
+#[test]
+fn triggers_without_a_window_are_counted() {
+    if !is_root("a recorder with a trigger") {
+        return;
+    }
+    let (dir, Some(place)) = (TempDir::new().expect("a directory"), Place::new("trigger")) else { return };
+    let saved = dir.path().join("saved").display().to_string();
+    let options = ["--trigger", "udp", "--trigger-window", "10s", "--save-on-trigger", &saved];
+    let recorder = UnattendedRecorder::start(&place, &dir.path().join("all"), &options, &[]);
+    let sent = place.exchange(200);
+    let messages = recorder.end();
+    assert!(messages.contains(&format!("the trigger fired {sent} times, and ")), "{messages}");
+    assert!(messages.contains("at most 16 are open at a time"), "{messages}");
+    assert_eq!(recordings_of_triggers(&saved), 16, "{messages}");
+}
+
+fn recordings_of_triggers(saved: &str) -> usize {
+    fs::read_dir(saved).expect("windows were saved").count()
+}

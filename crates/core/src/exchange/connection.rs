@@ -62,13 +62,13 @@ struct Shown {
 }
 
 impl Shown {
-    fn add(&mut self, group: &Group, own: Grade) {
+    fn add(&mut self, group: &Group, own: Grade, is_seen: bool) {
         self.interleaved = self.interleaved.saturating_add(group.merged);
-        if group.early && self.exchanges >= OPENING {
+        if is_seen && group.early && self.exchanges >= OPENING {
             self.early = self.early.saturating_add(1);
         }
         let is_greeting = group.request.is_empty() && self.exchanges == 0;
-        if own == Grade::Streamed && !is_greeting {
+        if is_seen && own == Grade::Streamed && !is_greeting {
             self.streamed = self.streamed.saturating_add(1);
         }
         self.exchanges += 1;
@@ -391,7 +391,6 @@ impl Connection {
         }
         let is_first = self.shown.exchanges == 0;
         let before = self.shown.exchanges;
-        self.shown.add(&group, own);
         let mut broken = group.broken_at(closing, self.proto == Proto::TCP);
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
@@ -402,6 +401,9 @@ impl Connection {
         {
             broken = broken.or(Some(BrokenBy::EventLoss));
         }
+        // What was left out shows nothing: a response seems to come by itself.
+        let is_seen = broken.is_none_or(|because| !because.is_of_unseen());
+        self.shown.add(&group, own, is_seen);
         if self.requester_by == RequesterBy::Unknown {
             broken = broken.or(Some(BrokenBy::UnknownRequester));
         }

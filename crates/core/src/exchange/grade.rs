@@ -100,6 +100,14 @@ pub enum BrokenBy {
 }
 
 impl BrokenBy {
+    /// True if a part of the exchange may not have been seen.
+    pub(super) const fn is_of_unseen(self) -> bool {
+        match self {
+            Self::Journey(_) | Self::UnseenBytes | Self::EventLoss | Self::UnseenEnd | Self::Order => true,
+            Self::Midway | Self::Unfinished | Self::UnknownRequester => false,
+        }
+    }
+
     /// A journey with this verdict.
     pub(super) const fn verdict(verdict: Verdict) -> Self {
         Self::Journey(verdict.name())

@@ -21,6 +21,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 const CLIENT: ThreadRef = ThreadRef { tgid: 100, tid: 101 };
 const SERVER: ThreadRef = ThreadRef { tgid: 200, tid: 201 };
 
+/// The instant of a read that a filter or a hop that was off has left out.
+const UNSEEN: u64 = u64::MAX;
+
 /// One direction of a byte stream, with the calls at both ends: position behind the call, instant.
 #[derive(Clone, Debug, Default)]
 struct Stream {
@@ -55,7 +58,7 @@ impl Stream {
         let mut pieces = Vec::new();
         for (number, end) in borders.into_iter().enumerate() {
             let moment = |calls, who| at(calls, end).map(|ns| Moment { ns, who: Some(who) });
-            let read = moment(&self.read, to);
+            let read = moment(&self.read, to).filter(|read| read.ns != UNSEEN);
             let part = Part {
                 start: base + start,
                 end: base + end,
@@ -284,6 +287,24 @@ fn a_server_that_sends_by_itself_is_no_answer() {
     }
     talk.ask(10).take(10).answer(10).get(10);
     assert_eq!(talk.grades()[0], Grade::Streamed, "messages of a subscription");
+}
+
+/// While the hops of reads are off, nothing shows that a response answers anything.
+#[test]
+fn what_was_left_out_shows_nothing_of_a_protocol() {
+    let mut talk = Talk::default();
+    talk.ask(10).take(10).answer(10).get(10);
+    for _ in 0..20 {
+        talk.ask(10).after(3 * PAUSE_NS).answer(10).answer(10);
+        talk.asks.read(10, UNSEEN);
+        talk.answers.read(20, UNSEEN);
+    }
+    for _ in 0..3 {
+        talk.ask(10).take(10).answer(10).get(10);
+    }
+    let grades = talk.grades();
+    assert_eq!(grades[0], Grade::Turn);
+    assert_eq!(grades[grades.len() - 3..], [Grade::Turn; 3], "{grades:?}");
 }
 
 #[test]

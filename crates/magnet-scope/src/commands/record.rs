@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
     output::note(&format!("recording into {}{until}", args.output.display()));
     let drained = drain(&mut watched);
     // The first error is the relevant one.
-    let closed = watched.into_inner().close();
+    let closed = watched.end().close();
     drained.and(closed)
 }
 

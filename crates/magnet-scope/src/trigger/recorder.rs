@@ -26,6 +26,7 @@ pub struct TriggerRecorder {
     tasks: HashMap<u32, Task>,
     clock: Option<ClockSample>,
     saved: u64,
+    windows: u64,
 }
 
 impl TriggerRecorder {
@@ -42,6 +43,7 @@ impl TriggerRecorder {
             tasks: HashMap::new(),
             clock: None,
             saved: 0,
+            windows: 0,
         }
     }
 
@@ -121,10 +123,16 @@ impl TriggerRecorder {
             }
         }
         let summary = recorder.close()?;
+        self.windows += 1;
         let first = self.held.front().and_then(|batch| batch.events.first()).map(|event| event.time_ns);
         let short = first.is_some_and(|ns| ns > capture.from_ns) && self.bytes * 10 > self.most_bytes * 9;
         let short = if short { "; its beginning was forgotten already (`--trigger-memory`)" } else { "" };
         Ok(format!("{}: {} events, {}{short}", path.display(), summary.events, capture.because))
+    }
+
+    /// Number of windows saved.
+    pub const fn windows(&self) -> u64 {
+        self.windows
     }
 
     /// An unused name: numbers continue those of earlier runs.

@@ -1,6 +1,7 @@
 //! A source with a trigger and without a screen.
 
 use super::{TriggerArgs, TriggerRecorder};
+use crate::joint::counted;
 use crate::output;
 use crate::recording::Directory;
 use anyhow::{Result, anyhow};
@@ -8,6 +9,7 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::trigger::MOST_OPEN;
 use magscope_scope::{Options, Scope};
 use std::time::Duration;
 
@@ -41,8 +43,19 @@ impl Watch {
 }
 
 impl<S: Source> Watched<S> {
-    /// The source.
-    pub fn into_inner(self) -> S {
+    /// The source, at its end. Prints how often the trigger fired without a window.
+    pub fn end(self) -> S {
+        if let Some((scope, recorder)) = &self.watch.0 {
+            let (fired, windows) = (scope.times_triggered(), recorder.windows());
+            if fired > windows {
+                let fired = counted(fired, "time", "times");
+                let windows = counted(windows, "window was", "windows were");
+                output::note(&format!(
+                    "the trigger fired {fired}, and {windows} saved: at most {MOST_OPEN} are open at a time; `--hold-off` \
+                     makes it fire less often"
+                ));
+            }
+        }
         self.inner
     }
 }

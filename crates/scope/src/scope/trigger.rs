@@ -123,6 +123,11 @@ impl Scope {
         std::mem::take(&mut self.captured)
     }
 
+    /// Number of times the trigger fired. Beyond [`crate::trigger::MOST_OPEN`] open windows, one has none of its own.
+    pub const fn times_triggered(&self) -> u64 {
+        self.watch.fired()
+    }
+
     /// Changes the trigger's settings, also before the first batch.
     pub fn set_trigger(&mut self, change: impl FnOnce(&mut crate::trigger::Settings)) {
         self.watch.set(change);

@@ -5,8 +5,8 @@ mod text;
 mod watch;
 
 pub use text::TriggerError;
-pub use watch::MOST_CAPTURES;
 pub(crate) use watch::{CaptureWindow, Watch};
+pub use watch::{MOST_CAPTURES, MOST_OPEN};
 
 use crate::channel::Channel;
 use magscope_core::exchange::ExchangeFilter;
