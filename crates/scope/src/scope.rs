@@ -457,6 +457,8 @@ mod moves_tests;
 #[cfg(test)]
 mod probes_tests;
 #[cfg(test)]
+mod quiet_tests;
+#[cfg(test)]
 mod scale_tests;
 #[cfg(test)]
 mod sums_tests;

@@ -261,7 +261,9 @@ impl Scope {
             if edges > 0 {
                 self.measure();
             }
-            let nothing_yet = self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some();
+            let is_new = |line: &Lifeline| line.end_ns() >= self.swept_ns;
+            let nothing_yet =
+                self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some_and(is_new);
             if self.held_edges >= HOLD_EDGES || nothing_yet || self.rolls() && edges > 0 {
                 self.memory.age(self.now_ns);
                 self.retake();

@@ -6,11 +6,18 @@ use crate::frame::Detail;
 use crate::lifeline::Lifeline;
 use crate::persistence::{Overlay, Persistence};
 use crate::pyramid::Lane;
+use crate::roll::Roll;
 use crate::sweep::place_around;
+use crate::timebase::Timebase;
 use std::collections::HashSet;
 
 /// Columns of the search for the slowest in a recording.
 const LISTED_COLUMNS: usize = LISTED;
+/// Timebase for a picture of sums alone: fifty of them fit.
+const SUMS_DIVISION_NS: u64 = 5_000_000_000;
+/// Time without the end of a journey until the picture follows the time, and the width of that picture: no journey
+/// leaves it.
+const QUIET_NS: u64 = 10_000_000_000;
 
 impl Scope {
     /// All lifelines in memory; some occur twice.
@@ -29,7 +36,7 @@ impl Scope {
     /// Takes a new picture: the trigger's, or the slowest journey's since the last one.
     pub(super) fn retake(&mut self) {
         if self.rolls() {
-            self.scale_for_sums();
+            self.scale_without_journeys();
             self.horizon.go(self.now_ns, 1.0);
             self.redraw();
         } else if let Some((at_ns, key)) = self.fired.take() {
@@ -132,7 +139,39 @@ impl Scope {
     pub(super) fn rolls(&self) -> bool {
         self.controls.align == Align::Time
             && (self.controls.roll.is_on(self.horizon.timebase(), self.controls.timebase_fixed)
-                || self.rolls_with_sums())
+                || self.rolls_with_sums()
+                || self.rolls_without_journeys())
+    }
+
+    /// True if no journey ended lately, so that none can set the place of the picture: it follows the time. A picture of
+    /// journeys stays until something else happens.
+    fn rolls_without_journeys(&self) -> bool {
+        let waits = match &self.recorded {
+            None => self.waits_for_trigger() || self.fired.is_some(),
+            Some(recorded) => {
+                self.watch.settings().condition.is_some() || recorded.read_ns < self.playhead.head_ns
+            }
+        };
+        if self.controls.roll != Roll::Auto || self.controls.journey.is_some() || waits {
+            return false;
+        }
+        let to_ns = if self.is_recorded() { self.playhead.head_ns } else { self.now_ns };
+        let (from_ns, to_ns) = (to_ns.saturating_sub(QUIET_NS), to_ns.saturating_add(1));
+        let has = |lane| self.counts.pyramid.total(lane, from_ns, to_ns).count > 0;
+        let happens = || has(Lane::Events) || self.probes.all().iter().any(|probe| has(Lane::Hits(probe.id)));
+        !has(Lane::Ended) && (self.sweep.lifelines.is_empty() || happens())
+    }
+
+    /// The timebase for a picture without journeys, unless the user chose one.
+    pub(super) fn scale_without_journeys(&mut self) {
+        if self.controls.timebase_fixed {
+            return;
+        }
+        if self.rolls_with_sums() {
+            self.horizon.scale(Timebase::nearest(SUMS_DIVISION_NS));
+        } else if self.rolls_without_journeys() {
+            self.horizon.scale(Timebase::of_span(QUIET_NS));
+        }
     }
 
     /// How to draw the lanes.

@@ -8,7 +8,6 @@ use crate::look::{Cell, HeatMap, HeatRow, PairReading, Percentiles, Span, SumMap
 use crate::roll::Roll;
 use crate::stats::HopStats;
 use crate::sums::{Raster, Slice, columns_of, part_of};
-use crate::timebase::Timebase;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::histogram::LONGEST_NS;
 use magscope_core::synthesis::{Sum, Synthesis};
@@ -19,8 +18,6 @@ use std::ops::Range;
 const MOST_CLASSES: usize = 256;
 /// Maximum age of current sums: a row arrives every second.
 const FRESH_NS: u64 = 3_000_000_000;
-/// Timebase for a picture of sums alone: fifty of them fit.
-const DIVISION_NS: u64 = 5_000_000_000;
 
 /// The kernel's sums of a signal at some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,13 +89,6 @@ impl Scope {
     /// True if the picture rolls at the pace of sums, because there are no journeys.
     pub(super) fn rolls_with_sums(&self) -> bool {
         self.controls.roll == Roll::Auto && self.draws_sums()
-    }
-
-    /// The timebase for that, unless the user chose one.
-    pub(super) fn scale_for_sums(&mut self) {
-        if self.rolls_with_sums() && !self.controls.timebase_fixed {
-            self.horizon.scale(Timebase::nearest(DIVISION_NS));
-        }
     }
 
     /// Times from hop to hop from the kernel's sums, with cells in these rows alone.

@@ -80,7 +80,7 @@ impl Scope {
         let fired = self.watch.windows().rev().map(|window| &window.capture);
         let fired = fired.filter(|c| c.at_ns > swept_ns && c.at_ns <= head_ns).min_by_key(|c| c.at_ns).cloned();
         if self.rolls() {
-            self.scale_for_sums();
+            self.scale_without_journeys();
             self.horizon.go(head_ns, 1.0);
         } else if let Some(capture) = fired {
             self.shown = Some(capture.number);

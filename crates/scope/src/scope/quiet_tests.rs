@@ -1,0 +1,76 @@
+//! The place of the picture where no journey sets it.
+
+use super::tests::{busy, feed, flows, info, message, recorded_options};
+use super::*;
+use crate::action::Action;
+use magscope_core::{Batch, DetailKind, Event, ExtentKind, FlowId, Hop};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// A refused attempt to connect: an event that is of no journey.
+pub(super) fn refused(time_ns: u64) -> Event {
+    Event {
+        flow: FlowId(1),
+        detail: DetailKind::ConnectionState.of(7),
+        extent: ExtentKind::OpenError.of(111),
+        ..Event::at(Hop::TcpOpen, time_ns)
+    }
+}
+
+/// Refused attempts twice a second.
+fn refuse(scope: &mut Scope, from_ns: u64, to_ns: u64) {
+    for time_ns in (from_ns..to_ns).step_by(500 * MS as usize) {
+        feed(scope, vec![refused(time_ns)], time_ns + MS);
+    }
+}
+
+#[test]
+fn a_live_picture_without_journeys_follows_the_time() {
+    let mut scope = Scope::new(info(), Options::default());
+    refuse(&mut scope, 100 * S, 104 * S);
+    assert!(scope.horizon.holds(103 * S + 500 * MS) && scope.horizon.holds(100 * S), "{:?}", scope.horizon);
+    refuse(&mut scope, 104 * S, 130 * S);
+    assert!(scope.horizon.holds(129 * S) && scope.horizon.holds(121 * S), "{:?}", scope.horizon);
+    // Also without a single event.
+    for at in 130..140 {
+        scope.ingest(&Batch { watermark_ns: at * S, ..Batch::default() });
+    }
+    assert!(scope.horizon.holds(138 * S + 500 * MS), "{:?}", scope.horizon);
+    // A stopped one does not.
+    scope.apply(Action::TogglePause);
+    let before = scope.horizon.begin_ns();
+    refuse(&mut scope, 140 * S, 150 * S);
+    assert_eq!(scope.horizon.begin_ns(), before);
+}
+
+#[test]
+fn a_journey_sets_the_place_until_other_things_alone_happen() {
+    let mut scope = busy();
+    scope.ingest(&Batch { watermark_ns: 3 * S, ..Batch::default() });
+    let of_journeys = scope.horizon.clone();
+    assert!(of_journeys.end_ns() < 2 * S && of_journeys.timebase().span_ns() < S);
+    for at in 4..20 {
+        scope.ingest(&Batch { watermark_ns: at * S, ..Batch::default() });
+    }
+    assert_eq!(scope.horizon, of_journeys, "nothing happened since");
+    refuse(&mut scope, 20 * S, 25 * S);
+    assert!(scope.horizon.holds(24 * S), "{:?}", scope.horizon);
+    feed(&mut scope, message(200, 25 * S, 2_000), 25 * S + 9 * MS);
+    refuse(&mut scope, 26 * S, 30 * S);
+    assert!(scope.horizon.holds(25 * S) && scope.horizon.timebase().span_ns() < S, "{:?}", scope.horizon);
+}
+
+#[test]
+fn a_played_recording_without_journeys_follows_its_head() {
+    let mut scope = Scope::new(info(), recorded_options(60 * S));
+    for at in 0..60 {
+        let events = vec![refused(at * S + 1)];
+        scope.ingest_batch(0, &Batch { events, flows: flows(), watermark_ns: at * S + MS, ..Batch::default() });
+    }
+    scope.end();
+    (0..40).for_each(|_| scope.tick(S));
+    let head_ns = scope.playhead.head_ns;
+    assert!(head_ns >= 30 * S && scope.horizon.holds(head_ns), "{head_ns}: {:?}", scope.horizon);
+    assert_eq!(scope.horizon.timebase().span_ns(), 10 * S);
+}
