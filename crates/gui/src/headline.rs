@@ -19,10 +19,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         ui.set_min_height(ui.spacing().interact_size.y); // the button comes and goes
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if headline.evidence != Evidence::None
-                && ui
-                    .small_button("Show why")
-                    .on_hover_text("show the journey or request that this is concluded from (!)")
-                    .clicked()
+                && ui.small_button("Show why").on_hover_text("show what this is concluded from (!)").clicked()
             {
                 cx.act(Action::ShowEvidence);
             }

@@ -24,6 +24,8 @@ pub(crate) struct Attempts {
     pub failed: BTreeMap<u32, u64>,
     /// Attempts that their programs closed without an answer.
     pub given_up: u64,
+    /// End of the last of these that a screen can show.
+    pub last_unanswered_ns: Option<u64>,
 }
 
 impl Attempts {
@@ -56,8 +58,8 @@ pub struct UnansweredPeer {
 pub(crate) struct Peers(BTreeMap<Endpoint, Attempts>);
 
 impl Peers {
-    /// Counts the end of an attempt; `flow` is that of its socket.
-    pub fn event(&mut self, event: &Event, flow: Option<&Flow>) {
+    /// Counts the end of an attempt; `flow` is that of its socket. `is_stored` if a screen can show the event.
+    pub fn event(&mut self, event: &Event, is_stored: bool, flow: Option<&Flow>) {
         let (Detail::ConnectionState(state), Some(flow)) = (event.detail, flow) else { return };
         let state = ConnectionState::from_number(state.get());
         if self.0.len() >= MOST_PEERS && !self.0.contains_key(&flow.remote) {
@@ -67,6 +69,9 @@ impl Peers {
             }
         }
         let attempts = self.0.entry(flow.remote).or_default();
+        if state == ConnectionState::Closed && is_stored {
+            attempts.last_unanswered_ns = Some(event.time_ns);
+        }
         match (state, event.extent) {
             (ConnectionState::Closed, Extent::OpenError(error)) => {
                 *attempts.failed.entry(error.get()).or_default() += 1;
@@ -122,9 +127,9 @@ mod tests {
     fn attempts_are_counted_by_their_peer() {
         let mut peers = Peers::default();
         for (peer, state, error) in [(1, 7, 111), (1, 7, 111), (1, 1, 0), (2, 1, 0), (3, 7, 0), (1, 7, 110)] {
-            peers.event(&ended(state, error), Some(&flow(peer)));
+            peers.event(&ended(state, error), true, Some(&flow(peer)));
         }
-        peers.event(&ended(7, 111), None);
+        peers.event(&ended(7, 111), true, None);
         let rows = peers.rows();
         let reasons = |row: &UnansweredPeer| -> Vec<(String, u64)> {
             row.failed.iter().map(|reason| (reason.reason.clone(), reason.times)).collect()
@@ -142,12 +147,12 @@ mod tests {
     fn many_peers_take_bounded_memory_and_hide_no_failure() {
         let mut peers = Peers::default();
         for peer in 0..5_000 {
-            peers.event(&ended(1, 0), Some(&flow(peer)));
+            peers.event(&ended(1, 0), true, Some(&flow(peer)));
         }
-        peers.event(&ended(7, 111), Some(&flow(9_999)));
+        peers.event(&ended(7, 111), true, Some(&flow(9_999)));
         assert_eq!(peers.rows().len(), 1);
         for peer in 10_000..20_000 {
-            peers.event(&ended(7, 111), Some(&flow(peer)));
+            peers.event(&ended(7, 111), true, Some(&flow(peer)));
         }
         assert!(peers.0.len() <= MOST_PEERS && peers.rows().len() == LISTED);
     }

@@ -228,7 +228,7 @@ impl ReportBuilder {
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.points.event(node, event);
-            self.findings.event(event, || self.flows_seen.get(&(node, event.flow)));
+            self.findings.event(event, false, || self.flows_seen.get(&(node, event.flow)));
             self.event(node, event);
         }
         for sample in &batch.tcp {

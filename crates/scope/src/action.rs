@@ -221,7 +221,8 @@ pub enum Action {
     ShowList(List),
     /// The next of these lists.
     NextList,
-    /// Shows the journey or the request that the headline is concluded from; without one, as [`Action::ToggleInspector`].
+    /// Shows the journey, request, event or counts that the headline is concluded from; without any, as
+    /// [`Action::ToggleInspector`].
     ShowEvidence,
     /// Opens or closes the ladder of the selected journey.
     ToggleInspector,

@@ -171,6 +171,11 @@ impl Journal {
         self.entries.partition_point(|(_, entry)| entry.time_ns() < time_ns)
     }
 
+    /// True if there is a row of this instant.
+    pub fn has_at(&self, time_ns: u64) -> bool {
+        self.get(self.place_of(time_ns)).is_some_and(|(_, entry)| entry.time_ns() == time_ns)
+    }
+
     /// The row at a place.
     pub fn get(&self, at: usize) -> Option<&(u16, Entry)> {
         self.entries.get(at)

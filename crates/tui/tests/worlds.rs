@@ -1,5 +1,5 @@
 //! Every view of several worlds at three sizes, as text: what a newcomer sees of an idle host, of heavy loss, of
-//! thousands of short connections, of three hosts, of sums alone.
+//! thousands of short connections, of refused ones, of three hosts, of sums alone.
 
 use crate::cells;
 use crate::made_up;
@@ -8,7 +8,7 @@ use cells::{front, lines, screen};
 use made_up::{START_NS, World, storm, sums};
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Correlator, Journey};
+use magscope_core::{Batch, Correlator, DetailKind, Event, ExtentKind, Flow, FlowId, Hop, Journey, Proto};
 use magscope_scope::{Action, GROUPINGS, GroupBy, Options, Scope, View};
 
 const SECOND: u64 = 1_000_000_000;
@@ -36,6 +36,34 @@ fn short_connections() -> Scope {
     (0..10_000).step_by(1_000).for_each(|first| scope.ingest(&storm::flows(first..first + 1_000)));
     for second in 1..=2 {
         scope.ingest(&Batch { watermark_ns: START_NS + second * SECOND, ..Batch::default() });
+    }
+    scope
+}
+
+/// A program that tries to connect where nobody listens.
+fn refused() -> Scope {
+    let end = |text: &str| text.parse().expect("an address");
+    let flow = Flow {
+        id: FlowId(7),
+        netns: 4_026_532_301,
+        proto: Proto::TCP,
+        local: end("10.0.0.1:40000"),
+        remote: end("10.0.0.2:9200"),
+    };
+    let mut scope = live();
+    for at in (START_NS..START_NS + 12 * SECOND).step_by(400_000_000) {
+        let event = |hop, after_us: u64| Event { flow: flow.id, ..Event::at(hop, at + after_us * 1_000) };
+        let events = vec![
+            Event { proto: Proto::TCP, ..event(Hop::DevXmit, 0) },
+            Event { detail: DetailKind::DropReason.of(2), ..event(Hop::SkbDrop, 10) },
+            Event {
+                proto: Proto::TCP,
+                detail: DetailKind::ConnectionState.of(7),
+                extent: ExtentKind::OpenError.of(111),
+                ..event(Hop::TcpOpen, 20)
+            },
+        ];
+        scope.ingest(&Batch { events, flows: vec![flow], watermark_ns: at + SECOND / 10, ..Batch::default() });
     }
     scope
 }
@@ -72,6 +100,7 @@ fn worlds() -> Vec<(&'static str, Scope)> {
         ("demo", played(live(), World::new(400.0), 20)),
         ("loss", played(live(), World::lossy(400.0, 0.85), 20)),
         ("short", short_connections()),
+        ("refused", refused()),
         ("hosts", three_hosts()),
         ("sums", sums_alone()),
     ]

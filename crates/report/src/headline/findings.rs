@@ -115,9 +115,10 @@ impl Default for Findings {
 
 impl Findings {
     /// Counts the end of an attempt to connect; `flow` looks up that of the event, which most events do not need.
-    pub fn event<'f>(&mut self, event: &Event, flow: impl FnOnce() -> Option<&'f Flow>) {
+    /// The time of one that `is_stored` comes back in [`super::Evidence::Event`].
+    pub fn event<'f>(&mut self, event: &Event, is_stored: bool, flow: impl FnOnce() -> Option<&'f Flow>) {
         if event.hop == Hop::TcpOpen {
-            self.peers.event(event, flow());
+            self.peers.event(event, is_stored, flow());
         }
     }
 

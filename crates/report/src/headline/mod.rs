@@ -68,6 +68,10 @@ pub enum Evidence {
     Journeys(Vec<u64>),
     /// The exchange with this number.
     Request(u64),
+    /// The event at this instant, nanoseconds.
+    Event(u64),
+    /// The counts of drops and of missed events.
+    Losses,
 }
 
 impl Evidence {

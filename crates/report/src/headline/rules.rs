@@ -98,7 +98,7 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
             small(counts.journeys),
             small(counts.missed_events)
         );
-        return plain(HeadlineKind::MissedEvents, text);
+        return Headline { evidence: Evidence::Losses, ..plain(HeadlineKind::MissedEvents, text) };
     }
     let services = facts.findings.services();
     let rows = facts.requests.map_or(&[][..], |table| &table.rows);
@@ -115,7 +115,11 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
         return headline;
     }
     if counts.journeys == 0 {
-        return plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)));
+        let evidence = if counts.dropped > 0 { Evidence::Losses } else { Evidence::None };
+        return Headline {
+            evidence,
+            ..plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)))
+        };
     }
     if facts.outcomes.whole() == 0 {
         let text = format!("unknown: the end of none of {} journeys was seen", small(counts.journeys));
@@ -304,7 +308,7 @@ fn unreached(peer: &Endpoint, attempts: &Attempts) -> Candidate {
     let text = format!("{} of {} {noun} to connect to {peer} {why}", small(bad), small(all));
     let is_much = share >= MOSTLY_BROKEN && bad >= SEVERAL;
     let severity = if is_much { 900.0 + share * 50.0 } else { 350.0 + share };
-    let evidence = Evidence::None;
+    let evidence = attempts.last_unanswered_ns.map_or(Evidence::None, Evidence::Event);
     Candidate { severity, headline: Headline { kind: HeadlineKind::Unreached, text, evidence } }
 }
 

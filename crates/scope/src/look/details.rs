@@ -36,7 +36,9 @@ impl Frame<'_> {
             Extent::OpenError(number) => error_name(number.get()),
             Extent::Switch(ns) => format!("took {}", duration(u64::from(ns.get()))),
         };
-        let parts = [extent, detail];
+        // The error of an attempt to connect implies that the socket is closed.
+        let is_implied = matches!(event.extent, Extent::OpenError(_));
+        let parts = [extent, if is_implied { String::new() } else { detail }];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 }

@@ -218,6 +218,12 @@ impl Scope {
             Action::ShowEvidence => {
                 if !self.show_evidence() {
                     self.toggle_inspector();
+                    if self.controls.journey.is_none() {
+                        self.show_message(
+                            "the first line is about all there is: it leads nowhere".to_owned(),
+                            false,
+                        );
+                    }
                 }
             }
             Action::ToggleInspector => self.toggle_inspector(),

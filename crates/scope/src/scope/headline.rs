@@ -57,6 +57,7 @@ impl Scope {
                 Evidence::Journeys(keys) => {
                     Evidence::journeys(keys.into_iter().filter(|key| self.find(*key).is_some()))
                 }
+                Evidence::Event(at_ns) if !self.journal.has_at(at_ns) => Evidence::None,
                 other => other,
             };
         }
@@ -66,6 +67,15 @@ impl Scope {
     pub(super) fn show_evidence(&mut self) -> bool {
         match self.headline.evidence.clone() {
             Evidence::None => return false,
+            Evidence::Losses => self.show(View::Losses),
+            Evidence::Event(at_ns) => {
+                self.seek(at_ns);
+                if self.controls.cursors.is_some() {
+                    // The list of events is at the chosen cursor.
+                    self.cursors(|cursors| cursors.place(cursors.chosen, at_ns));
+                }
+                self.show(View::Events);
+            }
             Evidence::Request(id) => {
                 self.show(View::Requests);
                 self.requests.list_also(id);

@@ -109,7 +109,9 @@ impl Scope {
             *last_event_ns = (*last_event_ns).max(Some(event.time_ns));
         }
         self.seen.insert(event.hop);
-        self.findings.event(event, || self.names.flow(node, event.flow));
+        // A stopped live view stores no events.
+        let is_stored = !self.controls.paused || self.is_recorded();
+        self.findings.event(event, is_stored, || self.names.flow(node, event.flow));
         if let Some(count) = self.hop_events.get_mut(usize::from(event.hop.id())) {
             *count += 1;
         }

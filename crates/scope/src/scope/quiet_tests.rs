@@ -2,8 +2,10 @@
 
 use super::tests::{busy, feed, flows, info, message, recorded_options};
 use super::*;
+use crate::View;
 use crate::action::Action;
 use magscope_core::{Batch, DetailKind, Event, ExtentKind, FlowId, Hop};
+use magscope_report::{Evidence, HeadlineKind};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
@@ -73,4 +75,34 @@ fn a_played_recording_without_journeys_follows_its_head() {
     let head_ns = scope.playhead.head_ns;
     assert!(head_ns >= 30 * S && scope.horizon.holds(head_ns), "{head_ns}: {:?}", scope.horizon);
     assert_eq!(scope.horizon.timebase().span_ns(), 10 * S);
+}
+
+/// The first line about attempts without an answer leads to the last of them, also after a stop.
+#[test]
+fn a_refused_attempt_is_the_evidence_of_its_headline() {
+    let mut scope = Scope::new(info(), Options::default());
+    refuse(&mut scope, 100 * S, 104 * S);
+    let last_ns = 103 * S + 500 * MS;
+    for _ in 0..2 {
+        assert_eq!(scope.headline().kind, HeadlineKind::Unreached, "{:?}", scope.headline());
+        scope.apply(Action::ShowEvidence);
+        assert_eq!(scope.controls.view, View::Events);
+        assert_eq!(scope.selected_entry_ns(), Some(last_ns));
+        assert_eq!(scope.frame().details(0, &refused(last_ns)), "Connection refused");
+        // The list of events is at the cursor then.
+        scope.apply(Action::Show(View::Scope));
+        scope.apply(Action::ToggleCursors);
+        refuse(&mut scope, 104 * S, 110 * S);
+    }
+}
+
+#[test]
+fn a_headline_about_missed_events_leads_to_their_counts_and_one_about_nothing_says_so() {
+    let mut scope = busy();
+    scope.headline = Headline { evidence: Evidence::Losses, ..Headline::default() };
+    scope.apply(Action::ShowEvidence);
+    assert_eq!(scope.controls.view, View::Losses);
+    let mut scope = Scope::new(info(), Options::default());
+    scope.apply(Action::ShowEvidence);
+    assert!(scope.controls.message.is_some());
 }

@@ -75,7 +75,7 @@ impl Scope {
         };
     }
 
-    pub(super) fn cursors(&mut self, change: impl FnOnce(&mut Cursors)) {
+    pub(in crate::scope) fn cursors(&mut self, change: impl FnOnce(&mut Cursors)) {
         if self.controls.cursors.is_none() {
             self.toggle_cursors();
         }

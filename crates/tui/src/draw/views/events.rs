@@ -2,6 +2,7 @@
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
+use magscope_core::hop::Role;
 use magscope_scope::Frame;
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
@@ -82,8 +83,14 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     cells.put(4, &who, style);
     let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
     let details = event.map_or_else(|| row.values_text(), |event| frame.details(row.node, event));
-    // Without a column of details, values and reasons of drops replace the flow.
-    let instead = grid.place(9).is_none() && (event.is_none() || bad) && !details.is_empty();
+    // Without a column of details, values and reasons of drops replace the flow, and what became of a connection
+    // comes before its peer.
+    let is_point = event.is_some_and(|event| event.hop.role() == Role::Point);
+    let instead = grid.place(9).is_none() && (event.is_none() || bad || is_point) && !details.is_empty();
+    let details = match row.ends {
+        Some((_, to)) if instead && is_point => format!("{details}  →{to}"),
+        _ => details,
+    };
     if !instead {
         cells.put(5, &ends, style);
     }
