@@ -11,6 +11,7 @@ mod help;
 mod hit;
 mod palette;
 mod scope;
+mod scrolled;
 mod shade;
 mod shell;
 mod tour;
@@ -65,6 +66,11 @@ pub const SELECTED: &str = "▸";
 pub fn table_area(frame: &Frame, area: Rect) -> Rect {
     let body = Shell::new(area, frame.tour.is_some()).body;
     if frame.controls.view.is_on_picture() { scope::Layout::new(body, frame).table } else { body }
+}
+
+/// The last row from which the lines of the view fill its area; `None` for a view with rows of another kind.
+pub fn last_row(frame: &Frame, theme: &Theme, area: Rect, extras: &Extras) -> Option<usize> {
+    views::last_row(frame, theme, Shell::new(area, frame.tour.is_some()).body, extras)
 }
 
 /// Minimum useful screen size.

@@ -135,10 +135,28 @@ impl Front {
     /// Handles an event of a terminal of this size. Returns true if the screen may have changed, and a request.
     pub fn event(&mut self, event: &Event, scope: &mut Scope, area: Rect) -> (bool, Option<HostRequest>) {
         match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, scope),
-            Event::Mouse(mouse) if self.options.mouse => (self.pointer(*mouse, scope, area), None),
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                let done = self.key(*key, scope);
+                self.limit_row(scope, area);
+                done
+            }
+            Event::Mouse(mouse) if self.options.mouse => {
+                let changed = self.pointer(*mouse, scope, area);
+                self.limit_row(scope, area);
+                (changed, None)
+            }
             Event::Resize(..) => (true, None),
             _ => (false, None),
+        }
+    }
+
+    /// A view of lines scrolls to its end and no further.
+    fn limit_row(&self, scope: &mut Scope, area: Rect) {
+        let frame = scope.frame();
+        let last = draw::last_row(&frame, &self.options.theme, area, &self.extras());
+        let beyond = last.and_then(|last| frame.controls.row.checked_sub(last)).unwrap_or(0);
+        if beyond > 0 {
+            scope.apply(Action::SelectRow(-i32::try_from(beyond).unwrap_or(i32::MAX)));
         }
     }
 

@@ -6,10 +6,11 @@ use crate::made_up;
 use cells::{cells, front, lines, options, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use made_up::World;
-use magscope_core::Journey;
 use magscope_core::journey::{Across, Correlator, Limits};
+use magscope_core::node::Service;
+use magscope_core::{Hop, Journey};
 use magscope_scope::look::ClockPair;
-use magscope_scope::{Action, Options, Overhead, Recording, Scope};
+use magscope_scope::{Action, Options, Overhead, Recording, Scope, View};
 use magscope_tui::{Depth, Front, Theme};
 use ratatui::buffer::Cell;
 use ratatui::layout::Rect;
@@ -288,4 +289,46 @@ fn no_line_leads_across_a_wire_of_which_nothing_is_known() {
     let dots = |across| wire_rows(across).chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
     assert!(dots(Across::within(9_000)) > 0);
     assert_eq!(dots(Across::Apart), 0, "{}", wire_rows(Across::Apart));
+}
+
+/// The view of lines ends at its last line: from there the first key upwards moves it.
+#[test]
+fn views_of_lines_scroll_to_their_end_and_back() {
+    let area = Rect::new(0, 0, 80, 24);
+    let (mut scope, mut front) = (busy(), front());
+    scope.apply(Action::Show(View::Losses));
+    let shown = |front: &Front, scope: &Scope| text(&screen(front, scope, 80, 24));
+    let first = shown(&front, &scope);
+    assert!(first.contains("packets that the kernel dropped") && first.contains("↓ more"), "{first}");
+    let key = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+    for _ in 0..100 {
+        front.event(&key(KeyCode::Down), &mut scope, area);
+    }
+    let last = shown(&front, &scope);
+    let hop = Hop::ALL.last().expect("a hop").name();
+    assert!(last.contains(hop) && last.contains("↑ more") && !last.contains("kernel dropped"), "{last}");
+    front.event(&key(KeyCode::Up), &mut scope, area);
+    assert_ne!(shown(&front, &scope), last);
+    // On a screen with room for all there is nothing to scroll.
+    front.event(&key(KeyCode::Down), &mut scope, Rect::new(0, 0, 200, 60));
+    assert_eq!(scope.frame().controls.row, 0);
+}
+
+/// A screen of 80 columns has the whole reason why a hop is missing.
+#[test]
+fn why_a_hop_is_missing_is_whole_at_80_columns() {
+    let because =
+        "the kernel has no function of this name, because it was built without CONFIG_OF_IT, or inlines it";
+    let mut info = made_up::info();
+    for row in &mut info.coverage.hops {
+        if row.hop == Hop::AppCopy {
+            row.service = Service::Missing { because: because.to_owned() };
+        }
+    }
+    let mut scope = Scope::new(info, Options::default());
+    scope.apply(Action::Show(View::Losses));
+    let shown = text(&screen(&front(), &scope, 80, 80));
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let wanted: Vec<&str> = because.split_whitespace().collect();
+    assert!(words.windows(wanted.len()).any(|part| part == wanted), "{shown}");
 }

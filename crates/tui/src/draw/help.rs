@@ -76,7 +76,8 @@ fn entry(key: &str, words: &str, width: usize) -> Vec<Line> {
     keys.zip(lines(words, width)).map(|(key, words)| (key.to_owned(), words)).collect()
 }
 
-fn lines(text: &str, width: usize) -> Vec<String> {
+/// A text in lines of this width.
+pub fn lines(text: &str, width: usize) -> Vec<String> {
     let mut wrapped = String::new();
     // Writing to a string does not fail.
     let _ = wrap(&mut wrapped, text, width, "");

@@ -4,11 +4,14 @@ use crate::controls::{Top, Within};
 use crate::lifeline::Lifeline;
 use crate::look::FlowGroup;
 use crate::pick::Pick;
-use crate::scope::{HOP_IDS, Scope};
+use crate::scope::Scope;
 use crate::views::{Rows, View};
 use magscope_core::Hop;
 use magscope_core::exchange::ExchangePart;
 use magscope_report::GroupBy;
+
+/// Maximum number of lines of a view without rows.
+const MOST_LINES: usize = 1_000;
 
 impl Scope {
     pub(in crate::scope) fn show(&mut self, view: View) {
@@ -37,7 +40,8 @@ impl Scope {
             }
             Rows::Requests => self.select_request(by),
             Rows::Lines => {
-                self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(HOP_IDS);
+                // The front end knows the number of lines on its screen, and limits the row to it.
+                self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(MOST_LINES);
             }
         }
     }

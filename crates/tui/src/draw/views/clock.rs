@@ -1,19 +1,52 @@
 //! The clocks: each node's clock state, their relation, and its bound.
 
 use crate::draw::canvas::Canvas;
+use crate::draw::help::lines as wrapped;
 use crate::draw::scope::Raster;
+use crate::draw::scrolled;
 use magscope_scope::Frame;
 use magscope_scope::format::{self, count, short_duration};
-use magscope_scope::look::{ClockPair, ClockRow};
+use magscope_scope::look::{Clock, ClockPair, ClockRow};
 use ratatui::layout::Rect;
 
 /// Width of the labels.
 const WORDS: u16 = 30;
 
+/// Minimum width of a hint, of which narrower screens show a part.
+const MIN_HINT: u16 = 16;
+/// Rows of the bound over time.
+const PLOT: (u16, u16) = (4, 12);
+
+/// Rows of everything but the bounds over time: a title or a blank with every node and every pair.
+fn rows_of_text(clock: &Clock, width: u16) -> usize {
+    let nodes: usize = clock.nodes.iter().map(|node| of_node(node).len() + 1).sum();
+    let pairs: usize = clock.pairs.iter().map(|pair| of_pair(pair, width).len() + 1).sum();
+    1 + nodes + pairs + usize::from(clock.pairs.is_empty())
+}
+
+/// Rows of each bound over time: what is left, and no less than it needs.
+fn rows_of_plot(clock: &Clock, area: Rect) -> u16 {
+    let left = usize::from(area.height).saturating_sub(rows_of_text(clock, area.width) + 1);
+    let each = left.checked_div(clock.pairs.len()).unwrap_or(0);
+    u16::try_from(each).unwrap_or(u16::MAX).clamp(PLOT.0, PLOT.1)
+}
+
+/// Number of lines in an area.
+pub fn lines(frame: &Frame, area: Rect) -> usize {
+    let clock = frame.clock();
+    rows_of_text(&clock, area.width) + clock.pairs.len() * usize::from(rows_of_plot(&clock, area))
+}
+
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
-    let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
     let clock = frame.clock();
+    let plot = rows_of_plot(&clock, area);
+    let lines = lines(frame, area);
+    scrolled::draw(canvas, area, lines, frame.controls.row, |canvas, area| all(canvas, area, &clock, plot));
+}
+
+fn all(canvas: &mut Canvas, area: Rect, clock: &Clock, plot: u16) {
+    let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
     canvas.rule(area, 0, "─", grid);
     canvas.put(area, 1, 0, " the clocks ", dim);
     let mut y = 1;
@@ -34,17 +67,15 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         canvas.rule(area, y, "─", grid);
         canvas.put(area, 1, y, &format!(" {} and {} ", pair.hosts.0, pair.hosts.1), dim);
         y += 1;
-        for (words, value) in of_pair(pair) {
+        for (words, value) in of_pair(pair, area.width) {
             canvas.put(area, 2, y, words, dim);
             canvas.put_cut(area, WORDS, y, area.width.saturating_sub(WORDS + 1), &value, canvas.theme.plain);
             y += 1;
         }
-        let left = area.height.saturating_sub(y + 1);
-        let height = left.min(12);
-        if height >= 3 {
-            bound(canvas, Rect { y: area.y + y, height, ..area }, pair);
-            y += height;
+        if y < area.height {
+            bound(canvas, Rect { y: area.y + y, height: plot.min(area.height - y), ..area }, pair);
         }
+        y += plot;
     }
 }
 
@@ -69,14 +100,19 @@ fn of_node(node: &ClockRow) -> Vec<(String, String)> {
     ]
 }
 
-fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
+/// The rows of a pair. Long hints have further rows.
+fn of_pair(pair: &ClockPair, width: u16) -> Vec<(&'static str, String)> {
     let or_unknown = |value: Option<String>| value.unwrap_or_else(|| "not known".to_owned());
     let offset = pair.offset_ns.map(|ns| {
         let sign = if ns < 0 { '-' } else { '+' };
         let bound = pair.half_width_ns.map_or_else(String::new, |ns| format!(" ±{}", short_duration(ns)));
         format!("{sign}{}{bound}", short_duration(ns.unsigned_abs()))
     });
-    let hints = pair.hints.iter().map(|hint| ("  suspect", hint.clone()));
+    let room = usize::from(width.saturating_sub(WORDS + 1).max(MIN_HINT));
+    let hints = pair.hints.iter().flat_map(|hint| {
+        let titles = std::iter::once("  suspect").chain(std::iter::repeat(""));
+        titles.zip(wrapped(hint, room))
+    });
     let mut rows = vec![
         ("  the second less the first", or_unknown(offset)),
         ("  it rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state| state.to_string())),

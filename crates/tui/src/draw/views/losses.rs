@@ -1,8 +1,9 @@
 //! Drops by the kernel, events that the instrument missed, and its overhead.
 
-use crate::draw::Extras;
 use crate::draw::canvas::{Canvas, width};
+use crate::draw::help::lines as wrapped;
 use crate::draw::shade::spark_of;
+use crate::draw::{Extras, scrolled};
 use crate::theme::Theme;
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, bytes, count, percent};
@@ -12,6 +13,10 @@ use ratatui::style::Style;
 
 /// Width of the labels.
 const WORDS: u16 = 26;
+/// Column of the notes of hops.
+const NOTE: u16 = WORDS + 4;
+/// Minimum width of a note, of which narrower screens show a part.
+const MIN_NOTE: u16 = 16;
 /// Columns up to the end of a count.
 const COUNT: u16 = 13;
 /// Number of cost measurements shown.
@@ -28,6 +33,8 @@ enum Line {
     Fact(&'static str, String, Style),
     /// A number and what it counts, which can be long.
     Count(u64, String, Style),
+    /// The rest of what is counted.
+    More(String, Style),
 }
 
 impl Line {
@@ -36,28 +43,73 @@ impl Line {
         match self {
             Self::Heading(words) => width(words) + 2,
             Self::Fact(_, value, _) => WORDS + width(value) + 1,
-            Self::Count(_, words, _) => COUNT + 2 + width(words) + 1,
+            Self::Count(_, words, _) | Self::More(words, _) => COUNT + 2 + width(words) + 1,
         }
     }
+
+    /// The line in lines of at most this width.
+    fn wrapped(self, width: u16) -> Vec<Self> {
+        let Self::Count(n, words, style) = self else { return vec![self] };
+        let room = width.saturating_sub(COUNT + 3).max(MIN_NOTE);
+        let mut parts = wrapped(&words, usize::from(room)).into_iter();
+        let first = Self::Count(n, parts.next().unwrap_or_default(), style);
+        std::iter::once(first).chain(parts.map(|words| Self::More(words, style))).collect()
+    }
+}
+
+/// Everything to draw, in one column or two.
+struct Parts {
+    figures: Vec<Line>,
+    /// Lines of hops, without their heading.
+    hops: Vec<HopLine>,
+    /// Width of the figures; that of the area in one column.
+    left: u16,
+}
+
+impl Parts {
+    fn new(theme: &Theme, frame: &Frame, width: u16, extras: &Extras) -> Self {
+        let panel = frame.losses();
+        let mut figures = drops(theme, &panel);
+        figures.extend(missed(theme, frame, &panel));
+        figures.extend(probes(theme, &panel));
+        figures.extend(cost(theme, &panel, extras));
+        // The rest is the hops', whose notes are long.
+        let longest = figures.iter().map(Line::width).max().unwrap_or(0);
+        let left = if width >= TWO { longest.clamp(LEFT, width / 2) } else { width };
+        let figures = figures.into_iter().flat_map(|line| line.wrapped(left)).collect();
+        let hops = hops(theme, &panel, if left < width { width - left } else { width });
+        Parts { figures, hops, left }
+    }
+
+    fn lines(&self, width: u16) -> usize {
+        let (figures, hops) = (self.figures.len(), self.hops.len() + 1);
+        if self.left < width { figures.max(hops) } else { figures + hops }
+    }
+}
+
+/// Number of lines in an area.
+pub fn lines(frame: &Frame, theme: &Theme, area: Rect, extras: &Extras) -> usize {
+    Parts::new(theme, frame, area.width, extras).lines(area.width)
 }
 
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
-    let panel = frame.losses();
-    let wide = area.width >= TWO;
-    let mut lines = drops(canvas.theme, &panel);
-    lines.extend(missed(canvas.theme, frame, &panel));
-    lines.extend(probes(canvas.theme, &panel));
-    lines.extend(cost(canvas.theme, &panel, extras));
-    // The rest is the hops', whose notes are long.
-    let longest = lines.iter().map(Line::width).max().unwrap_or(0);
-    let left = Rect { width: if wide { longest.clamp(LEFT, area.width / 2) } else { area.width }, ..area };
-    for (y, line) in lines.iter().enumerate() {
+    let parts = Parts::new(canvas.theme, frame, area.width, extras);
+    let lines = parts.lines(area.width);
+    scrolled::draw(canvas, area, lines, frame.controls.row, |canvas, area| all(canvas, area, &parts));
+}
+
+fn all(canvas: &mut Canvas, area: Rect, parts: &Parts) {
+    let left = Rect { width: parts.left, ..area };
+    for (y, line) in parts.figures.iter().enumerate() {
         let y = y as u16;
         match line {
             Line::Heading(words) => heading(canvas, left, y, words),
             Line::Count(n, words, style) => {
                 canvas.put_right(left, COUNT, y, &count(*n), *style);
+                canvas.put_cut(left, COUNT + 2, y, left.width.saturating_sub(COUNT + 3), words, *style);
+            }
+            Line::More(words, style) => {
                 canvas.put_cut(left, COUNT + 2, y, left.width.saturating_sub(COUNT + 3), words, *style);
             }
             Line::Fact(words, value, style) => {
@@ -67,13 +119,20 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
             }
         }
     }
-    let end = (lines.len() as u16).min(area.height);
-    let right = if wide {
+    let end = (parts.figures.len() as u16).min(area.height);
+    let right = if parts.left < area.width {
         Rect { x: left.right(), width: area.width - left.width, ..area }
     } else {
         Rect { y: area.y + end, height: area.height - end, ..area }
     };
-    hops(canvas, right, &panel);
+    heading(canvas, right, 0, " hops ");
+    let dim = canvas.theme.dim;
+    for (y, line) in parts.hops.iter().enumerate() {
+        let y = y as u16 + 1;
+        canvas.put(right, 2, y, line.name, line.style);
+        canvas.put_right(right, WORDS + 1, y, &line.count, line.style);
+        canvas.put(right, NOTE, y, &line.note, dim);
+    }
 }
 
 fn heading(canvas: &mut Canvas, area: Rect, y: u16, words: &str) {
@@ -162,19 +221,30 @@ fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
     lines
 }
 
-fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
-    let theme = canvas.theme;
-    heading(canvas, area, 0, " hops ");
-    for (y, hop) in panel.hops.iter().enumerate().take(usize::from(area.height.saturating_sub(1))) {
-        let y = y as u16 + 1;
+/// A line of a hop, or a further one of its note.
+struct HopLine {
+    name: &'static str,
+    count: String,
+    note: String,
+    style: Style,
+}
+
+/// The hops. A long note, why a hop is missing, has further lines.
+fn hops(theme: &Theme, panel: &LossPanel, width: u16) -> Vec<HopLine> {
+    let mut lines = Vec::new();
+    for hop in &panel.hops {
         let style = if hop.state.is_on() { theme.plain } else { theme.dim };
-        canvas.put(area, 2, y, hop.hop.name(), style);
-        let count_text = if hop.summed > 0 {
+        let mut count_text = if hop.summed > 0 {
             format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
         } else {
             count(hop.events)
         };
-        canvas.put_right(area, WORDS + 1, y, &count_text, style);
-        canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &hop.state.words(), theme.dim);
+        let mut name = hop.hop.name();
+        let room = width.saturating_sub(NOTE + 1).max(MIN_NOTE);
+        for note in wrapped(&hop.state.words(), usize::from(room)) {
+            lines.push(HopLine { name, count: std::mem::take(&mut count_text), note, style });
+            name = "";
+        }
     }
+    lines
 }

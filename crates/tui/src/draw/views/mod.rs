@@ -9,7 +9,8 @@ mod losses;
 mod requests;
 
 use super::canvas::Canvas;
-use super::{Extras, scope};
+use super::{Extras, scope, scrolled};
+use crate::theme::Theme;
 use magscope_scope::look::FlowOrder;
 use magscope_scope::{Frame, List, Rows, View};
 use ratatui::layout::Rect;
@@ -35,6 +36,16 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
     if frame.inspector.is_some() && !frame.controls.view.is_on_picture() {
         scope::inspect(canvas, body, frame, extras.ladder_from);
     }
+}
+
+/// The last row from which the lines of the view fill its area; `None` for a view with rows of another kind.
+pub fn last_row(frame: &Frame, theme: &Theme, body: Rect, extras: &Extras) -> Option<usize> {
+    let lines = match frame.controls.view {
+        View::Clock => clock::lines(frame, body),
+        View::Losses => losses::lines(frame, theme, body, extras),
+        _ => return None,
+    };
+    Some(scrolled::last_from(lines, body.height))
 }
 
 /// What a click on a title at position `x` of the area asks for.
