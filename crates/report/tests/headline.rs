@@ -97,7 +97,7 @@ fn a_wait_for_a_cpu_is_named_with_its_thread() {
     let report = report((0..50).flat_map(of).collect(), Vec::new());
     assert_eq!(report.headline.kind, HeadlineKind::Slow, "{:?}", report.headline);
     let text = &report.headline.text;
-    assert!(text.starts_with("udp to :80: p99 20.0 ms, 100 % of it waiting for a CPU (`consumer`)"), "{text}");
+    assert!(text.starts_with("udp to :80: p99 20.0 ms, 100 % waiting for a CPU (`consumer`)"), "{text}");
 }
 
 #[test]

@@ -64,13 +64,13 @@ pub const SELECTED: &str = "▸";
 
 /// Where the rows of the view are: below the picture, or all of the view.
 pub fn table_area(frame: &Frame, area: Rect) -> Rect {
-    let body = Shell::new(area, frame.tour.is_some()).body;
+    let body = Shell::of(area, frame).body;
     if frame.controls.view.is_on_picture() { scope::Layout::new(body, frame).table } else { body }
 }
 
 /// The last row from which the lines of the view fill its area; `None` for a view with rows of another kind.
 pub fn last_row(frame: &Frame, theme: &Theme, area: Rect, extras: &Extras) -> Option<usize> {
-    views::last_row(frame, theme, Shell::new(area, frame.tour.is_some()).body, extras)
+    views::last_row(frame, theme, Shell::of(area, frame).body, extras)
 }
 
 /// Minimum useful screen size.
@@ -83,7 +83,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
         return;
     }
     buffer.set_style(area, theme.ground);
-    let shell = Shell::new(area, frame.tour.is_some());
+    let shell = Shell::of(area, frame);
     let canvas = &mut Canvas::new(buffer, theme);
     header::draw(canvas, shell.header, frame, extras);
     headline::draw(canvas, shell.headline, frame);

@@ -332,9 +332,9 @@ fn slow_journeys(service: &Service) -> Option<Candidate> {
     let cause = match (share >= MAIN, part) {
         (true, Part::Unknown) => "most of it between hops that are not observed".to_owned(),
         (true, _) => {
-            format!("{} of it {}{}", percent(share), part.words(), if of_reader { &reader } else { "" })
+            format!("{} {}{}", percent(share), within(part), if of_reader { &reader } else { "" })
         }
-        (false, _) => format!("the most of it, {}, {}", percent(share), part.words()),
+        (false, _) => format!("the most of it, {}, {}", percent(share), within(part)),
     };
     let text = format!("{}: p99 {}, {cause}", service.key.words(), time(p99_ns).trim());
     let evidence = Evidence::journeys(service.slow_keys());
@@ -343,6 +343,15 @@ fn slow_journeys(service: &Service) -> Option<Candidate> {
         severity: severity - 50.0,
         headline: Headline { kind: HeadlineKind::Slow, text, evidence },
     })
+}
+
+/// A part as the place or the state that time went by in: `in the sender's stack`.
+fn within(part: Part) -> String {
+    match part {
+        Part::SenderStack | Part::ReceiverStack | Part::Reading => format!("in {}", part.words()),
+        Part::Wire => format!("on {}", part.words()),
+        _ => part.words().to_owned(),
+    }
 }
 
 fn slow_requests(row: &RequestRow) -> Option<Candidate> {

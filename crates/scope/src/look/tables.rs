@@ -1,6 +1,7 @@
 //! The views that are tables.
 
 use super::Percentiles;
+use crate::ends::{ends, ends_within};
 use crate::lifeline::Lifeline;
 use crate::probes::Probe;
 use magscope_core::blame::Part;
@@ -151,8 +152,15 @@ impl FlowRow {
         if let Some(group) = &self.group {
             return group.name();
         }
-        let ends = self.ends.map_or_else(|| self.route.clone(), |(from, to)| format!("{from}{arrow}{to}"));
-        format!("{} {ends}", self.proto)
+        self.ends.map_or_else(|| format!("{} {}", self.proto, self.route), |of| ends(of, self.proto, arrow))
+    }
+
+    /// The same within `room` columns, if less of it names the flow as well.
+    pub fn name_within(&self, arrow: &str, room: usize) -> String {
+        match self.ends {
+            Some(of) if self.group.is_none() => ends_within(of, self.proto, arrow, room),
+            _ => self.name(arrow),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub const fn number(title: &'static str, width: u16, need: u8) -> Column {
 
 /// Blank columns between two columns.
 pub const GAP: u16 = 2;
+/// Blank columns at the left and the right together.
+pub const MARGINS: u16 = 3;
 
 /// Position of each column: start and width, or `None` without room.
 pub struct Grid<'a> {
@@ -56,7 +58,7 @@ pub struct Grid<'a> {
 impl<'a> Grid<'a> {
     /// Distributes the width of `area`, with a margin of two columns at the left and one at the right.
     pub fn new(columns: &'a [Column], area: Rect) -> Self {
-        let mut left = area.width.saturating_sub(3);
+        let mut left = area.width.saturating_sub(MARGINS);
         let mut by_need: Vec<usize> = (0..columns.len()).collect();
         by_need.sort_by_key(|at| columns[*at].need);
         let mut chosen = vec![None; columns.len()];
@@ -126,6 +128,21 @@ impl<'a> Grid<'a> {
                 canvas.put_right(self.area, x + width + 1, y, &title, style);
             } else {
                 canvas.put(self.area, x.saturating_sub(1), y, &title, style);
+            }
+        }
+    }
+
+    /// Writes a note on the rule at row `y`, as far to the right as it covers no title; nothing without room.
+    pub fn note(&self, canvas: &mut Canvas, y: u16, note: &str) {
+        let (area, needed) = (self.area, width(note));
+        let mut free = 0;
+        for x in (0..area.width.saturating_sub(1)).rev() {
+            let is_rule = canvas.buffer.cell((area.x + x, area.y + y)).is_some_and(|cell| cell.symbol() == "─");
+            free = if is_rule { free + 1 } else { 0 };
+            if free == needed {
+                let dim = canvas.theme.dim;
+                canvas.put(area, x, y, note, dim);
+                return;
             }
         }
     }

@@ -38,7 +38,7 @@ pub enum Hit {
 
 /// The object at position `at` of a screen of this `area`.
 pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
-    let shell = Shell::new(area, frame.tour.is_some());
+    let shell = Shell::of(area, frame);
     if shell.headline.contains(at) {
         return Some(Hit::Headline);
     }

@@ -2,7 +2,7 @@
 //! payload, if captured.
 
 use crate::draw::canvas::Canvas;
-use crate::draw::help::window;
+use crate::draw::help::{lines as wrapped, window};
 use magscope_core::Direction;
 use magscope_scope::format::{bytes, duration};
 use magscope_scope::look::{PassRow, Payload};
@@ -65,7 +65,9 @@ pub fn ladder_lines(inspector: &Inspector) -> usize {
 }
 
 fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
-    let mut lines: Vec<Line> = facts(inspector).into_iter().map(Line::Words).collect();
+    let room = usize::from(columns(inspector).saturating_sub(2));
+    let facts = facts(inspector);
+    let mut lines: Vec<Line> = facts.iter().flat_map(|fact| wrapped(fact, room)).map(Line::Words).collect();
     lines.push(Line::Blank);
     // As in the picture: the receiver above, the sender below; a probe right after a hop is above it.
     let passes = || inspector.passes.iter().take(MOST);

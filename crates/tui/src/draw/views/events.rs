@@ -3,9 +3,9 @@
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
 use magscope_core::hop::Role;
-use magscope_scope::Frame;
 use magscope_scope::format::{count, duration};
 use magscope_scope::look::EventRow;
+use magscope_scope::{Frame, ends_within};
 use ratatui::layout::Rect;
 
 const COLUMNS: &[Column] = &[
@@ -45,7 +45,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         count(last as u64),
         count(table.total as u64)
     );
-    canvas.put_right(area, area.width.saturating_sub(1), 0, &words, theme.dim);
+    grid.note(canvas, 0, &words);
 }
 
 fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {
@@ -81,7 +81,8 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
         (tid, comm) => format!("{comm}/{tid}"),
     };
     cells.put(4, &who, style);
-    let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
+    let room = grid.place(5).map_or(0, |(_, width)| usize::from(width));
+    let ends = row.ends.map_or_else(|| "·".to_owned(), |of| ends_within(of, row.proto(), "→", room));
     let details = event.map_or_else(|| row.values_text(), |event| frame.details(row.node, event));
     // Without a column of details, values and reasons of drops replace the flow, and what became of a connection
     // comes before its peer.

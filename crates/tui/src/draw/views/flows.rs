@@ -2,7 +2,7 @@
 
 use crate::draw::Extras;
 use crate::draw::canvas::{Canvas, width};
-use crate::draw::grid::{Column, Grid, GridRow, number, words};
+use crate::draw::grid::{Column, GAP, Grid, GridRow, MARGINS, number, words};
 use crate::draw::shade::{bar, spark_of};
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
 use magscope_scope::look::{FlowOrder, FlowRow, FlowTable};
@@ -36,16 +36,26 @@ enum Shows {
 
 /// Minimum and maximum width of the names of flows, before other columns get room.
 const NAME: (u16, u16) = (24, 34);
+/// Maximum width of the names of groups, before other columns get room.
+const GROUP: u16 = 28;
+/// Minimum width of a cause.
+const CAUSE: u16 = 24;
+/// Width of the 99th percentile, and of the number of failures.
+const P99: u16 = 7;
+const FAILED: u16 = 6;
 
-/// The columns of a table. At 80 columns there is the cause, which the view is for.
-fn columns(table: &FlowTable, is_alone: bool) -> Vec<(Shows, Column)> {
+/// The columns of a table in an area of this width. At 80 columns there is the cause, which the view is for: a name that is
+/// longer than the rest is shortened, and the last line has all of the selected one.
+fn columns(table: &FlowTable, is_alone: bool, room: u16) -> Vec<(Shows, Column)> {
     let is_flow = table.by == GroupBy::Flow;
     let names = table.rows.iter().map(|row| width(&row.name("→"))).max().unwrap_or(0);
-    let name =
-        (Shows::Name, words(table.by.name(), names.clamp(NAME.0, if is_flow { NAME.1 } else { 28 }), 2, 0));
     let causes = table.rows.iter().map(|row| width(&cause(row))).max().unwrap_or(0);
     // Failures come before a complete cause, and their absence does not.
     let failures = if table.rows.iter().any(|row| row.bad > 0) { 1 } else { 3 };
+    let needed = MARGINS + P99 + GAP + causes.max(CAUSE) + GAP + if failures == 1 { FAILED + GAP } else { 0 };
+    let most = if is_flow { NAME.1 } else { GROUP };
+    let most = if is_alone { most } else { most.min(room.saturating_sub(needed)) };
+    let name = (Shows::Name, words(table.by.name(), names.min(most).max(NAME.0), 2, 0));
     if is_alone {
         return vec![
             name,
@@ -63,13 +73,13 @@ fn columns(table: &FlowTable, is_alone: bool) -> Vec<(Shows, Column)> {
     columns.extend([
         (Shows::Processes, words("processes", 19, 1, 6)),
         (Shows::Journeys, number("journeys", 6, 5)),
-        (Shows::Failed, number("failed", 6, failures)),
+        (Shows::Failed, number("failed", FAILED, failures)),
         (Shows::Resent, number("resent", 6, 8)),
         (Shows::Bytes, number("bytes", 7, 7)),
         (Shows::P50, number("p50", 7, 9)),
-        (Shows::P99, number("p99", 7, 1)),
+        (Shows::P99, number("p99", P99, 1)),
         (Shows::Max, number("max", 7, 10)),
-        (Shows::Cause, words("most of its time", 24, 1, 2).with_longest(causes)),
+        (Shows::Cause, words("most of its time", CAUSE, 1, 2).with_longest(causes)),
         (Shows::Share, words("share", 8, 0, 11)),
         (Shows::Trend, words("longest, lately", 20, 1, 12)),
         (Shows::Broken, number("broken", 6, 13)),
@@ -90,14 +100,14 @@ pub fn rows(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(2))
 }
 
-fn shown_columns(table: &FlowTable) -> (Vec<Shows>, Vec<Column>) {
+fn shown_columns(table: &FlowTable, room: u16) -> (Vec<Shows>, Vec<Column>) {
     let is_alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
-    columns(table, is_alone).into_iter().unzip()
+    columns(table, is_alone, room).into_iter().unzip()
 }
 
 /// The order by the column whose title is at position `x` of the area.
 pub fn order_at(frame: &Frame, area: Rect, x: u16) -> Option<FlowOrder> {
-    let (_, columns) = shown_columns(&frame.flows(rows(area)));
+    let (_, columns) = shown_columns(&frame.flows(rows(area)), area.width);
     Grid::new(&columns, area).column_at(x).and_then(FlowOrder::by_column)
 }
 
@@ -106,7 +116,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let theme = canvas.theme;
     let rows = rows(area);
     let table = frame.flows(rows);
-    let (shows, columns) = shown_columns(&table);
+    let (shows, columns) = shown_columns(&table, area.width);
     let grid = Grid::new(&columns, area).ordered_by(table.order.column());
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
@@ -126,8 +136,17 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         }
         cells.draw(canvas);
     }
+    let last = area.height.saturating_sub(1);
+    // A name that is shortened in its row is whole here, and comes before the notes.
+    let selected = table.rows.iter().find(|row| row.selected).map(|row| row.name("→"));
+    let room = grid.place(0).map_or(0, |(_, width)| width);
+    let whole = selected.filter(|name| width(name) > room).unwrap_or_default();
+    canvas.put_cut(area, 2, last, area.width.saturating_sub(3), &whole, theme.plain);
     let words = notes(&table, frame, extras);
-    canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
+    let left = area.width.saturating_sub(1 + if whole.is_empty() { 0 } else { 2 + width(&whole) });
+    if width(&words) <= left || whole.is_empty() {
+        canvas.put_right(area, area.width.saturating_sub(1), last, &words, theme.dim);
+    }
 }
 
 /// Order and grouping, and what has no row.
@@ -166,7 +185,7 @@ fn cell(
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     let summed = row.summed;
     let (text, style) = match shown {
-        Shows::Name => (row.name("→"), style),
+        Shows::Name => (row.name_within("→", width), style),
         Shows::Place => (row.route.clone(), style),
         Shows::Processes => (format!("{}→{}", or_dot(&row.processes.0), or_dot(&row.processes.1)), style),
         Shows::Flows => (row.group.as_ref().map_or_else(String::new, |group| amount(group.flows)), style),
@@ -227,7 +246,7 @@ mod tests {
 
     /// Width of a column on a screen of this width; 0 without one.
     fn width_of(table: &FlowTable, shows: Shows, screen: u16) -> u16 {
-        let (all, columns) = shown_columns(table);
+        let (all, columns) = shown_columns(table, screen);
         let at = all.iter().position(|other| *other == shows).unwrap();
         Grid::new(&columns, Rect::new(0, 0, screen, 24)).place(at).map_or(0, |(_, width)| width)
     }
@@ -237,6 +256,17 @@ mod tests {
         let table = table(0);
         for screen in 80..200 {
             assert!(width_of(&table, Shows::Cause, screen) >= width(&cause(&table.rows[0])), "{screen}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_leaves_room_for_the_cause() {
+        let mut table = table(0);
+        let end = |text: &str| text.parse().unwrap();
+        table.rows[0].ends = Some((end("[fd00:1234:5678::1]:40000"), end("[fd00:1234:5678::2]:5201")));
+        for screen in 80..200 {
+            assert!(width_of(&table, Shows::Cause, screen) >= width(&cause(&table.rows[0])), "{screen}");
+            assert!(width_of(&table, Shows::Name, screen) >= NAME.0);
         }
     }
 

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 /// Draws the view.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let table = frame.journeys(usize::from(area.height.saturating_sub(1)));
-    let columns = columns(canvas, &table.rows);
+    let columns = columns(canvas, &table.rows, area.width);
     let grid = Grid::new(&columns, area);
     grid.titles(canvas, 0);
     list_titles(canvas, area, frame);
@@ -27,6 +27,6 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
             count(last as u64),
             count(table.matching as u64)
         );
-        canvas.put_right(area, area.width.saturating_sub(1), 0, &words, canvas.theme.dim);
+        grid.note(canvas, 0, &words);
     }
 }
