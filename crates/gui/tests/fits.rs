@@ -10,7 +10,7 @@ use egui::epaint::{ClippedShape, Shape, TextShape};
 use egui::{Rect, Vec2};
 use egui_kittest::Harness;
 use magscope_gui::{Chosen, Light};
-use magscope_scope::View;
+use magscope_scope::{Scope, View};
 
 /// Empty space beside a glyph that counts as a part of it, points.
 const EDGE: f32 = 2.5;
@@ -56,7 +56,7 @@ fn no_text_is_cut_in_any_view_at_any_size() {
     harness.state_mut().front.show_compared(compared());
     harness.run_steps(4);
     faults.extend(cut(&harness).into_iter().map(|text| format!("comparison: {text}")));
-    for (kind, scope) in scopes::KINDS {
+    for (kind, scope) in scopes::KINDS.into_iter().chain([("lacking", scopes::lacking as fn() -> Scope)]) {
         let mut harness = window(scope(), chosen(Light::Dark), SIZES[0]);
         for size in SIZES {
             harness.set_size(Vec2::from(size));

@@ -5,7 +5,10 @@ use crate::side::{heading, number};
 use crate::text::explained;
 use crate::time::Ink;
 use crate::ui_context::UiContext;
-use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
+use egui::{
+    Color32, FontSelection, Grid, Label, Rect, RichText, Role, ScrollArea, Sense, TextWrapMode, Ui, WidgetInfo,
+    WidgetText, pos2,
+};
 use magscope_scope::Frame;
 use magscope_scope::condition::DROPPED;
 use magscope_scope::format::{SUMMED, count, percent};
@@ -147,7 +150,7 @@ fn probes(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
             ui.label(number(format!("{:>11}", count(probe.hits)), cx.c.text));
             let words = if unread > 0 { format!("{} values not read", count(unread)) } else { String::new() };
             ui.label(RichText::new(words).color(cx.c.slow).small());
-            ui.label(RichText::new(probe.place()).color(cx.c.dim).small());
+            wrapped(ui, RichText::new(probe.place()).color(cx.c.dim).small());
             ui.end_row();
         }
     });
@@ -156,6 +159,29 @@ fn probes(ui: &mut Ui, panel: &LossPanel, cx: &UiContext) {
         ui.label(RichText::new(words).color(cx.c.bad));
     }
 }
+
+/// Minimum width of a wrapped text, points: narrower ones are columns of single words.
+const MIN_TEXT: f32 = 160.0;
+
+/// The last cell of a row, in as many lines as the rest of the panel's width asks for: why a hop is missing is a sentence.
+/// A grid lets its cells grow, so that a text would end beyond the edge.
+fn wrapped(ui: &mut Ui, text: RichText) {
+    let room = (ui.clip_rect().right() - EDGE - ui.cursor().left()).max(MIN_TEXT);
+    let in_one_line = Some(TextWrapMode::Extend);
+    let galley =
+        WidgetText::from(text.clone()).into_galley(ui, in_one_line, f32::INFINITY, FontSelection::Default);
+    if galley.size().x <= room {
+        ui.label(text); // on the line of the other cells
+        return;
+    }
+    ui.vertical(|ui| {
+        ui.set_max_width(room);
+        ui.add(Label::new(text).wrap());
+    });
+}
+
+/// Space for the scroll bar at the right edge, points.
+const EDGE: f32 = 16.0;
 
 fn hops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
     heading(ui, "HOPS", cx);
@@ -171,7 +197,7 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
             };
             menu::on_line(ui, &first, cx, || Target::of_text(format!("{}\t{count_text}\t{words}", hop.hop)));
             ui.label(number(format!("{count_text:>11}"), colour));
-            ui.label(RichText::new(words).color(cx.c.dim).small());
+            wrapped(ui, RichText::new(words).color(cx.c.dim).small());
             ui.end_row();
         }
     });

@@ -3,8 +3,8 @@
 use super::made_up::{START_NS, World as MadeUp, info, storm};
 use super::{SECOND, summed};
 use magscope_core::journey::{Across, Limits};
-use magscope_core::node::NodeInfo;
-use magscope_core::{Correlator, DetailKind, Direction, Event, Hop, Proto};
+use magscope_core::node::{NodeInfo, Service};
+use magscope_core::{Batch, Correlator, DetailKind, Direction, Event, Hop, Proto};
 use magscope_scope::look::ClockPair;
 use magscope_scope::recorded::Window as Span;
 use magscope_scope::{Action, Options, Scope, State};
@@ -16,6 +16,21 @@ type Kind = (&'static str, fn() -> Scope);
 /// Every kind.
 pub const KINDS: [Kind; 5] =
     [("idle", idle), ("loss", lossy), ("short", short), ("three_hosts", three_hosts), ("sums", sums)];
+
+/// A host that lacks much, with the reasons in sentences, and long names of custom probes' places.
+pub fn lacking() -> Scope {
+    let mut info = info();
+    for row in info.coverage.hops.iter_mut().step_by(3) {
+        let because = "the kernel has no function of this name, because it was built without the option, or the compiler put \
+                       it into each caller; `magnet-scope doctor` has the list of all that this kernel lacks";
+        row.service = Service::Missing { because: because.to_owned() };
+    }
+    let path = "uprobe:/opt/company/services/inventory/releases/current/bin/inventory-server:handle_request_of_client name=handle";
+    info.probes = vec![path.parse().expect("a custom probe")];
+    let mut scope = Scope::new(info, Options::default());
+    scope.ingest(&Batch { watermark_ns: START_NS + SECOND, ..Batch::default() });
+    scope
+}
 
 /// A live capture of a host without traffic.
 pub fn idle() -> Scope {
