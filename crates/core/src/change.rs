@@ -59,11 +59,17 @@ impl HopCount {
             .saturating_add(self.synthesised)
     }
 
-    /// Number of events per recorded event: 1 without sampling.
+    /// Hits that passed filter and sampler: recorded, or added up.
+    pub const fn passed(&self) -> u64 {
+        self.kept.saturating_add(self.synthesised)
+    }
+
+    /// Number of events per event that passed: 1 without sampling.
     pub fn weight(&self) -> f64 {
-        if self.sampled == 0 || self.kept == 0 {
+        let passed = self.passed();
+        if self.sampled == 0 || passed == 0 {
             return 1.0;
         }
-        self.kept.saturating_add(self.sampled) as f64 / self.kept as f64
+        passed.saturating_add(self.sampled) as f64 / passed as f64
     }
 }

@@ -1,9 +1,10 @@
 //! The weight of events in a sampled capture.
 //!
-//! A sampler leaves events out, and the kernel counts them (`Batch::counts`): of `kept + sampled` events at a
-//! hop `kept` were recorded. So each recorded event has the weight `(kept + sampled) / kept`, and the rate of
-//! recorded events is too low by that factor. For all events of a hop the corrected count is the kernel's
-//! count. For a part of them (a namespace, a protocol, their bytes) it is an estimate. The sampler's choice is
+//! A sampler leaves events out, and the kernel counts them (`Batch::counts`): of `passed + sampled` events at a
+//! hop `passed` were recorded, or added up in the kernel without a record. So each of these has the weight
+//! `(passed + sampled) / passed`, and their rate is too low by that factor. The sampler decides before the kernel
+//! adds up, so its sums have the same weight as records. For all events of a hop the corrected count is the
+//! kernel's count. For a part of them (a namespace, a protocol, their bytes) it is an estimate. The sampler's choice is
 //! independent of the event, but chance, or a common rhythm with the traffic, may distort the share of a part.
 //! Events that a *filter* rejects are unwanted, and not added.
 
@@ -13,7 +14,7 @@ use crate::hop::{HOP_IDS, Hop};
 use crate::node::NodeInfo;
 use crate::synthesis::Sum;
 
-/// Events kept and sampled out between two readings of the kernel's counters.
+/// Events that passed the sampler, recorded or added up, and events sampled out, between two readings of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ratio {
     passed: u64,
@@ -22,11 +23,11 @@ struct Ratio {
 
 impl Ratio {
     fn between(from: Option<HopCount>, to: HopCount) -> Self {
-        let (passed, sampled) = from.map_or((0, 0), |from| (from.kept, from.sampled));
-        Ratio { passed: to.kept.saturating_sub(passed), sampled: to.sampled.saturating_sub(sampled) }
+        let (passed, sampled) = from.map_or((0, 0), |from| (from.passed(), from.sampled));
+        Ratio { passed: to.passed().saturating_sub(passed), sampled: to.sampled.saturating_sub(sampled) }
     }
 
-    /// Events per kept event.
+    /// Events per event that passed.
     fn weight(self) -> Option<f64> {
         (self.passed > 0).then(|| (self.passed as f64 + self.sampled as f64) / self.passed as f64)
     }
@@ -117,7 +118,7 @@ impl Sampled {
         state.last.map_or(0, |last| last.synthesised.min(state.summed))
     }
 
-    /// Events per recorded event of a hop, over all data so far. 1 without sampling.
+    /// Events per event of a hop that was recorded or added up, over all data so far. 1 without sampling.
     pub fn weight(&self, hop: Hop) -> f64 {
         let state = &self.hops[usize::from(hop.id()) % HOP_IDS];
         let Some(last) = state.last else { return 1.0 };
@@ -133,7 +134,7 @@ impl Sampled {
         state.lately.weight().unwrap_or_else(|| self.weight(hop))
     }
 
-    /// Numbers of a hop's events kept and sampled out between the last two readings of the counters.
+    /// Numbers of a hop's events that passed the sampler and were sampled out between the last two readings of the counters.
     pub fn lately(&self, hop: Hop) -> (u64, u64) {
         let Ratio { passed, sampled } = self.hops[usize::from(hop.id()) % HOP_IDS].lately;
         (passed, sampled)
@@ -141,7 +142,7 @@ impl Sampled {
 
     /// The same for all of them.
     pub fn overall(&self, hop: Hop) -> (u64, u64) {
-        self.hops[usize::from(hop.id()) % HOP_IDS].last.map_or((0, 0), |last| (last.kept, last.sampled))
+        self.hops[usize::from(hop.id()) % HOP_IDS].last.map_or((0, 0), |last| (last.passed(), last.sampled))
     }
 
     /// Journeys per recorded journey: 1 without sampled flows. `None` with sampled events, because the visible
@@ -231,6 +232,25 @@ mod tests {
         batch.counts[0].synthesised = 70;
         sampled.batch(&batch);
         assert_eq!((sampled.added_up(Hop::DevXmit), sampled.added_up(Hop::IpOut)), (70, 0));
+    }
+
+    #[test]
+    fn sums_of_the_kernel_are_sampled_like_records() {
+        let mut sampled = Sampled::of(&info(&["detail histograms", "sample 1/10 dev.xmit"]));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        let added_up = |recorded, synthesised, sampled| {
+            let mut batch = counts(Hop::DevXmit, recorded, sampled);
+            batch.counts[0].synthesised = synthesised;
+            batch
+        };
+        sampled.batch(&added_up(0, 100, 900));
+        close(sampled.weight(Hop::DevXmit), 10.0);
+        // Records instead of sums: the weight is that of both, not of the records alone.
+        sampled.batch(&added_up(100, 100, 1_000));
+        close(sampled.weight(Hop::DevXmit), 6.0);
+        close(sampled.weight_lately(Hop::DevXmit), 2.0);
+        assert_eq!((sampled.lately(Hop::DevXmit), sampled.overall(Hop::DevXmit)), ((100, 100), (200, 1_000)));
+        close(added_up(0, 100, 900).counts[0].weight(), 10.0);
     }
 
     #[test]

@@ -477,16 +477,17 @@ impl ReportBuilder {
                 .map(|(sampled, rates)| of(&rates[usize::from(hop.id())]) as f64 * sampled.weight(hop))
                 .sum()
         };
-        let added_up: u64 = self.sampled.iter().map(|(sampled, _)| sampled.added_up(hop)).sum();
+        // The sampler decides before the kernel adds up.
+        let added_up: f64 = self.sampled.iter().map(|(of, _)| of.added_up(hop) as f64 * of.weight(hop)).sum();
         HopRow {
             hop,
             events: sum.rate.events,
             bytes: sum.rate.bytes,
             events_per_s: self.events_per_s(hop, duration_ns, off),
             estimated: is_estimated,
-            all_events: is_estimated.then(|| all(|rate| rate.events) + added_up as f64),
+            all_events: is_estimated.then(|| all(|rate| rate.events) + added_up),
             // The kernel's sums have hits, and bytes at few hops.
-            all_bytes: (is_estimated && added_up == 0).then(|| all(|rate| rate.bytes)),
+            all_bytes: (is_estimated && added_up == 0.0).then(|| all(|rate| rate.bytes)),
             latency: only.as_ref().map(|only| only.latency),
             half_width: only.as_ref().and_then(|only| only.half_width),
             unresolvable: only.as_ref().and_then(|only| only.unresolvable),
@@ -501,8 +502,8 @@ impl ReportBuilder {
         let recordings = self.sampled.iter().enumerate();
         let rates = recordings.map(|(node, (sampled, rates))| {
             let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
-            let came = per_second(rates[usize::from(hop.id())].events, watched_ns) * sampled.weight(hop);
-            came + per_second(sampled.added_up(hop), watched_ns)
+            let passed = rates[usize::from(hop.id())].events.saturating_add(sampled.added_up(hop));
+            per_second(passed, watched_ns) * sampled.weight(hop)
         });
         rates.sum()
     }
@@ -545,13 +546,13 @@ fn verdict_row(proto: Proto, journeys: &ProtoJourneys) -> VerdictRow {
     }
 }
 
-/// Events per recorded event of a hop, over all recordings, including the events that `not_counted` counts.
-fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, unsampled: impl Fn(&Sampled) -> u64) -> f64 {
+/// Events per recorded event of a hop, over all recordings, including those that `added_up` counts.
+fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, added_up: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
         let events = rates[usize::from(hop.id())].events as f64;
         seen += events;
-        meant += events * sampled.weight(hop) + unsampled(sampled) as f64;
+        meant += (events + added_up(sampled) as f64) * sampled.weight(hop);
     }
     if seen > 0.0 { meant / seen } else { 1.0 }
 }

@@ -6,5 +6,6 @@ mod common;
 mod compare;
 mod generated;
 mod headline;
+mod left_out;
 mod report_text;
 mod stats;

@@ -10,7 +10,7 @@ use magscope_core::{Batch, Hop, HopCount};
 /// Maximum number of counter readings per capture; beyond that, every second one is removed.
 const MOST_READINGS: usize = 2_048;
 
-/// Numbers of recorded events and of events sampled out.
+/// Numbers of events that passed the sampler, recorded or added up, and of events sampled out.
 type Parts = (u64, u64);
 
 /// Events per recorded event; `None` without any recorded event.
@@ -31,7 +31,7 @@ struct Reading {
 
 impl Reading {
     fn of(&self, hop: Hop) -> Parts {
-        self.hops.iter().find(|count| count.hop == hop).map_or((0, 0), |count| (count.kept, count.sampled))
+        self.hops.iter().find(|count| count.hop == hop).map_or((0, 0), |count| (count.passed(), count.sampled))
     }
 }
 

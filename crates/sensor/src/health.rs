@@ -204,11 +204,12 @@ fn drops(host: &HostSnapshot, threshold: f64) -> Check {
     if let Some(because) = blind(host, &[Hop::SkbDrop]) {
         return not_measured(name, unit, threshold, because);
     }
-    // samplers do not affect sums of the kernel
+    // The sampler decides before the kernel adds up, so both parts have its weight.
     let sum = |drops: &[DropCount]| drops.iter().fold(0_u64, |all, drop| all.saturating_add(drop.n));
     let (dropped, added_up) = (sum(&host.window.drops), sum(&host.window.kernel.drops));
-    let a_second = (estimated(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
-    let mut check = measured(name, unit, a_second, threshold, Some(dropped.saturating_add(added_up)));
+    let counted = dropped.saturating_add(added_up);
+    let a_second = estimated(host, Hop::SkbDrop, counted) * 1e9 / host.window_ns as f64;
+    let mut check = measured(name, unit, a_second, threshold, Some(counted));
     check.because = reasons(&host.window);
     check
 }
@@ -375,6 +376,16 @@ mod tests {
         assert_eq!(check(&all, "queue_delay_p50").state, State::NotOk);
         let ratio = check(&all, "retransmit_ratio");
         assert_eq!((ratio.state, ratio.because.as_str()), (State::Unknown, "the kernel adds up, and not this"));
+    }
+
+    #[test]
+    fn sampled_sums_of_the_kernel_have_the_weight_of_their_sampler() {
+        let mut all = host();
+        all.window.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 10 }];
+        all.window.kernel.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 40 }];
+        all.hops.iter_mut().find(|state| state.hop == Hop::SkbDrop).expect("a state").weight = 10.0;
+        let drops = check(&all, "drops_per_second");
+        assert_eq!((drops.value, drops.of), (Some(10.0), Some(50)));
     }
 
     #[test]

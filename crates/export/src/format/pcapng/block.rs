@@ -73,7 +73,7 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, ns: u64, count: &HopCount) 
         let HopCount { kept: recorded, sampled, .. } = count;
         let filtered = count.filtered.saturating_add(count.undecided);
         option(body, 4, &count.seen().to_le_bytes());
-        option(body, 6, &recorded.saturating_add(*sampled).to_le_bytes());
+        option(body, 6, &count.passed().saturating_add(*sampled).to_le_bytes());
         let mut comment =
             format!("of {} hits of this hop in all namespaces {recorded} were kept", count.seen());
         // Writing into a String cannot fail.
