@@ -12,6 +12,7 @@ use crate::batch::Batch;
 use crate::change::HopCount;
 use crate::hop::{HOP_IDS, Hop};
 use crate::node::NodeInfo;
+use crate::omissions::{DropRecords, Omissions};
 use crate::synthesis::Sum;
 
 /// Events that passed the sampler, recorded or added up, and events sampled out, between two readings of the kernel's counters.
@@ -47,6 +48,13 @@ struct HopState {
     summed: u64,
 }
 
+impl HopState {
+    /// The reading from which this part counts; `None` for the begin of the capture.
+    fn base(&self) -> Option<HopCount> {
+        self.first.filter(|_| !self.whole)
+    }
+}
+
 /// The sampling rate of flows (one in this number), from a setting or a change.
 pub fn flows_one_in(setting: &str) -> Option<u32> {
     let flows = setting.strip_prefix("sample flows ")?;
@@ -59,7 +67,7 @@ pub struct Sampled {
     hops: Box<[HopState; HOP_IDS]>,
     flow_one_in: u32,
     flows_changed: bool,
-    tears: bool,
+    omissions: Omissions,
 }
 
 impl Sampled {
@@ -69,7 +77,7 @@ impl Sampled {
             hops: Box::new([HopState::default(); HOP_IDS]),
             flow_one_in: 1,
             flows_changed: false,
-            tears: false,
+            omissions: Omissions::default(),
         };
         info.settings.iter().for_each(|setting| sampled.setting(setting));
         sampled
@@ -78,9 +86,8 @@ impl Sampled {
     fn setting(&mut self, setting: &str) {
         if let Some(one_in) = flows_one_in(setting) {
             self.flow_one_in = one_in;
-        } else if let Some(mode) = setting.strip_prefix("sample ") {
-            self.tears |= !mode.starts_with("off");
         }
+        self.omissions.setting(setting);
     }
 
     /// Processes a batch's counts and changes.
@@ -122,7 +129,7 @@ impl Sampled {
     pub fn weight(&self, hop: Hop) -> f64 {
         let state = &self.hops[usize::from(hop.id()) % HOP_IDS];
         let Some(last) = state.last else { return 1.0 };
-        let from = state.first.filter(|_| !state.whole);
+        let from = state.base();
         let part = Ratio::between(from, last).weight();
         part.or_else(|| Ratio::between(None, last).weight()).unwrap_or(1.0)
     }
@@ -145,10 +152,18 @@ impl Sampled {
         self.hops[usize::from(hop.id()) % HOP_IDS].last.map_or((0, 0), |last| (last.passed(), last.sampled))
     }
 
+    /// What the capture left out so far.
+    pub fn omissions(&self) -> Omissions {
+        let state = &self.hops[usize::from(Hop::SkbDrop.id()) % HOP_IDS];
+        let drops =
+            state.last.map_or_else(DropRecords::default, |last| DropRecords::between(state.base(), last));
+        Omissions { drops, ..self.omissions }
+    }
+
     /// Journeys per recorded journey: 1 without sampled flows. `None` with sampled events, because the visible
     /// share of a journey is then unknown, or after a change of the rate.
     pub fn journey_weight(&self) -> Option<f64> {
-        (!self.tears && !self.flows_changed).then(|| f64::from(self.flow_one_in))
+        (self.omissions.sampled_hops.is_empty() && !self.flows_changed).then(|| f64::from(self.flow_one_in))
     }
 }
 
@@ -251,6 +266,25 @@ mod tests {
         close(sampled.weight_lately(Hop::DevXmit), 2.0);
         assert_eq!((sampled.lately(Hop::DevXmit), sampled.overall(Hop::DevXmit)), ((100, 100), (200, 1_000)));
         close(added_up(0, 100, 900).counts[0].weight(), 10.0);
+    }
+
+    #[test]
+    fn drop_records_that_were_left_out_are_counted() {
+        let mut sampled = Sampled::of(&info(&[]));
+        assert!(!sampled.omissions().is_narrowed());
+        sampled.batch(&counts(Hop::SkbDrop, 3, 50));
+        let change = Change { from_ns: 1, to_ns: 2, what: "filter src = 10.0.0.1".to_owned() };
+        sampled.batch(&Batch { changes: vec![change], ..Batch::default() });
+        let omissions = sampled.omissions();
+        assert!(omissions.filtered);
+        let drops = DropRecords { passed: 3, filtered: 1_000, undecided: 7, sampled: 50 };
+        // The three records are not in this part, so it begins with the reading that has them.
+        assert_eq!(omissions.drops, DropRecords::default());
+        let mut all = Sampled::of(&info(&[]));
+        all.batch(&Batch { events: vec![Event::at(Hop::SkbDrop, 0); 3], ..Batch::default() });
+        all.batch(&counts(Hop::SkbDrop, 3, 50));
+        assert_eq!(all.omissions().drops, drops);
+        assert_eq!((drops.unknown(), drops.left_out(), drops.all()), (57, 1_057, 1_060));
     }
 
     #[test]

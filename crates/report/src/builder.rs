@@ -33,6 +33,7 @@ use magscope_core::hop::{Direction, HOP_IDS, Hop, HopSet};
 use magscope_core::journey::Journey;
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, Service};
+use magscope_core::omissions::Omissions;
 use magscope_core::outcomes::{Counts, Outcomes};
 use magscope_core::sampled::Sampled;
 use std::collections::BTreeMap;
@@ -390,6 +391,7 @@ impl ReportBuilder {
             counts,
             outcomes: &outcomes,
             infos: &self.infos,
+            omissions: omissions(&self.sampled),
             events: self.events,
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
@@ -560,6 +562,11 @@ fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, added_up: impl Fn
 /// The same over the complete time, in part of which the kernel may have added up the events.
 fn weight_of_all(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop) -> f64 {
     weight(sampled, hop, |sampled| sampled.added_up(hop))
+}
+
+/// What any recording left out.
+fn omissions(sampled: &[(Sampled, [HopRate; HOP_IDS])]) -> Omissions {
+    sampled.iter().map(|(sampled, _)| sampled.omissions()).fold(Omissions::default(), Omissions::merged)
 }
 
 /// Journeys per recorded journey, if equal for all recordings.

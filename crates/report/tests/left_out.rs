@@ -1,15 +1,23 @@
 //! Reports over captures that leave records out: a filter, a sampler, or the kernel's sums.
 
-use magscope_core::change::HopCount;
-use magscope_core::node::{Backend, Coverage, NodeInfo};
+use crate::common::*;
+use magscope_core::change::{Change, HopCount};
+use magscope_core::context::NodeContext;
+use magscope_core::journey::{Correlator, Limits};
+use magscope_core::node::{Backend, Coverage, DropReason, NodeInfo};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::{Batch, Hop};
-use magscope_report::{Report, ReportBuilder};
+use magscope_core::{Batch, Event, FlowId, Hop, Proto};
+use magscope_report::{HeadlineKind, Report, ReportBuilder};
+
+const NO_SOCKET: u32 = 3;
+const APART_NS: u64 = 100_000_000;
 
 fn node(settings: &[&str]) -> NodeInfo {
     NodeInfo {
         host: "one".to_owned(),
         settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+        drop_reasons: vec![DropReason { number: NO_SOCKET, name: "no_socket".to_owned() }],
+        tells_order: true,
         coverage: Coverage::full(Backend::Generator),
         ..NodeInfo::default()
     }
@@ -21,9 +29,36 @@ fn count(hop: Hop, recorded: u64, sampled: u64, synthesised: u64) -> HopCount {
 }
 
 fn report(node: &NodeInfo, batch: &Batch) -> Report {
-    let mut report = ReportBuilder::new(node);
+    let mut correlator = Correlator::of_node(node, Limits::default());
+    let (mut report, mut done) = (ReportBuilder::new(node), Vec::new());
     report.batch(batch);
+    correlator.push(batch, &mut done);
+    correlator.finish(&mut done);
+    for journey in &done {
+        report.journey(journey, &NodeContext { correlator: &correlator, node });
+    }
     report.finish()
+}
+
+fn at_ns(n: u16) -> u64 {
+    u64::from(n) * APART_NS + 1
+}
+
+/// A datagram that is read.
+fn whole(n: u16) -> Vec<Event> {
+    let (at_ns, id) = (at_ns(n), n + 1);
+    let woken = by(udp(Hop::TaskWake, at_ns + 60, FlowId::NONE, 0, 0, 0), 7, SOCKET);
+    let runs = by(udp(Hop::TaskRun, at_ns + 70, FlowId::NONE, 0, 0, 0), 7, SOCKET);
+    let (sent, arrived) = (down(at_ns, id, u32::from(id), 100), up(at_ns + 50, id, u32::from(id) + 1_000, 100));
+    [sent, arrived, vec![woken, runs, read(at_ns + 80, 100)]].concat()
+}
+
+fn change(what: &str) -> Change {
+    Change { from_ns: 1, to_ns: 2, what: what.to_owned() }
+}
+
+fn udp_batch(events: Vec<Event>, counts: Vec<HopCount>) -> Batch {
+    Batch { counts, ..batch(flows(Proto::UDP), events) }
 }
 
 #[test]
@@ -45,4 +80,20 @@ fn sums_of_the_kernel_have_the_weight_of_their_sampler() {
     let report = report(&node(&["detail histograms", "sample 1/10 all"]), &batch);
     let row = report.hops.iter().find(|row| row.hop == Hop::DevXmit).expect("a row");
     assert_eq!((row.all_events, row.events_per_s.round() as u64), (Some(1_000.0), 1_000));
+}
+
+#[test]
+fn a_filter_or_sampler_of_a_running_capture_narrows_the_headline() {
+    let text = |what: &str| {
+        let changes = vec![change(what)];
+        let batch = udp_batch((0..50).flat_map(whole).collect(), Vec::new());
+        let report = report(&node(&[]), &Batch { changes, ..batch });
+        assert_eq!(report.headline.kind, HeadlineKind::NothingWrong, "{what}: {:?}", report.verdicts);
+        report.headline.text
+    };
+    for what in ["filter port = 80", "sample flows 1/4", "sample 1/100 skb.drop"] {
+        let start = "nothing wrong in what the filter or sampler lets through: ";
+        assert!(text(what).starts_with(start), "{what}: {}", text(what));
+    }
+    assert!(text("filter off").starts_with("nothing is wrong: "), "{}", text("filter off"));
 }

@@ -5,7 +5,7 @@
 
 use magscope_core::node::NodeInfo;
 use magscope_core::sampled::Sampled;
-use magscope_core::{Batch, Hop, HopCount};
+use magscope_core::{Batch, Hop, HopCount, Omissions};
 
 /// Maximum number of counter readings per capture; beyond that, every second one is removed.
 const MOST_READINGS: usize = 2_048;
@@ -86,6 +86,11 @@ impl Weights {
     /// The same for a stretch, to within the readings around its ends.
     pub fn between(&self, hop: Hop, from_ns: u64, to_ns: u64) -> f64 {
         weight(sum(self.nodes.iter().map(|node| node.between(hop, from_ns, to_ns)))).unwrap_or(1.0)
+    }
+
+    /// What any of the captures left out at any time.
+    pub fn omissions(&self) -> Omissions {
+        self.nodes.iter().map(|node| node.sampled.omissions()).fold(Omissions::default(), Omissions::merged)
     }
 
     /// Journeys per recorded journey; `None` if unknown or different between captures.

@@ -11,7 +11,7 @@ use magscope_core::event::error_name;
 use magscope_core::flow::{Endpoint, Proto};
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Counts, Outcomes};
+use magscope_core::{Counts, Omissions, Outcomes};
 use std::fmt::Write as _;
 
 /// Number of services with requests that the headline looks at, those with the most exchanges.
@@ -62,8 +62,10 @@ pub struct Facts<'a> {
     pub counts: Counts,
     /// Journeys that ended.
     pub outcomes: &'a Outcomes,
-    /// The recordings: their settings at the start, and their hops.
+    /// The recordings, with their hops.
     pub infos: &'a [NodeInfo],
+    /// What any of them left out at any time.
+    pub omissions: Omissions,
     /// Events of every hop.
     pub events: u64,
     /// Observed time, nanoseconds.
@@ -78,12 +80,6 @@ pub struct Facts<'a> {
 struct Candidate {
     severity: f64,
     headline: Headline,
-}
-
-/// True if a capture of any of these hosts began with a filter or a sampler: other traffic is not known.
-fn is_narrowed(infos: &[NodeInfo]) -> bool {
-    let narrows = |setting: &String| ["filter", "pcap", "sample"].iter().any(|word| setting.starts_with(word));
-    infos.iter().any(|info| info.settings.iter().any(narrows))
 }
 
 /// The headline of these facts.
@@ -161,7 +157,7 @@ fn missed_words(facts: &Facts<'_>) -> String {
 
 fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     let counts = &facts.counts;
-    let mut text = match (missed.is_empty(), is_narrowed(facts.infos)) {
+    let mut text = match (missed.is_empty(), facts.omissions.is_narrowed()) {
         (_, true) => "nothing wrong in what the filter or sampler lets through: ",
         (true, false) => "nothing is wrong: ",
         (false, false) => "nothing wrong seen: ",

@@ -4,7 +4,7 @@ use super::*;
 use crate::requests::{GradeCounts, PartShare, RequestRow, RequestTable, RequestsBy};
 use crate::stats::Quantiles;
 use magscope_core::flow::Proto;
-use magscope_core::{Counts, Outcomes, Verdict};
+use magscope_core::{Counts, Omissions, Outcomes, Verdict};
 
 const MS: u64 = 1_000_000;
 
@@ -45,6 +45,7 @@ fn of(rows: Vec<RequestRow>) -> Headline {
         counts: Counts { journeys: 2_000, ..Counts::default() },
         outcomes: &outcomes,
         infos: &[],
+        omissions: Omissions::default(),
         events: 20_000,
         duration_ns: 10_000 * MS,
         sums: false,

@@ -45,6 +45,7 @@ impl Scope {
             counts,
             outcomes: &self.totals.outcomes,
             infos: self.names.infos(),
+            omissions: self.weights.omissions(),
             events: self.hop_events.iter().sum(),
             duration_ns: self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
             sums: counts.journeys == 0 && self.draws_sums(),
