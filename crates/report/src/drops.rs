@@ -1,10 +1,11 @@
 //! Packets that the kernel freed undelivered, by its reasons: drops, and clean-up separately.
 
-use super::figures::{SHOWN, listed, plural, wrap};
+use super::figures::{SHOWN, count, listed, plural, wrap};
 use magscope_core::batch::Batch;
 use magscope_core::drop_reason::CleanUp;
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
+use magscope_core::omissions::DropRecords;
 use magscope_core::synthesis::{Sum, Synthesis};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -121,6 +122,14 @@ impl DropSums {
             deciders: decider_rows(self.deciders),
         }
     }
+}
+
+/// What left drop records out, `7 undecided, 50 sampled out`; empty if nothing did.
+pub fn left_out_words(records: DropRecords) -> String {
+    let parts =
+        [(records.filtered, "filtered"), (records.undecided, "undecided"), (records.sampled, "sampled out")];
+    let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, by)| format!("{} {by}", count(*n).trim()));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn rows(packets: BTreeMap<String, u64>) -> Vec<ReasonRow> {

@@ -6,7 +6,7 @@ use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::{Backend, Coverage, DropReason, NodeInfo};
 use magscope_core::synthesis::{Sum, Synthesis};
-use magscope_core::{Batch, Event, FlowId, Hop, Proto};
+use magscope_core::{Batch, DetailKind, Event, FlowId, Hop, Proto};
 use magscope_report::{HeadlineKind, Report, ReportBuilder};
 
 const NO_SOCKET: u32 = 3;
@@ -96,4 +96,61 @@ fn a_filter_or_sampler_of_a_running_capture_narrows_the_headline() {
         assert!(text(what).starts_with(start), "{what}: {}", text(what));
     }
     assert!(text("filter off").starts_with("nothing is wrong: "), "{}", text("filter off"));
+}
+
+/// A reading of the counter of drop records.
+fn drop_count(recorded: u64, filtered: u64, undecided: u64, sampled: u64) -> HopCount {
+    HopCount { filtered, undecided, ..count(Hop::SkbDrop, recorded, sampled, 0) }
+}
+
+#[test]
+fn drops_that_the_filter_cannot_decide_are_not_denied() {
+    let node = node(&["filter src = 10.0.0.1"]);
+    let text = |counts| {
+        let batch = udp_batch((0..50).flat_map(whole).collect(), counts);
+        report(&node, &batch).headline.text
+    };
+    let undecided = text(vec![drop_count(0, 4, 50, 0)]);
+    let expected = ", drops are not known; 54 of 54 drop records left out: 4 filtered, 50 undecided";
+    assert!(undecided.ends_with(expected), "{undecided}");
+    let sampled = text(vec![drop_count(0, 0, 0, 50)]);
+    assert!(
+        sampled.ends_with(", drops are not known; 50 of 50 drop records left out: 50 sampled out"),
+        "{sampled}"
+    );
+    // A filter by port leaves out the drops of other ports.
+    let filtered = text(vec![drop_count(0, 4, 0, 0)]);
+    assert!(filtered.ends_with(", no drop recorded; 4 of 4 drop records left out: 4 filtered"), "{filtered}");
+    let uncounted = text(Vec::new());
+    assert!(uncounted.ends_with(", no drop recorded"), "{uncounted}");
+}
+
+#[test]
+fn drops_without_a_journey_are_a_lower_bound_where_records_are_left_out() {
+    let detail = DetailKind::DropReason.of(NO_SOCKET);
+    let other = Event { detail, ..udp(Hop::SkbDrop, 80, SERVER, 900, 900, 0) };
+    let events: Vec<Event> = [other].into_iter().chain((0..50).flat_map(whole)).collect();
+    let text =
+        |settings: &[&str], counts| report(&node(settings), &udp_batch(events.clone(), counts)).headline.text;
+    let all = text(&[], vec![drop_count(1, 0, 0, 0)]);
+    assert!(all.ends_with(", none of them dropped; 1 packet (no_socket) without a lost journey"), "{all}");
+    let part = text(&["sample 1/10 skb.drop"], vec![drop_count(1, 0, 0, 9)]);
+    let expected = ", none of them seen dropped; at least 1 packet (no_socket) without a lost journey; \
+                    9 of 10 drop records left out: 9 sampled out";
+    assert!(part.ends_with(expected), "{part}");
+}
+
+#[test]
+fn drops_that_were_switched_off_for_a_time_are_not_denied() {
+    let events = (0..50).flat_map(whole).collect();
+    let changes = vec![change("disable skb.drop"), change("enable skb.drop")];
+    let text = report(&node(&[]), &Batch { changes, ..udp_batch(events, Vec::new()) }).headline.text;
+    assert!(text.contains(", no drop recorded; drops were recorded for a part of the time"), "{text}");
+}
+
+#[test]
+fn a_capture_without_journeys_names_the_drops_that_it_left_out() {
+    let batch = Batch { counts: vec![drop_count(0, 0, 9, 0)], ..Batch::default() };
+    let headline = report(&node(&["filter len > 9"]), &batch).headline;
+    assert_eq!(headline.text, "no traffic seen; 9 of 9 drop records left out: 9 undecided");
 }

@@ -211,6 +211,12 @@ fn drops(host: &HostSnapshot, threshold: f64) -> Check {
     let a_second = estimated(host, Hop::SkbDrop, counted) * 1e9 / host.window_ns as f64;
     let mut check = measured(name, unit, a_second, threshold, Some(counted));
     check.because = reasons(&host.window);
+    // The filter may want the packets whose drops it cannot decide. Drops beyond the threshold are a fault without them.
+    let undecided = host.state(Hop::SkbDrop).and_then(|state| state.left_out).map_or(0, |n| n.undecided);
+    if undecided > 0 && check.state == State::Ok {
+        let because = format!("the filter left out {undecided} drops that it could not decide");
+        return not_measured(name, unit, threshold, because);
+    }
     check
 }
 
@@ -386,6 +392,21 @@ mod tests {
         all.hops.iter_mut().find(|state| state.hop == Hop::SkbDrop).expect("a state").weight = 10.0;
         let drops = check(&all, "drops_per_second");
         assert_eq!((drops.value, drops.of), (Some(10.0), Some(50)));
+    }
+
+    #[test]
+    fn drops_that_the_filter_cannot_decide_are_unknown() {
+        let mut all = host();
+        let state = all.hops.iter_mut().find(|state| state.hop == Hop::SkbDrop).expect("a state");
+        let left_out = crate::snapshot::LeftOut { undecided: 50, ..Default::default() };
+        state.left_out = Some(crate::snapshot::LeftOut { filtered: 9, ..Default::default() });
+        assert_eq!(check(&all, "drops_per_second").state, State::Ok, "of what the filter wants");
+        all.hops.iter_mut().find(|state| state.hop == Hop::SkbDrop).expect("a state").left_out = Some(left_out);
+        let drops = check(&all, "drops_per_second");
+        assert_eq!((drops.state, drops.value), (State::Unknown, None));
+        assert!(drops.because.contains("50 drops"), "{}", drops.because);
+        all.window.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 501 }];
+        assert_eq!(check(&all, "drops_per_second").state, State::NotOk);
     }
 
     #[test]

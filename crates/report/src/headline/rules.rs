@@ -3,6 +3,7 @@
 use super::findings::{End, Findings, Service};
 use super::{Evidence, Headline, HeadlineKind};
 use crate::attempts::Attempts;
+use crate::drops::left_out_words;
 use crate::figures::{count, time};
 use crate::requests::{RequestRow, RequestTable};
 use crate::service::ServiceKey;
@@ -129,10 +130,11 @@ fn plain(kind: HeadlineKind, text: String) -> Headline {
 }
 
 fn no_journeys(facts: &Facts<'_>) -> String {
-    let dropped = match facts.counts.dropped {
+    let mut dropped = match facts.counts.dropped {
         0 => String::new(),
         n => format!("; the kernel dropped {}", packets(facts, n)),
     };
+    dropped.push_str(&drops_left_out(&facts.omissions));
     let over =
         if facts.duration_ns == 0 { String::new() } else { format!(" in {}", time(facts.duration_ns).trim()) };
     if facts.sums {
@@ -172,13 +174,20 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     if let Some(ns) = facts.findings.p99_ns() {
         _ = write!(text, ", p99 {}", time(ns).trim()); // writing into a String cannot fail
     }
+    let omissions = &facts.omissions;
     let has_drops = facts.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop));
     let drops = match (has_drops, counts.dropped) {
         (false, 0) => ", drops are not captured".to_owned(),
+        (true, 0) if omissions.drops.unknown() > 0 => ", drops are not known".to_owned(),
+        (true, 0) if omissions.is_narrowed() || omissions.hides_drops() => ", no drop recorded".to_owned(),
         (true, 0) => ", no drop".to_owned(),
-        (_, n) => format!(", none of them dropped; {} without a lost journey", packets(facts, n)),
+        (_, n) => {
+            let seen = if omissions.hides_drops() { "seen " } else { "" };
+            format!(", none of them {seen}dropped; {} without a lost journey", packets(facts, n))
+        }
     };
     text.push_str(&drops);
+    text.push_str(&drops_left_out(omissions));
     let cut = facts.outcomes.filtered();
     if cut > 0 {
         _ = write!(text, "; {} journeys cut by the filter or sampler", small(cut)); // writing into a String cannot fail
@@ -187,14 +196,33 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     plain(HeadlineKind::NothingWrong, text)
 }
 
-/// `12 packets dropped (no_socket)`.
+/// `12 packets (no_socket)`; at least as many if a drop may have no record.
 fn packets(facts: &Facts<'_>, n: u64) -> String {
     let noun = if n == 1 { "packet" } else { "packets" };
+    let least = if facts.omissions.hides_drops() { "at least " } else { "" };
+    let n = small(n);
     match facts.reasons.first() {
-        Some((reason, _)) if facts.reasons.len() == 1 => format!("{} {noun} ({reason})", small(n)),
-        Some((reason, _)) => format!("{} {noun} (mostly {reason})", small(n)),
-        None => format!("{} {noun}", small(n)),
+        Some((reason, _)) if facts.reasons.len() == 1 => format!("{least}{n} {noun} ({reason})"),
+        Some((reason, _)) => format!("{least}{n} {noun} (mostly {reason})"),
+        None => format!("{least}{n} {noun}"),
     }
+}
+
+/// Why drops may be missing; empty if none can.
+fn drops_left_out(omissions: &Omissions) -> String {
+    let drops = omissions.drops;
+    let words = left_out_words(drops);
+    if !words.is_empty() {
+        return format!(
+            "; {} of {} drop records left out: {words}",
+            small(drops.left_out()),
+            small(drops.all())
+        );
+    }
+    if omissions.switched_hops.contains(Hop::SkbDrop) {
+        return "; drops were recorded for a part of the time".to_owned();
+    }
+    if omissions.hides_drops() { "; drops are sampled".to_owned() } else { String::new() }
 }
 
 fn lost(service: &Service) -> Option<Candidate> {
