@@ -43,6 +43,12 @@ impl DropRecords {
         self.unknown().saturating_add(self.filtered)
     }
 
+    /// Drops per recorded drop, if those without a record are of wanted packets: for an order, not for a figure.
+    pub fn weight(self) -> f64 {
+        let all = self.passed.saturating_add(self.unknown());
+        if self.passed == 0 { 1.0 } else { all as f64 / self.passed as f64 }
+    }
+
     /// All of them.
     pub const fn all(self) -> u64 {
         self.passed.saturating_add(self.left_out())

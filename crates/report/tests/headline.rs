@@ -51,8 +51,14 @@ fn report(events: Vec<Event>, losses: Vec<Loss>) -> Report {
 }
 
 fn generated(options: GeneratorOptions) -> Report {
+    generated_under(options, &[])
+}
+
+/// The report of generated traffic that is said to be recorded under these settings.
+fn generated_under(options: GeneratorOptions, settings: &[&str]) -> Report {
     let mut generator = Generator::new(options);
-    let node = generator.info().clone();
+    let mut node = generator.info().clone();
+    node.settings.extend(settings.iter().map(|setting| (*setting).to_owned()));
     report_of(&node, &mut |batch| {
         generator.next(batch, Duration::ZERO).expect("it never fails") != Progress::End
     })
@@ -106,6 +112,18 @@ fn retransmissions_are_counted() {
     let report = generated(options);
     assert_eq!(report.headline.kind, HeadlineKind::Retransmissions, "{:?}", report.headline);
     assert!(report.headline.text.contains(" resent"), "{:?}", report.headline);
+}
+
+#[test]
+fn retransmissions_of_sampled_events_are_a_lower_bound() {
+    let options =
+        || GeneratorOptions { events: 60_000, flows: 4, lose_every: 20, ..GeneratorOptions::default() };
+    let exact = generated(options()).headline.text;
+    assert!(exact.contains(" % of byte ranges ") && exact.contains(" resent ("), "{exact}");
+    let flows = generated_under(options(), &["sample flows 1/4"]).headline.text;
+    assert!(flows.contains(" % of recorded byte ranges "), "{flows}");
+    let torn = generated_under(options(), &["sample 1/10 tcp.retransmit"]).headline.text;
+    assert!(torn.starts_with("at least ") && !torn.contains(" %") && !torn.contains(" of "), "{torn}");
 }
 
 #[test]

@@ -53,6 +53,18 @@ fn whole(n: u16) -> Vec<Event> {
     [sent, arrived, vec![woken, runs, read(at_ns + 80, 100)]].concat()
 }
 
+/// A datagram that the kernel drops, with the record of it or without.
+fn dropped(n: u16, is_recorded: bool) -> Vec<Event> {
+    let (at_ns, id) = (at_ns(n), n + 1);
+    let skb = u32::from(id) + 1_000;
+    let detail = DetailKind::DropReason.of(NO_SOCKET);
+    let drop = Event { detail, ..udp(Hop::SkbDrop, at_ns + 80, SERVER, id, skb, 100) };
+    let mut arrived = up(at_ns + 50, id, skb, 100);
+    arrived.truncate(2); // it reaches no socket
+    let drop = is_recorded.then_some(drop).into_iter().collect();
+    [down(at_ns, id, u32::from(id), 100), arrived, drop].concat()
+}
+
 fn change(what: &str) -> Change {
     Change { from_ns: 1, to_ns: 2, what: what.to_owned() }
 }
@@ -153,4 +165,36 @@ fn a_capture_without_journeys_names_the_drops_that_it_left_out() {
     let batch = Batch { counts: vec![drop_count(0, 0, 9, 0)], ..Batch::default() };
     let headline = report(&node(&["filter len > 9"]), &batch).headline;
     assert_eq!(headline.text, "no traffic seen; 9 of 9 drop records left out: 9 undecided");
+}
+
+/// The headline of a hundred datagrams, every fourth of which the kernel drops; every `recorded`th drop has a record.
+fn quarter_dropped(settings: &[&str], recorded: u16, counts: Vec<HopCount>) -> String {
+    let of = |n: u16| if n.is_multiple_of(4) { dropped(n, n.is_multiple_of(4 * recorded)) } else { whole(n) };
+    let headline = report(&node(settings), &udp_batch((0..100).flat_map(of).collect(), counts)).headline;
+    assert_eq!(headline.kind, HeadlineKind::Loss, "{headline:?}");
+    headline.text
+}
+
+#[test]
+fn a_share_of_drops_is_claimed_only_of_complete_records() {
+    let all = quarter_dropped(&[], 1, vec![drop_count(25, 0, 0, 0)]);
+    let why = "dropped: no socket listens there (no_socket)";
+    assert_eq!(all, format!("25 % of datagrams to :80 {why} (25 of 100)"));
+    let drops = quarter_dropped(&["sample 1/5 skb.drop"], 5, vec![drop_count(5, 0, 0, 20)]);
+    let left_out = "; 20 of 25 drop records left out: 20 sampled out";
+    assert_eq!(drops, format!("at least 5 of 100 recorded datagrams to :80 {why}{left_out}"));
+    // The number of pieces of journeys is not that of datagrams.
+    let all_hops = quarter_dropped(&["sample 1/5 all"], 5, vec![drop_count(5, 0, 0, 20)]);
+    assert_eq!(all_hops, format!("at least 5 datagrams to :80 {why}{left_out}"));
+    let path = quarter_dropped(&["sample 1/5 dev.xmit"], 1, vec![drop_count(25, 0, 0, 0)]);
+    assert_eq!(path, format!("at least 25 datagrams to :80 {why}"));
+}
+
+#[test]
+fn a_share_of_recorded_flows_or_wanted_packets_is_called_that() {
+    for setting in ["sample flows 1/4", "filter port = 80"] {
+        let text = quarter_dropped(&[setting], 1, vec![drop_count(25, 9, 0, 0)]);
+        assert!(text.starts_with("25 % of recorded datagrams to :80 dropped: "), "{text}");
+        assert!(text.ends_with(" (25 of 100)"), "{text}");
+    }
 }

@@ -101,13 +101,17 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
     let rows = facts.requests.map_or(&[][..], |table| &table.rows);
     let candidates = services
         .iter()
-        .flat_map(|service| [lost(service), resent(service), slow_journeys(service)])
+        .flat_map(|service| [lost(service, facts), resent(service, facts), slow_journeys(service)])
         .chain(rows.iter().map(slow_requests))
         .flatten()
-        .chain(facts.findings.peers().unanswered().map(|(peer, attempts)| unreached(peer, attempts)));
+        .chain(facts.findings.peers().unanswered().map(|(peer, attempts)| unreached(peer, attempts, facts)));
     // Of equal ones the first: the services have a fixed order.
     let worst = candidates.reduce(|a, b| if b.severity > a.severity { b } else { a });
     if let Some(Candidate { mut headline, .. }) = worst {
+        // The others have it in their numbers.
+        if headline.kind == HeadlineKind::Slow && facts.omissions.is_narrowed() {
+            headline.text.push_str("; of what the filter or sampler lets through");
+        }
         headline.text.push_str(&missed);
         return headline;
     }
@@ -225,22 +229,76 @@ fn drops_left_out(omissions: &Omissions) -> String {
     if omissions.hides_drops() { "; drops are sampled".to_owned() } else { String::new() }
 }
 
-fn lost(service: &Service) -> Option<Candidate> {
-    let (bad, all) = (service.bad(), service.outcomes.journeys());
+/// How many journeys of a service are bad, with the certainty that the records give.
+///
+/// A share is exact only if each journey is recorded in one piece, and its end as well. Otherwise the number is a lower bound,
+/// and without complete journeys their number is that of pieces, so it is left out.
+struct Extent {
+    is_exact: bool,
+    is_narrowed: bool,
+    is_torn: bool,
+    bad: u64,
+    all: u64,
+}
+
+impl Extent {
+    fn of(service: &Service, bad: u64, hides_more: bool, omissions: &Omissions) -> Self {
+        let is_torn = omissions.tears_journeys();
+        let is_exact = !is_torn && !hides_more && service.outcomes.filtered() == 0;
+        Extent {
+            is_exact,
+            is_narrowed: omissions.is_narrowed(),
+            is_torn,
+            bad,
+            all: service.outcomes.journeys(),
+        }
+    }
+
+    fn share(&self) -> f64 {
+        self.bad as f64 / self.all.max(1) as f64
+    }
+
+    /// `2.2 % of datagrams`, or the lower bound `at least 9 of 400 recorded datagrams`.
+    fn words(&self, noun: &str) -> String {
+        let recorded = if self.is_narrowed { "recorded " } else { "" };
+        match (self.is_exact, self.is_torn) {
+            (true, _) => format!("{} of {recorded}{noun}", percent(self.share())),
+            (false, false) => format!("at least {} of {} {recorded}{noun}", small(self.bad), small(self.all)),
+            (false, true) => format!("at least {} {noun}", small(self.bad)),
+        }
+    }
+
+    /// ` (9 of 400)`, unless the words have it.
+    fn numbers(&self) -> String {
+        if self.is_exact { format!(" ({} of {})", small(self.bad), small(self.all)) } else { String::new() }
+    }
+}
+
+fn lost(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
+    let bad = service.bad();
     if bad == 0 {
         return None;
     }
-    let share = bad as f64 / all as f64;
+    let omissions = &facts.omissions;
+    // A loss is found by the absence of later events, so only drops can lack their records.
+    let extent = Extent::of(service, bad, omissions.hides_drops(), omissions);
+    let share = extent.share();
     let noun = match service.key.proto {
         Proto::UDP => "datagrams",
         Proto::TCP => "byte ranges",
         _ => "packets",
     };
-    let is_much = share >= MUCH && bad >= SEVERAL;
+    // The order may rest on an estimate.
+    let weight = omissions.drops.weight();
+    let is_much = share * weight >= MUCH && bad as f64 * weight >= SEVERAL as f64;
     let (end, of_end) = service.ends.iter().max_by_key(|(_, n)| **n)?;
     let (verb, why) = match end {
         End::Dropped(reason, by) => {
             ("dropped", drop_words(service.key, reason, by.as_deref(), service.reader.as_deref()))
+        }
+        // Their drop may be among the records that were left out.
+        End::LostAfter(hop) if omissions.hides_drops() || omissions.is_narrowed() => {
+            ("lost", format!("not seen after {hop}"))
         }
         End::LostAfter(hop) => ("lost", format!("not seen after {hop}, and no record is missing")),
     };
@@ -251,12 +309,12 @@ fn lost(service: &Service) -> Option<Candidate> {
         } else {
             verb
         };
+    let left_out = if omissions.hides_drops() { drops_left_out(omissions) } else { String::new() };
     let text = format!(
-        "{} of {noun} {} {verb}: {mostly}{why} ({} of {})",
-        percent(share),
+        "{} {} {verb}: {mostly}{why}{}{left_out}",
+        extent.words(noun),
         direction(service),
-        small(bad),
-        small(all),
+        extent.numbers(),
     );
     let evidence = Evidence::journeys(service.last_lost);
     let severity = if is_much { 1_000.0 + share * 100.0 } else { 400.0 + share };
@@ -289,12 +347,13 @@ fn drop_words(service: ServiceKey, reason: &str, by: Option<&str>, reader: Optio
     }
 }
 
-fn resent(service: &Service) -> Option<Candidate> {
-    let (resent, all) = (service.outcomes.resent, service.outcomes.journeys());
+fn resent(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
+    let resent = service.outcomes.resent;
     if resent == 0 {
         return None;
     }
-    let share = resent as f64 / all as f64;
+    let extent = Extent::of(service, resent, false, &facts.omissions);
+    let share = extent.share();
     let (_, parts) = service.slowest_parts();
     let wait_ns = parts.iter().find(|(part, _)| *part == Part::Retransmission).map_or(0, |(_, ns)| *ns);
     let wait = if wait_ns >= 1_000 {
@@ -302,13 +361,8 @@ fn resent(service: &Service) -> Option<Candidate> {
     } else {
         String::new()
     };
-    let text = format!(
-        "{} of byte ranges {} resent ({} of {}){wait}",
-        percent(share),
-        direction(service),
-        small(resent),
-        small(all)
-    );
+    let text =
+        format!("{} {} resent{}{wait}", extent.words("byte ranges"), direction(service), extent.numbers());
     let evidence = Evidence::journeys(service.last_resent);
     // Nobody waits for what is sent again without need.
     let is_much = share >= MUCH && resent >= SEVERAL && !wait.is_empty();
@@ -316,7 +370,7 @@ fn resent(service: &Service) -> Option<Candidate> {
     Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence } })
 }
 
-fn unreached(peer: &Endpoint, attempts: &Attempts) -> Candidate {
+fn unreached(peer: &Endpoint, attempts: &Attempts, facts: &Facts<'_>) -> Candidate {
     let (bad, all) = (attempts.unanswered(), attempts.all());
     let share = bad as f64 / all as f64;
     let noun = if all == 1 { "attempt" } else { "attempts" };
@@ -329,7 +383,8 @@ fn unreached(peer: &Endpoint, attempts: &Attempts) -> Candidate {
         Some(_) => "failed: mostly no answer before the program gave up".to_owned(),
         None => "had no answer when the program gave up".to_owned(),
     };
-    let text = format!("{} of {} {noun} to connect to {peer} {why}", small(bad), small(all));
+    let recorded = if facts.omissions.is_narrowed() { "recorded " } else { "" };
+    let text = format!("{} of {} {recorded}{noun} to connect to {peer} {why}", small(bad), small(all));
     let is_much = share >= MOSTLY_BROKEN && bad >= SEVERAL;
     let severity = if is_much { 900.0 + share * 50.0 } else { 350.0 + share };
     let evidence = attempts.last_unanswered_ns.map_or(Evidence::None, Evidence::Event);
