@@ -380,7 +380,7 @@ impl ReportBuilder {
         });
         let mut outcomes = Outcomes::default();
         self.journeys.values().for_each(|of_proto| outcomes.merge(&of_proto.outcomes));
-        let drops = self.drops.finish(&self.infos);
+        let drops = self.drops.finish(&self.infos, omissions(&self.sampled).drops);
         let (mut reader, mut requests) = self.requests;
         requests.add_all(&reader.finish(), reader.context());
         let counts = Counts::of(&outcomes, drops.dropped, losses.records, 0);

@@ -32,13 +32,34 @@ pub struct DeciderRow {
     pub journeys: u64,
 }
 
-/// Packets that the kernel freed undelivered.
+/// Records of freed packets (`skb.drop`) that were left out on purpose. Their reasons are unknown, so some may be of a clean-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnrecordedDrops {
+    /// By the filter.
+    pub filtered: u64,
+    /// By the filter, because it uses a field that is unknown at this hop.
+    pub undecided: u64,
+    /// By a sampler.
+    pub sampled: u64,
+}
+
+impl UnrecordedDrops {
+    /// True without any.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Packets that the kernel freed undelivered. All numbers are of recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
-    /// Packets dropped: all reasons but clean-up.
+    /// Packets dropped: all reasons but clean-up. A lower bound if records were left out.
     pub dropped: u64,
     /// Packets freed in a clean-up ([`magscope_core::drop_reason::CLEAN_UP`]), which lost nothing.
     pub cleaned_up: u64,
+    /// Records that were left out, of either kind.
+    #[serde(skip_serializing_if = "UnrecordedDrops::is_empty")]
+    pub left_out: UnrecordedDrops,
     /// The drops by reason, the most frequent first.
     pub reasons: Vec<ReasonRow>,
     /// The clean-up by reason, the most frequent first.
@@ -99,7 +120,8 @@ impl DropSums {
         *sum = sum.saturating_add(n);
     }
 
-    pub fn finish(self, infos: &[NodeInfo]) -> Drops {
+    /// The drops, with what became of their records.
+    pub fn finish(self, infos: &[NodeInfo], records: DropRecords) -> Drops {
         let clean_up: Vec<CleanUp> = infos.iter().map(CleanUp::of).collect();
         let (mut drops, mut cleaned) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
         for ((node, reason), n) in self.packets {
@@ -117,6 +139,11 @@ impl DropSums {
         Drops {
             dropped: all(&drops),
             cleaned_up: all(&cleaned),
+            left_out: UnrecordedDrops {
+                filtered: records.filtered,
+                undecided: records.undecided,
+                sampled: records.sampled,
+            },
             reasons: rows(drops),
             clean_up_reasons: rows(cleaned),
             deciders: decider_rows(self.deciders),
@@ -147,22 +174,36 @@ fn decider_rows(journeys: BTreeMap<String, u64>) -> Vec<DeciderRow> {
 
 pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
     let listed = |rows: &[ReasonRow]| listed(rows.iter().map(|row| (row.packets, row.reason.as_str())));
-    if drops.dropped > 0 || !drops.deciders.is_empty() || drops.cleaned_up > 0 {
+    let UnrecordedDrops { filtered, undecided, sampled } = drops.left_out;
+    let left_out = DropRecords { passed: 0, filtered, undecided, sampled };
+    // The filter leaves out what nobody wants.
+    let least = if left_out.unknown() > 0 { "at least " } else { "" };
+    let is_empty = drops.dropped == 0 && drops.deciders.is_empty() && drops.cleaned_up == 0;
+    if !is_empty || left_out.left_out() > 0 {
         out.push('\n');
     }
     if drops.dropped > 0 {
         let packets = plural(drops.dropped, "packet", "packets");
-        wrap(out, &format!("The kernel dropped {packets}: {}.", listed(&drops.reasons)), width, "  ")?;
+        let words = format!("The kernel dropped {least}{packets}: {}.", listed(&drops.reasons));
+        wrap(out, &words, width, "  ")?;
     }
     for row in drops.deciders.iter().take(SHOWN) {
         let journeys = plural(row.journeys, "journey", "journeys");
-        wrap(out, &format!("Dropped {journeys}: {}.", row.dropped_by), width, "  ")?;
+        wrap(out, &format!("Dropped {least}{journeys}: {}.", row.dropped_by), width, "  ")?;
     }
     if drops.cleaned_up > 0 {
         let packets = plural(drops.cleaned_up, "packet", "packets");
         let words = format!(
-            "The kernel freed {packets} in the queues of closed sockets, which is no drop: {}.",
+            "The kernel freed {least}{packets} in the queues of closed sockets, which is no drop: {}.",
             listed(&drops.clean_up_reasons)
+        );
+        wrap(out, &words, width, "  ")?;
+    }
+    if left_out.left_out() > 0 {
+        let records = plural(left_out.left_out(), "record", "records");
+        let words = format!(
+            "Left out: {records} of freed packets ({}); their reasons are not known.",
+            left_out_words(left_out)
         );
         wrap(out, &words, width, "  ")?;
     }

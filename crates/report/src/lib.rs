@@ -38,7 +38,7 @@ pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use connections::{Connections, PointReason};
 pub use custom::{PointRow, ProbeRow, ValueRow};
-pub use drops::{DeciderRow, Drops, ReasonRow};
+pub use drops::{DeciderRow, Drops, ReasonRow, UnrecordedDrops};
 pub use estimates::Estimate;
 pub use figures::{percent_of, wrap};
 pub use governed::{Governed, GovernedStretch};
@@ -113,7 +113,7 @@ pub struct Report {
     /// Custom probes, and their values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRow>,
-    /// Packets that the kernel dropped.
+    /// Packets that the kernel dropped, as far as they were recorded.
     pub drops: Drops,
     /// Points of TCP connections.
     #[serde(skip_serializing_if = "Connections::is_empty")]

@@ -198,3 +198,26 @@ fn a_share_of_recorded_flows_or_wanted_packets_is_called_that() {
         assert!(text.ends_with(" (25 of 100)"), "{text}");
     }
 }
+
+#[test]
+fn dropped_packets_are_those_of_records() {
+    let events: Vec<Event> = (0..10).flat_map(|n| dropped(n, true)).collect();
+    let drops = |settings: &[&str], counts| {
+        let report = report(&node(settings), &udp_batch(events.clone(), counts));
+        let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let json = serde_json::to_value(&report.drops).expect("plain data");
+        (report.drops, text, json)
+    };
+    let (all, text, json) = drops(&[], vec![drop_count(10, 0, 0, 0)]);
+    assert!(all.left_out.is_empty() && json.get("left_out").is_none(), "{json}");
+    assert!(text.contains("The kernel dropped 10 packets: 10 no_socket. No event"), "{text}");
+    let (part, text, json) = drops(&["sample 1/10 skb.drop"], vec![drop_count(10, 0, 4, 90)]);
+    assert_eq!((part.dropped, part.left_out.sampled, part.left_out.undecided), (10, 90, 4));
+    assert_eq!(json["left_out"]["sampled"], 90);
+    assert!(text.contains("The kernel dropped at least 10 packets: 10 no_socket. "), "{text}");
+    let left_out =
+        "Left out: 94 records of freed packets (4 undecided, 90 sampled out); their reasons are not known.";
+    assert!(text.contains(left_out), "{text}");
+    let (_, text, _) = drops(&["filter port = 80"], vec![drop_count(10, 7, 0, 0)]);
+    assert!(text.contains("The kernel dropped 10 packets: 10 no_socket. Left out: 7 records "), "{text}");
+}
