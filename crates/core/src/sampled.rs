@@ -67,6 +67,7 @@ pub struct Sampled {
     hops: Box<[HopState; HOP_IDS]>,
     flow_one_in: u32,
     flows_changed: bool,
+    rate_changed: bool,
     omissions: Omissions,
 }
 
@@ -77,6 +78,7 @@ impl Sampled {
             hops: Box::new([HopState::default(); HOP_IDS]),
             flow_one_in: 1,
             flows_changed: false,
+            rate_changed: false,
             omissions: Omissions::default(),
         };
         info.settings.iter().for_each(|setting| sampled.setting(setting));
@@ -96,6 +98,7 @@ impl Sampled {
             let before = self.flow_one_in;
             self.setting(&change.what);
             self.flows_changed |= before != self.flow_one_in;
+            self.rate_changed |= change.what.starts_with("sample ");
         }
         for event in &batch.events {
             self.hops[usize::from(event.hop.id()) % HOP_IDS].came += 1;
@@ -150,6 +153,11 @@ impl Sampled {
     /// The same for all of them.
     pub fn overall(&self, hop: Hop) -> (u64, u64) {
         self.hops[usize::from(hop.id()) % HOP_IDS].last.map_or((0, 0), |last| (last.passed(), last.sampled))
+    }
+
+    /// True if a sampler was set while the capture ran: the weight of a hop is then a mean over time.
+    pub fn rate_changed(&self) -> bool {
+        self.rate_changed
     }
 
     /// What the capture left out so far.

@@ -8,6 +8,7 @@ use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, FlowEnds, GroupBy, Groups, Label};
 use super::headline::{Facts, Findings, REQUEST_SERVICES, headline};
+use super::hop_rates::HopRates;
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
 use super::observed::Observed;
@@ -20,8 +21,8 @@ use super::{
     VerdictRow,
 };
 use crate::stats::layers::Layers;
+use crate::stats::per_second;
 use crate::stats::running::Window;
-use crate::stats::{HopRate, per_second};
 use magscope_core::batch::{Batch, LossCause};
 use magscope_core::blame::{self, Blame};
 use magscope_core::context::Context;
@@ -29,7 +30,7 @@ use magscope_core::event::Event;
 use magscope_core::exchange::ExchangeReader;
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hash::Map;
-use magscope_core::hop::{Direction, HOP_IDS, Hop, HopSet};
+use magscope_core::hop::{Direction, Hop, HopSet};
 use magscope_core::journey::Journey;
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, Service};
@@ -66,8 +67,8 @@ pub struct ReportBuilder {
     observed: Observed,
     events: u64,
     all: HopSums,
-    /// By recording: its sampling state, and the recorded events of each hop.
-    sampled: Vec<(Sampled, [HopRate; HOP_IDS])>,
+    /// By recording.
+    rates: Vec<HopRates>,
     /// By recording and namespace. An unknown namespace has a row of its own, so that the rows add up to the
     /// total.
     nodes: Vec<((u16, Option<u32>), HopSums)>,
@@ -112,7 +113,7 @@ impl ReportBuilder {
             observed: Observed::default(),
             events: 0,
             all: HopSums::new(),
-            sampled: Vec::new(),
+            rates: Vec::new(),
             nodes: Vec::new(),
             elsewhere: HopSums::new(),
             flows_seen: Map::default(),
@@ -149,7 +150,7 @@ impl ReportBuilder {
         self.customs.join(self.infos.len() as u16, info);
         self.estimates.join(info);
         self.requests.0.join(info);
-        self.sampled.push((Sampled::of(info), [HopRate::default(); HOP_IDS]));
+        self.rates.push(HopRates::new(info));
         self.places.push(Places::default());
         self.infos.push(info.clone());
     }
@@ -213,8 +214,8 @@ impl ReportBuilder {
         if let Some(receives) = &mut self.receives {
             batch.tasks.iter().for_each(|task| receives.name((node, task.tid), &task.comm));
         }
-        if let Some((sampled, _)) = self.sampled.get_mut(usize::from(node)) {
-            sampled.batch(batch);
+        if let Some(rates) = self.rates.get_mut(usize::from(node)) {
+            rates.sampled.batch(batch);
         }
         if let Some(info) = self.infos.get_mut(usize::from(node)) {
             for names in &batch.names {
@@ -236,8 +237,8 @@ impl ReportBuilder {
             self.all.of(Hop::TcpState).rate.count(0);
             let netns = self.flows_seen.get(&(node, sample.flow)).map(|flow| flow.netns);
             self.place((node, netns)).of(Hop::TcpState).rate.count(0);
-            if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
-                rates[usize::from(Hop::TcpState.id())].count(0);
+            if let Some(rates) = self.rates.get_mut(usize::from(node)) {
+                rates.tcp_state();
             }
         }
         for hit in &batch.hits {
@@ -262,8 +263,8 @@ impl ReportBuilder {
         self.observed.note(event.time_ns);
         let bytes = event.payload_bytes();
         self.all.of(event.hop).rate.count(bytes);
-        if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
-            rates[usize::from(event.hop.id())].count(bytes);
+        if let Some(rates) = self.rates.get_mut(usize::from(node)) {
+            rates.event(event, bytes, self.flows_seen.get(&(node, event.flow)));
         }
         self.estimates.event(node, event, |flow| self.flows_seen.get(&(node, flow)));
         let flows = &self.flows_seen;
@@ -350,11 +351,9 @@ impl ReportBuilder {
         let seen = |hop: &Hop| self.all.0[usize::from(hop.id())].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
-        let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
-        let whole_weight = |hop: Hop| weight_of_all(&self.sampled, hop);
-        // For the kernel's sums the number of journeys is unknown.
-        let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
-        let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
+        let received = |hop: Hop| byte_weight(&self.rates, hop, weight(&self.rates, hop, |_| 0));
+        let weights = |hop: Hop| weights_of_all(&self.rates, hop);
+        let journey_weight = journey_weight(&self.rates);
         let verdicts: Vec<_> =
             self.journeys.iter().map(|(proto, journeys)| verdict_row(*proto, journeys)).collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
@@ -380,7 +379,7 @@ impl ReportBuilder {
         });
         let mut outcomes = Outcomes::default();
         self.journeys.values().for_each(|of_proto| outcomes.merge(&of_proto.outcomes));
-        let drops = self.drops.finish(&self.infos, omissions(&self.sampled).drops);
+        let drops = self.drops.finish(&self.infos, omissions(&self.rates).drops);
         let (mut reader, mut requests) = self.requests;
         requests.add_all(&reader.finish(), reader.context());
         let counts = Counts::of(&outcomes, drops.dropped, losses.records, 0);
@@ -391,7 +390,7 @@ impl ReportBuilder {
             counts,
             outcomes: &outcomes,
             infos: &self.infos,
-            omissions: omissions(&self.sampled),
+            omissions: omissions(&self.rates),
             events: self.events,
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
@@ -421,8 +420,10 @@ impl ReportBuilder {
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
             requests: (self.wants_requests && !requests.is_empty()).then(|| requests.table(self.top)),
-            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
-            running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weights)),
+            running: self
+                .receives
+                .map(|receives| receives.finish(self.top, received, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.flows_seen.get(&(node, flow)) {
                 Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
                 None => format!("{flow}"),
@@ -472,24 +473,22 @@ impl ReportBuilder {
         }
         let mut protocols = sum.protocols();
         let only = if protocols.len() == 1 { protocols.pop() } else { None };
-        let is_estimated = self.sampled.iter().any(|(of, _)| of.weight(hop) > 1.0 || of.added_up(hop) > 0);
-        let all = |of: fn(&HopRate) -> u64| -> f64 {
-            self.sampled
-                .iter()
-                .map(|(sampled, rates)| of(&rates[usize::from(hop.id())]) as f64 * sampled.weight(hop))
-                .sum()
-        };
+        let is_estimated =
+            self.rates.iter().any(|of| of.sampled.weight(hop) > 1.0 || of.sampled.added_up(hop) > 0);
         // The sampler decides before the kernel adds up.
-        let added_up: f64 = self.sampled.iter().map(|(of, _)| of.added_up(hop) as f64 * of.weight(hop)).sum();
+        let passed = |of: &HopRates| of.of(hop).events.saturating_add(of.sampled.added_up(hop));
+        let all_events = || self.rates.iter().map(|of| passed(of) as f64 * of.sampled.weight(hop)).sum();
+        let added_up = self.rates.iter().any(|of| of.sampled.added_up(hop) > 0);
+        let all_bytes = || self.rates.iter().map(|of| of.all_bytes(hop)).sum();
         HopRow {
             hop,
             events: sum.rate.events,
             bytes: sum.rate.bytes,
             events_per_s: self.events_per_s(hop, duration_ns, off),
             estimated: is_estimated,
-            all_events: is_estimated.then(|| all(|rate| rate.events) + added_up),
+            all_events: is_estimated.then(all_events),
             // The kernel's sums have hits, and bytes at few hops.
-            all_bytes: (is_estimated && added_up == 0.0).then(|| all(|rate| rate.bytes)),
+            all_bytes: (is_estimated && !added_up).then(all_bytes).flatten(),
             latency: only.as_ref().map(|only| only.latency),
             half_width: only.as_ref().and_then(|only| only.half_width),
             unresolvable: only.as_ref().and_then(|only| only.unresolvable),
@@ -501,11 +500,10 @@ impl ReportBuilder {
 
     /// Rate of all events while the hop was enabled: recorded, sampled out, or added up by the kernel.
     fn events_per_s(&self, hop: Hop, duration_ns: u64, off: &Off) -> f64 {
-        let recordings = self.sampled.iter().enumerate();
-        let rates = recordings.map(|(node, (sampled, rates))| {
+        let rates = self.rates.iter().enumerate().map(|(node, of)| {
             let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
-            let passed = rates[usize::from(hop.id())].events.saturating_add(sampled.added_up(hop));
-            per_second(passed, watched_ns) * sampled.weight(hop)
+            let passed = of.of(hop).events.saturating_add(of.sampled.added_up(hop));
+            per_second(passed, watched_ns) * of.sampled.weight(hop)
         });
         rates.sum()
     }
@@ -549,29 +547,41 @@ fn verdict_row(proto: Proto, journeys: &ProtoJourneys) -> VerdictRow {
 }
 
 /// Events per recorded event of a hop, over all recordings, including those that `added_up` counts.
-fn weight(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop, added_up: impl Fn(&Sampled) -> u64) -> f64 {
+fn weight(rates: &[HopRates], hop: Hop, added_up: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
-    for (sampled, rates) in sampled {
-        let events = rates[usize::from(hop.id())].events as f64;
+    for of in rates {
+        let events = of.of(hop).events as f64;
         seen += events;
-        meant += (events + added_up(sampled) as f64) * sampled.weight(hop);
+        meant += (events + added_up(&of.sampled) as f64) * of.sampled.weight(hop);
     }
     if seen > 0.0 { meant / seen } else { 1.0 }
 }
 
-/// The same over the complete time, in part of which the kernel may have added up the events.
-fn weight_of_all(sampled: &[(Sampled, [HopRate; HOP_IDS])], hop: Hop) -> f64 {
-    weight(sampled, hop, |sampled| sampled.added_up(hop))
+/// The same for events and for bytes over the complete time, in part of which the kernel may have added up the events.
+fn weights_of_all(rates: &[HopRates], hop: Hop) -> (f64, f64) {
+    let weight = weight(rates, hop, |sampled| sampled.added_up(hop));
+    (weight, byte_weight(rates, hop, weight))
+}
+
+/// Payload bytes per recorded byte of a hop, over all recordings. Without an estimate of their bytes, the weight of events.
+fn byte_weight(rates: &[HopRates], hop: Hop, event_weight: f64) -> f64 {
+    let bytes = rates.iter().fold(0, |all: u64, of| all.saturating_add(of.of(hop).bytes));
+    let has_sums = rates.iter().any(|of| of.sampled.added_up(hop) > 0);
+    let all: Option<f64> = rates.iter().map(|of| of.all_bytes(hop)).sum();
+    all.filter(|_| bytes > 0 && !has_sums).map_or(event_weight, |all| all / bytes as f64)
 }
 
 /// What any recording left out.
-fn omissions(sampled: &[(Sampled, [HopRate; HOP_IDS])]) -> Omissions {
-    sampled.iter().map(|(sampled, _)| sampled.omissions()).fold(Omissions::default(), Omissions::merged)
+fn omissions(rates: &[HopRates]) -> Omissions {
+    rates.iter().map(|of| of.sampled.omissions()).fold(Omissions::default(), Omissions::merged)
 }
 
-/// Journeys per recorded journey, if equal for all recordings.
-fn journey_weight(sampled: &[(Sampled, [HopRate; HOP_IDS])]) -> Option<f64> {
-    let mut weights = sampled.iter().map(|(sampled, _)| sampled.journey_weight());
+/// Journeys per recorded journey, if equal for all recordings. For the kernel's sums the number of journeys is unknown.
+fn journey_weight(rates: &[HopRates]) -> Option<f64> {
+    if rates.iter().any(|of| Hop::ALL.iter().any(|hop| of.sampled.added_up(*hop) > 0)) {
+        return None;
+    }
+    let mut weights = rates.iter().map(|of| of.sampled.journey_weight());
     let first = weights.next().unwrap_or(Some(1.0));
     weights.all(|weight| weight == first).then_some(first).flatten()
 }

@@ -226,7 +226,7 @@ impl HopArrivals {
 }
 
 /// The hash input of a flow; `None` if the flow is not sampled, because one end is unknown.
-fn connection(flow: &Flow) -> Option<Connection> {
+pub(super) fn connection(flow: &Flow) -> Option<Connection> {
     let (near, far) = (flow.local.min(flow.remote), flow.local.max(flow.remote));
     (near.port() != 0 && far.port() != 0).then_some((flow.proto, near, far))
 }

@@ -21,6 +21,7 @@ mod figures;
 mod governed;
 mod groups;
 mod headline;
+mod hop_rates;
 mod hop_sums;
 mod kernel;
 mod observed;
@@ -157,7 +158,8 @@ pub struct HopRow {
     /// All events, if a sampler left some out or the kernel added them up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_events: Option<f64>,
-    /// All payload bytes, if a sampler left some out; `None` if the kernel added events up without their bytes.
+    /// All payload bytes, if a sampler left some out; `None` if the kernel added events up without their bytes, or if the weights of
+    /// recorded bytes are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_bytes: Option<f64>,
     /// Latency from the hop below on the path of the same journey; `None` if no journey passed both, or

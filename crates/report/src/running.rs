@@ -160,7 +160,7 @@ impl Receives {
         }
     }
 
-    /// The table. An event of a hop has the weight `weight`; `whole_flows` is true if the recorded flows are
+    /// The table. A byte at a hop has the weight `weight`; `whole_flows` is true if the recorded flows are
     /// complete.
     pub fn finish(self, top: usize, weight: impl Fn(Hop) -> f64, whole_flows: bool) -> RunningTable {
         // two hops, of TCP and UDP: the larger weight is used for both

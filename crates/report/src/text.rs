@@ -143,7 +143,7 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     }
     if report.hops.iter().any(|row| row.estimated) {
         let explanation = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up; ≥ is \
-                   without the bytes of what it added up. Journeys, times and what is indented are of what came.";
+                   of recorded bytes alone. Journeys, times and what is indented are of what came.";
         wrap(out, explanation, width, "")?;
     }
     Ok(())

@@ -84,9 +84,10 @@ pub struct Border {
 }
 
 impl Throughput {
-    /// The throughput of a capture from `start_ns` to `end_ns`, in which each event of a hop has the weight
-    /// `weight`.
-    pub(super) fn of(layers: Layers, start_ns: u64, end_ns: u64, weight: impl Fn(Hop) -> f64) -> Self {
+    /// The throughput of a capture from `start_ns` to `end_ns`, in which the events of a hop and their bytes have the two weights
+    /// `weights`.
+    pub(super) fn of(layers: Layers, start_ns: u64, end_ns: u64, weights: impl Fn(Hop) -> (f64, f64)) -> Self {
+        let (weight, byte_weight) = (|hop| weights(hop).0, |hop| weights(hop).1);
         let duration_ns = end_ns.saturating_sub(start_ns);
         let other_events = layers.others();
         let border = |(hop, units): (Hop, Units)| Border {
@@ -98,7 +99,7 @@ impl Throughput {
             smallest_bytes: if units.units == 0 { 0 } else { units.smallest_bytes },
             largest_bytes: units.largest_bytes,
             spacing_ns: units.spacing_ns(),
-            bytes_per_s: per_second(units.bytes, duration_ns) * weight(hop),
+            bytes_per_s: per_second(units.bytes, duration_ns) * byte_weight(hop),
             units_per_s: per_second(units.units, duration_ns) * weight(hop),
             estimated: weight(hop) > 1.0,
             segments: units.segments,
@@ -113,7 +114,12 @@ impl Throughput {
                 .collect(),
             slice_ns: units.strip.slice_ns(),
             slices: units.strip.slices().collect(),
-            columns: units.strip.columns(start_ns, end_ns, COLUMNS).iter().map(|n| n * weight(hop)).collect(),
+            columns: units
+                .strip
+                .columns(start_ns, end_ns, COLUMNS)
+                .iter()
+                .map(|n| n * byte_weight(hop))
+                .collect(),
         };
         let protocols = layers.finish().into_iter().map(|(proto, borders)| ProtocolThroughput {
             proto,

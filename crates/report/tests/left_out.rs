@@ -221,3 +221,22 @@ fn dropped_packets_are_those_of_records() {
     let (_, text, _) = drops(&["filter port = 80"], vec![drop_count(10, 7, 0, 0)]);
     assert!(text.contains("The kernel dropped 10 packets: 10 no_socket. Left out: 7 records "), "{text}");
 }
+
+#[test]
+fn bytes_of_sampled_flows_are_scaled_without_those_that_are_always_recorded() {
+    // A socket without a peer sends much, one with a peer little: seven more of its kind were left out.
+    let send = |flow, at_ns, len| udp(Hop::AppSend, at_ns, flow, 0, 0, len);
+    let many = (0..10).map(|n| send(FlowId::NONE, 1_000 * n + 1, 1_400));
+    let few = (0..10).map(|n| send(CLIENT, 1_000 * n + 2, 10));
+    let events = many.chain(few).chain([send(CLIENT, 1_000_000_001, 10)]).collect();
+    let mut builder = ReportBuilder::new(&node(&["sample flows 1/8"])).throughput();
+    builder.batch(&udp_batch(events, vec![count(Hop::AppSend, 21, 77, 0)]));
+    let report = builder.finish();
+    let row = report.hops.iter().find(|row| row.hop == Hop::AppSend).expect("a row");
+    assert_eq!((row.bytes, row.all_events.map(f64::round)), (14_110, Some(98.0)));
+    assert_eq!(row.all_bytes.map(f64::round), Some(14_000.0 + 88.0 * 10.0));
+    let throughput = report.throughput.expect("it is wanted");
+    let borders = throughput.protocols.iter().flat_map(|of| &of.borders);
+    let border = borders.into_iter().find(|border| border.hop == Hop::AppSend).expect("a border");
+    assert_eq!((border.bytes_per_s.round() as u64, border.units_per_s.round() as u64), (14_880, 98));
+}
