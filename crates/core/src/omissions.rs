@@ -115,10 +115,15 @@ impl Omissions {
         self.sampled_hops.iter().any(|hop| hop.rank().is_some() || hop == Hop::TcpRetransmit)
     }
 
-    /// True if a drop of a wanted packet may have no record.
+    /// True if the drop of a packet with other records may have none. A sampler of flows leaves out all records of a packet.
     pub fn hides_drops(self) -> bool {
         let at_hop = self.sampled_hops.contains(Hop::SkbDrop) || self.switched_hops.contains(Hop::SkbDrop);
-        at_hop || self.drops.unknown() > 0
+        at_hop || self.drops.undecided > 0
+    }
+
+    /// True if recorded drops are fewer than those that the filter wants.
+    pub fn undercounts_drops(self) -> bool {
+        self.hides_drops() || self.drops.unknown() > 0
     }
 }
 
@@ -167,5 +172,8 @@ mod tests {
         assert!(switched.hides_drops() && !switched.tears_journeys());
         let flows = of(&["sample flows 1/4"]);
         assert!(!flows.hides_drops() && !flows.tears_journeys());
+        let drops = DropRecords { sampled: 50, ..DropRecords::default() };
+        let flows = Omissions { drops, ..flows };
+        assert!(!flows.hides_drops() && flows.undercounts_drops(), "they are of flows without any record");
     }
 }

@@ -117,19 +117,22 @@ fn drop_count(recorded: u64, filtered: u64, undecided: u64, sampled: u64) -> Hop
 
 #[test]
 fn drops_that_the_filter_cannot_decide_are_not_denied() {
-    let node = node(&["filter src = 10.0.0.1"]);
-    let text = |counts| {
+    let text_of = |setting: &str, counts| {
         let batch = udp_batch((0..50).flat_map(whole).collect(), counts);
-        report(&node, &batch).headline.text
+        report(&node(&[setting]), &batch).headline.text
     };
+    let text = |counts| text_of("filter src = 10.0.0.1", counts);
     let undecided = text(vec![drop_count(0, 4, 50, 0)]);
     let expected = ", drops are not known; 54 of 54 drop records left out: 4 filtered, 50 undecided";
     assert!(undecided.ends_with(expected), "{undecided}");
-    let sampled = text(vec![drop_count(0, 0, 0, 50)]);
+    let sampled = text_of("sample 1/100 skb.drop", vec![drop_count(0, 0, 0, 50)]);
     assert!(
         sampled.ends_with(", drops are not known; 50 of 50 drop records left out: 50 sampled out"),
         "{sampled}"
     );
+    let flows = text_of("sample flows 1/4", vec![drop_count(0, 0, 0, 50)]);
+    let expected = ", no drop recorded; 50 of 50 drop records left out: 50 sampled out";
+    assert!(flows.ends_with(expected), "of flows without any record: {flows}");
     // A filter by port leaves out the drops of other ports.
     let filtered = text(vec![drop_count(0, 4, 0, 0)]);
     assert!(filtered.ends_with(", no drop recorded; 4 of 4 drop records left out: 4 filtered"), "{filtered}");
@@ -192,8 +195,10 @@ fn a_share_of_drops_is_claimed_only_of_complete_records() {
 
 #[test]
 fn a_share_of_recorded_flows_or_wanted_packets_is_called_that() {
-    for setting in ["sample flows 1/4", "filter port = 80"] {
-        let text = quarter_dropped(&[setting], 1, vec![drop_count(25, 9, 0, 0)]);
+    // Drop records of other flows do not matter to the recorded ones.
+    let flows = ("sample flows 1/4", drop_count(25, 0, 0, 75));
+    for (setting, count) in [flows, ("filter port = 80", drop_count(25, 9, 0, 0))] {
+        let text = quarter_dropped(&[setting], 1, vec![count]);
         assert!(text.starts_with("25 % of recorded datagrams to :80 dropped: "), "{text}");
         assert!(text.ends_with(" (25 of 100)"), "{text}");
     }

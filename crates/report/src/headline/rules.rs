@@ -182,7 +182,9 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     let has_drops = facts.infos.iter().all(|info| info.coverage.served().contains(Hop::SkbDrop));
     let drops = match (has_drops, counts.dropped) {
         (false, 0) => ", drops are not captured".to_owned(),
-        (true, 0) if omissions.drops.unknown() > 0 => ", drops are not known".to_owned(),
+        (true, 0) if omissions.hides_drops() && omissions.drops.unknown() > 0 => {
+            ", drops are not known".to_owned()
+        }
         (true, 0) if omissions.is_narrowed() || omissions.hides_drops() => ", no drop recorded".to_owned(),
         (true, 0) => ", no drop".to_owned(),
         (_, n) => {
@@ -203,7 +205,7 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
 /// `12 packets (no_socket)`; at least as many if a drop may have no record.
 fn packets(facts: &Facts<'_>, n: u64) -> String {
     let noun = if n == 1 { "packet" } else { "packets" };
-    let least = if facts.omissions.hides_drops() { "at least " } else { "" };
+    let least = if facts.omissions.undercounts_drops() { "at least " } else { "" };
     let n = small(n);
     match facts.reasons.first() {
         Some((reason, _)) if facts.reasons.len() == 1 => format!("{least}{n} {noun} ({reason})"),
