@@ -62,16 +62,21 @@ struct Shown {
 }
 
 impl Shown {
+    /// Takes what an exchange shows; `is_seen`: no part of it was left out.
     fn add(&mut self, group: &Group, own: Grade, is_seen: bool) {
+        let exchanges = self.exchanges;
+        self.exchanges += 1;
+        if !is_seen {
+            return;
+        }
         self.interleaved = self.interleaved.saturating_add(group.merged);
-        if is_seen && group.early && self.exchanges >= OPENING {
+        if group.early && exchanges >= OPENING {
             self.early = self.early.saturating_add(1);
         }
-        let is_greeting = group.request.is_empty() && self.exchanges == 0;
-        if is_seen && own == Grade::Streamed && !is_greeting {
+        let is_greeting = group.request.is_empty() && exchanges == 0;
+        if own == Grade::Streamed && !is_greeting {
             self.streamed = self.streamed.saturating_add(1);
         }
-        self.exchanges += 1;
     }
 
     /// The best grade that an exchange of the connection can have.
