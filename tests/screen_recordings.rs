@@ -2,7 +2,8 @@
 
 use crate::common::{self, hosts as wired, terminal, two_clocks};
 
-use common::{eventually, is_root, run, stderr, uninterrupted};
+use common::exports::golden;
+use common::{eventually, is_root, run, stderr, stdout, uninterrupted};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -181,4 +182,15 @@ fn what_lies_around_a_trigger_is_saved_from_the_screen() {
     assert!(terminal.ends());
     let span_ns = info(&recording)["duration_ns"].as_u64();
     assert!(span_ns.is_some_and(|ns| ns <= 310_000_000), "only what was asked for: {span_ns:?}");
+}
+
+/// Two hosts that exchanged no packet.
+#[test]
+fn hosts_without_a_packet_in_common_have_no_common_clock() {
+    let [a, b] = ["demo", "web-server"].map(golden);
+    for size in ["80x24", "120x40"] {
+        let output = run(&["replay", &a, &b, "--picture", size, "--press", "6"]);
+        let picture = stdout(&output);
+        assert!(picture.contains("UNSYNCHRONISED") && !picture.contains("one clock"), "{picture}");
+    }
 }

@@ -155,16 +155,21 @@ impl Recordings {
         let host =
             |node: u16| self.infos.get(usize::from(node)).map(|info| info.host.clone()).unwrap_or_default();
         let pair = |nodes: (u16, u16)| {
-            let pair = self.alignment.pair(nodes.0, nodes.1)?;
+            let hosts = (host(nodes.0), host(nodes.1));
+            let state = self.alignment.state(nodes.0, nodes.1);
+            // Without a packet in common nothing else is known of their clocks.
+            let Some(pair) = self.alignment.pair(nodes.0, nodes.1) else {
+                return ClockPair { hosts, state, ..ClockPair::default() };
+            };
             let shown = |at| self.alignment.difference_at(nodes.0, nodes.1, at);
             let estimate = pair.middle_ns().map(shown);
             let bound = pair.span_ns().map_or_else(Vec::new, |(from, to)| {
                 let at = (0..INSTANTS).map(|n| from + (to.saturating_sub(from)) / INSTANTS * n);
                 at.filter_map(|at| Some((at, shown(at).half_width_ns()?))).collect()
             });
-            Some(ClockPair {
-                hosts: (host(nodes.0), host(nodes.1)),
-                state: self.alignment.state(nodes.0, nodes.1),
+            ClockPair {
+                hosts,
+                state,
                 offset_ns: estimate.and_then(|shown| shown.estimate_ns),
                 half_width_ns: estimate.and_then(|shown| shown.half_width_ns()),
                 drift_ppm: pair.drift_ppm(),
@@ -174,9 +179,12 @@ impl Recordings {
                 smallest_visible_step_ns: pair.smallest_visible_step_ns(),
                 hints: pair.hints().iter().map(ToString::to_string).collect(),
                 bound,
-            })
+            }
         };
-        self.alignment.couples().filter_map(pair).collect()
+        let reported = self.alignment.reported_pairs();
+        // Of many clocks without any packet in common, one pair stands for all.
+        let first = self.alignment.couples().take(usize::from(reported.is_empty()));
+        reported.into_iter().chain(first).map(pair).collect()
     }
 
     /// Reads all of them, merged.

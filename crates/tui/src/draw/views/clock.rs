@@ -117,7 +117,7 @@ fn of_pair(pair: &ClockPair, width: u16) -> Vec<(&'static str, String)> {
         ("  the second less the first", or_unknown(offset)),
         ("  it rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state| state.to_string())),
         ("  drifting apart by", or_unknown(pair.drift_ppm.map(format::drift))),
-        ("  shortest way there and back", or_unknown(pair.min_round_trip_ns.map(short_duration))),
+        ("  shortest round trip", or_unknown(pair.min_round_trip_ns.map(short_duration))),
         ("  packets that bound it", count(pair.packets_used)),
     ];
     rows.extend(hints);
