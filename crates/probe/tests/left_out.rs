@@ -123,6 +123,10 @@ fn uses_the_rest(recording: &mut Recording, case: &str, port: u16) -> BTreeSet<A
         if is_left {
             used.insert(ability);
         }
+        // Sums and a sampler together are refused.
+        if is_left && ability == Ability::Sampling {
+            recording.change(&"sample off skb.drop".parse().expect("a setting")).expect("no sampler");
+        }
     }
     used
 }
