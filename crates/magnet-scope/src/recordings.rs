@@ -182,7 +182,7 @@ impl Recordings {
             }
         };
         let reported = self.alignment.reported_pairs();
-        // Of many clocks without any packet in common, one pair stands for all.
+        // Many clocks without any packet in common: one pair shows that they are not synchronised.
         let first = self.alignment.couples().take(usize::from(reported.is_empty()));
         reported.into_iter().chain(first).map(pair).collect()
     }

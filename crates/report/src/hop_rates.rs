@@ -1,4 +1,4 @@
-//! Events of each hop of one recording, and what they stand for where a sampler left others out.
+//! Events of each hop of one recording, and estimates of all events where a sampler left some out.
 //!
 //! A sampler of single events leaves out any of them, so each recorded event has the mean weight of its hop. A sampler of flows
 //! never leaves out events without a flow (a socket without a peer, later fragments), which have the weight 1. The others then
@@ -38,7 +38,7 @@ impl HopRates {
     pub fn event(&mut self, event: &Event, bytes: u64, flow: Option<&Flow>) {
         let hop = usize::from(event.hop.id());
         self.all[hop].count(bytes);
-        // An order-only record stands for itself.
+        // An order-only record has the weight 1.
         if event.is_for_order() || event.flow.is_none() {
             return;
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_an_order_only_record_stand_for_themselves() {
+    fn bytes_of_an_order_only_record_are_not_scaled() {
         let mut rates = rates(&["sample flows 1/8"], 13, 70);
         sends(&mut rates);
         let other = Event { flow: FlowId(2), flags: EventFlags::ORDER, ..Event::at(Hop::AppSend, 1) };

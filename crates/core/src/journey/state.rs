@@ -269,8 +269,8 @@ impl CorrelatorState {
             self.counters.evicted += 1;
         }
         self.counters.journeys += 1;
-        // Of a copy that may be another one, the node's passage may be too.
         let copy_ids = copies.iter().find(|sent| sent.number == copy).map(|sent| sent.ids);
+        // Of a copy that may be another one, the node's passage may be too.
         let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
         let forwarders = match piece.transits.as_ref().filter(|_| !is_unknown) {
             Some(all) => all.of(ends, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
