@@ -88,6 +88,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         let one_more = DropReason { number: u32::MAX, name: soiled("reason") };
         of.into_iter().map(soil).chain([one_more]).collect()
     };
+    let interface = |i: InterfaceName| InterfaceName { name: soiled(&i.name), kind: soiled(&i.kind), ..i };
     let mut cgroups: Vec<_> =
         cgroups.into_iter().map(|cgroup| CgroupName { path: soiled(&cgroup.path), ..cgroup }).collect();
     cgroups.push(CgroupName { id: 1, path: soiled("/web") });
@@ -116,7 +117,7 @@ pub fn soiled_node(info: NodeInfo) -> NodeInfo {
         cpus,
         clock: soiled(&clock),
         netns: netns.into_iter().map(|ns| NetnsName { name: soiled(&ns.name), ..ns }).collect(),
-        interfaces: interfaces.into_iter().map(|i| InterfaceName { name: soiled(&i.name), ..i }).collect(),
+        interfaces: interfaces.into_iter().map(interface).collect(),
         cgroups,
         containers,
         settings: settings.iter().map(|text| soiled(text)).chain([soiled("setting")]).collect(),

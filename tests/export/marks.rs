@@ -87,7 +87,12 @@ fn info(hops: &[Hop]) -> NodeInfo {
         host: "a".to_owned(),
         clock: "monotonic".to_owned(),
         netns: NETNS.into_iter().zip(["client", "server"]).map(netns).collect(),
-        interfaces: vec![InterfaceName { netns: NETNS[1], index: 9, name: "eth7".to_owned() }],
+        interfaces: vec![InterfaceName {
+            netns: NETNS[1],
+            index: 9,
+            name: "eth7".to_owned(),
+            kind: String::new(),
+        }],
         coverage: Coverage { hops: Hop::ALL.iter().map(service).collect(), ..Coverage::default() },
         ..NodeInfo::default()
     }

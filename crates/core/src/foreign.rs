@@ -91,7 +91,7 @@ mod tests {
             cpus: 1,
             clock: name(),
             netns: vec![NetnsName { netns: 1, name: name() }],
-            interfaces: vec![InterfaceName { netns: 1, index: 1, name: name() }],
+            interfaces: vec![InterfaceName { netns: 1, index: 1, name: name(), kind: name() }],
             cgroups: vec![CgroupName { id: 1, path: name() }],
             containers: vec![Container {
                 engine: Engine::Docker,

@@ -233,6 +233,39 @@ pub struct InterfaceName {
     /// `eth0`.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
+    /// The kind that the kernel gives a virtual one, `vxlan`; empty for others.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "crate::foreign::text")]
+    pub kind: String,
+}
+
+/// Kinds of interfaces that put the packets they send into packets of their own.
+const TUNNELS: [&str; 19] = [
+    "amt",
+    "bareudp",
+    "erspan",
+    "fou",
+    "geneve",
+    "gre",
+    "gretap",
+    "gtp",
+    "ip6erspan",
+    "ip6gre",
+    "ip6gretap",
+    "ip6tnl",
+    "ipip",
+    "sit",
+    "vti",
+    "vti6",
+    "vxlan",
+    "wireguard",
+    "xfrm",
+];
+
+impl InterfaceName {
+    /// True if its packets travel inside others.
+    pub fn is_tunnel(&self) -> bool {
+        TUNNELS.contains(&self.kind.as_str())
+    }
 }
 
 /// A cgroup with the path a person knows it by.

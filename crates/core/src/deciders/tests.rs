@@ -29,7 +29,8 @@ fn info() -> NodeInfo {
     use ProgramKind::{CgroupSkb, Tc, TcFilter, Tcx, Xdp};
     let on_cgroup = |id, cgroup| AttachedProgram { cgroup, ..program(CgroupSkb, id, 0, Some(Traffic::Egress)) };
     let cgroup = |id, path: &str| CgroupName { id, path: path.to_owned() };
-    let interface = |index, name: &str| InterfaceName { netns: NS, index, name: name.to_owned() };
+    let interface =
+        |index, name: &str| InterfaceName { netns: NS, index, name: name.to_owned(), kind: String::new() };
     NodeInfo {
         interfaces: vec![interface(2, "eth0"), interface(3, "eth1")],
         cgroups: vec![cgroup(1, "/"), cgroup(5, "/a"), cgroup(6, "/a/b"), cgroup(7, "/ab")],

@@ -1,5 +1,6 @@
 //! Names on this host: users, namespaces, interfaces, cgroups, containers, pods, units.
 
+use crate::netlink::{Netlink, attribute, text, u32_at};
 use crate::netns::NetnsTarget;
 use crate::record::MAG_CGROUP_LEVELS;
 use magscope_core::capture_filter::Field;
@@ -93,10 +94,19 @@ pub trait Names {
 #[derive(Clone, Debug, Default)]
 pub struct HostNames {
     netns: Vec<(String, u32)>,
-    ifaces: Vec<(String, u32, u32)>,
+    ifaces: Vec<InterfaceName>,
     cgroups: Option<PathBuf>,
     containers: Vec<Container>,
 }
+
+/// Numbers of the kernel's interface (`linux/rtnetlink.h`, `linux/if_link.h`).
+const RTM_GETLINK: u16 = 18;
+const IFINFO: usize = 16;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+/// Attempts to list the interfaces.
+const TRIES: usize = 3;
 
 /// Interfaces named in a recording, at most.
 const MOST_INTERFACES: usize = 4_096;
@@ -111,8 +121,8 @@ impl HostNames {
         for target in targets {
             names.netns.push((target.name.clone(), target.inode));
             // a namespace that cannot be entered any more has no interfaces to name
-            let found = target.within(interfaces).unwrap_or_default();
-            names.ifaces.extend(found.into_iter().map(|(name, index)| (name, target.inode, index)));
+            let inode = target.inode;
+            names.ifaces.extend(target.within(move || interfaces(inode)).unwrap_or_default());
         }
         names
     }
@@ -179,14 +189,9 @@ impl HostNames {
         Ok(found.into_iter().collect())
     }
 
-    /// The interfaces with their names, cleaned, at most so many.
+    /// The interfaces with their names, at most so many.
     pub fn interfaces(&self) -> impl Iterator<Item = InterfaceName> + '_ {
-        let named = self.ifaces.iter().take(MOST_INTERFACES);
-        named.map(|(name, netns, index)| InterfaceName {
-            netns: *netns,
-            index: *index,
-            name: clean(name).into_owned(),
-        })
+        self.ifaces.iter().take(MOST_INTERFACES).cloned()
     }
 
     fn below(&self, path: &Path) -> Result<Cgroup, NotFound> {
@@ -224,26 +229,21 @@ fn checked(group: Cgroup) -> Result<Cgroup, NotFound> {
     if group.level >= MAG_CGROUP_LEVELS { Err(NotFound::TooDeep(group.level)) } else { Ok(group) }
 }
 
-/// Names and indexes of this thread's interfaces.
-fn interfaces() -> Vec<(String, u32)> {
-    let mut found = Vec::new();
-    // SAFETY: the list ends with an entry of index 0, is read only before it is freed, and freed once; names in it end
-    // with a zero byte.
-    #[allow(unsafe_code)]
-    unsafe {
-        let list = libc::if_nameindex();
-        if list.is_null() {
-            return found;
-        }
-        let mut entry = list;
-        while (*entry).if_index != 0 {
-            let name = std::ffi::CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned();
-            found.push((name, (*entry).if_index));
-            entry = entry.add(1);
-        }
-        libc::if_freenameindex(list);
-    }
-    found
+/// The interfaces of this thread's namespace, `netns`; none if the kernel does not list them.
+fn interfaces(netns: u32) -> Vec<InterfaceName> {
+    let list = || Netlink::new(None).ok().and_then(|mut netlink| netlink.dump(RTM_GETLINK, &[0; IFINFO]).ok());
+    // A change amid the list spoils it.
+    let links = (0..TRIES).find_map(|_| list());
+    links.into_iter().flatten().filter_map(|link| interface(&link, netns)).collect()
+}
+
+/// The interface of one message (`struct ifinfomsg`, then attributes), its names cleaned.
+fn interface(link: &[u8], netns: u32) -> Option<InterfaceName> {
+    let (index, rest) = (u32_at(link, 4)?, link.get(IFINFO..)?);
+    let name = attribute(rest, IFLA_IFNAME).map(text)?;
+    let kind = attribute(rest, IFLA_LINKINFO).and_then(|info| attribute(info, IFLA_INFO_KIND)).map(text);
+    let (name, kind) = (clean(&name).into_owned(), clean(&kind.unwrap_or_default()).into_owned());
+    Some(InterfaceName { netns, index, name, kind })
 }
 
 impl Names for HostNames {
@@ -263,8 +263,8 @@ impl Names for HostNames {
     }
 
     fn iface(&self, name: &str) -> Result<Vec<(u32, u32)>, NotFound> {
-        let of = |(existing, netns, index): &(String, u32, u32)| (existing == name).then_some((*netns, *index));
-        let found: Vec<_> = self.ifaces.iter().filter_map(of).collect();
+        let called = self.ifaces.iter().filter(|one| one.name == name);
+        let found: Vec<_> = called.map(|one| (one.netns, one.index)).collect();
         if found.is_empty() { Err(NotFound::Iface) } else { Ok(found) }
     }
 

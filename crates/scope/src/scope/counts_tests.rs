@@ -344,7 +344,12 @@ fn sent_again(n: u32, at: u64) -> Vec<Event> {
 
 #[test]
 fn waiting_for_retransmission_is_counted_as_the_steps_are_and_its_drop_has_an_interface() {
-    let interfaces = vec![magscope_core::node::InterfaceName { netns: 1, index: 2, name: "eth0".to_owned() }];
+    let interfaces = vec![magscope_core::node::InterfaceName {
+        netns: 1,
+        index: 2,
+        name: "eth0".to_owned(),
+        kind: String::new(),
+    }];
     let mut info = NodeInfo { interfaces, ..info() };
     let served = Coverage::full(Backend::Generator);
     let queue = info.coverage.hops.iter_mut().find(|row| row.hop == Hop::DevQueue).expect("a row");

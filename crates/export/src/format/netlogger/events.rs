@@ -430,6 +430,7 @@ impl Events {
             netns: *netns,
             index: *index,
             name: name.clone(),
+            kind: String::new(),
         });
         let netns = self.places.iter().map(|(place, number)| NetnsName { netns: *number, name: name(place) });
         let service = |hop: &Hop| HopService {
