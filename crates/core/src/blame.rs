@@ -106,6 +106,17 @@ impl Part {
         }
     }
 
+    /// The part of the span between two neighbouring events of a journey, of which one at least is an outer packet's.
+    fn of_tunnelled_span(from: &Rung, to: &Rung, proto: Proto, served: HopSet) -> Self {
+        match (from.hop.direction(), to.hop.direction()) {
+            (Direction::Tx, Direction::Rx) => Self::of_span(from.hop, to.hop, proto, served),
+            _ if from.forwarder != 0 || to.forwarder != 0 => Self::Forwarding,
+            (Direction::Tx, Direction::Tx) => Self::SenderStack,
+            (Direction::Rx, Direction::Rx) => Self::ReceiverStack,
+            _ => Self::Unknown,
+        }
+    }
+
     /// The part of the span between two neighbouring events of a journey. `served` are the hops of the capture.
     pub fn of_span(from: Hop, to: Hop, proto: Proto, served: HopSet) -> Self {
         let has_task_wake = served.contains(Hop::TaskWake);
@@ -163,7 +174,7 @@ impl Blame {
     /// `None` if that is `None`. An event out of order carries no information and is skipped.
     pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
         let total_ns = journey.total_ns()?;
-        let mut path = journey.path();
+        let mut path = journey.path_with_tunnels();
         let mut from = path.next()?;
         let end_ns = from.time_ns.saturating_add(total_ns);
         let mut blame = Blame { total_ns, ..Blame::default() };
@@ -175,6 +186,9 @@ impl Blame {
             let part = match journey.presence {
                 _ if from.is_copy_before(&rung) => Part::Retransmission,
                 _ if journey.is_crossing_unknown(&from, &rung) => Part::Unknown,
+                _ if from.tunnel != 0 || rung.tunnel != 0 => {
+                    Part::of_tunnelled_span(&from, &rung, journey.proto, served)
+                }
                 _ if from.forwarder != 0 || rung.forwarder != 0 => {
                     Part::of_forwarded_span(&from, &rung, journey.proto, served)
                 }

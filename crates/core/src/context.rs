@@ -71,6 +71,15 @@ impl dyn Context + '_ {
         self.flow(node, forwarder.flow()).map_or_else(String::new, |flow| self.place(node, flow.netns))
     }
 
+    /// The outer packet of a tunnel that a journey's packet is inside of: `udp 10.0.0.1:34567→10.0.0.2:4789`; empty if
+    /// its flow is unknown.
+    pub fn outer(&self, journey: &Journey, at: &Forwarder) -> String {
+        let Some(flow) = self.flow(journey.node_of_forwarder(at), at.flow()) else { return String::new() };
+        let (from, to) =
+            if at.tx_flow.is_none() { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
+        format!("{} {from}→{to}", flow.proto)
+    }
+
     /// The flow of the forwarder at which a journey ended.
     fn ended_flow(&self, journey: &Journey) -> Option<&Flow> {
         let at = journey.ended_at()?;

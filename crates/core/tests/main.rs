@@ -21,6 +21,7 @@ mod retransmissions;
 mod tcp_journeys;
 mod tcp_readers;
 mod tcp_scenarios;
+mod tunnels;
 mod udp_journeys;
 mod udp_order;
 mod udp_queue;

@@ -13,6 +13,10 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
     if from.direction() == Direction::Rx && to.direction() == Direction::Tx {
         return Part::Forwarding.words().to_owned();
     }
+    if from.rank() > to.rank() && to.role() == Role::Packet {
+        // The path begins again in a packet around this one, or in the one inside.
+        return if to.direction() == Direction::Tx { "encapsulation" } else { "decapsulation" }.to_owned();
+    }
     if (from, to) == (Hop::SockReady, Hop::TaskRun) {
         return Part::Scheduler.words().to_owned();
     }
@@ -73,6 +77,8 @@ mod tests {
             (Hop::AppSend, Hop::IpOut, Proto::TCP, "app.send → ip.out"),
             (Hop::DevQueue, Hop::DevXmit, Proto::UDP, "queueing discipline"),
             (Hop::SockReady, Hop::AppRecv, Proto::TCP, "waiting for the reader"),
+            (Hop::DevXmit, Hop::IpOut, Proto::TCP, "encapsulation"),
+            (Hop::IpIn, Hop::NapiPoll, Proto::UDP, "decapsulation"),
             (Hop::IpIn, Hop::SockReady, Proto::TCP, "ip.in → sock.ready"),
         ];
         for (from, to, proto, words) in table {

@@ -102,6 +102,7 @@ fn journey(id: u64) -> Journey {
         head_of_line: None,
         receive_window_ns: 0,
         forwarders: Vec::new(),
+        tunnels: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ use super::selection::Selection;
 use super::sockets::Sockets;
 use super::state::{CloseReason, CorrelatorState, Half, StreamRef};
 use super::stream::{Admitted, Stream};
+use super::tunnels::Tunnels;
 use crate::batch::Batch;
 use crate::drop_reason::CleanUp;
 use crate::event::{Detail, Event, EventFlags};
@@ -43,6 +44,7 @@ pub struct Correlator {
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
     pub(super) buffers: Buffers,
+    pub(super) tunnels: Tunnels,
     /// Buffer for the datagrams of one event.
     pub(super) starts: Vec<u64>,
     /// For a log of several hosts.
@@ -64,6 +66,7 @@ impl Correlator {
             sockets: Sockets::default(),
             fragments: Fragments::default(),
             buffers: Buffers::default(),
+            tunnels: Tunnels::default(),
             starts: Vec::new(),
             several: None,
             clean_up: CleanUp::default(),
@@ -75,6 +78,7 @@ impl Correlator {
         let mut correlator = Self::new(info.coverage.served(), limits);
         correlator.state.selection = Selection::of(info);
         correlator.clean_up = CleanUp::of(info);
+        correlator.tunnels.learn(&info.interfaces);
         correlator.several = info.several.as_ref().map(Hosts::new);
         correlator
     }
@@ -115,6 +119,9 @@ impl Correlator {
                 self.tasks.clear(); // they are announced again periodically
             }
             self.tasks.insert(task.tid, task.clone());
+        }
+        for names in &batch.names {
+            self.tunnels.learn(&names.interfaces);
         }
         for change in &batch.changes {
             self.state.selection.change(change.from_ns, change.to_ns, &change.what);
@@ -226,6 +233,9 @@ impl Correlator {
                 } else {
                     self.datagram(event, done);
                 }
+                if self.tunnels.has_arrived() {
+                    self.note_arrived(event, done);
+                }
             }
         }
         if matches!(event.hop, Hop::AppRecv | Hop::SockReady) {
@@ -251,6 +261,9 @@ impl Correlator {
         // A group has several true receivers.
         let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
         if shows_buffer(event) && !in_group {
+            if self.tunnels.has_any() {
+                self.follow_tunnel(event, slot, done);
+            }
             if let Some(before) = self.buffers.replace(event, slot) {
                 let joined = self.connect(event, slot, before, done);
                 if joined != slot {

@@ -59,6 +59,9 @@ impl Correlator {
             self.state.counters.without_range += 1;
             return;
         }
+        if let Some(inner) = self.dropped_inside(event) {
+            self.find_dropped(&inner, done);
+        }
         let mut found = self.find_dropped(event, done);
         // Between two translations of addresses no stream has those of the packet. Its last event in this buffer shows
         // whose it is.

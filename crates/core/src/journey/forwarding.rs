@@ -22,6 +22,8 @@ struct Passing<'a> {
     event: &'a Event,
     mark: &'a Mark,
     netns: u32,
+    /// It is a hop of the outer packet of a tunnel.
+    is_outer: bool,
 }
 
 impl Correlator {
@@ -135,7 +137,15 @@ impl Correlator {
     pub(super) fn forward(&mut self, event: &Event, slot: usize, done: &mut Vec<Journey>) {
         self.state.counters.forwarded += 1;
         let is_off_path = event.hop == Hop::DevDone || event.flags.contains(EventFlags::GROUP);
-        if is_off_path || event.len == 0 && event.proto == Proto::TCP {
+        if !is_off_path {
+            self.pass(event, slot, false, done);
+        }
+    }
+
+    /// Records an event of a packet between its ends on its bytes, in the stream `slot`. `is_outer`: of the packet of a
+    /// tunnel that it is inside of.
+    pub(super) fn pass(&mut self, event: &Event, slot: usize, is_outer: bool, done: &mut Vec<Journey>) {
+        if event.len == 0 && event.proto == Proto::TCP {
             return;
         }
         let Some(netns) = self.directory.get(event.flow).map(|flow| flow.netns) else { return };
@@ -143,10 +153,10 @@ impl Correlator {
         stream.last_ns = event.time_ns.min(FREE_NS - 1);
         let mark = Self::mark(event);
         if event.proto == Proto::TCP {
-            stream.forward_range(&Passing { event, mark: &mark, netns }, state, done);
+            stream.forward_range(&Passing { event, mark: &mark, netns, is_outer }, state, done);
         } else {
             for one in segments(event) {
-                stream.forward_datagram(&Passing { event: &one, mark: &mark, netns }, state);
+                stream.forward_datagram(&Passing { event: &one, mark: &mark, netns, is_outer }, state);
             }
         }
         stream.tidy();
@@ -187,8 +197,8 @@ impl Stream {
 
     /// Records a forwarder's event on its bytes.
     fn forward_range(&mut self, passing: &Passing<'_>, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
-        let Passing { event, mark, .. } = *passing;
-        let begins = self.begins_at(event);
+        let Passing { event, mark, is_outer, .. } = *passing;
+        let begins = !is_outer && self.begins_at(event);
         let from =
             if begins { Some(self.move_to(event.seq(), state, done)) } else { self.position_of(event.seq()) };
         let Some(from) = from else { return };
@@ -222,10 +232,16 @@ impl Stream {
 
     /// Records a forwarder's event on its datagram.
     fn forward_datagram(&mut self, passing: &Passing<'_>, state: &mut CorrelatorState) {
-        let found = self.passing_datagram(passing.event, state);
+        let found = if passing.is_outer {
+            self.datagram_inside(passing.event)
+        } else {
+            self.passing_datagram(passing.event, state)
+        };
         let index = match found {
             Some(index) => index,
-            None if self.begins_at(passing.event) => self.new_datagram(passing.event, state),
+            None if !passing.is_outer && self.begins_at(passing.event) => {
+                self.new_datagram(passing.event, state)
+            }
             None => return,
         };
         self.pass_forwarder(index, passing, state);
@@ -234,7 +250,8 @@ impl Stream {
     fn pass_forwarder(&mut self, index: usize, passing: &Passing<'_>, state: &mut CorrelatorState) {
         let proto = self.ends.proto;
         let Some(piece) = self.pieces.get_mut(index) else { return };
-        let has_room = piece.pass_forwarder(passing.netns, passing.event, passing.mark);
+        let place = (passing.netns, passing.is_outer);
+        let has_room = piece.pass_forwarder(place, passing.event, passing.mark);
         state.counters.forwarders_left_out += u64::from(!has_room);
         // Without a known receiver, half a journey ends some time after its last event.
         let is_half = !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none();

@@ -77,6 +77,9 @@ pub struct Journey {
     pub receive_window_ns: u64,
     /// The nodes that passed its packet on, in the order of the path. With `n` of them the journey has `n + 1` legs.
     pub forwarders: Vec<Forwarder>,
+    /// The passages of its packet inside outer packets, which are journeys of their own: in the order of the path, of
+    /// each host that the outer packet passed. [`Journey::ladder`] leaves them out.
+    pub tunnels: Vec<Forwarder>,
 }
 
 /// One event for the limits of a journey.
@@ -119,6 +122,8 @@ pub struct Latency {
     pub is_wait: bool,
     /// Number of the forwarder that it reached, from 1; 0 at an end.
     pub forwarder: u8,
+    /// Number of the outer packet whose hop it reached, from 1; 0 outside of tunnels.
+    pub tunnel: u8,
     /// It ended on the sender's clock, false for the receiver's. They may be one.
     pub on_sender_clock: bool,
 }
@@ -192,19 +197,75 @@ impl Journey {
         let flow = if hop.direction() == Direction::Tx { self.tx_flow } else { self.rx_flow };
         let copy = if bit(hop) & PACKET == 0 { 0 } else { copy };
         let (at_return, on_sender_clock) = (rungs.is_at_return(hop), is_senders(hop));
-        Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return, forwarder: 0, on_sender_clock })
+        Some(Rung {
+            hop,
+            time_ns,
+            cpu,
+            tgid,
+            tid,
+            flow,
+            copy,
+            at_return,
+            forwarder: 0,
+            tunnel: 0,
+            on_sender_clock,
+        })
     }
 
     /// The events of the forwarders, in the order of the path.
     fn forwarded(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.forwarders.iter().zip(1..).flat_map(move |(at, number)| {
-            at.hops().filter_map(move |hop| {
-                let flow = if hop.direction() == Direction::Tx { at.tx_flow } else { at.rx_flow };
-                let mut rung = self.rung_of(&at.rungs, hop, self.copy)?;
-                (rung.flow, rung.forwarder, rung.on_sender_clock) = (flow, number, !at.is_receivers);
-                Some(rung)
-            })
+        let numbered = self.forwarders.iter().zip(1..);
+        numbered
+            .flat_map(move |(at, number)| self.passage(at).map(move |rung| Rung { forwarder: number, ..rung }))
+    }
+
+    /// The events of a passage between the ends.
+    fn passage<'a>(&'a self, at: &'a Forwarder) -> impl Iterator<Item = Rung> + 'a {
+        at.hops().filter_map(move |hop| {
+            let flow = if hop.direction() == Direction::Tx { at.tx_flow } else { at.rx_flow };
+            let rung = self.rung_of(&at.rungs, hop, self.copy)?;
+            Some(Rung { flow, on_sender_clock: !at.is_receivers, ..rung })
         })
+    }
+
+    /// The same events with those of the outer packets in their places: behind the device of the tunnel that sent them,
+    /// before that which received them.
+    fn with_tunnels(&self, mut all: Vec<Rung>) -> Vec<Rung> {
+        for (at, number) in self.tunnels.iter().zip(1..) {
+            let Some((from_ns, to_ns)) = at.span_ns() else { continue };
+            let is_on_its_clock =
+                |rung: &Rung| self.across == Across::OneClock || rung.on_sender_clock != at.is_receivers;
+            let is_here = |rung: &Rung| {
+                is_on_its_clock(rung) && rung.copy <= self.copy && !rung.at_return && rung.hop != Hop::DevDone
+            };
+            let leaves = at.hops().next().is_some_and(is_senders);
+            let place = if leaves {
+                let before = all.iter().rposition(|rung| is_here(rung) && rung.time_ns <= from_ns);
+                before.map(|index| (index + 1, all.get(index).map_or(0, |rung| rung.forwarder)))
+            } else {
+                let after = all.iter().position(|rung| is_here(rung) && rung.time_ns >= to_ns);
+                after.map(|index| (index, all.get(index).map_or(0, |rung| rung.forwarder)))
+            };
+            let Some((index, forwarder)) = place else { continue };
+            let outer: Vec<Rung> =
+                self.passage(at).map(|rung| Rung { forwarder, tunnel: number, ..rung }).collect();
+            all.splice(index..index, outer);
+        }
+        all
+    }
+
+    /// The path with the hops of outer packets ([`Journey::tunnels`]).
+    pub fn path_with_tunnels(&self) -> impl Iterator<Item = Rung> + '_ {
+        let (plain, tunnelled) = self.either();
+        plain
+            .into_iter()
+            .flat_map(Self::path)
+            .chain(tunnelled.into_iter().flat_map(|journey| journey.with_tunnels(journey.path().collect())))
+    }
+
+    /// This journey, as the first without any tunnel, else as the second.
+    const fn either(&self) -> (Option<&Self>, Option<&Self>) {
+        if self.tunnels.is_empty() { (Some(self), None) } else { (None, Some(self)) }
     }
 
     /// The events of `rungs` among `hops`.
@@ -298,8 +359,15 @@ impl Journey {
     /// Every event with the time from its predecessor: within one copy, or between two. Negative for two events
     /// in the wrong order.
     fn pairs(&self) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + '_ {
+        self.pairs_of(self.all_rungs())
+    }
+
+    fn pairs_of<'a>(
+        &'a self,
+        all: impl Iterator<Item = Rung> + 'a,
+    ) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + 'a {
         let (mut before, mut ahead): (Option<Rung>, Option<Rung>) = (None, None);
-        self.all_rungs().map(move |rung| {
+        all.map(move |rung| {
             if rung.at_return {
                 return (rung, None);
             }
@@ -323,7 +391,23 @@ impl Journey {
     /// Every event of [`Journey::all_rungs`] with the time that ends there; `None` without one. See
     /// [`Journey::latencies`].
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
-        self.pairs().map(|(rung, pair)| {
+        self.measured(self.pairs())
+    }
+
+    /// The same with the hops of outer packets ([`Journey::tunnels`]).
+    pub fn spans_with_tunnels(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
+        let (plain, tunnelled) = self.either();
+        plain.into_iter().flat_map(Self::spans).chain(tunnelled.into_iter().flat_map(|journey| {
+            let all = journey.with_tunnels(journey.all_rungs().collect());
+            journey.measured(journey.pairs_of(all.into_iter()))
+        }))
+    }
+
+    fn measured<'a>(
+        &'a self,
+        pairs: impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + 'a,
+    ) -> impl Iterator<Item = (Rung, Option<Latency>)> + 'a {
+        pairs.map(|(rung, pair)| {
             let latency = pair.and_then(|(from, ns)| {
                 let clocks = (from.on_sender_clock, rung.on_sender_clock);
                 let bounds_ns = self.bounded_ns(clocks, ns)?;
@@ -332,7 +416,7 @@ impl Journey {
                 let ns = u64::try_from(ns).unwrap_or(0);
                 let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
                 let (from, to) = (from.hop, rung.hop);
-                let Rung { forwarder, on_sender_clock, .. } = rung;
+                let Rung { forwarder, tunnel, on_sender_clock, .. } = rung;
                 Some(Latency {
                     from,
                     to,
@@ -342,6 +426,7 @@ impl Journey {
                     bounds_ns,
                     is_wait,
                     forwarder,
+                    tunnel,
                     on_sender_clock,
                 })
             });
@@ -549,7 +634,7 @@ impl Journey {
         if let Some(wait) = &mut self.head_of_line {
             wait.until_ns = wait.until_ns.saturating_add_signed(ns);
         }
-        for at in &mut self.forwarders {
+        for at in self.forwarders.iter_mut().chain(&mut self.tunnels) {
             at.rungs.shift(ns);
         }
         for copy in &mut self.copies {
@@ -567,7 +652,9 @@ impl Journey {
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
         self.ambiguous |= other.ambiguous;
         self.head_of_line = other.head_of_line;
-        self.forwarders.extend(other.forwarders.iter().map(|at| Forwarder { is_receivers: true, ..*at }));
+        let theirs = |at: &Forwarder| Forwarder { is_receivers: true, ..*at };
+        self.forwarders.extend(other.forwarders.iter().map(theirs));
+        self.tunnels.extend(other.tunnels.iter().map(theirs));
         self.find_copy(other);
     }
 

@@ -53,6 +53,8 @@ pub struct Counters {
     pub unproven_translations: u64,
     /// Events of forwarders beyond the largest number of a journey.
     pub forwarders_left_out: u64,
+    /// Hops of outer packets of tunnels, and arrivals from them, that were tied to the packet inside.
+    pub tunnelled: u64,
     /// Pieces that passed a forwarder, with both ends outside the capture; they are no journeys.
     pub passed_through: u64,
     /// Pure acknowledgements and other segments without payload, by place on the path.

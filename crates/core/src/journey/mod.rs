@@ -60,6 +60,7 @@ mod sockets;
 mod stream;
 mod tcp;
 mod transits;
+mod tunnels;
 mod udp;
 mod unread;
 mod verdict;

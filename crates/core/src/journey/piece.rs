@@ -224,10 +224,11 @@ impl Piece {
         self.passes.as_ref().is_some_and(|passes| passes.is_unconfirmed())
     }
 
-    /// Records an event of a forwarder in the namespace `netns`. Returns false without room for it.
-    pub fn pass_forwarder(&mut self, netns: u32, event: &Event, mark: &Mark) -> bool {
+    /// Records an event of a forwarder, or of the outer packet of a tunnel; see [`Transits::record`]. Returns false
+    /// without room for it.
+    pub fn pass_forwarder(&mut self, place: (u32, bool), event: &Event, mark: &Mark) -> bool {
         self.last_ns = self.last_ns.max(mark.time_ns);
-        self.transits.get_or_insert_default().record(netns, event, mark)
+        self.transits.get_or_insert_default().record(place, event, mark)
     }
 
     /// The assumed end with this flow was a forwarder: its events are a passage.

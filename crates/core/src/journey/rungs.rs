@@ -41,6 +41,8 @@ pub struct Rung {
     pub at_return: bool,
     /// Number of the forwarder on the path, from 1; 0 at both ends.
     pub forwarder: u8,
+    /// Number of the outer packet whose hop it is, from 1; 0 outside of tunnels.
+    pub tunnel: u8,
     /// Its time is on the sender's clock, false for the receiver's. They may be one.
     pub on_sender_clock: bool,
 }

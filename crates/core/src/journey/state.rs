@@ -272,10 +272,11 @@ impl CorrelatorState {
         let copy_ids = copies.iter().find(|sent| sent.number == copy).map(|sent| sent.ids);
         // Of a copy that may be another one, the node's passage may be too.
         let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
-        let forwarders = match piece.transits.as_ref().filter(|_| !is_unknown) {
-            Some(all) => all.of(ends, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
+        let passages = |is_outer| match piece.transits.as_ref().filter(|_| !is_unknown) {
+            Some(all) => all.of(is_outer, ends, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
             None => Vec::new(),
         };
+        let (forwarders, tunnels) = (passages(false), passages(true));
         let verdict = self.verdict(ends, piece, rungs.last(), why);
         let dropped = matches!(verdict, Verdict::Dropped { .. });
         let who = |who: ThreadRef| if who.is_none() { None } else { Some(who) };
@@ -315,6 +316,7 @@ impl CorrelatorState {
             head_of_line: piece.head_of_line.filter(|wait| wait.follows(&rungs)),
             receive_window_ns: piece.receive_window_ns,
             forwarders,
+            tunnels,
         });
     }
 

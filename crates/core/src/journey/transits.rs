@@ -1,4 +1,4 @@
-//! The passages of one piece through forwarders, while it is open.
+//! The passages of one piece through forwarders, and inside the outer packets of tunnels, while it is open.
 
 use super::forwarder::{Forwarder, MAX_FORWARDERS};
 use super::ip_ids::IpIds;
@@ -16,6 +16,8 @@ const MAX_TRANSITS: usize = 2 * MAX_FORWARDERS;
 #[derive(Clone, Copy, Debug, Default)]
 struct Transit {
     netns: u32,
+    /// The hops are those of the outer packet of a tunnel.
+    is_outer: bool,
     /// Identifications of the packet.
     ids: IpIds,
     /// True if the kernel dropped the packet in this node.
@@ -30,17 +32,21 @@ pub(super) struct Transits {
 }
 
 impl Transits {
-    /// Records an event of a forwarder in the namespace `netns`. Returns false without room for it.
-    pub fn record(&mut self, netns: u32, event: &Event, mark: &Mark) -> bool {
+    /// Records an event of a forwarder, or of the outer packet of a tunnel (`is_outer`), in the namespace `netns`. Returns
+    /// false without room for it.
+    pub fn record(&mut self, (netns, is_outer): (u32, bool), event: &Event, mark: &Mark) -> bool {
         let Mark { hop, time_ns, cpu, ids, .. } = *mark;
         let receives = hop.direction() == Direction::Rx;
         let may_be = |of: IpIds| !of.is_present() || !ids.is_present() || of.meets(ids);
-        let found = self.list.iter().rposition(|of| of.netns == netns && may_be(of.ids));
+        let found =
+            self.list.iter().rposition(|of| (of.netns, of.is_outer) == (netns, is_outer) && may_be(of.ids));
         let newest = found.and_then(|index| Some((index, &self.list.get(index)?.at)));
         let index = match newest {
             // A packet that left and comes in again, or comes in twice at one interface, is a new passage.
             Some((_, at)) if receives && at.rungs.present() & TX != 0 => None,
             Some((_, at)) if receives && at.rungs.has(hop) && at.rx_ifindex == event.ifindex => None,
+            // What came out of a tunnel enters the next one.
+            Some((_, at)) if is_outer && !receives && at.rungs.present() & RX != 0 => None,
             // A further device of this node, after the next node had the packet.
             Some((index, at)) if !receives && index + 1 < self.list.len() && at.rungs.has(hop) => return true,
             newest => newest.map(|(index, _)| index),
@@ -50,7 +56,7 @@ impl Transits {
             None if self.list.len() < MAX_TRANSITS => {
                 self.list.reserve_exact(1);
                 let at = Forwarder { rx_ifindex: event.ifindex, ..Forwarder::default() };
-                self.list.push(Transit { netns, ids, ended: false, at });
+                self.list.push(Transit { netns, is_outer, ids, ended: false, at });
                 self.list.len() - 1
             }
             None => return false,
@@ -68,14 +74,14 @@ impl Transits {
 
     /// The kernel dropped the packet in this namespace, where it had not left.
     pub fn end(&mut self, netns: u32) {
-        if let Some(of) = self.list.iter_mut().rfind(|of| of.netns == netns) {
+        if let Some(of) = self.list.iter_mut().rfind(|of| of.netns == netns && !of.is_outer) {
             of.ended = of.at.rungs.present() & TX == 0;
         }
     }
 
     /// The hops at the node of this flow, which is the receiver after all.
     pub fn give_end(&mut self, flow: FlowId) -> Rungs {
-        let is_its = |of: &Transit| of.at.rx_flow == flow && of.at.tx_flow.is_none();
+        let is_its = |of: &Transit| of.at.rx_flow == flow && of.at.tx_flow.is_none() && !of.is_outer;
         let found = self.list.iter().position(is_its);
         found.map(|index| self.list.remove(index).at.rungs).unwrap_or_default()
     }
@@ -85,7 +91,9 @@ impl Transits {
         if end.rungs.is_empty() {
             return;
         }
-        let joins = |of: &&mut Transit| of.netns == netns && of.at.rungs.present() & end.rungs.present() == 0;
+        let joins = |of: &&mut Transit| {
+            !of.is_outer && of.netns == netns && of.at.rungs.present() & end.rungs.present() == 0
+        };
         if let Some(Transit { at, .. }) = self.list.iter_mut().find(joins) {
             at.rungs.take(&end.rungs, RX | TX);
             if end.rx_flow.is_none() {
@@ -94,14 +102,14 @@ impl Transits {
                 (at.rx_flow, at.rx_ifindex) = (end.rx_flow, end.rx_ifindex);
             }
         } else if self.list.len() < MAX_TRANSITS {
-            self.list.push(Transit { netns, ids: IpIds::default(), ended: false, at: end });
+            self.list.push(Transit { netns, at: end, ..Transit::default() });
         }
     }
 
-    /// The forwarders of the packet with these hops and identifications: those between its departure and its arrival.
-    /// The ends themselves are none. `resent`: other packets had the same bytes; a node that several of them may have
-    /// passed is left out, because nothing shows which one it was.
-    pub fn of(&self, ends: &Ends, rungs: &Rungs, resent: bool, ids: IpIds) -> Vec<Forwarder> {
+    /// The forwarders of the packet with these hops and identifications, or with `is_outer` its outer packets: those
+    /// between its departure and its arrival. The ends themselves are none. `resent`: other packets had the same bytes; a
+    /// node that several of them may have passed is left out, because nothing shows which one it was.
+    pub fn of(&self, is_outer: bool, ends: &Ends, rungs: &Rungs, resent: bool, ids: IpIds) -> Vec<Forwarder> {
         let times = |hops: u32| {
             let all = rungs.hops().filter(move |hop| bit(*hop) & hops != 0 && *hop != Hop::DevDone);
             all.filter(|hop| !rungs.is_at_return(*hop)).filter_map(|hop| rungs.time_ns(hop))
@@ -109,11 +117,11 @@ impl Transits {
         let (left_ns, came_ns) = (times(TX).max().unwrap_or(0), times(RX).min().unwrap_or(u64::MAX));
         let fits = |of: &&Transit| {
             let is_between = of.at.span_ns().is_some_and(|(from, to)| left_ns <= from && to <= came_ns);
-            let is_end = of.at.tx_flow.is_none() && of.at.rx_flow == ends.rx.flow;
+            let is_end = !is_outer && of.at.tx_flow.is_none() && of.at.rx_flow == ends.rx.flow;
             let is_its = !ids.is_present() || !of.ids.is_present() || of.ids.meets(ids);
             // A node that dropped its copy of a packet that arrived was not on the way.
             let is_aside = of.ended && came_ns != u64::MAX;
-            is_between && !is_end && is_its && !is_aside
+            of.is_outer == is_outer && is_between && !is_end && is_its && !is_aside
         };
         let mut all: Vec<&Transit> = self.list.iter().filter(fits).collect();
         all.sort_by_key(|of| of.at.span_ns());

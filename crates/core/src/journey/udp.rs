@@ -329,6 +329,12 @@ impl Stream {
         Some(index)
     }
 
+    /// The open datagram inside the packet of a tunnel.
+    pub(super) fn datagram_inside(&self, event: &Event) -> Option<usize> {
+        let fits = |piece: &Piece| !piece.is_gone() && !piece.shared && Self::has_length(piece, event);
+        self.by_id_or_buffer(event, fits)
+    }
+
     /// Appends a datagram under a new number.
     fn append(
         &mut self,

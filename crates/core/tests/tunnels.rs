@@ -1,0 +1,157 @@
+//! Journeys inside the outer packets of tunnels.
+
+use crate::common::*;
+use magscope_core::blame::Blame;
+use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::node::{Backend, Coverage, HopService, InterfaceName, NodeInfo, Service};
+use magscope_core::workload::Names;
+use magscope_core::{Batch, Correlator, Event, FlowId, Hop, Part, Proto};
+
+const OUTER_OUT: FlowId = FlowId(91);
+const OUTER_IN: FlowId = FlowId(92);
+const TUNNEL: u32 = 7;
+const BELOW: u32 = 2;
+
+/// What a tunnel adds to a segment without options: two IP headers less the outer one, TCP, UDP, VXLAN and Ethernet.
+const ADDED: u32 = 62;
+
+fn names() -> Vec<InterfaceName> {
+    let name = |(netns, index, kind): (u32, u32, &str)| InterfaceName {
+        netns,
+        index,
+        name: format!("if{index}"),
+        kind: kind.to_owned(),
+    };
+    [(1, BELOW, "veth"), (1, TUNNEL, "vxlan"), (2, BELOW, "veth"), (2, TUNNEL, "vxlan")].map(name).to_vec()
+}
+
+fn at(ifindex: u32, skb: u32, events: Vec<Event>) -> Vec<Event> {
+    events.into_iter().map(|event| Event { ifindex, skb, ..event }).collect()
+}
+
+/// A hop of the outer packet of a segment.
+fn outer(hop: Hop, time_ns: u64, flow: FlowId, ip_id: u16, skb: u32) -> Event {
+    Event {
+        flow,
+        len: 50 + ADDED,
+        ip_id,
+        skb,
+        ifindex: BELOW,
+        proto: Proto::UDP,
+        segs: 1,
+        ..Event::at(hop, time_ns)
+    }
+}
+
+fn sent(time_ns: u64, seq: u32, ip_id: u16, skb: u32) -> Vec<Event> {
+    let mut events = vec![by(tcp(Hop::TcpSend, time_ns, CLIENT, seq, 50), 5, 50)];
+    events.extend(at(TUNNEL, skb, run(&PACKET_TX, time_ns + 10, CLIENT, seq, 50)));
+    for (hop, later_ns) in [(Hop::IpOut, 20), (Hop::DevQueue, 30), (Hop::DevXmit, 80)] {
+        events.push(outer(hop, time_ns + later_ns, OUTER_OUT, ip_id, skb));
+    }
+    events
+}
+
+/// `copied`: the kernel copies the packet before it takes the inner one out.
+fn received(time_ns: u64, seq: u32, ip_id: u16, skb: u32, copied: bool) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (hop, later_ns) in [(Hop::DevRecv, 200), (Hop::IpPre, 205), (Hop::IpIn, 210)] {
+        events.push(outer(hop, time_ns + later_ns, OUTER_IN, ip_id, skb));
+    }
+    let skb = if copied { skb + 1000 } else { skb };
+    events.extend(at(TUNNEL, skb, run(&PACKET_RX, time_ns + 240, SERVER, seq, 50)));
+    events.push(by(tcp(Hop::SockReady, time_ns + 260, SERVER, seq + 50, 0), 0, 70));
+    events.push(by(tcp(Hop::AppRecv, time_ns + 300, SERVER, seq, 50), 7, 70));
+    events
+}
+
+/// A node that serves the hops of these tests.
+fn node() -> NodeInfo {
+    let served = || Service::Served { backend: Backend::Generator, point: String::new(), note: String::new() };
+    let row = |hop: &Hop| HopService {
+        hop: *hop,
+        service: if coverage().contains(*hop) { served() } else { Service::Off },
+    };
+    let hops = Hop::ALL.iter().map(row).collect();
+    NodeInfo { coverage: Coverage { hops, left_out: Vec::new() }, ..NodeInfo::default() }
+}
+
+/// The journeys of the inner flow. The names come with the capture's start, or later in a batch.
+fn inner(names_come_later: bool, events: Vec<Event>) -> Vec<Journey> {
+    let mut flows = flows(Proto::TCP);
+    flows.push(flow(OUTER_OUT, 1, Proto::UDP, "192.0.2.1:50000", "192.0.2.2:4789"));
+    flows.push(flow(OUTER_IN, 2, Proto::UDP, "192.0.2.2:4789", "192.0.2.1:50000"));
+    let mut info = node();
+    let mut batch = Batch { flows, events, watermark_ns: 10_000, ..Batch::default() };
+    if names_come_later {
+        batch.names.push(Names { interfaces: names(), ..Names::default() });
+    } else {
+        info.interfaces = names();
+    }
+    let mut correlator = Correlator::of_node(&info, Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch, &mut done);
+    correlator.finish(&mut done);
+    done.retain(|journey| journey.proto == Proto::TCP);
+    done
+}
+
+#[test]
+fn a_journey_shows_the_hops_of_its_outer_packet() {
+    for (ip_id, copied, names_come_later) in [(9, false, false), (9, true, true), (0, false, true)] {
+        let events = [sent(0, 1000, ip_id, 77), received(0, 1000, ip_id, 77, copied)].concat();
+        let done = inner(names_come_later, events);
+        let [journey] = &done[..] else { panic!("{done:#?}") };
+        assert_eq!((journey.verdict, journey.disordered()), (Verdict::Complete, 0));
+        let [leaves, arrives] = journey.tunnels[..] else { panic!("{journey:#?}") };
+        assert_eq!((leaves.tx_flow, leaves.span_ns()), (OUTER_OUT, Some((20, 80))));
+        assert_eq!((arrives.rx_flow, arrives.span_ns()), (OUTER_IN, Some((200, 210))));
+        let hops: Vec<_> = journey.path_with_tunnels().map(|rung| (rung.hop, rung.tunnel)).collect();
+        let before = hops.iter().position(|(_, tunnel)| *tunnel == 1).expect("an outer hop");
+        assert_eq!(hops[before - 1], (Hop::DevXmit, 0));
+        let inside = [Hop::IpOut, Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::IpPre, Hop::IpIn];
+        assert_eq!(hops[before..before + 6].iter().map(|(hop, _)| *hop).collect::<Vec<_>>(), inside);
+        assert!(journey.path_with_tunnels().map(|rung| rung.time_ns).is_sorted());
+        assert!(journey.ladder().all(|rung| rung.tunnel == 0), "its own hops alone");
+        let blame = Blame::of(journey, coverage()).unwrap();
+        assert_eq!(blame.ns(Part::Wire), Some(120), "between the devices below the tunnel");
+        assert_eq!(blame.parts().map(|(_, ns)| ns).sum::<u64>(), 300);
+    }
+}
+
+#[test]
+fn each_journey_has_its_own_outer_packets() {
+    // The buffers change places, and the second packet overtakes the first one's arrival.
+    let events = [sent(0, 1000, 9, 77), sent(100, 1050, 10, 78), received(100, 1050, 10, 77, true)].concat();
+    let mut events = [events, received(150, 1000, 9, 78, true)].concat();
+    events.sort_by_key(|event| event.time_ns);
+    let done = inner(false, events);
+    for (seq, left_ns, came_ns) in [(1000, 20, 350), (1050, 120, 300)] {
+        let journey = done.iter().find(|journey| journey.range.start as u32 == seq).expect("a journey");
+        let first = |n: usize| journey.tunnels.get(n).and_then(|at| at.span_ns()).map(|(from, _)| from);
+        assert_eq!((first(0), first(1)), (Some(left_ns), Some(came_ns)), "{seq}");
+    }
+}
+
+#[test]
+fn a_packet_whose_outer_one_is_dropped_is_dropped() {
+    let drop = |time_ns, flow| outer(Hop::SkbDrop, time_ns, flow, 9, 77);
+    let arrives = |n: usize| received(0, 1000, 9, 77, false).into_iter().take(n).collect::<Vec<_>>();
+    for (arrived, dropped) in [(0, drop(90, OUTER_OUT)), (2, drop(230, OUTER_IN))] {
+        let done = inner(false, [sent(0, 1000, 9, 77), arrives(arrived), vec![dropped]].concat());
+        let [journey] = &done[..] else { panic!("{done:#?}") };
+        assert!(matches!(journey.verdict, Verdict::Dropped { .. }), "{:?}", journey.verdict);
+        assert_eq!(journey.drop_ifindex, BELOW);
+        assert_eq!(journey.tunnels.len(), 1 + usize::from(arrived > 0));
+    }
+}
+
+#[test]
+fn a_plain_interface_ties_nothing() {
+    let mut events = [sent(0, 1000, 9, 77), received(0, 1000, 9, 77, false)].concat();
+    for event in events.iter_mut().filter(|event| event.ifindex == TUNNEL) {
+        event.ifindex = BELOW;
+    }
+    let done = inner(false, events);
+    assert!(done.iter().all(|journey| journey.tunnels.is_empty()), "{done:#?}");
+}
