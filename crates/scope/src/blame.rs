@@ -49,8 +49,15 @@ mod tests {
     fn blame_names_the_reader_and_the_retransmission() {
         let mut line = crate::lifeline::tests::lifeline(1, &[(Hop::SockReady, 0), (Hop::AppRecv, 4_020_000)]);
         line.journey.reader = Some(magscope_core::journey::ThreadRef { tgid: 2211, tid: 2211 });
-        let step =
-            Step { from: Hop::TaskWake, to: Hop::AppRecv, at_ns: 1, ns: 1, is_wait: false, forwarder: 0 };
+        let step = Step {
+            from: Hop::TaskWake,
+            to: Hop::AppRecv,
+            at_ns: 1,
+            ns: 1,
+            is_wait: false,
+            forwarder: 0,
+            tunnel: 0,
+        };
         assert_eq!(blame_words(&line, step, |_| Some("postgres")), "waiting for the reader (postgres/2211)");
         line.journey.copies_left_out = 2;
         assert_eq!(blame_words(&line, step, |_| None), "resent: waiting for the reader (2211)");

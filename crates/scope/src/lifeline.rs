@@ -19,6 +19,8 @@ pub struct Step {
     pub is_wait: bool,
     /// Number of the forwarder that it reached, from 1; 0 at an end.
     pub forwarder: u8,
+    /// Number of the outer packet whose hop it reached, from 1; 0 outside of tunnels.
+    pub tunnel: u8,
 }
 
 impl Step {
@@ -30,6 +32,7 @@ impl Step {
             ns: latency.ns,
             is_wait: latency.is_wait,
             forwarder: latency.forwarder,
+            tunnel: latency.tunnel,
         }
     }
 }
@@ -98,9 +101,9 @@ impl Lifeline {
         spans.filter(ended).filter_map(|(_, step)| step.filter(|step| step.is_wait))
     }
 
-    /// Every event, in path order and each copy by itself, with the step or the wait for a retransmission that ends there.
+    /// Every event, those of outer packets included, in path order and each copy by itself, with the step or the wait for a retransmission that ends there.
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Step>)> + '_ {
-        let spans = self.journey.spans().filter(|(rung, _)| !rung.at_return);
+        let spans = self.journey.spans_with_tunnels().filter(|(rung, _)| !rung.at_return);
         spans.map(|(rung, latency)| (rung, latency.as_ref().map(Step::of)))
     }
 

@@ -134,6 +134,13 @@ impl Scope {
         Some(context.forwarder(&line.journey, forwarder))
     }
 
+    /// The outer packet of a tunnel by its number.
+    fn outer_words(&self, line: &Lifeline, number: u8) -> String {
+        let outer = line.journey.tunnels.get(usize::from(number).saturating_sub(1));
+        let context: &dyn Context = &self.names;
+        outer.map_or_else(String::new, |at| format!("inside {}", context.outer(&line.journey, at)))
+    }
+
     /// The number of the copy, on its first event; and the kernel's drop, on its last.
     fn copy_words(&self, line: &Lifeline, mark: &Rung, step: Option<Step>) -> String {
         let journey = &line.journey;
@@ -203,6 +210,7 @@ impl Scope {
         let blamed = line.blame();
         let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
+                _ if mark.tunnel != 0 => self.outer_words(line, mark.tunnel),
                 _ if mark.forwarder != 0 => self.forwarder_name(line, mark.forwarder).unwrap_or_default(),
                 (0, _) => match step.filter(|step| !step.is_wait).and_then(|step| wait_words(line, step)) {
                     Some(wait) => format!("after {wait}"),

@@ -83,6 +83,9 @@ pub struct Row {
     /// The nodes that passed its packet on, in the order of the path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forwarders: Vec<Passed>,
+    /// The outer packets of tunnels that its packet was inside of, one for each host that they passed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<Outer>,
     /// Every hop, for each copy.
     rungs: Vec<Place>,
     /// Times between neighbouring hops of one copy, and between copies.
@@ -146,6 +149,36 @@ impl Passed {
             translated,
             ns,
         }
+    }
+}
+
+/// The outer packet of a tunnel, on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outer {
+    /// Its protocol, source and destination; empty if unknown.
+    packet: String,
+    /// The network namespace; empty if unknown.
+    node: String,
+    /// Interface of its last event there; empty if unknown.
+    interface: String,
+    /// Time from its first hop there to the last, nanoseconds.
+    ns: u64,
+    /// The same as text.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl Outer {
+    fn of(journey: &Journey, at: &Forwarder, context: &dyn Context) -> Self {
+        let node = journey.node_of_forwarder(at);
+        let ifindex = if at.tx_flow.is_none() { at.rx_ifindex } else { at.tx_ifindex };
+        let named = context.info(node).zip(context.flow(node, at.flow()));
+        let interface = named.and_then(|(info, flow)| info.interface(flow.netns, ifindex));
+        let interface = interface.unwrap_or_default().to_owned();
+        let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
+        let (packet, node) = (context.outer(journey, at), context.forwarder(journey, at));
+        let text = format!("inside {packet} at {node} {interface} for {}", duration(ns));
+        Outer { packet, node, interface, ns, text }
     }
 }
 
@@ -228,6 +261,9 @@ struct Place {
     /// Number of the forwarder, from 1; absent at both ends.
     #[serde(skip_serializing_if = "is_none_left")]
     forwarder: u32,
+    /// Number of the outer packet of a tunnel, from 1; absent outside of tunnels.
+    #[serde(skip_serializing_if = "is_none_left")]
+    tunnel: u32,
     /// Recorded at the return of a call, and therefore outside of the time order.
     at_return: bool,
 }
@@ -277,6 +313,9 @@ pub struct Step {
     /// Number of the forwarder that it reached, from 1; absent at both ends.
     #[serde(skip_serializing_if = "is_none_left")]
     pub forwarder: u32,
+    /// Number of the outer packet of a tunnel whose hop it reached, from 1; absent outside of tunnels.
+    #[serde(skip_serializing_if = "is_none_left")]
+    pub tunnel: u32,
     /// Between two clocks: error, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
@@ -303,6 +342,7 @@ impl Row {
                 ns,
                 waited: is_wait,
                 forwarder: u32::from(latency.forwarder),
+                tunnel: u32::from(latency.tunnel),
                 half_width_ns,
                 lower_ns: bounds_ns.map(|(lower, _)| lower),
                 upper_ns: bounds_ns.map(|(_, upper)| upper),
@@ -312,7 +352,8 @@ impl Row {
         let on_path = |(rung, latency): (Rung, Option<Latency>)| {
             latency.filter(|l| l.to != Hop::DevDone && rung.copy <= journey.copy)
         };
-        let latencies: Vec<Step> = journey.spans().filter_map(|(_, latency)| latency.map(step)).collect();
+        let latencies: Vec<Step> =
+            journey.spans_with_tunnels().filter_map(|(_, latency)| latency.map(step)).collect();
         let start_ns = journey.start_ns();
         let total_half_width_ns = journey.total_half_width_ns();
         let total_bounds_ns = journey.total_bounds_ns().filter(|_| total_half_width_ns > 0);
@@ -349,11 +390,12 @@ impl Row {
             }),
             receive_window_ns: journey.receive_window_ns,
             ambiguous: journey.ambiguous,
-            largest: journey.spans().filter_map(on_path).max_by_key(|l| l.ns).map(step),
+            largest: journey.spans_with_tunnels().filter_map(on_path).max_by_key(|l| l.ns).map(step),
             forwarders: journey.forwarders.iter().map(|at| Passed::of(journey, at, context)).collect(),
+            tunnels: journey.tunnels.iter().map(|at| Outer::of(journey, at, context)).collect(),
             rungs: journey
-                .all_rungs()
-                .map(|r| Place {
+                .spans_with_tunnels()
+                .map(|(r, _)| Place {
                     hop: r.hop,
                     time_ns: r.time_ns,
                     cpu: r.cpu,
@@ -361,6 +403,7 @@ impl Row {
                     tid: r.tid,
                     copy: r.copy,
                     forwarder: u32::from(r.forwarder),
+                    tunnel: u32::from(r.tunnel),
                     at_return: r.at_return,
                 })
                 .collect(),

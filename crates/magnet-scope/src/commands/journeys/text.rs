@@ -67,6 +67,8 @@ fn journey(text: &mut String, row: &Row, width: usize) {
             let passed = passed.filter(|_| step.from.direction() == Direction::Rx);
             if step.waited {
                 format!("{took} waiting for retransmission")
+            } else if step.tunnel > 0 {
+                format!("{took} between {} and {} of the outer packet", step.from, step.to)
             } else if let Some(passed) = passed {
                 format!("{took} forwarding at {}", passed.node)
             } else {
@@ -104,8 +106,11 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     pack(text, &parts, width);
     let arrives = row.route.arrives_as.map(|(from, to)| format!("arrives as {from}→{to}"));
     let passed: Vec<String> = row.forwarders.iter().map(|at| at.text.clone()).chain(arrives).collect();
-    if !passed.is_empty() {
-        pack(text, &passed, width);
+    let inside: Vec<String> = row.tunnels.iter().map(|at| at.text.clone()).collect();
+    for lines in [passed, inside] {
+        if !lines.is_empty() {
+            pack(text, &lines, width);
+        }
     }
     if row.copies.iter().any(|copy| !copy.ended) {
         let copies: Vec<String> = row.copies.iter().map(|copy| copy.text.clone()).collect();
