@@ -38,6 +38,7 @@ guest_needs() {
             xz) missing+=(xz-utils) ;;
             ip | tc) missing+=(iproute2) ;;
             nft) missing+=(nftables) ;;
+            wg) missing+=(wireguard-tools) ;;
             strip) missing+=(binutils) ;;
             *) missing+=("$tool") ;;
         esac

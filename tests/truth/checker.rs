@@ -73,7 +73,7 @@ fn text<'a>(journey: &'a Value, key: &str) -> &'a str {
 /// Times of a journey's hop, with process and thread.
 fn hops(journey: &Value) -> Vec<(&str, u64, u32, u32)> {
     let number = |rung: &Value, key: &str| rung[key].as_u64().unwrap_or_default();
-    let rungs = journey["rungs"].as_array().into_iter().flatten();
+    let rungs = journey["rungs"].as_array().into_iter().flatten().filter(|rung| rung["tunnel"].is_null());
     let of = |rung| (text(rung, "hop"), number(rung, "time_ns"), number(rung, "tgid") as u32);
     rungs.map(|rung| (of(rung).0, of(rung).1, of(rung).2, number(rung, "tid") as u32)).collect()
 }

@@ -33,12 +33,18 @@ pub enum Device {
     Geneve,
     Gre,
     IpIp,
+    /// IPsec with an interface.
+    Ipsec,
     Vxlan,
+    WireGuard,
 }
 
 impl Device {
     const fn is_tunnel(self) -> bool {
-        matches!(self, Self::Geneve | Self::Gre | Self::IpIp | Self::Vxlan)
+        match self {
+            Self::Geneve | Self::Gre | Self::IpIp | Self::Ipsec | Self::Vxlan | Self::WireGuard => true,
+            Self::Bond | Self::Ipvlan | Self::Macvlan | Self::Vlan => false,
+        }
     }
 
     /// Arguments of `ip link add` on the host with the first of these addresses.
@@ -51,7 +57,9 @@ impl Device {
             Self::Geneve => (&[], &["geneve", "id", "7", "remote", peer]),
             Self::Gre => (&[], &["gre", "local", own, "remote", peer]),
             Self::IpIp => (&[], &["ipip", "local", own, "remote", peer]),
+            Self::Ipsec => (&[], &["xfrm", "dev", "v0", "if_id", "7"]),
             Self::Vxlan => (&[], &["vxlan", "id", "7", "local", own, "remote", peer, "dstport", "4789"]),
+            Self::WireGuard => (&[], &["wireguard"]),
         };
         [link, &["name", "x0", "type"], options].concat()
     }
@@ -186,13 +194,69 @@ impl Network {
                 assert!(ip(&["-n", host, "link", "set", "v0", "master", "x0"]));
             }
         }
+        let has_keys = match device {
+            Device::Ipsec => self.exchange_ipsec_keys(),
+            Device::WireGuard => self.exchange_wireguard_keys(),
+            _ => true,
+        };
+        if !has_keys {
+            return false;
+        }
         let link = match device {
-            Device::Gre | Device::IpIp => Link::None,
+            Device::Gre | Device::IpIp | Device::Ipsec | Device::WireGuard => Link::None,
             Device::Ipvlan => Link::Inherited("02:00:00:00:00:0"),
             _ => Link::Own("02:00:00:00:01:0"),
         };
         self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], link);
         true
+    }
+
+    /// A security association in each direction, for the packets of the device.
+    fn exchange_ipsec_keys(&self) -> bool {
+        let key = format!("0x{}", "5a".repeat(20));
+        self.names.iter().enumerate().all(|(n, host)| {
+            let xfrm = |arguments: &str| {
+                let all: Vec<_> = ["-n", host, "xfrm"].into_iter().chain(arguments.split(' ')).collect();
+                ip(&all)
+            };
+            let state = |from: usize| {
+                let (src, dst) = (V4[from], V4[1 - from]);
+                xfrm(&format!(
+                    "state add src {src} dst {dst} proto esp spi {} reqid 1 mode tunnel if_id 7 aead \
+                     rfc4106(gcm(aes)) {key} 128",
+                    257 + from
+                ))
+            };
+            let policy = |direction: &str, from: usize| {
+                let (src, dst) = (V4[from], V4[1 - from]);
+                xfrm(&format!(
+                    "policy add src 10.82.0.0/24 dst 10.82.0.0/24 dir {direction} if_id 7 tmpl src {src} dst {dst} \
+                     proto esp reqid 1 mode tunnel"
+                ))
+            };
+            state(0) && state(1) && policy("out", n) && policy("in", 1 - n)
+        })
+    }
+
+    /// A pair of keys for each host, which knows the other one's address; false without `wg`.
+    fn exchange_wireguard_keys(&self) -> bool {
+        let keys = [0, 1].map(|_| {
+            let own = output_of("wg genkey", "")?;
+            let public = output_of("wg pubkey", &own)?;
+            Some([own, public])
+        });
+        let [Some(client), Some(server)] = keys else { return false };
+        let ends = [(&client[0], &server[1]), (&server[0], &client[1])];
+        ends.into_iter().enumerate().all(|(n, (own, other))| {
+            let command = format!(
+                "ip netns exec {} wg set x0 private-key /dev/stdin listen-port 51820 peer {} allowed-ips \
+                 0.0.0.0/0 endpoint {}:51820",
+                self.names[n],
+                other.trim(),
+                V4[1 - n]
+            );
+            output_of(&command, own).is_some()
+        })
     }
 
     /// The ends know each other, so that no packet waits for its neighbour's address.
@@ -250,6 +314,17 @@ impl Network {
         let host = [0, 1].into_iter().find(is);
         self.host(host.unwrap_or_else(|| panic!("{end} is no end of this network"))).to_owned()
     }
+}
+
+/// The output of a program that gets `input`; `None` if it is not there or fails.
+fn output_of(command: &str, input: &str) -> Option<String> {
+    let mut words = command.split_whitespace();
+    let mut command = Command::new(words.next()?);
+    let piped = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.spawn().ok()?;
+    child.stdin.take()?.write_all(input.as_bytes()).ok()?;
+    let output = child.wait_with_output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Drop for Network {

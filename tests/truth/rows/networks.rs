@@ -83,6 +83,37 @@ const fn polled(v6: bool, scene: &'static Scene) -> Scene {
 
 const EQUAL_DATAGRAMS: Scene = Scene::of("packets.py", &["reads", "with_gro"], &["sends", "of_one_length"]);
 
+/// The same, and each inner packet is tied to its outer one.
+const fn tunnel(device: Device, scene: &'static Scene) -> Scene {
+    let also = |outcome: &Outcome| {
+        let is_talk = |journey: &&Value| journey["proto"] == "tcp" || journey["proto"] == "udp";
+        for journey in outcome.journeys.iter().filter(is_talk) {
+            is_tied(journey).unwrap_or_else(|what| panic!("{what}: {journey}"));
+        }
+        Ok(())
+    };
+    Scene { also, ..through(device, scene) }
+}
+
+/// Whether a journey has the hops of its outer packet at both hosts, between those of the tunnel's devices.
+fn is_tied(journey: &Value) -> Result<(), &'static str> {
+    let nodes = ["from_node", "to_node"].map(|key| journey[key].clone());
+    let tunnels = journey["tunnels"].as_array().into_iter().flatten();
+    let outer: Vec<Value> = tunnels.map(|one| one["node"].clone()).collect();
+    if outer != nodes {
+        return Err("not one passage of an outer packet at each host");
+    }
+    let rungs = || journey["rungs"].as_array().into_iter().flatten();
+    let of = |tunnel: u64| rungs().filter(move |rung| rung["tunnel"].as_u64().unwrap_or(0) == tunnel);
+    let time = |rung: &Value| rung["time_ns"].as_u64();
+    let at = |name: &str| of(0).find(|rung| rung["hop"] == name).and_then(time);
+    let ends = |n| (of(n).filter_map(time).min(), of(n).filter_map(time).max());
+    let ((first, left), (came, last)) = (ends(1), ends(2));
+    let times = [at("dev.xmit"), first, left, came, last, at("dev.recv")];
+    let is_whole = !times.contains(&None) && times.is_sorted();
+    is_whole.then_some(()).ok_or("its outer packet has no hops, or not between its own")
+}
+
 const fn through(device: Device, scene: &'static Scene) -> Scene {
     Scene { between: Between::Device(device), ..*scene }
 }
@@ -117,29 +148,39 @@ rows! {
     a_vlan_between_datagrams:
         "UDP through a VLAN", Seen::Complete, through(Device::Vlan, &UDP);
     a_tunnel_between_two_hosts:
-        "TCP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Vxlan, &TCP);
+        "TCP through VXLAN, each with its outer packet", Seen::Complete,
+        tunnel(Device::Vxlan, &TCP);
     a_tunnel_between_datagrams:
-        "UDP through VXLAN; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Vxlan, &UDP);
+        "UDP through VXLAN, each with its outer packet", Seen::Complete,
+        tunnel(Device::Vxlan, &UDP);
     a_geneve_tunnel_between_two_hosts:
-        "TCP through Geneve; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Geneve, &TCP);
+        "TCP through Geneve, each with its outer packet", Seen::Complete,
+        tunnel(Device::Geneve, &TCP);
     a_geneve_tunnel_between_datagrams:
-        "UDP through Geneve; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Geneve, &UDP);
+        "UDP through Geneve, each with its outer packet", Seen::Complete,
+        tunnel(Device::Geneve, &UDP);
     a_gre_tunnel_between_two_hosts:
-        "TCP through GRE; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Gre, &TCP);
+        "TCP through GRE, each with its outer packet", Seen::Complete,
+        tunnel(Device::Gre, &TCP);
     a_gre_tunnel_between_datagrams:
-        "UDP through GRE; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::Gre, &UDP);
+        "UDP through GRE, each with its outer packet", Seen::Complete,
+        tunnel(Device::Gre, &UDP);
     an_ip_tunnel_between_two_hosts:
-        "TCP through IP-in-IP; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::IpIp, &TCP);
+        "TCP through IP-in-IP, each with its outer packet", Seen::Complete,
+        tunnel(Device::IpIp, &TCP);
     an_ip_tunnel_between_datagrams:
-        "UDP through IP-in-IP; the outer packets are a flow of their own", Seen::Complete,
-        through(Device::IpIp, &UDP);
+        "UDP through IP-in-IP, each with its outer packet", Seen::Complete,
+        tunnel(Device::IpIp, &UDP);
+    ipsec_between_two_hosts:
+        "TCP through IPsec with an interface", Seen::Complete, through(Device::Ipsec, &TCP);
+    ipsec_between_datagrams:
+        "UDP through IPsec with an interface, each with its outer packet", Seen::Complete,
+        tunnel(Device::Ipsec, &UDP);
+    wireguard_between_two_hosts:
+        "TCP through WireGuard", Seen::Complete, through(Device::WireGuard, &TCP);
+    wireguard_between_datagrams:
+        "UDP through WireGuard, each with its outer packet", Seen::Complete,
+        tunnel(Device::WireGuard, &UDP);
     merged_segments_over_ipv4:
         "TCP over IPv4: segments that the receiving interface merges (GRO)", Seen::Complete, merging(false, &TCP);
     merged_segments_over_ipv6:
