@@ -49,6 +49,16 @@ impl DropRecords {
         if self.passed == 0 { 1.0 } else { all as f64 / self.passed as f64 }
     }
 
+    /// Those that were left out, by their cause: none of the causes without any.
+    pub fn causes(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let causes = [
+            ("left out by the filter", self.filtered),
+            ("left out: the filter could not decide", self.undecided),
+            ("left out by the sampler", self.sampled),
+        ];
+        causes.into_iter().filter(|(_, count)| *count > 0)
+    }
+
     /// All of them.
     pub const fn all(self) -> u64 {
         self.passed.saturating_add(self.left_out())

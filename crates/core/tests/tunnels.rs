@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use magscope_core::blame::Blame;
-use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::journey::{Forwarder, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, HopService, InterfaceName, NodeInfo, Service};
 use magscope_core::workload::Names;
 use magscope_core::{Batch, Correlator, Event, FlowId, Hop, Part, Proto};
@@ -128,7 +128,7 @@ fn each_journey_has_its_own_outer_packets() {
     let done = inner(false, events);
     for (seq, left_ns, came_ns) in [(1000, 20, 350), (1050, 120, 300)] {
         let journey = done.iter().find(|journey| journey.range.start as u32 == seq).expect("a journey");
-        let first = |n: usize| journey.tunnels.get(n).and_then(|at| at.span_ns()).map(|(from, _)| from);
+        let first = |n: usize| journey.tunnels.get(n).and_then(Forwarder::span_ns).map(|(from, _)| from);
         assert_eq!((first(0), first(1)), (Some(left_ns), Some(came_ns)), "{seq}");
     }
 }

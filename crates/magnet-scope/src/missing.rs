@@ -5,11 +5,12 @@ use magscope_session::Session;
 
 /// One sentence per kind; empty for complete recordings.
 pub fn of(sessions: &[Session]) -> Vec<String> {
-    let (mut filtered, mut sampled, mut lost) = (0_u64, 0_u64, 0_u64);
+    let (mut filtered, mut undecided, mut sampled, mut lost) = (0_u64, 0_u64, 0_u64, 0_u64);
     for session in sessions {
         lost = lost.saturating_add(session.summary().losses.total());
         for count in session.changes().1 {
-            filtered = filtered.saturating_add(count.filtered).saturating_add(count.undecided);
+            filtered = filtered.saturating_add(count.filtered);
+            undecided = undecided.saturating_add(count.undecided);
             sampled = sampled.saturating_add(count.sampled);
         }
     }
@@ -31,6 +32,13 @@ pub fn of(sessions: &[Session]) -> Vec<String> {
             "event was left out by a filter",
             "events were left out by a filter",
             "`magnet-scope info` says at which hops",
+        ),
+        (
+            undecided,
+            "event was left out undecided",
+            "events were left out undecided",
+            "a filter asks what was unknown there, or the beginning of a task switch was not seen \
+             (`magnet-scope info` says at which hops)",
         ),
     ];
     let missing = missing.into_iter().filter(|(n, ..)| *n > 0);

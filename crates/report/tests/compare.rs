@@ -189,6 +189,7 @@ fn too_few_are_not_called_equal() {
 fn a_hop_that_one_of_them_has_not_is_left_out_and_said() {
     let mut in_a = info(PLAIN);
     in_a.kernel = "6.1".to_owned();
+    in_a.settings = vec!["sample flows 1/16".to_owned(), "filter port = 80".to_owned()];
     for row in in_a.coverage.hops.iter_mut().filter(|row| row.hop == Hop::DevXmit) {
         row.service = Service::Served { backend: Backend::Kprobe, point: String::new(), note: String::new() };
     }
@@ -201,10 +202,12 @@ fn a_hop_that_one_of_them_has_not_is_left_out_and_said() {
     }
     let comparison = compare(&side_a, &side_b);
     let texts: Vec<_> = comparison.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(texts.len(), 4, "{texts:?}");
     assert_eq!(texts[0], "A ran on Linux 6.1, B on Linux synthetic");
-    assert!(texts[1].starts_with("dev.xmit was taken by kprobe and by generator"), "{texts:?}");
-    assert_eq!(texts[2], "ip.in was off in B: left out");
+    let settings = "A was captured with filter port = 80, sample flows 1/16, B with neither filter nor sampler";
+    assert!(texts[1].starts_with(settings), "{texts:?}");
+    assert!(texts[2].starts_with("dev.xmit was taken by kprobe and by generator"), "{texts:?}");
+    assert_eq!(texts[3], "ip.in was off in B: left out");
     assert_eq!(found(&comparison), [], "the step over the missing hop is one step in both");
     let steps = || comparison.protocols.iter().flat_map(|p| &p.steps);
     assert!(steps().all(|step| step.from != Hop::IpIn && step.to != Hop::IpIn));

@@ -26,7 +26,8 @@
 //! `net` (an address or a prefix, of either end), `src`, `dst` (of the sender, of the receiver), `comm` or `proc`
 //! (the sending or the reading process), `netns` (name or number, of either end), `node` (name of a namespace or of
 //! a host, of either end), `cgroup` (of either process: `/system.slice` is that path and all below it,
-//! `nginx.service` a directory on the path, `4242` a number), `container` (name or id, of either end), `pod`
+//! `nginx.service` a directory on the path, `4242` a number), `container` (name or id, of either end; if no container
+//! has it, the cgroups with this text in their name), `pod`
 //! (`shop/web-7f9c` or `web-7f9c`), `unit` (`nginx.service`) and `flow` (for either sender:
 //! `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or `:443`, or the number of a flow).
 //!

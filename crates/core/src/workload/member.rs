@@ -13,6 +13,10 @@ pub struct Member<'a> {
     pod_mate: Option<&'a Container>,
     /// Its unit.
     pub unit: Option<&'a str>,
+    /// The path of its cgroup.
+    cgroup: Option<&'a str>,
+    /// All containers of its host.
+    containers: &'a [Container],
 }
 
 impl Member<'_> {
@@ -26,9 +30,14 @@ impl Member<'_> {
         self.pod_mate.map(Container::pod_display).filter(|pod| !pod.is_empty())
     }
 
-    /// True if it is in this container.
+    /// True if it is in this container. As for a filter of a capture, a name that no container of the host has means the
+    /// cgroups with this text in their name.
     pub fn is_in_container(&self, name: &str) -> bool {
-        self.container.is_some_and(|container| container.is_called(name))
+        if self.containers.iter().any(|container| container.is_called(name)) {
+            return self.container.is_some_and(|container| container.is_called(name));
+        }
+        let is_in = |path: &str| !name.is_empty() && path.split('/').any(|part| part.contains(name));
+        self.cgroup.is_some_and(is_in)
     }
 
     /// True if it is in this pod.
@@ -51,12 +60,16 @@ impl NodeInfo {
                 container,
                 pod_mate: container.filter(|one| !one.pod.is_empty()),
                 unit: unit(path),
+                cgroup: Some(path),
+                containers: &self.containers,
             });
         }
         let netns = netns?;
         let container = self.container_of_netns(netns);
         let pod_mate = self.pod_container(netns);
-        (container.is_some() || pod_mate.is_some()).then_some(Member { container, pod_mate, unit: None })
+        let containers = &self.containers;
+        let is_member = container.is_some() || pod_mate.is_some();
+        is_member.then_some(Member { container, pod_mate, containers, ..Member::default() })
     }
 }
 
@@ -84,6 +97,23 @@ mod tests {
 
     fn task(cgroup: u64) -> Task {
         Task { tgid: 1, tid: 1, uid: 0, cgroup, comm: String::new() }
+    }
+
+    #[test]
+    fn a_name_without_a_container_means_cgroups_with_this_text() {
+        let mut info = info();
+        let is_in = |info: &NodeInfo, cgroup, name: &str| {
+            info.member(Some(&task(cgroup)), None).is_some_and(|one| one.is_in_container(name))
+        };
+        assert!(is_in(&info, 2, "ssh") && is_in(&info, 2, "system"));
+        assert!(!is_in(&info, 2, "web") && !is_in(&info, 2, "") && !is_in(&info, 1, "ssh"));
+        info.containers.push(Container {
+            name: "ssh".to_owned(),
+            cgroup: "/x".to_owned(),
+            ..Container::default()
+        });
+        assert!(!is_in(&info, 2, "ssh"), "a container has this name now");
+        assert!(is_in(&info, 1, "web"));
     }
 
     #[test]

@@ -77,6 +77,12 @@ fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
             ui.end_row();
         }
+        for (cause, n) in &panel.drops_left_out {
+            let first = ui.label(format!("more, {cause}"));
+            menu::on_line(ui, &first, cx, || Target::of_text(format!("{cause}\t{n}")));
+            ui.label(number(format!("{:>9}", count(*n)), cx.c.dim));
+            ui.end_row();
+        }
         for (reason, n) in &panel.cleaned_up {
             let first = ui.label(format!("{reason} (closed sockets, no drop)"));
             menu::on_line(ui, &first, cx, || Target::of_text(format!("{reason}\t{n}")));

@@ -27,6 +27,8 @@ pub enum Warning {
     Kernel(String, String),
     /// Different numbers of CPUs.
     Cpus(String, String),
+    /// Different filters or samplers at the start: the journeys are of different traffic.
+    Settings(String, String),
     /// Too few captures of A or of B for an interval.
     TooFewRuns(usize, usize),
     /// A hop that only one of them has.
@@ -74,6 +76,7 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     all.extend(differ(|info| info.host.clone()).map(|(a, b)| Warning::Host(a, b)));
     all.extend(differ(|info| info.kernel.clone()).map(|(a, b)| Warning::Kernel(a, b)));
     all.extend(differ(|info| info.cpus.to_string()).map(|(a, b)| Warning::Cpus(a, b)));
+    all.extend(differ(settings).map(|(a, b)| Warning::Settings(a, b)));
     all.extend(Hop::ALL.iter().filter_map(|hop| hops_differ(*hop, a, b)));
     for (which, lost) in [(CaptureSide::A, a.lost_events), (CaptureSide::B, b.lost_events)] {
         if lost > 0 {
@@ -91,6 +94,13 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
         all.push(Warning::TooFewRuns(in_a, in_b));
     }
     all
+}
+
+/// The filters and samplers of a capture, in words.
+fn settings(info: &NodeInfo) -> String {
+    let mut settings = info.settings.clone();
+    settings.sort_unstable();
+    if settings.is_empty() { "neither filter nor sampler".to_owned() } else { settings.join(", ") }
 }
 
 /// Journeys on another path than those with compared totals; without the few at the edges of a capture.
@@ -146,6 +156,9 @@ impl fmt::Display for Warning {
             Self::Host(a, b) => write!(f, "A was taken on {a}, B on {b}"),
             Self::Kernel(a, b) => write!(f, "A ran on Linux {a}, B on Linux {b}"),
             Self::Cpus(a, b) => write!(f, "A had {a} CPUs, B {b}"),
+            Self::Settings(a, b) => {
+                write!(f, "A was captured with {a}, B with {b}: their journeys are of different traffic")
+            }
             Self::TooFewRuns(a, b) => write!(
                 f,
                 "recordings of A: {a}, of B: {b}. Recordings of the same thing differ too, and by how much takes at least \

@@ -103,6 +103,8 @@ pub struct LossPanel<'a> {
     /// The kernels' drops by their reasons, the most frequent first: the kernel's name of the reason, and the
     /// count.
     pub drops: Vec<(String, u64)>,
+    /// Records of freed packets that the captures left out, so that the drops are a lower bound: the cause, and the count.
+    pub drops_left_out: Vec<(&'static str, u64)>,
     /// Packets that they freed in a clean-up, which is no drop, by the same key.
     pub cleaned_up: Vec<(String, u64)>,
     /// The instrument's overhead; `None` before the first measurement.

@@ -176,6 +176,7 @@ impl Scope {
             totals: self.totals,
             losses: self.losses.clone(),
             drops: self.freed(false),
+            drops_left_out: self.weights.omissions().drops.causes().collect(),
             cleaned_up: self.freed(true),
             overhead: self.overhead,
             own_cpu: self.own.iter().map(|(_, own)| own.reader_cpu_ratio).collect(),

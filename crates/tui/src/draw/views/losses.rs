@@ -164,6 +164,8 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     if panel.drops.is_empty() {
         lines.push(alarm(theme, theme.bad, "none".to_owned(), 0));
     }
+    let left_out = panel.drops_left_out.iter();
+    lines.extend(left_out.map(|(cause, n)| Line::Count(*n, format!("more, {cause}"), theme.dim)));
     let freed = |(reason, n): &(String, u64)| {
         Line::Count(*n, format!("{reason}: of closed sockets, no drop"), theme.dim)
     };
