@@ -108,7 +108,7 @@ fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, co
     let at = pos2(plot.left() - 8.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, name, WORDS, colour, NAMES);
     let at = pos2(plot.left() + 6.0, rect.top() + 3.0);
-    text::put_over(painter, at, of, cx.c.dim, cx.c.back, plot.width() * 0.6);
+    text::put_over(painter, (at, Align2::LEFT_TOP), of, cx.c.dim, cx.c.back, plot.width() * 0.6);
     if chosen {
         let bar = Rect::from_min_max(
             pos2(rect.left() + 19.0, rect.top() + 6.0),

@@ -12,7 +12,7 @@ use magscope_scope::format::{
     SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span, Tone, facts as facts_of};
-use magscope_scope::{Action, Frame, Inspector, MeasureSpan};
+use magscope_scope::{Action, Frame, Inspector, MeasureSpan, Place};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -104,10 +104,10 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut UiContext) {
         }
         ui.end_row();
         // As in the picture: the receiver above, the sender below.
-        let mut above = true;
+        let mut above = None;
         for rung in inspector.rungs.iter().rev() {
-            if above && rung.mark.hop.direction() == Direction::Tx {
-                above = false;
+            let direction = rung.mark.hop.direction();
+            if above.replace(direction) != Some(Direction::Tx) && direction == Direction::Tx {
                 explained(ui.label(RichText::new("wire").color(cx.c.dim).small()), "wire");
                 ui.end_row();
             }
@@ -223,7 +223,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 },
                 _ => whole.clone(),
             };
-            let chosen = pair.span.to().is_some_and(|to| frame.controls.hop == Some(to));
+            let chosen = pair.span.to().is_some_and(|to| frame.controls.hop() == Some(to));
             let colour = if chosen { cx.c.accent } else { cx.c.text };
             let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
             let clicked = ui.scope(|ui| {
@@ -231,7 +231,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 hover(ui.add(name.sense(Sense::click())), &whole).clicked()
             });
             if clicked.inner {
-                cx.act(Action::ChooseHop(pair.span.to()));
+                cx.act(Action::ChooseLane(pair.span.to().map(Place::Hop)));
             }
             let t = pair.times;
             for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {

@@ -62,11 +62,18 @@ pub fn put_explained(
 }
 
 /// Text over a picture, with a background.
-pub fn put_over(painter: &Painter, at: Pos2, words: &str, colour: Color32, back: Color32, room: f32) {
+pub fn put_over(
+    painter: &Painter,
+    (at, anchor): (Pos2, Align2),
+    words: &str,
+    colour: Color32,
+    back: Color32,
+    room: f32,
+) {
     let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), SMALL, colour);
     job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));
     let galley = painter.layout_job(job);
-    let rect = Align2::LEFT_TOP.anchor_size(at, galley.size());
+    let rect = anchor.anchor_size(at, galley.size());
     painter.rect_filled(rect.expand2(Vec2::new(3.0, 0.0)), 2.0, back.gamma_multiply(0.8));
     painter.galley(rect.min, galley, colour);
 }

@@ -1,6 +1,7 @@
 //! All tests of this crate that use only its public interface: one program, linked once.
 
 mod app;
+mod bands;
 mod behaviour;
 mod common;
 mod fits;

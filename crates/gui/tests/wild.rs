@@ -12,7 +12,7 @@ use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event as Hit, Hop};
 use magscope_gui::{Chosen, Light};
-use magscope_scope::{Action, Options, Scope, State, View};
+use magscope_scope::{Action, Options, Place, Scope, State, View};
 use magscope_session::Session;
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ fn a_heat_map_that_is_kept_is_the_one_a_fresh_window_makes() {
         Action::Filter("proto = udp".to_owned()),
         Action::Filter(String::new()),
         Action::Fit,
-        Action::ChooseHop(Some(Hop::DevRecv)),
+        Action::ChooseLane(Some(Place::Hop(Hop::DevRecv))),
     ] {
         let words = format!("{action:?}");
         harness.state_mut().apply(action);

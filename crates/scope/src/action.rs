@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::controls::List;
 use crate::cursor::CursorId;
+use crate::lane::Place;
 use crate::look::FlowOrder;
 use crate::math::Math;
 use crate::measure::MeasureSpan;
@@ -11,7 +12,6 @@ use crate::pick::Pick;
 use crate::roll::Roll;
 use crate::trigger::{Condition, HoldOff, Mode};
 use crate::views::View;
-use magscope_core::Hop;
 use magscope_report::GroupBy;
 
 /// A place on the time line, as a user names it.
@@ -186,22 +186,24 @@ pub enum Action {
     NextRoute,
     /// Shows the next protocol; after the last, all of them.
     NextProto,
-    /// Moves the selected hop up (−1) or down (1).
-    SelectHop(i8),
-    /// Selects a hop.
-    ChooseHop(Option<Hop>),
+    /// Moves the selected lane up (−1) or down (1): to a hop, or to a forwarder.
+    SelectLane(i8),
+    /// Selects a lane.
+    ChooseLane(Option<Place>),
+    /// Opens a forwarder, of this number on the path from 1, for its hops, or folds it into one row.
+    ToggleForwarder(u8),
     /// Moves the selected journey up (−1) or down (1) in the list.
     SelectJourney(i8),
     /// Selects the journey with this [`key`](crate::Lifeline::key), and shows it.
     ChooseJourney(u64),
-    /// Selects the journey drawn nearest to an instant at a hop, as a click does.
+    /// Selects the journey drawn nearest to an instant in a lane, as a click does.
     SelectAt {
         /// Instant on the time line.
         time_ns: u64,
         /// Maximum distance from that instant.
         within_ns: u64,
         /// Lane of the click; `None` for any lane.
-        hop: Option<Hop>,
+        lane: Option<Place>,
     },
     /// Moves the selected row of a view's table up (negative) or down.
     SelectRow(i32),

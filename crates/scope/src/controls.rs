@@ -3,6 +3,7 @@
 use crate::channel::{Channel, Vertical};
 use crate::choice::Choice;
 use crate::cursor::Cursors;
+use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, GroupId};
 use crate::math::Math;
@@ -136,8 +137,10 @@ pub struct Controls {
     pub proto: Option<Proto>,
     /// The kind of journeys in the table.
     pub list: List,
-    /// The hop whose details are shown.
-    pub hop: Option<Hop>,
+    /// The selected lane: a hop, whose details are shown, or a forwarder, to open it.
+    pub lane: Option<Place>,
+    /// The open forwarders: a bit for each, the first on the path the lowest.
+    pub open_forwarders: u8,
     /// The [key](Lifeline::key) of the selected journey.
     pub journey: Option<u64>,
     /// Number of the selected exchange.
@@ -193,6 +196,14 @@ impl Controls {
             && self.route.is_none_or(|route| side(route.from, line.from) && side(route.to, line.to))
             && self.picks.iter().all(|pick| pick.means(line, names))
             && self.journey_filter().is_none_or(|filter| filter.matches(&line.journey, names))
+    }
+
+    /// The selected hop.
+    pub const fn hop(&self) -> Option<Hop> {
+        match self.lane {
+            Some(Place::Hop(hop)) => Some(hop),
+            _ => None,
+        }
     }
 
     /// The filter's part for journeys.

@@ -1,8 +1,9 @@
-//! What is counted of journeys, payload and hits over time: the tiles, the flows, and the hop below each hop.
+//! What is counted of journeys, payload and hits over time: the tiles, the flows, the hop below each hop, and the forwarders.
 //!
 //! Live there are two of them while a filter is on: one of all, which goes on counting, and one of what the filter chooses. So a filter
 //! that is taken away again brings back every count. A filter that is set can choose only among the journeys that are kept.
 
+use crate::bands::Passages;
 use crate::flows::Flows;
 use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
@@ -19,12 +20,18 @@ pub struct Counts {
     pub pyramid: Pyramid,
     pub flows: Flows,
     pub below: Below,
+    pub passages: Passages,
 }
 
 impl Counts {
     /// None yet, with room for so many custom probes.
     pub fn new(keep: Keep, probes: usize) -> Self {
-        Counts { pyramid: Pyramid::with_probes(keep, probes), flows: Flows::default(), below: Below::default() }
+        Counts {
+            pyramid: Pyramid::with_probes(keep, probes),
+            flows: Flows::default(),
+            below: Below::default(),
+            passages: Passages::default(),
+        }
     }
 
     /// Counts a journey.
@@ -46,6 +53,12 @@ impl Counts {
             }
         } else {
             self.pyramid.count(Lane::Untimed, line.end_ns(), 1);
+        }
+        self.passages.add(line);
+        for (forwarder, number) in line.journey.forwarders.iter().zip(1..) {
+            if let Some((from_ns, to_ns)) = forwarder.span_ns() {
+                self.pyramid.count(Lane::Forwarded(number), to_ns, to_ns.saturating_sub(from_ns));
+            }
         }
         self.pyramid.count(Lane::Ended, line.end_ns(), 1);
         if line.journey.verdict.is_lost() {

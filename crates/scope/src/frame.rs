@@ -1,5 +1,6 @@
 //! A frame: everything that a screen draws. It borrows from the scope and changes nothing.
 
+use crate::bands::Band;
 use crate::controls::Controls;
 use crate::edge::Edge;
 use crate::format::short_duration;
@@ -160,6 +161,8 @@ pub struct Frame<'a> {
     pub headline: &'a Headline,
     /// The lanes, top first.
     pub lanes: &'a [Lane],
+    /// The forwarders that have lanes, in the order of the path.
+    pub bands: &'a [Band],
     /// The lifelines and their time axis.
     pub sweep: &'a Sweep,
     /// The table of journeys.

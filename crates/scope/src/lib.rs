@@ -17,6 +17,10 @@
 //! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Methods for pictures take
 //! the number of columns; their cost depends on that number and not on the length of the recording.
 //!
+//! A forwarder between the ends has the lanes [`Place::Forwarder`] and, while it is open, [`Place::Inside`]:
+//! [`Frame::bands`] are those that the picture has, [`Frame::forwarding`] and [`Frame::leg`] what the highlighted journey did
+//! there and over the wires.
+//!
 //! A custom probe has a lane with [`Lane::probe`] set: [`Frame::name_of`] names it, [`Frame::hits`] are its
 //! points. [`Frame::stops`] draws a lifeline through it if the hit saw the journey's bytes. Its values are
 //! [channels](Frame::channels) like all others. [`Frame::hit_heats`] are its rows in the view of hops.
@@ -38,6 +42,7 @@
 //! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
 //! - `transport`: the playhead. `measure`, `signals`, `persistence`, `journal`, `memory`: measurements, series, tables.
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
+//! - `bands`: which forwarders have rows in the picture. `lane`: the list of rows.
 //! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
 //! - `requests`: exchanges by service, and the slowest. `flows/`: flows, and groups of them.
 //! - `condition`: rows and marks as conditions of the filter. `explain/`: what labels mean. `tour`: the steps of the tour.
@@ -46,6 +51,7 @@
 
 mod action;
 mod axis;
+mod bands;
 pub mod blame;
 mod channel;
 mod choice;
@@ -97,6 +103,7 @@ mod weights;
 mod window;
 
 pub use action::{Action, SeekPlace};
+pub use bands::Band;
 pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
 pub use choice::Choice;
 pub use controls::{Align, Controls, List, Message, Route, Shown, Top, Within};

@@ -48,6 +48,8 @@ pub struct Lifeline {
     pub from: Option<NetnsKey>,
     /// Node of the receiver, if seen.
     pub to: Option<NetnsKey>,
+    /// Node of each forwarder, in the order of the path.
+    pub passed: Vec<Option<NetnsKey>>,
 }
 
 impl Lifeline {
@@ -173,7 +175,7 @@ pub(crate) mod tests {
         journey.verdict = Verdict::Complete;
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
         let netns_key = |netns| Some(NetnsKey { node: 0, netns });
-        Lifeline { journey, ends, from: netns_key(1), to: netns_key(2) }
+        Lifeline { journey, ends, from: netns_key(1), to: netns_key(2), passed: Vec::new() }
     }
 
     #[test]

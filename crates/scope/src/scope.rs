@@ -1,6 +1,7 @@
 //! The scope: accepts batches, stores the data of a screen, returns frames.
 
 mod apply;
+mod bands;
 mod first_minute;
 mod headline;
 mod heat;
@@ -19,6 +20,7 @@ mod time;
 mod trigger;
 mod values;
 
+use crate::bands::Bands;
 use crate::channel::Vertical;
 use crate::clocks::Clocks;
 use crate::command::{History, Question};
@@ -172,6 +174,7 @@ pub struct Scope {
     revision: u64,
     // The current picture. It changes only at bucket edges, so that it is readable.
     lanes: Vec<Lane>,
+    bands: Bands,
     sweep: Sweep,
     /// The hits of custom probes that saw the bytes of its lifelines.
     ties: ProbeMatches,
@@ -257,6 +260,7 @@ impl Scope {
             swept_ns: head_ns,
             revision: 0,
             lanes: Vec::new(),
+            bands: Bands::default(),
             sweep: Sweep::default(),
             ties: ProbeMatches::default(),
             listed: Vec::new(),
@@ -292,12 +296,18 @@ impl Scope {
     fn measure(&mut self) {
         let sides: Sides = self.controls.route.map(|route| (route.from, route.to));
         let summed = self.lately_summed().filter(|_| self.controls.route.is_none());
+        self.bands = self.bands_now();
         self.lanes.clear();
-        for place in places(&self.probes).collect::<Vec<_>>() {
+        for place in places(&self.probes, &self.bands).collect::<Vec<_>>() {
             let hop = match place {
                 Place::Hop(hop) => hop,
-                Place::Wire => {
+                Place::Wire(_) | Place::Inside(..) => {
                     self.lanes.push(Lane { place, state: HopState::OFF, seen: true, stats: None });
+                    continue;
+                }
+                Place::Forwarder(number) => {
+                    let stats = self.stats_of_band(number);
+                    self.lanes.push(Lane { place, state: HopState::OFF, seen: true, stats });
                     continue;
                 }
                 Place::Probe(probe) => {
@@ -448,6 +458,8 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
     channels.map(|(_, channel)| Shown { channel, vertical: Vertical::default() }).collect()
 }
 
+#[cfg(test)]
+mod bands_tests;
 #[cfg(test)]
 mod counts_tests;
 #[cfg(test)]

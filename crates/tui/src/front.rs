@@ -13,10 +13,9 @@ use crate::theme::{BUILT_IN, Depth, Theme};
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use magscope_core::Hop;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, CommandKind, FrontEndCommand, Question};
-use magscope_scope::{Action, Evidence, Scope};
+use magscope_scope::{Action, Evidence, Place, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tui_input::Input;
@@ -362,7 +361,7 @@ impl Front {
             }
             (MouseEventKind::Up(MouseButton::Left), hit) => match (self.drag.take(), hit) {
                 (Some(drag), _) if (drag.to - drag.from).abs() >= LEAST_DRAG => zoom(scope, drag),
-                (Some(_), Some(Hit::Picture { at, hop, column })) => select(scope, at, hop, column),
+                (Some(_), Some(Hit::Picture { at, lane, column })) => select(scope, at, lane, column),
                 _ => return true,
             },
             (MouseEventKind::Down(MouseButton::Left), Some(hit)) => return click(hit, scope),
@@ -436,9 +435,9 @@ fn zoom(scope: &Scope, drag: Drag) -> Action {
 }
 
 /// A click selects the nearest object, within a few columns.
-fn select(scope: &Scope, at: f64, hop: Option<Hop>, column: f64) -> Action {
+fn select(scope: &Scope, at: f64, lane: Option<Place>, column: f64) -> Action {
     let span = scope.frame().sweep.timebase.span_ns() as f64;
-    Action::SelectAt { time_ns: instant(scope, at), within_ns: (3.0 * column * span) as u64, hop }
+    Action::SelectAt { time_ns: instant(scope, at), within_ns: (3.0 * column * span) as u64, lane }
 }
 
 /// Handles a click outside the picture. Returns true if the screen may have changed.
@@ -447,7 +446,10 @@ fn click(hit: Hit, scope: &mut Scope) -> bool {
         Hit::Headline if scope.frame().headline.evidence == Evidence::None => return false,
         Hit::Headline => Action::ShowEvidence,
         Hit::Tab(view) => Action::Show(view),
-        Hit::Lane(hop) => Action::ChooseHop(Some(hop)),
+        Hit::Lane(place) => {
+            let Some(action) = place.click(scope.frame().controls.lane) else { return false };
+            action
+        }
         Hit::Session(part) => Action::SeekPart(part.clamp(0.0, 1.0)),
         Hit::Listed(row) => {
             let Some(key) = scope.frame().table.get(row).map(|listed| listed.line.key()) else { return false };

@@ -1,5 +1,6 @@
 //! All tests of this crate that use only its public interface: one program, linked once.
 
+mod bands;
 mod cells;
 mod custom;
 mod made_up;

@@ -9,7 +9,7 @@ use egui::{
 };
 use magscope_scope::format::{SUMMED, amount, count, duration, short_duration};
 use magscope_scope::look::{HeatMap, HeatRow, HitHeat, SumMap};
-use magscope_scope::{Action, DIVISIONS, Frame};
+use magscope_scope::{Action, DIVISIONS, Frame, Place};
 use std::ops::Range;
 
 /// Height of a strip.
@@ -149,7 +149,7 @@ impl Strips<'_> {
         for (n, row) in map.rows.iter().enumerate() {
             let (rect, response) = ui.allocate_exact_size(egui::vec2(self.width, STRIP), Sense::click());
             let name = name(row);
-            let chosen = row.span.to().is_some_and(|to| frame.controls.hop == Some(to));
+            let chosen = row.span.to().is_some_and(|to| frame.controls.hop() == Some(to));
             response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &name));
             // Rows that are scrolled out of sight are not made.
             if !ui.is_rect_visible(rect) {
@@ -169,7 +169,7 @@ impl Strips<'_> {
             text::put(painter, at, Align2::RIGHT_CENTER, &name, WORDS, colour, NAMES - LATENCY - 8.0);
             figures(painter, right, rect.center().y, row, colour);
             if response.clicked() {
-                cx.act(Action::ChooseHop(row.span.to()));
+                cx.act(Action::ChooseLane(row.span.to().map(Place::Hop)));
             }
             if let Some(at) = response.hover_pos() {
                 if strip.contains(at) {

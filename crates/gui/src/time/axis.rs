@@ -23,8 +23,8 @@ pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) 
             painter.rect_filled(*rect, 0.0, cx.c.stripe);
         }
     }
-    if let Some(wire) = plot.rows.wire() {
-        let rect = Rect::from_x_y_ranges(plot.area.x_range(), wire);
+    for wire in plot.rows.wires() {
+        let rect = Rect::from_x_y_ranges(plot.area.x_range(), *wire);
         painter.rect_filled(rect, 0.0, cx.c.wire);
     }
     for n in 0..=DIVISIONS {

@@ -1,5 +1,6 @@
 //! Labels next to the lanes: host, hop, and measurements.
 
+use super::bands;
 use super::plot::Plot;
 use crate::text::{self, NUMBERS, SMALL, WORDS};
 use crate::ui_context::UiContext;
@@ -7,10 +8,12 @@ use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::explain::explain;
 use magscope_scope::format::{count, duration, rate, short_duration};
-use magscope_scope::{Action, Frame, HopState, Lane, Place, Probe};
+use magscope_scope::{Frame, HopState, Lane, Place, Probe};
 
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
+/// Minimum height for an upright name.
+const UPRIGHT: f32 = 40.0;
 /// Width of the numbers.
 pub const FIGURES: f32 = 218.0;
 
@@ -20,17 +23,19 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiCont
     let legible = plot.rows.legible(frame.lanes);
     for ((lane, rect), legible) in frame.lanes.iter().zip(plot.rows.rects()).zip(legible) {
         let place = Rect::from_min_max(pos2(left + 22.0, rect.top()), pos2(plot.area.left(), rect.bottom()));
-        match lane.hop() {
-            None => match lane.probe().and_then(|id| frame.probe(id)) {
-                Some(probe) => own(ui, place, probe, legible, cx),
-                None => wire(&painter, place, frame, cx),
-            },
-            Some(hop) => {
+        match lane.place {
+            Place::Probe(id) => {
+                if let Some(probe) = frame.probe(id) {
+                    own(ui, place, probe, legible, cx);
+                }
+            }
+            Place::Wire(number) => wire(ui, place, number, frame, cx),
+            Place::Forwarder(number) => bands::title(ui, place, lane, number, legible, frame, cx),
+            Place::Inside(number, hop) => bands::hop(ui, place, (number, hop), legible, frame, cx),
+            Place::Hop(hop) => {
                 let response = ui.interact(place, ui.scope_id().with(("lane", hop.id())), Sense::click());
-                response.widget_info(|| {
-                    WidgetInfo::selected(Role::ListItem, true, frame.controls.hop == Some(hop), hop.name())
-                });
-                let selected = frame.controls.hop == Some(hop);
+                let selected = frame.controls.lane == Some(lane.place);
+                response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, selected, hop.name()));
                 if selected || response.hovered() {
                     let colour = if selected { cx.c.accent.gamma_multiply(0.22) } else { cx.c.grid };
                     painter.rect_filled(place.shrink(1.0), 3.0, colour);
@@ -44,8 +49,8 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiCont
                     let at = pos2(place.right() - 8.0, place.center().y);
                     text::put(&painter, at, Align2::RIGHT_CENTER, hop.name(), WORDS, colour, place.width());
                 }
-                if response.clicked() {
-                    cx.act(Action::ChooseHop(if selected { None } else { Some(hop) }));
+                if let Some(action) = lane.place.click(frame.controls.lane).filter(|_| response.clicked()) {
+                    cx.act(action);
                 }
                 response.on_hover_text_at_pointer(about(lane));
             }
@@ -100,31 +105,44 @@ fn measured(lane: &Lane) -> String {
     }
 }
 
-fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &UiContext) {
+fn wire(ui: &Ui, place: Rect, number: u8, frame: &Frame, cx: &UiContext) {
     let words = match frame.wire.half_width_ns {
-        Some(0) => "wire".to_owned(),
-        Some(ns) => format!("wire ±{}", short_duration(ns)),
-        None => "wire: not joined".to_owned(),
+        Some(ns) if ns > 0 && frame.leg(number).is_between_clocks => format!("wire ±{}", short_duration(ns)),
+        None if frame.leg(number).is_between_clocks => "wire: not joined".to_owned(),
+        _ => "wire".to_owned(),
     };
+    let response = ui.interact(place, ui.scope_id().with(("wire", number)), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &words));
     let at = pos2(place.right() - 8.0, place.center().y);
-    text::put(painter, at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
+    text::put(ui.painter(), at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
+    if let Some(leg) = bands::words(frame, Place::Wire(number)) {
+        response.on_hover_text_at_pointer(leg);
+    }
 }
 
 /// Hosts of the lanes: a bar and a vertical name.
 fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &UiContext) {
-    let Some(wire) = plot.rows.wire() else { return };
+    let [upper, lower] = match plot.rows.wires() {
+        [] => return,
+        [only] => [*only; 2],
+        [upper, .., lower] => [*upper, *lower],
+    };
     let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
     let several = receiver != sender && !receiver.is_empty();
     let name = |what: &str, of: &str| if several { format!("{what}: {of}") } else { what.to_owned() };
     let sides = [
-        (plot.area.top(), wire.min, name("receiver", receiver), cx.c.series[1]),
-        (wire.max, plot.area.bottom(), name("sender", sender), cx.c.series[0]),
+        (plot.area.top(), upper.min, name("receiver", receiver), cx.c.series[1]),
+        (lower.max, plot.area.bottom(), name("sender", sender), cx.c.series[0]),
     ];
-    for (top, bottom, words, colour) in sides {
+    let between = bands::extents(plot, frame).into_iter();
+    let between = between.map(|(top, bottom, name)| (top, bottom, name.to_owned(), cx.c.series[2]));
+    for (top, bottom, words, colour) in sides.into_iter().chain(between) {
         let bar = Rect::from_min_max(pos2(left + 19.0, top + 3.0), pos2(left + 21.5, bottom - 3.0));
         painter.rect_filled(bar, 1.0, colour.gamma_multiply(0.8));
         let middle = pos2(left + 9.0, f32::midpoint(top, bottom));
-        text::upright(painter, middle, &words, SMALL, cx.c.dim, bottom - top - 8.0);
+        if bottom - top >= UPRIGHT {
+            text::upright(painter, middle, &words, SMALL, cx.c.dim, bottom - top - 8.0);
+        }
     }
 }
 
@@ -146,7 +164,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         frame.lanes.iter().zip(plot.rows.rects()).zip(legible).filter(|(_, legible)| *legible)
     {
         let y = rect.center().y;
-        let (Place::Hop(hop), Some(stats)) = (lane.place, &lane.stats) else {
+        let (Place::Hop(_) | Place::Forwarder(_), Some(stats)) = (lane.place, &lane.stats) else {
             let words = match (&lane.state, lane.place) {
                 (_, Place::Probe(_)) => {
                     let words =
@@ -155,7 +173,12 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
                     text::put(painter, at, Align2::RIGHT_CENTER, &words, NUMBERS, cx.c.text, 90.0);
                     continue;
                 }
-                (_, Place::Wire) => frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string()),
+                (_, place @ (Place::Wire(_) | Place::Inside(..) | Place::Forwarder(_))) => {
+                    let one_clock =
+                        || frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string());
+                    let otherwise = if lane.is_wire() { one_clock() } else { "·".to_owned() };
+                    bands::words(frame, place).unwrap_or(otherwise)
+                }
                 (HopState::AsStarted(Service::Missing { .. }), _) => "missing".to_owned(),
                 (state, _) if state.is_on() => "·".to_owned(),
                 (state, _) => state.words(),
@@ -164,7 +187,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
             text::put(painter, pos2(left + 12.0, y), Align2::LEFT_CENTER, &words, SMALL, faint, FIGURES - 16.0);
             continue;
         };
-        let colour = if frame.controls.hop == Some(hop) { cx.c.accent } else { cx.c.text };
+        let colour = if frame.controls.lane == Some(lane.place) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
         if let Some(proto) = latency.and_then(|l| l.proto) {

@@ -5,8 +5,7 @@ use super::plot::Plot;
 use crate::chosen::Tint;
 use crate::colours::Colours;
 use egui::{Color32, Mesh, Pos2, pos2};
-use magscope_core::{Direction, Hop};
-use magscope_scope::{Frame, Lifeline};
+use magscope_scope::{Frame, Lifeline, Place};
 
 /// Maximum number of antialiased lines; above it the difference is invisible.
 const SOFT: usize = 600;
@@ -114,11 +113,11 @@ fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours
 
 fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32, colour: Color32) {
     let mut path = plot.path(frame, line);
-    let Some((mut below, mut from)) = path.next() else { return };
+    let Some((mut was_senders, mut from)) = path.next() else { return };
     // Events at one pixel form a single vertical stroke.
     let mut stroke: Option<Pos2> = None;
-    for (above, to) in path {
-        let crosses = below == Direction::Tx && above == Direction::Rx;
+    for (is_senders, to) in path {
+        let crosses = was_senders && !is_senders;
         let upright = (to.x - from.x).abs() < CORNER && !crosses;
         let start = stroke.take().unwrap_or(from);
         if upright && (to.x - start.x).abs() < CORNER {
@@ -131,14 +130,14 @@ fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32,
                 step(ink, plot, frame, (from, to), crosses, width, colour);
             }
         }
-        (below, from) = (above, to);
+        (was_senders, from) = (is_senders, to);
     }
     if let Some(start) = stroke {
         ink.line(start, from, width, colour);
     }
 }
 
-/// A segment between two hops. On the wire its width shows the clock bound; without a bound there is none.
+/// A segment between two hops. From the sender's clock to the receiver's its width shows the clock bound; without a bound there is none.
 fn step(
     ink: &mut Ink,
     plot: &Plot,
@@ -152,7 +151,7 @@ fn step(
         return ink.line(from, to, width, colour);
     }
     let Some(half_width_ns) = frame.wire.half_width_ns else { return };
-    let Some(wire) = plot.rows.wire() else { return ink.line(from, to, width, colour) };
+    let Some(wire) = plot.rows.wire_between(from.y, to.y) else { return ink.line(from, to, width, colour) };
     let half = (half_width_ns as f64 / frame.sweep.timebase.span_ns() as f64) as f32 * plot.area.width();
     if half >= 1.0 {
         // Any arrival on the upper edge of the wedge is possible.
@@ -195,9 +194,9 @@ fn distance(at: Pos2, from: Pos2, to: Pos2) -> f32 {
     (since - along * part).length()
 }
 
-/// The hop nearest to a height.
-pub fn hop_at(plot: &Plot, frame: &Frame, y: f32) -> Option<Hop> {
-    frame.lanes.get(plot.rows.at(y)?)?.hop()
+/// The lane at a height.
+pub fn lane_at(plot: &Plot, frame: &Frame, y: f32) -> Option<Place> {
+    Some(frame.lanes.get(plot.rows.at(y)?)?.place)
 }
 
 #[cfg(test)]
@@ -242,7 +241,7 @@ mod tests {
             let frame = scope.frame();
             let rows = Rows::new(area, frame.lanes);
             let plot = Plot { area, rows: &rows };
-            let middle = rows.wire().expect("a wire").center();
+            let middle = rows.wires().first().expect("a wire").center();
             let inks = Inks::new(Colours::of(egui::Theme::Dark), Tint::Latency, &frame.sweep.lifelines);
             let mesh = crowd(&plot, &frame, &inks, frame.sweep.lifelines.iter());
             assert!(!mesh.is_empty());

@@ -1,10 +1,11 @@
-//! The time line: lanes of sender, wire and receiver, and the journeys through them.
+//! The time line: lanes of sender, forwarders and receiver with the wires between, and the journeys through them.
 //!
 //! Depending on the amount of data, the picture is a density texture or lifelines in one mesh. The slowest
 //! journeys are drawn on top and can be clicked at every zoom. Both are cached until the scope, the area or the
 //! colours change.
 
 mod axis;
+mod bands;
 mod density;
 mod gutter;
 mod ink;
@@ -150,8 +151,10 @@ impl Timeline {
             lifelines::crowd(plot, frame, &inks, others.into_iter())
         });
         clipped.add(Shape::Mesh(mesh));
+        bands::translations(&clipped, plot, frame, cx);
         if let Some(line) = lines.iter().find(|line| Some(line.key()) == chosen) {
             clipped.add(lifelines::single(plot, frame, line, cx.c.accent, cx.c));
+            bands::times(&clipped, plot, frame, line, cx);
         }
         let points = cx.cache.points.get(state, || frame.points());
         let low = Rect::from_min_max(plot.area.min, plot.area.max + egui::vec2(0.0, marks::FOOT));
@@ -269,7 +272,7 @@ fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>
             Action::SelectAt {
                 time_ns: plot.instant(frame, at.x),
                 within_ns: finger as u64,
-                hop: lifelines::hop_at(plot, frame, at.y),
+                lane: lifelines::lane_at(plot, frame, at.y),
             }
         }
     };

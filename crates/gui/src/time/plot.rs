@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use egui::{Pos2, Rect, pos2};
-use magscope_core::{Direction, Hop};
+use magscope_core::Hop;
 use magscope_scope::{Frame, Lifeline, Place};
 
 /// Mapping of instants and lanes to the window.
@@ -30,27 +30,16 @@ impl Plot<'_> {
         frame.sweep.origin_ns.saturating_add_signed(since as i64)
     }
 
-    /// Positions of a journey's events in path order, including custom probes, with directions. The driver's
-    /// return is not on the path and is left out.
-    pub fn path<'a>(
-        &'a self,
-        frame: &'a Frame,
-        line: &'a Lifeline,
-    ) -> impl Iterator<Item = (Direction, Pos2)> + 'a {
+    /// Positions of a journey's events in path order, including custom probes, each with true on the sender's clock. The
+    /// driver's return is not on the path and is left out.
+    pub fn path<'a>(&'a self, frame: &'a Frame, line: &'a Lifeline) -> impl Iterator<Item = (bool, Pos2)> + 'a {
         // The common case without custom probes needs no list.
         let stops = (!frame.probes().is_empty()).then(|| frame.stops(line));
-        let marks = if stops.is_none() { usize::MAX } else { 0 };
-        let marks = line.marks().take(marks).map(|mark| (Place::Hop(mark.hop), mark.time_ns));
-        let stops = stops.into_iter().flatten().map(|stop| (stop.place, stop.time_ns));
-        marks.chain(stops).filter(|(place, _)| *place != Place::Hop(Hop::DevDone)).filter_map(
-            move |(place, time_ns)| {
-                let direction = match place {
-                    Place::Hop(hop) => hop.direction(),
-                    Place::Probe(id) => frame.probe(id)?.direction()?,
-                    Place::Wire => return None,
-                };
-                Some((direction, pos2(self.x(frame.sweep.x(line, time_ns)), self.rows.line(place)?)))
-            },
-        )
+        let events = if stops.is_none() { usize::MAX } else { 0 };
+        let stops = frame.path_stops(line).take(events).chain(stops.into_iter().flatten());
+        stops.filter(|stop| stop.place != Place::Hop(Hop::DevDone)).filter_map(move |stop| {
+            let at = pos2(self.x(frame.sweep.x(line, stop.time_ns)), self.rows.line(stop.place)?);
+            Some((stop.on_sender_clock, at))
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! The tool tip at the pointer.
 
 use super::Hovered;
-use super::lifelines::hop_at;
+use super::lifelines::lane_at;
 use super::plot::Plot;
 use egui::Pos2;
 use magscope_scope::blame::wait_words;
 use magscope_scope::format::{bytes, count, short_duration};
 use magscope_scope::look::Density;
-use magscope_scope::{Align, Detail, Frame, Lifeline};
+use magscope_scope::{Align, Detail, Frame, Lifeline, Place};
 use std::fmt::Write as _;
 
 /// Text of the tool tip, if any.
@@ -59,18 +59,14 @@ fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<Strin
     if frame.detail == Detail::Lifelines || frame.controls.align != Align::Time {
         return None;
     }
-    let hop = hop_at(plot, frame, at.y)?;
-    let row = density.lanes.iter().find(|row| row.place == magscope_scope::Place::Hop(hop))?;
+    let place = lane_at(plot, frame, at.y)?;
+    let row = density.lanes.iter().find(|row| row.place == place)?;
     let cell =
         row.cells.get((plot.part(at.x) * row.cells.len() as f64) as usize).filter(|cell| cell.count > 0)?;
-    let mut words = format!("{hop}: {} here", count(cell.count));
+    let mut words = format!("{}: {} here", frame.name_of(place), count(cell.count));
     if cell.max_ns > 0 {
-        _ = write!(
-            words,
-            "\nfrom the hop below: {} to {}",
-            short_duration(cell.min_ns),
-            short_duration(cell.max_ns)
-        );
+        let what = if matches!(place, Place::Forwarder(_)) { "time in it" } else { "from the hop below" };
+        _ = write!(words, "\n{what}: {} to {}", short_duration(cell.min_ns), short_duration(cell.max_ns));
     }
     if frame.footer.shows_sums {
         words.push_str("\nΣ of an interval, added up by the kernel");

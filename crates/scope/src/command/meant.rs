@@ -3,6 +3,7 @@
 use super::FrontEndCommand;
 use crate::controls::Top;
 use crate::flows::GROUPINGS;
+use crate::lane::Place;
 use crate::{Action, Controls, CursorId, MeasureSpan, Roll};
 
 /// Rows of a page.
@@ -15,8 +16,15 @@ impl FrontEndCommand {
         Some(match self {
             Self::Move(by) if picture => Action::SelectJourney(by),
             Self::Move(by) => Action::SelectRow(i32::from(by)),
-            Self::Page(by) if picture => Action::SelectHop(by),
+            Self::Page(by) if picture => Action::SelectLane(by),
             Self::Page(by) => Action::SelectRow(i32::from(by) * PAGE),
+            Self::Open
+                if picture
+                    && controls.top == Top::Nothing
+                    && let Some(Place::Forwarder(number)) = controls.lane =>
+            {
+                Action::ToggleForwarder(number)
+            }
             // Without a selection the headline has something to open.
             Self::Open if picture && controls.journey.is_none() && controls.top == Top::Nothing => {
                 Action::ShowEvidence

@@ -50,7 +50,7 @@ pub enum FrontEndCommand {
     Ask(Question),
     /// Up (−1) or down (1) in the current table.
     Move(i8),
-    /// The same by a page; on the picture, by a hop.
+    /// The same by a page; on the picture, by a hop or a forwarder.
     Page(i8),
     /// Opens the selection.
     Open,
@@ -142,9 +142,14 @@ const INSTRUMENT: [Command; 65] = [
     own("roll", "", FrontEndCommand::Roll, "scroll with time: at slow timebases, always, never"),
     own("up", "select", FrontEndCommand::Move(-1), "the row above: journey, flow, pair, event"),
     own("down", "select", FrontEndCommand::Move(1), "the row below"),
-    own("open", "hop by hop", FrontEndCommand::Open, "open it: a journey hop by hop, a flow's journeys"),
-    own("page-up", "hop", FrontEndCommand::Page(-1), "hop above; in a table, a page up"),
-    own("page-down", "hop", FrontEndCommand::Page(1), "hop below; in a table, a page down"),
+    own(
+        "open",
+        "hop by hop",
+        FrontEndCommand::Open,
+        "open it: a journey or a forwarder hop by hop, a flow's journeys",
+    ),
+    own("page-up", "hop", FrontEndCommand::Page(-1), "hop or forwarder above; in a table, a page up"),
+    own("page-down", "hop", FrontEndCommand::Page(1), "hop or forwarder below; in a table, a page down"),
     act("request", "", Action::ShowExchange, "the request of a journey, or the journey of a request"),
     act("list", "list", Action::NextList, "slowest, most recent, or failed: dropped and lost"),
     own("filter", "filter", FrontEndCommand::Ask(Question::Filter), "only journeys for which something holds"),

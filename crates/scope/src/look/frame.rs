@@ -1,8 +1,9 @@
 //! The on-demand parts of a frame.
 
 use super::{
-    Clock, Density, EventTable, FlowRow, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
-    MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap, XyTrace,
+    Clock, Density, EventTable, FlowRow, FlowTable, Forwarding, HeatMap, HitHeat, Hits, JourneyTable, Leg,
+    Loadline, LossPanel, MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap,
+    XyTrace,
 };
 use crate::channel::Channel;
 use crate::format::utc_time;
@@ -58,10 +59,21 @@ impl<'a> Frame<'a> {
     /// Name of a lane.
     pub fn name_of(&self, place: Place) -> &'a str {
         match place {
-            Place::Hop(hop) => hop.name(),
-            Place::Wire => "wire",
+            Place::Hop(hop) | Place::Inside(_, hop) => hop.name(),
+            Place::Wire(_) => "wire",
+            Place::Forwarder(number) => self.scope.bands().get(number).map_or("", |band| &band.name),
             Place::Probe(id) => self.probe(id).map_or("", |probe| &probe.name),
         }
+    }
+
+    /// What the highlighted journey did in the forwarder of a band, by its number from 1; `None` without one there.
+    pub fn forwarding(&self, number: u8) -> Option<Forwarding> {
+        self.scope.forwarding(number)
+    }
+
+    /// The leg over a wire, by its number: 0 for that of the sender, else that of the forwarder below it.
+    pub fn leg(&self, number: u8) -> Leg {
+        self.scope.leg(number)
     }
 
     /// Every signal for drawing, math and triggers: those of [`Channel::ALL`], and the values of custom probes.
@@ -81,8 +93,12 @@ impl<'a> Frame<'a> {
         self.scope.hit_heats(columns)
     }
 
-    /// The places of a lifeline of the picture in path order: its events, and the custom probes that saw its
-    /// bytes. Without custom probes they are its [marks](crate::Lifeline::marks).
+    /// The events of a lifeline of the picture that have a place, in path order.
+    pub fn path_stops(&self, line: &'a Lifeline) -> impl Iterator<Item = Stop> + 'a {
+        self.scope.path_stops(line)
+    }
+
+    /// The same, with the custom probes that saw its bytes.
     pub fn stops(&self, line: &Lifeline) -> Vec<Stop> {
         self.scope.stops(line)
     }

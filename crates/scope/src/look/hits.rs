@@ -57,10 +57,12 @@ pub struct Pass {
 /// A place of a lifeline, with its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// A hop, or a custom probe.
+    /// A hop, a custom probe or a forwarder. A folded forwarder occurs twice, for its first event and for its last.
     pub place: Place,
     /// Instant of the first event or hit there.
     pub time_ns: u64,
+    /// It is on the sender's clock, false for the receiver's. They may be one.
+    pub on_sender_clock: bool,
 }
 
 /// A custom probe in the ladder of a journey.

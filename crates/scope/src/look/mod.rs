@@ -1,6 +1,7 @@
 //! The types that a front end reads: one file per view or panel. Everything here is computed on demand from the
 //! scope's data. The cost depends on the size of the picture and not on the length of the recording.
 
+mod bands;
 mod density;
 mod details;
 mod facts;
@@ -14,6 +15,7 @@ mod traces;
 pub use crate::requests::{
     Filtered, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
 };
+pub use bands::{Forwarding, Leg};
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,
 };

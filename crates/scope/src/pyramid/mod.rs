@@ -23,6 +23,7 @@ use crate::protocols::ByProtocol;
 use levels::Levels;
 use magscope_core::custom::MOST_VALUES;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::journey::MAX_FORWARDERS;
 use magscope_core::{Hop, Proto};
 use share::column_of;
 
@@ -53,6 +54,8 @@ pub enum Lane {
     Lost,
     /// All events.
     Events,
+    /// Times inside the forwarder of this number on the path, from 1, by their end, nanoseconds.
+    Forwarded(u8),
     /// Hits of a custom probe.
     Hits(ProbeId),
 }
@@ -66,7 +69,9 @@ enum Place {
 }
 
 /// Lanes of all protocols, without those of custom probes.
-const COMMON: usize = PATH_HOPS + 8;
+const COMMON: usize = FORWARDED + MAX_FORWARDERS;
+/// Those of the forwarders are from this index on.
+const FORWARDED: usize = PATH_HOPS + 8;
 /// Lanes of one protocol: the hops, the waits, the whole journeys.
 const OF_PROTOCOL: usize = PATH_HOPS + 2;
 
@@ -92,6 +97,10 @@ impl Lane {
             Self::Events => Place::Common(PATH_HOPS + 5),
             Self::LostJourneys => Place::Common(PATH_HOPS + 6),
             Self::Untimed => Place::Common(PATH_HOPS + 7),
+            Self::Forwarded(number) => {
+                let at = usize::from(number).checked_sub(1).filter(|at| *at < MAX_FORWARDERS)?;
+                Place::Common(FORWARDED + at)
+            }
             Self::Hits(probe) => Place::Common(COMMON + probe.index()),
             Self::Latency(proto, hop) => Place::Of(proto, hop.rank()?),
             Self::Waits(proto) => Place::Of(proto, PATH_HOPS),
@@ -101,7 +110,10 @@ impl Lane {
 
     /// True if the lane has classes of its values.
     const fn has_classes(self) -> bool {
-        matches!(self, Self::Latency(..) | Self::Waits(_) | Self::Whole(_) | Self::Journeys)
+        matches!(
+            self,
+            Self::Latency(..) | Self::Waits(_) | Self::Whole(_) | Self::Journeys | Self::Forwarded(_)
+        )
     }
 }
 
@@ -115,7 +127,7 @@ pub enum Keep {
     All,
 }
 
-/// Maximum number of tiles per level and lane, live. Three protocols have 79 lanes × 16 levels × 2048 tiles of
+/// Maximum number of tiles per level and lane, live. Three protocols have some hundred lanes × 16 levels × 2048 tiles of
 /// about 150 bytes at most; typical traffic of a host uses some ten megabytes.
 const MOST_LIVE: usize = 2048;
 /// The same of a recording, at the finest level; those above add a third.

@@ -8,6 +8,7 @@ mod tables;
 
 use super::Scope;
 use crate::action::Action;
+use crate::bands;
 use crate::channel::Vertical;
 use crate::controls::{Align, Top};
 use crate::journal::Journal;
@@ -27,6 +28,7 @@ impl Scope {
         if let Some(action) = left.and_then(|action| self.with_selection(action)) {
             self.apply_other(&action);
         }
+        self.arrange_bands();
         self.follow_tour();
     }
 
@@ -198,11 +200,12 @@ impl Scope {
                 self.refilter();
             }
             Action::ToggleAllHops => self.controls.all_hops = !self.controls.all_hops,
-            Action::SelectHop(by) => self.select_hop(by),
-            Action::ChooseHop(hop) => self.controls.hop = hop,
+            Action::SelectLane(by) => self.select_lane(by),
+            Action::ChooseLane(lane) => self.controls.lane = lane,
+            Action::ToggleForwarder(number) => self.controls.open_forwarders ^= bands::bit(number),
             Action::SelectJourney(by) => self.select_journey(by),
             Action::ChooseJourney(key) => self.choose_journey(key),
-            Action::SelectAt { time_ns, within_ns, hop } => self.select_at(time_ns, within_ns, hop),
+            Action::SelectAt { time_ns, within_ns, lane } => self.select_at(time_ns, within_ns, lane),
             Action::SelectRow(by) => self.select_row(by),
             Action::TakeRow => self.take_row(),
             Action::ChooseRequest(id) => {

@@ -157,8 +157,8 @@ impl Scope {
             .collect()
     }
 
-    /// The rate of a custom probe over the window.
-    pub(super) fn stats_of_probe(&self, probe: ProbeId) -> Option<HopStats> {
+    /// The window of the numbers next to the lanes, as far as it was observed.
+    pub(super) fn lately(&self) -> Option<(u64, u64)> {
         let window_ns = BUCKET_NS * BUCKETS as u64;
         let (from_ns, to_ns) = match &self.recorded {
             None => {
@@ -171,7 +171,13 @@ impl Scope {
                 (from_ns, to_ns.min(recorded.read_ns))
             }
         };
-        let s = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
+        (from_ns < to_ns).then_some((from_ns, to_ns))
+    }
+
+    /// The rate of a custom probe over the window.
+    pub(super) fn stats_of_probe(&self, probe: ProbeId) -> Option<HopStats> {
+        let (from_ns, to_ns) = self.lately()?;
+        let s = (to_ns - from_ns) as f64 / 1e9;
         let hits = self.counts.pyramid.total(Lane::Hits(probe), from_ns, to_ns).count;
         Some(HopStats { events_per_s: hits as f64 / s, ..HopStats::default() })
     }

@@ -221,7 +221,13 @@ impl Scope {
             tx.map(|flow| (flow.local, flow.remote)).or_else(|| rx.map(|flow| (flow.remote, flow.local)));
         let from = tx.map(|flow| NetnsKey { node: journey.tx_node, netns: flow.netns });
         let to = rx.map(|flow| NetnsKey { node: journey.rx_node, netns: flow.netns });
-        Lifeline { journey, ends, from, to }
+        let passed = journey.forwarders.iter().map(|at| {
+            let node = journey.node_of_forwarder(at);
+            let flow = context.flow(node, at.flow())?;
+            Some(NetnsKey { node, netns: flow.netns })
+        });
+        let passed = passed.collect();
+        Lifeline { journey, ends, from, to, passed }
     }
 
     /// Counts an accepted journey.

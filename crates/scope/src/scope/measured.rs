@@ -201,14 +201,12 @@ impl Scope {
     pub(crate) fn cursor_reading(&self) -> Option<CursorReading> {
         let cursors = self.controls.cursors.as_ref()?;
         // Two instants of one journey on both sides of the wire belong to two clocks.
-        let side = |at_ns: u64| {
-            let rungs = self.sweep.lifelines.iter().flat_map(crate::Lifeline::marks);
-            rungs.filter(|rung| rung.time_ns == at_ns).map(|rung| rung.hop.direction()).next()
+        let on_sender_clock = |at_ns: u64| {
+            let mut rungs = self.sweep.lifelines.iter().flat_map(|line| line.journey.ladder());
+            rungs.find(|rung| rung.time_ns == at_ns).map(|rung| rung.on_sender_clock)
         };
-        let crosses = matches!(
-            (side(cursors.a_ns), side(cursors.b_ns)),
-            (Some(Direction::Tx), Some(Direction::Rx)) | (Some(Direction::Rx), Some(Direction::Tx))
-        );
+        let clocks = on_sender_clock(cursors.a_ns).zip(on_sender_clock(cursors.b_ns));
+        let crosses = clocks.is_some_and(|(a, b)| a != b);
         Some(CursorReading {
             a: self.horizon.x(cursors.a_ns),
             b: self.horizon.x(cursors.b_ns),

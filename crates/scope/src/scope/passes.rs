@@ -40,13 +40,22 @@ impl Scope {
         self.ties = ProbeMatches::find(lines, hits, &self.probes);
     }
 
-    /// The places that a lifeline passes, in path order, with those of custom probes that saw its bytes.
+    /// The events of a lifeline that have a place, in path order.
+    pub(crate) fn path_stops<'a>(&'a self, line: &'a Lifeline) -> impl Iterator<Item = Stop> + 'a {
+        line.journey.ladder().filter_map(|rung| {
+            let place = self.bands.place_of(line, &rung)?;
+            Some(Stop { place, time_ns: rung.time_ns, on_sender_clock: rung.on_sender_clock })
+        })
+    }
+
+    /// The same, with the custom probes that saw its bytes.
     pub(crate) fn stops(&self, line: &Lifeline) -> Vec<Stop> {
-        let mark = |rung: magscope_core::journey::Rung| {
-            let at = (rung.hop.rank().unwrap_or(0), 0);
-            (at, Stop { place: Place::Hop(rung.hop), time_ns: rung.time_ns })
+        let ranked = |stop: Stop| match stop.place {
+            Place::Hop(hop) => ((hop.rank().unwrap_or(0), 0), stop),
+            // Behind every probe of the sender.
+            _ => ((Hop::DevDone.rank().unwrap_or(0), usize::MAX), stop),
         };
-        let mut stops: Vec<_> = line.marks().map(mark).collect();
+        let mut stops: Vec<_> = self.path_stops(line).map(ranked).collect();
         let mut probes = Vec::new();
         for pass in self.ties.of(line.key()) {
             let place = Place::Probe(pass.probe);
@@ -55,7 +64,9 @@ impl Scope {
             else {
                 continue;
             };
-            probes.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
+            let on_sender_clock = Hop::DevDone.rank().is_some_and(|last| after <= last);
+            let stop = Stop { place, time_ns: pass.hit.time_ns, on_sender_clock };
+            probes.push(((after, 1 + pass.probe.index()), stop));
         }
         // A hop may occur more than once, once per copy of the bytes.
         probes.sort_by_key(|(at, _)| *at);

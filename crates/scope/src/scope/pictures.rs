@@ -37,7 +37,9 @@ impl Scope {
         let scan = self.scan_of(stretch);
         for lane in &self.lanes {
             let mut cells = vec![Cell::default(); columns];
-            if let (Some(hop), Some(scan)) = (lane.hop(), scan) {
+            if let Place::Forwarder(number) = lane.place {
+                cells = self.forwarded_cells(number, stretch, columns);
+            } else if let (Some(hop), Some(scan)) = (lane.hop(), scan) {
                 cells = scan.cells(hop, stretch, columns);
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has none below it: its events are used instead.
@@ -295,7 +297,7 @@ impl Scope {
         let row = |lane: &Row| {
             let weights = match lane.place {
                 Place::Hop(hop) => overlay.row(hop, columns, self.now_ns),
-                Place::Probe(_) | Place::Wire => vec![0.0; columns],
+                _ => vec![0.0; columns],
             };
             PersistenceRow { place: lane.place, weights }
         };

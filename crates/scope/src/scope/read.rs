@@ -12,7 +12,7 @@ use crate::names::NetnsKey;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
 use magscope_core::governed::Level;
-use magscope_core::journey::Rung;
+use magscope_core::journey::{Forwarder, Rung};
 use magscope_core::{Counts, Direction, Hop};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ impl Scope {
             header: self.header(),
             headline: self.headline(),
             lanes: &self.lanes,
+            bands: self.bands.all(),
             sweep: &self.sweep,
             table: self.listed.iter().map(|line| self.listed(line)).collect(),
             inspector: self.inspector(),
@@ -141,6 +142,20 @@ impl Scope {
         outer.map_or_else(String::new, |at| format!("inside {}", context.outer(&line.journey, at)))
     }
 
+    /// The name of the forwarder of an event, and at the first event of its sending what it did to the addresses.
+    fn forwarder_words(&self, line: &Lifeline, mark: &Rung) -> String {
+        let name = self.forwarder_name(line, mark.forwarder).unwrap_or_default();
+        let forwarder =
+            usize::from(mark.forwarder).checked_sub(1).and_then(|at| line.journey.forwarders.get(at));
+        let mut sent =
+            forwarder.into_iter().flat_map(Forwarder::hops).filter(|hop| hop.direction() == Direction::Tx);
+        let is_first = sent.next() == Some(mark.hop);
+        match forwarder.filter(|_| is_first).and_then(|at| self.translation(line, at)) {
+            Some(translation) => format!("{name}, {translation}"),
+            None => name,
+        }
+    }
+
     /// The number of the copy, on its first event; and the kernel's drop, on its last.
     fn copy_words(&self, line: &Lifeline, mark: &Rung, step: Option<Step>) -> String {
         let journey = &line.journey;
@@ -211,7 +226,7 @@ impl Scope {
         let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
                 _ if mark.tunnel != 0 => self.outer_words(line, mark.tunnel),
-                _ if mark.forwarder != 0 => self.forwarder_name(line, mark.forwarder).unwrap_or_default(),
+                _ if mark.forwarder != 0 => self.forwarder_words(line, &mark),
                 (0, _) => match step.filter(|step| !step.is_wait).and_then(|step| wait_words(line, step)) {
                     Some(wait) => format!("after {wait}"),
                     None => self.copy_words(line, &mark, step),

@@ -31,7 +31,7 @@ impl Scope {
     pub(crate) fn is_folded(&self, lane: &Lane) -> bool {
         let is_served = |lane: &Lane| lane.hop().is_some() && lane.is_served();
         !self.controls.all_hops
-            && lane.hop().is_some_and(|hop| self.controls.hop != Some(hop))
+            && lane.hop().is_some_and(|hop| self.controls.hop() != Some(hop))
             && !lane.is_served()
             && !lane.seen
             && self.lanes.iter().any(is_served)

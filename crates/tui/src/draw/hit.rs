@@ -4,8 +4,7 @@ use super::bar::view_at;
 use super::scope::{Layout, list_at};
 use super::shell::Shell;
 use super::views::{self, Title};
-use magscope_core::Hop;
-use magscope_scope::{Frame, View};
+use magscope_scope::{Frame, Place, View};
 use ratatui::layout::{Position, Rect};
 
 /// The object at a screen position.
@@ -19,13 +18,13 @@ pub enum Hit {
     Picture {
         /// Position, 0 at the left edge, 1 at the right.
         at: f64,
-        /// The lane's hop.
-        hop: Option<Hop>,
+        /// The lane.
+        lane: Option<Place>,
         /// Column width as a fraction of the axis.
         column: f64,
     },
     /// The name or the numbers of a lane.
-    Lane(Hop),
+    Lane(Place),
     /// The overview line: a fraction of the time range.
     Session(f64),
     /// A row of the table below the picture, from 0.
@@ -59,12 +58,12 @@ pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
     let part = |of: Rect| (f64::from(at.x - of.x) + 0.5) / f64::from(of.width.max(1));
     let lane = |y: u16| {
         let row = layout.rows.iter().find(|row| (row.top..row.top + layout.lane_height).contains(&y))?;
-        frame.lanes.get(row.lane)?.hop()
+        Some(frame.lanes.get(row.lane)?.place)
     };
     if layout.picture.contains(at) || layout.axis.contains(at) {
-        let hop = at.y.checked_sub(layout.picture.y).and_then(lane);
+        let lane = at.y.checked_sub(layout.picture.y).and_then(lane);
         let column = 1.0 / f64::from(layout.picture.width.max(1));
-        return Some(Hit::Picture { at: part(layout.picture), hop, column });
+        return Some(Hit::Picture { at: part(layout.picture), lane, column });
     }
     if layout.labels.contains(at) || layout.numbers.contains(at) {
         return lane(at.y - layout.labels.y).map(Hit::Lane);

@@ -1,6 +1,7 @@
 //! The scope's view: lanes and lifelines, loadlines, the overview line, and the journeys.
 
 mod axis;
+mod bands;
 mod columns;
 mod density;
 mod first_minute;

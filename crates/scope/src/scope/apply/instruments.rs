@@ -4,7 +4,6 @@ use super::step125::Steps;
 use crate::channel::{Channel, Vertical};
 use crate::controls::{MOST_SHOWN, Shown};
 use crate::cursor::{CursorId, Cursors};
-use crate::lifeline::Lifeline;
 use crate::math::Math;
 use crate::scope::Scope;
 use crate::timebase::DIVISIONS;
@@ -92,10 +91,10 @@ impl Scope {
         let Some(cursors) = self.controls.cursors else { return };
         let now_ns = cursors.chosen_ns();
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
-        let rungs = self.sweep.lifelines.iter().flat_map(Lifeline::marks).map(|rung| rung.time_ns);
+        let stops = self.sweep.lifelines.iter().flat_map(|line| self.path_stops(line)).map(|stop| stop.time_ns);
         let marks = self.journal.marks(from_ns, to_ns).map(|mark| mark.time_ns);
         let hits = self.journal.hits(from_ns, to_ns).map(|hit| hit.hit.time_ns);
-        let all = rungs.filter(|at| (from_ns..=to_ns).contains(at)).chain(marks).chain(hits);
+        let all = stops.filter(|at| (from_ns..=to_ns).contains(at)).chain(marks).chain(hits);
         let next =
             if by >= 0 { all.filter(|at| *at > now_ns).min() } else { all.filter(|at| *at < now_ns).max() };
         match next {

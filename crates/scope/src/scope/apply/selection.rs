@@ -4,13 +4,12 @@ use super::step;
 use crate::choice::Choice;
 use crate::condition;
 use crate::controls::{Align, Top};
-use crate::lane::Lane;
+use crate::lane::{Lane, Place};
 use crate::lifeline::Lifeline;
 use crate::pick::Pick;
 use crate::scope::Scope;
 use crate::timebase::Timebase;
 use crate::views::{Rows, View};
-use magscope_core::Hop;
 
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
@@ -103,17 +102,20 @@ impl Scope {
         self.overlay_again();
     }
 
-    pub(super) fn select_hop(&mut self, by: i8) {
-        let hops: Vec<_> =
-            self.lanes.iter().filter(|lane| !self.is_folded(lane)).filter_map(Lane::hop).collect();
-        let now = self.controls.hop.and_then(|hop| hops.iter().position(|other| *other == hop));
-        self.controls.hop = step(now, by, hops.len()).and_then(|at| hops.get(at)).copied();
+    pub(super) fn select_lane(&mut self, by: i8) {
+        let can_be =
+            |lane: &&Lane| matches!(lane.place, Place::Hop(_) | Place::Forwarder(_)) && !self.is_folded(lane);
+        let places: Vec<_> = self.lanes.iter().filter(can_be).map(|lane| lane.place).collect();
+        let now = self.controls.lane.and_then(|lane| places.iter().position(|other| *other == lane));
+        self.controls.lane = step(now, by, places.len()).and_then(|at| places.get(at)).copied();
     }
 
     pub(super) fn select_journey(&mut self, by: i8) {
         let now = self.controls.journey.and_then(|key| self.listed.iter().position(|line| line.key() == key));
         let Some(line) = step(now, by, self.listed.len()).and_then(|at| self.listed.get(at)) else { return };
         let line = line.clone();
+        // The key that opens is for the newer selection.
+        self.controls.lane = self.controls.hop().map(Place::Hop);
         self.select(&line);
     }
 
@@ -156,15 +158,16 @@ impl Scope {
     }
 
     /// The journey drawn nearest to an instant in a lane.
-    pub(super) fn select_at(&mut self, time_ns: u64, within_ns: u64, hop: Option<Hop>) {
+    pub(super) fn select_at(&mut self, time_ns: u64, within_ns: u64, lane: Option<Place>) {
+        let lane = lane.filter(|lane| lane.has_events());
         let near = |line: &Lifeline| {
             let start_ns = if self.controls.align == Align::Start {
                 line.start_ns() - self.horizon.begin_ns().min(line.start_ns())
             } else {
                 0
             };
-            let rungs = line.marks().filter(|rung| hop.is_none_or(|hop| hop == rung.hop));
-            rungs.map(|rung| rung.time_ns.saturating_sub(start_ns).abs_diff(time_ns)).min()
+            let stops = self.path_stops(line).filter(|stop| lane.is_none_or(|lane| lane == stop.place));
+            stops.map(|stop| stop.time_ns.saturating_sub(start_ns).abs_diff(time_ns)).min()
         };
         let lines = self.sweep.lifelines.iter().filter_map(|line| Some((near(line)?, line)));
         let nearest = lines.filter(|(far, _)| *far <= within_ns).min_by_key(|(far, line)| (*far, line.key()));

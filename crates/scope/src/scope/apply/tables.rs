@@ -1,6 +1,7 @@
 //! Views and the rows of their tables.
 
 use crate::controls::{Top, Within};
+use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::look::FlowGroup;
 use crate::pick::Pick;
@@ -73,7 +74,8 @@ impl Scope {
             }
             Rows::Pairs => {
                 let rows = self.hop_rows();
-                self.controls.hop = rows.get(self.controls.row).or(rows.last()).copied().flatten();
+                let hop = rows.get(self.controls.row).or(rows.last()).copied().flatten();
+                self.controls.lane = hop.map(Place::Hop);
                 self.show(View::Scope);
             }
             Rows::Picture | Rows::Journeys => {
@@ -187,8 +189,8 @@ impl Scope {
             self.relist();
         } else if !self.controls.picks.is_empty() {
             self.pick(Pick::Nothing);
-        } else if self.controls.hop.is_some() {
-            self.controls.hop = None;
+        } else if self.controls.lane.is_some() {
+            self.controls.lane = None;
         } else if self.controls.view != View::Scope {
             self.show(View::Scope);
         }

@@ -71,11 +71,12 @@ fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
     lines.push(Line::Blank);
     // As in the picture: the receiver above, the sender below; a probe right after a hop is above it.
     let passes = || inspector.passes.iter().take(MOST);
-    let mut above_wire = true;
+    let mut above = None;
     let mut seen = 0;
     for rung in inspector.rungs.iter().rev() {
-        if above_wire && rung.mark.hop.direction() == Direction::Tx {
-            above_wire = false;
+        let direction = rung.mark.hop.direction();
+        // The ladder of a journey that did not arrive begins with a wire, too.
+        if above.replace(direction) != Some(Direction::Tx) && direction == Direction::Tx {
             lines.push(Line::Wire);
         }
         let behind = passes().rev().filter(|pass| pass.after() == Some(rung.mark.hop));

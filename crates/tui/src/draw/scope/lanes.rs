@@ -1,12 +1,13 @@
 //! Labels next to the picture: hop names and numbers.
 
+use super::bands;
 use super::columns::GAP;
-use super::layout::{Layout, is_wire};
+use super::layout::Layout;
 use crate::draw::canvas::Canvas;
 use crate::draw::{Extras, SELECTED};
 use magscope_scope::format::{duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
-use magscope_scope::{Align, Frame, Lane};
+use magscope_scope::{Align, Frame, Lane, Place};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
@@ -90,11 +91,12 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
         canvas.put_cut(area, 1, y, area.width.saturating_sub(2), frame.name_of(lane.place), theme.plain);
         return;
     }
-    let Some(hop) = lane.hop() else {
-        canvas.put(area, 1, y, "wire", theme.dim);
+    if !matches!(lane.place, Place::Hop(_) | Place::Forwarder(_)) {
+        let x = if matches!(lane.place, Place::Inside(..)) { 2 } else { 1 };
+        canvas.put(area, x, y, frame.name_of(lane.place), theme.dim);
         return;
-    };
-    let selected = frame.controls.hop == Some(hop);
+    }
+    let selected = frame.controls.lane == Some(lane.place);
     let style = match (selected, lane.is_served()) {
         (true, _) => theme.selected,
         (false, true) => theme.plain,
@@ -103,7 +105,17 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
     if selected {
         canvas.put(area, 0, y, SELECTED, theme.accent);
     }
-    canvas.put(area, 1, y, hop.name(), style);
+    if let Place::Forwarder(number) = lane.place {
+        let is_open = frame.bands.get(usize::from(number) - 1).is_some_and(|band| band.is_open);
+        canvas.put(
+            area,
+            0,
+            y,
+            if is_open { "-" } else { "+" },
+            if selected { theme.accent } else { theme.dim },
+        );
+    }
+    canvas.put_cut(area, 1, y, area.width.saturating_sub(2), frame.name_of(lane.place), style);
 }
 
 fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Frame) {
@@ -113,7 +125,7 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
         canvas.put_cut(area, GAP, y, area.width.saturating_sub(GAP), &words, theme.dim);
         return;
     }
-    let selected = lane.hop().is_some() && lane.hop() == frame.controls.hop;
+    let selected = frame.controls.lane == Some(lane.place);
     let style = if selected { theme.selected } else { theme.plain };
     let mut x = 0;
     for column in &layout.columns {
@@ -130,7 +142,10 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
 
 /// Text in place of numbers: the reason for an unserved hop; at the wire, the two hosts.
 fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
-    if is_wire(lane) {
+    if let Some(words) = bands::words(frame, lane.place) {
+        return Some(words);
+    }
+    if lane.is_wire() {
         let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
         let ends = if receiver.is_empty() || sender == receiver {
             "▴ receiver   ▾ sender".to_owned()
@@ -144,8 +159,5 @@ fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
             (None, _) => format!("not joined   {ends}"),
         });
     }
-    if lane.probe().is_some() {
-        return None;
-    }
-    (!lane.state.is_on()).then(|| lane.state.words())
+    (lane.hop().is_some() && !lane.state.is_on()).then(|| lane.state.words())
 }

@@ -190,10 +190,14 @@ fn rows(frame: &Frame, height: u16) -> (Vec<Row>, u16) {
 
 /// Priority of lanes under lack of room: served before unserved, ends of a leg before its middle.
 fn need_of_lane(lane: &Lane) -> (u8, u8) {
-    let Some(hop) = lane.hop() else {
-        // A custom probe has priority, but not over the ends of the path.
-        let last = if lane.seen { need_of_hop(Hop::DevXmit) } else { need_of_hop(Hop::UdpRecv) };
-        return (0, if lane.probe().is_some() { last } else { 0 });
+    let hop = match lane.place {
+        Place::Hop(hop) => hop,
+        Place::Wire(0) | Place::Forwarder(_) => return (0, 0),
+        // The user opened it.
+        Place::Inside(..) => return (0, need_of_hop(Hop::DevRecv)),
+        // A custom probe has priority, but not over the ends of the path, and nor have the other wires.
+        Place::Probe(_) if !lane.seen => return (0, need_of_hop(Hop::UdpRecv)),
+        Place::Probe(_) | Place::Wire(_) => return (0, need_of_hop(Hop::DevXmit)),
     };
     let class = match (lane.is_served(), lane.seen) {
         (true, true) => 0,
@@ -205,11 +209,6 @@ fn need_of_lane(lane: &Lane) -> (u8, u8) {
 
 const fn need_of_hop(hop: Hop) -> u8 {
     hop.spec().screen_priority
-}
-
-/// True for the wire.
-pub fn is_wire(lane: &Lane) -> bool {
-    lane.place == Place::Wire
 }
 
 #[cfg(test)]

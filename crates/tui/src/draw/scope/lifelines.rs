@@ -3,30 +3,32 @@
 //! Every journey is a thin line; the selected one has the accent colour and marks at its events. A line reaches
 //! a lane at the time of the event, so flat segments show the delays.
 
+use super::bands;
 use super::density;
-use super::layout::{Layout, is_wire};
+use super::layout::Layout;
 use super::raster::Raster;
 use crate::draw::canvas::Canvas;
+use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
-use magscope_core::{Direction, Hop};
+use magscope_scope::look::Stop;
 use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline, Place};
 use ratatui::layout::Rect;
 
 /// Number of lines per cell from which the line is drawn at full weight.
 const DENSE: u8 = 4;
 
-/// Dot row of each hop and custom probe; `None` without a lane.
+/// Dot row of each place; `None` without a lane.
 struct DotRows {
     hops: [Option<f64>; PATH_HOPS],
-    probes: Vec<Option<f64>>,
+    /// Those of custom probes and forwarders.
+    others: Vec<(Place, f64)>,
 }
 
 impl DotRows {
     fn of(&self, place: Place) -> Option<f64> {
         match place {
             Place::Hop(hop) => self.hops.get(hop.rank()?).copied().flatten(),
-            Place::Probe(probe) => self.probes.get(probe.index()).copied().flatten(),
-            Place::Wire => None,
+            _ => self.others.iter().find(|(other, _)| *other == place).map(|(_, y)| *y),
         }
     }
 }
@@ -54,10 +56,11 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         others.truncate(SLOWEST);
     }
     crowd(canvas, layout.picture, frame, &rows, others.iter().copied());
+    bands::translations(canvas, layout, frame);
     super::hits::draw(canvas, layout, frame);
     let anchor = lines.iter().find(is_anchor);
     if let Some(anchor) = anchor {
-        single(canvas, layout.picture, frame, &rows, anchor);
+        single(canvas, layout, frame, &rows, anchor);
     }
     for line in others.into_iter().chain(anchor).filter(|line| line.is_bad()) {
         cross(canvas, layout.picture, frame, &rows, line);
@@ -65,17 +68,14 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 }
 
 fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
-    let mut rows = DotRows { hops: [None; PATH_HOPS], probes: vec![None; frame.probes().len()] };
+    let mut rows = DotRows { hops: [None; PATH_HOPS], others: Vec::new() };
     for row in &layout.rows {
         let Some(lane) = frame.lanes.get(row.lane) else { continue };
-        let place = match lane.place {
-            Place::Hop(hop) => hop.rank().and_then(|index| rows.hops.get_mut(index)),
-            Place::Probe(probe) => rows.probes.get_mut(probe.index()),
-            Place::Wire => None,
-        };
-        if let Some(place) = place {
-            // Middle of the row with its name.
-            *place = Some(f64::from(row.top + layout.middle()) * 4.0 + 1.5);
+        // Middle of the row with its name.
+        let y = f64::from(row.top + layout.middle()) * 4.0 + 1.5;
+        match lane.hop().and_then(|hop| rows.hops.get_mut(hop.rank()?)) {
+            Some(place) => *place = Some(y),
+            None => rows.others.push((lane.place, y)),
         }
     }
     rows
@@ -93,9 +93,9 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     for row in &layout.rows {
         let lane = &frame.lanes[row.lane];
         let y = row.top + layout.middle();
-        if is_wire(lane) {
+        if let Place::Wire(number) = lane.place {
             // The thickness of the wire shows the clock bound.
-            let certain = frame.wire.half_width_ns == Some(0);
+            let certain = frame.wire.half_width_ns == Some(0) || !frame.leg(number).is_between_clocks;
             canvas.rule(area, y, if certain { "╌" } else { "░" }, theme.grid);
         } else if lane.is_served() {
             for n in 0..DIVISIONS {
@@ -111,26 +111,22 @@ fn points<'a>(
     frame: &'a Frame,
     rows: &'a DotRows,
     line: &'a Lifeline,
-) -> impl Iterator<Item = (f64, f64, Place)> {
+) -> impl Iterator<Item = (f64, f64, Stop)> {
     let across = f64::from(area.width) * 2.0;
     frame.stops(line).into_iter().filter_map(move |stop| {
         let y = rows.of(stop.place)?;
-        Some((frame.sweep.x(line, stop.time_ns) * across, y, stop.place))
+        Some((frame.sweep.x(line, stop.time_ns) * across, y, stop))
     })
 }
 
 fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline, number: u16) {
     let mut before: Option<(f64, f64)> = None;
-    let mut received = false;
-    for (x, y, place) in points(area, frame, rows, line) {
-        if place == Place::Hop(Hop::DevDone) {
+    let mut clock = None;
+    for (x, y, stop) in points(area, frame, rows, line) {
+        if stop.place == Place::Hop(Hop::DevDone) {
             continue; // not on the path: the packet continues before the driver's call returns
         }
-        if let Place::Hop(hop) = place
-            && hop.direction() == Direction::Rx
-            && !std::mem::replace(&mut received, true)
-            && line.is_apart()
-        {
+        if clock.replace(stop.on_sender_clock) == Some(true) && !stop.on_sender_clock && line.is_apart() {
             before = None; // no clock relation for this segment
         }
         raster.line(before.unwrap_or((x, y)), (x, y), number);
@@ -156,17 +152,24 @@ fn crowd<'a>(
     }
 }
 
-fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
-    let theme = canvas.theme;
+fn single(canvas: &mut Canvas, layout: &Layout, frame: &Frame, rows: &DotRows, line: &Lifeline) {
+    let (theme, area) = (canvas.theme, layout.picture);
     let mut raster = Raster::new(area.width, area.height);
     trace(&mut raster, area, frame, rows, line, 0);
     for (x, y, dots) in raster.cells() {
         density::set(canvas, area, x, y, dots.symbol(), theme.accent);
     }
-    for (x, y, _) in points(area, frame, rows, line) {
-        if let Some((x, y)) = cell(area, x, y) {
-            density::set(canvas, area, x, y, '●', theme.accent);
+    // The start of a stroke in a forwarder.
+    let mut entry: Option<(u16, Stop)> = None;
+    for (x, y, stop) in points(area, frame, rows, line) {
+        let Some((x, y)) = cell(area, x, y) else { continue };
+        density::set(canvas, area, x, y, '●', theme.accent);
+        let first = entry.filter(|(_, first)| first.place == stop.place);
+        if let Some((from, first)) = first {
+            let ns = stop.time_ns.saturating_sub(first.time_ns);
+            bands::time_inside(canvas, layout, y, (from, x), ns);
         }
+        entry = matches!(stop.place, Place::Forwarder(_)).then_some((x, stop));
     }
 }
 
