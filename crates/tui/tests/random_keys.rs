@@ -2,14 +2,14 @@
 //! is not. `MAGSCOPE_KEYS` is another number of events.
 
 use crate::cells;
-use crate::made_up;
+use crate::made_up::{self, forwarded};
 
 use cells::options;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use magscope_core::Batch;
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_scope::recorded::{Stretch, Window};
-use magscope_scope::{Options, Scope, State};
+use magscope_scope::{Options, Place, Scope, State};
 use magscope_tui::Front;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -168,6 +168,21 @@ impl Feed for Traffic {
     }
 }
 
+/// Datagrams through a changing number of forwarders.
+struct Forwarded {
+    sent: u64,
+}
+
+impl Feed for Forwarded {
+    fn pass(&mut self, dice: &mut Dice, scope: &mut Scope, _: usize, _: usize) {
+        if dice.below(300) == 0 {
+            let forwarders = dice.below(4) as u8;
+            scope.ingest(&forwarded::batch(forwarders, self.sent..self.sent + 20));
+            self.sent += 20;
+        }
+    }
+}
+
 /// A recording of a second and its player.
 struct Recording {
     batches: Vec<(Batch, Vec<Journey>)>,
@@ -272,6 +287,19 @@ fn is_true(scope: &Scope, buffer: &Buffer) {
     assert!(selected <= 1, "{selected} rows are selected");
 }
 
+/// Each band has its row between two wires, and no other forwarder is selected.
+fn has_its_bands(scope: &Scope, buffer: &Buffer) {
+    is_true(scope, buffer);
+    let frame = scope.frame();
+    let is_there = |place: &Place| frame.lanes.iter().any(|lane| lane.place == *place);
+    let bands = frame.bands.len() as u8;
+    let rows = (1..=bands).flat_map(|number| [Place::Forwarder(number), Place::Wire(number)]);
+    assert!(rows.chain([Place::Wire(0)]).all(|place| is_there(&place)));
+    assert_eq!(frame.lanes.iter().filter(|lane| lane.is_wire()).count(), usize::from(bands) + 1);
+    let selected = frame.controls.lane.filter(|lane| matches!(lane, Place::Forwarder(_)));
+    assert!(selected.is_none_or(|lane| is_there(&lane)), "{selected:?}");
+}
+
 /// Nothing recorded is shown as live, and the player stays inside the recording.
 fn is_replayed(scope: &Scope, buffer: &Buffer) {
     is_true(scope, buffer);
@@ -285,6 +313,12 @@ fn is_replayed(scope: &Scope, buffer: &Buffer) {
 #[test]
 fn a_hundred_thousand_keys_live() {
     live(0x9e37_79b9_7f4a_7c15, false, is_true);
+}
+
+#[test]
+fn a_hundred_thousand_keys_and_changing_forwarders() {
+    let scope = Scope::new(forwarded::info(3), Options::default());
+    storm(0xf0f0_1234_5678_9abc, scope, Forwarded { sent: 0 }, false, has_its_bands);
 }
 
 #[test]

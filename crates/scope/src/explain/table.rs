@@ -236,10 +236,17 @@ pub const TABLE: &[Label] = &[
     row("packets that bound it", "bound", "packets in both directions that the bound rests on"),
     row("suspect", "SUSPECT", "a hint at a step of one of the clocks"),
     row("not seen is a step", "SUSPECT", "a step of a clock below this would stay unseen"),
-    // The wire of the time line.
+    // The wires and the forwarders of the time line.
     row(
         "wire",
-        "wire key",
-        "between the sender's driver and the receiver's; its height is the bound of the clocks",
+        "leg",
+        "between the drivers of two nodes; where their clocks differ, its shade or height is the bound",
     ),
+    row(
+        "forwarder",
+        "forwarder",
+        "a node between the ends that passed the packet on; Enter or a click shows its hops",
+    ),
+    row("DNAT", "translation", "the forwarder changed the packet's destination: the new one, then the old one"),
+    row("SNAT", "translation", "the forwarder changed the packet's source: the new one, then the old one"),
 ];
