@@ -36,7 +36,8 @@ pub fn info(forwarders: u8) -> NodeInfo {
     }
     let name = |netns, name: &str| NetnsName { netns, name: name.to_owned() };
     let node = |number: u8| name(NODE + u32::from(number) - 1, &format!("router-{number}"));
-    let interface = |netns, index, name: &str| InterfaceName { netns, index, name: name.to_owned() };
+    let interface =
+        |netns, index, name: &str| InterfaceName { netns, index, name: name.to_owned(), kind: String::new() };
     let of_node = |number: u8| {
         let netns = NODE + u32::from(number) - 1;
         [interface(netns, 2, "wan"), interface(netns, 3, "br0")]
