@@ -33,7 +33,7 @@ pub enum Device {
     Geneve,
     Gre,
     IpIp,
-    /// IPsec with an interface.
+    /// `IPsec` with an interface.
     Ipsec,
     Vxlan,
     WireGuard,
