@@ -39,7 +39,7 @@ impl Counts {
         let proto = line.journey.proto;
         let complete = line.journey.verdict.is_whole().then(|| line.journey.total_ns()).flatten();
         if let Some(below) = self.below.entry(proto) {
-            for step in line.steps() {
+            for step in line.steps_outside_forwarders() {
                 self.pyramid.count(Lane::Latency(proto, step.to), step.at_ns, step.ns);
                 if let Some(below) = step.to.rank().and_then(|index| below.get_mut(index)) {
                     *below = Some(step.from);
@@ -55,10 +55,8 @@ impl Counts {
             self.pyramid.count(Lane::Untimed, line.end_ns(), 1);
         }
         self.passages.add(line);
-        for (forwarder, number) in line.journey.forwarders.iter().zip(1..) {
-            if let Some((from_ns, to_ns)) = forwarder.span_ns() {
-                self.pyramid.count(Lane::Forwarded(number), to_ns, to_ns.saturating_sub(from_ns));
-            }
+        for passage in line.passages() {
+            self.pyramid.count(Lane::Forwarded(passage.forwarder), passage.at_ns, passage.ns);
         }
         self.pyramid.count(Lane::Ended, line.end_ns(), 1);
         if line.journey.verdict.is_lost() {

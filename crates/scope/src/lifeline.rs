@@ -2,7 +2,7 @@
 
 use crate::names::NetnsKey;
 use magscope_core::journey::{Across, Journey, Latency, Rung};
-use magscope_core::{Endpoint, Hop};
+use magscope_core::{Direction, Endpoint, Hop};
 
 /// A stretch between two neighbouring events of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,12 @@ pub struct Step {
 }
 
 impl Step {
+    /// True within a forwarder, false at an end and over a wire.
+    pub const fn is_inside_forwarder(&self) -> bool {
+        let is_leg = matches!((self.from.direction(), self.to.direction()), (Direction::Tx, Direction::Rx));
+        self.forwarder != 0 && !is_leg
+    }
+
     const fn of(latency: &Latency) -> Self {
         Step {
             from: latency.from,
@@ -93,6 +99,20 @@ impl Lifeline {
     /// in the wrong order are left out (see [`Journey::latencies`]).
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         self.journey.latencies().map(|latency| Step::of(&latency))
+    }
+
+    /// The steps at the ends and over the wires: those of the hops' lanes.
+    pub fn steps_outside_forwarders(&self) -> impl Iterator<Item = Step> + '_ {
+        self.steps().filter(|step| !step.is_inside_forwarder())
+    }
+
+    /// The times in the forwarders, as a step from the first hop of each to its last, with its number.
+    pub fn passages(&self) -> impl Iterator<Item = Step> + '_ {
+        self.journey.forwarders.iter().zip(1..).filter_map(|(at, forwarder)| {
+            let ((from_ns, to_ns), from, to) = (at.span_ns()?, at.hops().next()?, at.last()?);
+            let ns = to_ns.saturating_sub(from_ns);
+            Some(Step { from, to, at_ns: to_ns, ns, is_wait: false, forwarder })
+        })
     }
 
     /// The times between two copies, up to the one that ended the journey: waiting for retransmission.

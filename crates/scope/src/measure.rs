@@ -5,6 +5,7 @@ use crate::look::{PairReading, Percentiles, Span};
 use crate::protocols::{ByProtocol, only, order};
 use crate::pyramid::{Lane, Pyramid};
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::journey::MAX_FORWARDERS;
 use magscope_core::{Hop, Proto};
 
 /// The stretch of a measurement.
@@ -49,6 +50,11 @@ pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Proto>,
     if rows.is_empty() { vec![(None, Lane::Journeys)] } else { rows }
 }
 
+/// The times in forwarders, by their number on the path.
+pub fn forwarded() -> impl Iterator<Item = (Span, Lane)> {
+    (1..=MAX_FORWARDERS as u8).map(|number| (Span::Forwarder(number), Lane::Forwarded(number)))
+}
+
 /// Whole journeys name their protocol only if there are others.
 fn named(readings: impl Iterator<Item = PairReading>) -> Vec<PairReading> {
     let mut readings: Vec<_> = readings.collect();
@@ -58,9 +64,10 @@ fn named(readings: impl Iterator<Item = PairReading>) -> Vec<PairReading> {
     readings
 }
 
-/// Every time of a journey that is counted, but for the whole: its steps in path order, and its waits.
+/// Every time of a journey that is counted, but for the whole: its steps in path order, its forwarders, and its waits.
 pub fn spans(line: &Lifeline) -> impl Iterator<Item = (Span, Step)> + '_ {
-    let steps = line.steps().map(|step| (Span::Step(step.from, step.to), step));
+    let steps = line.steps_outside_forwarders().map(|step| (Span::Step(step.from, step.to), step));
+    let steps = steps.chain(line.passages().map(|step| (Span::Forwarder(step.forwarder), step)));
     steps.chain(line.waits().map(|wait| (Span::Wait, wait)))
 }
 
@@ -96,8 +103,8 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
 /// by its beginning, a pair by the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
-    // Spans of each protocol, whole journeys among them.
-    let mut pairs: Vec<(Proto, Span, Times)> = Vec::new();
+    // Spans of each protocol, whole journeys among them; those of forwarders are of all protocols.
+    let mut pairs: Vec<(Option<Proto>, Span, Times)> = Vec::new();
     let mut add =
         |proto, span, at_ns, ns| match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (proto, span)) {
             Some((.., times)) => times.push((at_ns, ns)),
@@ -108,15 +115,17 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             && inside(line.start_ns())
             && let Some(total_ns) = line.journey.total_ns()
         {
-            add(line.journey.proto, Span::Whole, line.start_ns(), total_ns);
+            add(Some(line.journey.proto), Span::Whole, line.start_ns(), total_ns);
         }
         for (span, step) in spans(line).filter(|(_, step)| inside(step.at_ns)) {
-            add(line.journey.proto, span, step.at_ns, step.ns);
+            let proto = Some(line.journey.proto).filter(|_| !matches!(span, Span::Forwarder(_)));
+            add(proto, span, step.at_ns, step.ns);
         }
     }
     let place = |span: Span| span.hops().map(|(from, to)| (to.rank(), from.rank()));
     let kind = |span: Span| (span != Span::Whole, span == Span::Wait);
-    pairs.sort_by_key(|(proto, span, _)| (kind(*span), place(*span), order(*proto)));
+    let number = |span: Span| if let Span::Forwarder(number) = span { number } else { 0 };
+    pairs.sort_by_key(|(proto, span, _)| (kind(*span), place(*span), number(*span), proto.map(order)));
     let stretch_ns = to_ns.saturating_sub(from_ns);
     let reading = |proto, span, mut times: Vec<(u64, u64)>| {
         times.sort_unstable();
@@ -127,7 +136,7 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
     };
     let none = pairs.first().is_none_or(|(_, span, _)| *span != Span::Whole);
     let none = none.then(|| reading(None, Span::Whole, Vec::new()));
-    let pairs = pairs.into_iter().map(|(proto, span, times)| reading(Some(proto), span, times));
+    let pairs = pairs.into_iter().map(|(proto, span, times)| reading(proto, span, times));
     named(none.into_iter().chain(pairs))
 }
 
@@ -139,6 +148,7 @@ pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> 
         PairReading { proto, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
     };
     let pairs = counted(below).map(|(proto, span, lane)| reading(Some(proto), span, lane));
+    let pairs = forwarded().map(|(span, lane)| reading(None, span, lane)).chain(pairs);
     let pairs = pairs.filter(|reading| reading.times.n > 0);
     let whole = whole(pyramid, from_ns, to_ns).into_iter();
     named(whole.map(|(proto, lane)| reading(proto, Span::Whole, lane)).chain(pairs))

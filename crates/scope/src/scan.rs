@@ -22,7 +22,9 @@ impl Scan {
         let mut hops = vec![Vec::new(); PATH_HOPS];
         for line in lines {
             let first = line.marks().next().map(|mark| (mark.hop, mark.time_ns, 0));
-            for (hop, at, ns) in line.steps().map(|step| (step.to, step.at_ns, step.ns)).chain(first) {
+            for (hop, at, ns) in
+                line.steps_outside_forwarders().map(|step| (step.to, step.at_ns, step.ns)).chain(first)
+            {
                 if let Some(row) = hop.rank().and_then(|index| hops.get_mut(index)) {
                     row.push((at, ns));
                 }

@@ -156,7 +156,7 @@ impl Stats {
         let from = line.from.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
         let to = line.to.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
         let at = self.filling();
-        for step in line.steps() {
+        for step in line.steps_outside_forwarders() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };
             if let Some(index) = step.to.rank()
                 && let Some(times) = self.nodes[usize::from(node)].times.entry(line.journey.proto)

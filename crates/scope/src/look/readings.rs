@@ -34,6 +34,8 @@ pub enum Span {
     Whole,
     /// From one hop to the next one that is served, within one copy.
     Step(Hop, Hop),
+    /// In the forwarder of this number on the path, from 1.
+    Forwarder(u8),
     /// Between two copies: waiting for retransmission.
     Wait,
 }
@@ -43,7 +45,7 @@ impl Span {
     pub const fn hops(self) -> Option<(Hop, Hop)> {
         match self {
             Self::Step(from, to) => Some((from, to)),
-            Self::Whole | Self::Wait => None,
+            Self::Whole | Self::Forwarder(_) | Self::Wait => None,
         }
     }
 
@@ -81,6 +83,7 @@ pub(crate) fn span_words(proto: Option<Proto>, span: Span, arrow: &str) -> Strin
     let words = match span {
         Span::Whole => "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
+        Span::Forwarder(number) => format!("forwarder {number}"),
         // TCP alone sends again.
         Span::Wait => return Part::Retransmission.words().to_owned(),
     };

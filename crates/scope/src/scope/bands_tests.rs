@@ -160,6 +160,42 @@ fn a_band_has_its_rate_its_times_and_the_translation() {
 }
 
 #[test]
+fn the_times_of_a_hop_are_those_of_the_ends() {
+    use crate::look::Span;
+    let mut scope = through(1);
+    scope.apply(Action::ZoomTo { from_ns: START_NS, to_ns: START_NS + 500 * APART_NS });
+    let lane = |hop| scope.lanes.iter().find(|lane| lane.hop() == Some(hop)).cloned();
+    let latency = |hop| lane(hop).and_then(|lane| lane.stats?.latency).expect("times");
+    let sent = latency(Hop::DevXmit);
+    assert!(
+        sent.from == Hop::DevQueue && sent.max_ns < 2 * US,
+        "the slow ones were slow in the forwarder: {sent:?}"
+    );
+    assert_eq!(latency(Hop::IpPost).from, Hop::IpOut);
+    let map = scope.heat_map(10, 10, &(0..usize::MAX));
+    let row = |span| map.rows.iter().find(|row| row.span == span);
+    let inside = row(Span::Forwarder(1)).expect("a row of the forwarder").times;
+    assert!(inside.max_ns > 60 * US);
+    assert!(row(Span::Step(Hop::IpPre, Hop::IpPost)).is_none());
+    let wires = row(Span::Step(Hop::DevXmit, Hop::DevRecv)).expect("the wires").times.n;
+    assert_eq!(wires, 2 * inside.n, "one for each leg");
+}
+
+#[test]
+fn the_spans_of_a_journey_through_nodes_add_up() {
+    use crate::look::Span;
+    let mut scope = through(3);
+    scope.apply(Action::SelectJourney(1));
+    let line = scope.selected.clone().expect("a journey");
+    let spans = crate::measure::spans(&line).map(|(_, step)| step.ns);
+    assert_eq!(spans.sum::<u64>(), line.total_ns());
+    let readings = crate::measure::exact([&line].into_iter(), 0, u64::MAX);
+    let forwarders = readings.iter().filter(|reading| matches!(reading.span, Span::Forwarder(_)));
+    let numbers: Vec<_> = forwarders.map(|reading| (reading.proto, reading.span)).collect();
+    assert_eq!(numbers, [1, 2, 3].map(|number| (None, Span::Forwarder(number))));
+}
+
+#[test]
 fn the_density_of_a_band_is_that_of_its_journeys() {
     let mut scope = through(1);
     scope.apply(Action::ZoomTo { from_ns: START_NS, to_ns: START_NS + 500 * APART_NS });
