@@ -45,6 +45,9 @@ impl Counts {
                     *below = Some(step.from);
                 }
             }
+            for passage in line.passages() {
+                self.pyramid.count(Lane::Forwarded(proto, passage.forwarder), passage.at_ns, passage.ns);
+            }
             for wait in line.waits() {
                 self.pyramid.count(Lane::Waits(proto), wait.at_ns, wait.ns);
             }
@@ -55,9 +58,6 @@ impl Counts {
             self.pyramid.count(Lane::Untimed, line.end_ns(), 1);
         }
         self.passages.add(line);
-        for passage in line.passages() {
-            self.pyramid.count(Lane::Forwarded(passage.forwarder), passage.at_ns, passage.ns);
-        }
         self.pyramid.count(Lane::Ended, line.end_ns(), 1);
         if line.journey.verdict.is_lost() {
             self.pyramid.count(Lane::LostJourneys, line.end_ns(), 1);

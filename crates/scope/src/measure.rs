@@ -31,8 +31,8 @@ pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
     has_rate.then(|| amount * 1e9 / stretch_ns.max(1) as f64)
 }
 
-/// Every pair of hops that was counted, with its protocol and its lane, in path order; then the waits between two
-/// copies.
+/// The forwarders, and every pair of hops that was counted, with its protocol and its lane, in path order; then the waits
+/// between two copies.
 pub fn counted(below: &Below) -> impl Iterator<Item = (Proto, Span, Lane)> + '_ {
     let steps = Hop::path().iter().enumerate().flat_map(move |(at, to)| {
         let rows = below.protocols().zip(below.values());
@@ -40,7 +40,11 @@ pub fn counted(below: &Below) -> impl Iterator<Item = (Proto, Span, Lane)> + '_ 
             Some((proto, Span::Step((*below.get(at)?)?, *to), Lane::Latency(proto, *to)))
         })
     });
-    steps.chain(below.protocols().map(|proto| (proto, Span::Wait, Lane::Waits(proto))))
+    let forwarders = (1..=MAX_FORWARDERS as u8).flat_map(move |number| {
+        below.protocols().map(move |proto| (proto, Span::Forwarder(number), Lane::Forwarded(proto, number)))
+    });
+    let waits = below.protocols().map(|proto| (proto, Span::Wait, Lane::Waits(proto)));
+    forwarders.chain(steps).chain(waits)
 }
 
 /// The complete journeys of a stretch of time: a row per protocol that has any, or one empty row.
@@ -48,11 +52,6 @@ pub fn whole(pyramid: &Pyramid, from_ns: u64, to_ns: u64) -> Vec<(Option<Proto>,
     let lanes = pyramid.protocols().map(|proto| (Some(proto), Lane::Whole(proto)));
     let rows: Vec<_> = lanes.filter(|(_, lane)| pyramid.total(*lane, from_ns, to_ns).count > 0).collect();
     if rows.is_empty() { vec![(None, Lane::Journeys)] } else { rows }
-}
-
-/// The times in forwarders, by their number on the path.
-pub fn forwarded() -> impl Iterator<Item = (Span, Lane)> {
-    (1..=MAX_FORWARDERS as u8).map(|number| (Span::Forwarder(number), Lane::Forwarded(number)))
 }
 
 /// Whole journeys name their protocol only if there are others.
@@ -103,8 +102,8 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
 /// by its beginning, a pair by the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
-    // Spans of each protocol, whole journeys among them; those of forwarders are of all protocols.
-    let mut pairs: Vec<(Option<Proto>, Span, Times)> = Vec::new();
+    // Spans of each protocol, whole journeys among them.
+    let mut pairs: Vec<(Proto, Span, Times)> = Vec::new();
     let mut add =
         |proto, span, at_ns, ns| match pairs.iter_mut().find(|(of, other, _)| (*of, *other) == (proto, span)) {
             Some((.., times)) => times.push((at_ns, ns)),
@@ -115,17 +114,16 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             && inside(line.start_ns())
             && let Some(total_ns) = line.journey.total_ns()
         {
-            add(Some(line.journey.proto), Span::Whole, line.start_ns(), total_ns);
+            add(line.journey.proto, Span::Whole, line.start_ns(), total_ns);
         }
         for (span, step) in spans(line).filter(|(_, step)| inside(step.at_ns)) {
-            let proto = Some(line.journey.proto).filter(|_| !matches!(span, Span::Forwarder(_)));
-            add(proto, span, step.at_ns, step.ns);
+            add(line.journey.proto, span, step.at_ns, step.ns);
         }
     }
     let place = |span: Span| span.hops().map(|(from, to)| (to.rank(), from.rank()));
     let kind = |span: Span| (span != Span::Whole, span == Span::Wait);
     let number = |span: Span| if let Span::Forwarder(number) = span { number } else { 0 };
-    pairs.sort_by_key(|(proto, span, _)| (kind(*span), place(*span), number(*span), proto.map(order)));
+    pairs.sort_by_key(|(proto, span, _)| (kind(*span), place(*span), number(*span), order(*proto)));
     let stretch_ns = to_ns.saturating_sub(from_ns);
     let reading = |proto, span, mut times: Vec<(u64, u64)>| {
         times.sort_unstable();
@@ -136,7 +134,7 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
     };
     let none = pairs.first().is_none_or(|(_, span, _)| *span != Span::Whole);
     let none = none.then(|| reading(None, Span::Whole, Vec::new()));
-    let pairs = pairs.into_iter().map(|(proto, span, times)| reading(proto, span, times));
+    let pairs = pairs.into_iter().map(|(proto, span, times)| reading(Some(proto), span, times));
     named(none.into_iter().chain(pairs))
 }
 
@@ -148,7 +146,6 @@ pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> 
         PairReading { proto, span, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
     };
     let pairs = counted(below).map(|(proto, span, lane)| reading(Some(proto), span, lane));
-    let pairs = forwarded().map(|(span, lane)| reading(None, span, lane)).chain(pairs);
     let pairs = pairs.filter(|reading| reading.times.n > 0);
     let whole = whole(pyramid, from_ns, to_ns).into_iter();
     named(whole.map(|(proto, lane)| reading(proto, Span::Whole, lane)).chain(pairs))

@@ -54,8 +54,8 @@ pub enum Lane {
     Lost,
     /// All events.
     Events,
-    /// Times inside the forwarder of this number on the path, from 1, by their end, nanoseconds.
-    Forwarded(u8),
+    /// Times inside the forwarder of this number on the path, from 1, of one protocol, by their end, nanoseconds.
+    Forwarded(Proto, u8),
     /// Hits of a custom probe.
     Hits(ProbeId),
 }
@@ -69,11 +69,11 @@ enum Place {
 }
 
 /// Lanes of all protocols, without those of custom probes.
-const COMMON: usize = FORWARDED + MAX_FORWARDERS;
+const COMMON: usize = PATH_HOPS + 8;
+/// Lanes of one protocol: the hops, the waits, the whole journeys, the forwarders.
+const OF_PROTOCOL: usize = FORWARDED + MAX_FORWARDERS;
 /// Those of the forwarders are from this index on.
-const FORWARDED: usize = PATH_HOPS + 8;
-/// Lanes of one protocol: the hops, the waits, the whole journeys.
-const OF_PROTOCOL: usize = PATH_HOPS + 2;
+const FORWARDED: usize = PATH_HOPS + 2;
 
 /// The tiles of one protocol.
 struct Times([Levels<Tile>; OF_PROTOCOL]);
@@ -97,9 +97,9 @@ impl Lane {
             Self::Events => Place::Common(PATH_HOPS + 5),
             Self::LostJourneys => Place::Common(PATH_HOPS + 6),
             Self::Untimed => Place::Common(PATH_HOPS + 7),
-            Self::Forwarded(number) => {
+            Self::Forwarded(proto, number) => {
                 let at = usize::from(number).checked_sub(1).filter(|at| *at < MAX_FORWARDERS)?;
-                Place::Common(FORWARDED + at)
+                Place::Of(proto, FORWARDED + at)
             }
             Self::Hits(probe) => Place::Common(COMMON + probe.index()),
             Self::Latency(proto, hop) => Place::Of(proto, hop.rank()?),
@@ -112,7 +112,7 @@ impl Lane {
     const fn has_classes(self) -> bool {
         matches!(
             self,
-            Self::Latency(..) | Self::Waits(_) | Self::Whole(_) | Self::Journeys | Self::Forwarded(_)
+            Self::Latency(..) | Self::Waits(_) | Self::Whole(_) | Self::Journeys | Self::Forwarded(..)
         )
     }
 }

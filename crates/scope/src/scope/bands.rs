@@ -50,11 +50,16 @@ impl Scope {
             return None;
         }
         let (from_ns, to_ns) = self.lately()?;
-        let times = self.counts.pyramid.total(Lane::Forwarded(number), from_ns, to_ns).percentiles();
         let first = self.bands.get(number)?.hops.first()?;
+        let of = |proto| {
+            let tile = self.counts.pyramid.total(Lane::Forwarded(proto, number), from_ns, to_ns);
+            (proto, Latency::of(*first, tile.percentiles()))
+        };
+        let times: Vec<_> = self.counts.below.protocols().map(of).collect();
+        let n: u64 = times.iter().map(|(_, latency)| latency.n).sum();
         let stats = HopStats {
-            events_per_s: times.n as f64 / ((to_ns - from_ns) as f64 / 1e9),
-            latency: (times.n > 0).then(|| Latency::of(*first, times)),
+            events_per_s: n as f64 / ((to_ns - from_ns) as f64 / 1e9),
+            latency: Latency::of_most(times.into_iter()),
             ..HopStats::default()
         };
         Some(stats.scaled(self.weights.of_journeys().unwrap_or(1.0)))
@@ -63,13 +68,19 @@ impl Scope {
     /// Journeys through a band in each column of a stretch, and their times in it.
     pub(super) fn forwarded_cells(&self, number: u8, stretch: (u64, u64), columns: usize) -> Vec<Cell> {
         let mut cells = vec![Cell::default(); columns];
-        if self.counts_band(number) {
-            self.counts.pyramid.columns(Lane::Forwarded(number), stretch, columns, |first, last, tile| {
-                for cell in cells.iter_mut().take(last + 1).skip(first) {
-                    let min_ns = if cell.count == 0 { tile.min } else { cell.min_ns.min(tile.min) };
-                    *cell = Cell { count: cell.count + tile.count, min_ns, max_ns: cell.max_ns.max(tile.max) };
-                }
-            });
+        for proto in self.counts.below.protocols().filter(|_| self.counts_band(number)) {
+            self.counts.pyramid.columns(
+                Lane::Forwarded(proto, number),
+                stretch,
+                columns,
+                |first, last, tile| {
+                    for cell in cells.iter_mut().take(last + 1).skip(first) {
+                        let min_ns = if cell.count == 0 { tile.min } else { cell.min_ns.min(tile.min) };
+                        *cell =
+                            Cell { count: cell.count + tile.count, min_ns, max_ns: cell.max_ns.max(tile.max) };
+                    }
+                },
+            );
         }
         cells
     }

@@ -8,7 +8,7 @@ use crate::pick::Pick;
 use crate::scope::Options;
 use crate::{Lifeline, View};
 use forwarded::{APART_NS, START_NS};
-use magscope_core::{FlowId, Hop};
+use magscope_core::{FlowId, Hop, Proto};
 
 #[path = "../../../tui/tests/made_up/forwarded.rs"]
 mod forwarded;
@@ -192,7 +192,7 @@ fn the_spans_of_a_journey_through_nodes_add_up() {
     let readings = crate::measure::exact([&line].into_iter(), 0, u64::MAX);
     let forwarders = readings.iter().filter(|reading| matches!(reading.span, Span::Forwarder(_)));
     let numbers: Vec<_> = forwarders.map(|reading| (reading.proto, reading.span)).collect();
-    assert_eq!(numbers, [1, 2, 3].map(|number| (None, Span::Forwarder(number))));
+    assert_eq!(numbers, [1, 2, 3].map(|number| (Some(Proto::UDP), Span::Forwarder(number))));
 }
 
 #[test]

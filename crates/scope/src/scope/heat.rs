@@ -8,7 +8,7 @@ use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
 use crate::look::{HeatMap, HeatRow, Span};
-use crate::measure::{counted, forwarded, whole};
+use crate::measure::{counted, whole};
 use crate::protocols::only;
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use magscope_core::Proto;
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Maximum number of latency classes of a picture.
 const MOST_CLASSES: usize = 256;
-/// A protocol, `None` for the whole journeys of one and for forwarders, the span, and its lane.
+/// A protocol, `None` for the whole journeys of one, the span, and its lane.
 type Row = (Option<Proto>, Span, Lane);
 
 impl Scope {
@@ -28,7 +28,6 @@ impl Scope {
         let whole = whole(&self.counts.pyramid, stretch.0, stretch.1).into_iter();
         let rows: Vec<(Row, Tile)> = whole
             .map(|(proto, lane)| (proto, Span::Whole, lane))
-            .chain(forwarded().map(|(span, lane)| (None, span, lane)))
             .chain(spans)
             .map(|row| (row, self.counts.pyramid.total(row.2, stretch.0, stretch.1)))
             .filter(|(_, total)| total.count > 0)
