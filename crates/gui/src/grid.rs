@@ -78,6 +78,19 @@ impl Row<'_, '_, '_> {
         });
     }
 
+    /// The next cell: a text whose characters have one width, for the guides of a tree.
+    pub fn put_aligned(&mut self, text: impl Into<String>, colour: Color32) {
+        let text: String = text.into();
+        self.at += 1;
+        self.copy(&text);
+        let words = RichText::new(text).font(NUMBERS).color(colour);
+        self.line.col(|ui| {
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                ui.add(egui::Label::new(words).selectable(false).truncate());
+            });
+        });
+    }
+
     fn copy(&mut self, cell: &str) {
         let is_first = self.at <= 1;
         if let Some(text) = &mut self.text {
@@ -121,6 +134,11 @@ fn widths(columns: &[Col], room: f32) -> Vec<f32> {
     let share = (room - numbers - GAP * (columns.len() + 1) as f32) / words.max(1.0);
     let of = |column: &Col| if column.number { column.width } else { column.width * share.clamp(0.8, 1.6) };
     columns.iter().map(of).collect()
+}
+
+/// Width of a table that has all of its columns' widths.
+pub fn width(columns: &[Col]) -> f32 {
+    columns.iter().map(|column| column.width + GAP).sum::<f32>() + GAP
 }
 
 /// A click on a table.

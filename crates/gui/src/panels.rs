@@ -10,6 +10,7 @@ mod journeys;
 mod losses;
 mod persistence;
 mod requests;
+mod topology;
 mod trigger;
 mod xy;
 
@@ -51,6 +52,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Ui
         View::Clock => clock::show(ui, frame, cx),
         View::Losses => losses::show(ui, frame, cx),
         View::Requests => requests::show(ui, frame, cx),
+        View::Topology => topology::show(ui, frame, cx),
         View::Trigger => trigger::show(ui, frame, cx),
         View::Persistence => persistence::show(ui, frame, cx),
         View::Xy => xy::show(ui, frame, cx),
@@ -66,13 +68,14 @@ mod tests {
 
     #[test]
     fn every_column_explains_itself() {
-        let tables: [&[crate::grid::Col]; 6] = [
+        let tables: [&[crate::grid::Col]; 7] = [
             flows::COLUMNS,
             &flows::SUMS,
             journeys::COLUMNS,
             events::COLUMNS,
             trigger::COLUMNS,
             compare::COLUMNS,
+            &topology::columns(),
         ];
         for column in tables.into_iter().flatten() {
             assert!(explain(column.title()).is_some(), "{:?} has no explanation", column.title());

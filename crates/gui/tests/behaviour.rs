@@ -3,12 +3,13 @@
 use crate::common;
 
 use common::hand::{SIZE, bench, button, click, middle, span_ns, type_text};
-use common::made_up::{START_NS, storm};
+use common::made_up::{START_NS, published, storm};
 use common::{Bench, SECOND, busy, chosen, compared, probed, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use magscope_gui::{Chosen, HostRequest, Light, Tint};
+use magscope_scope::look::LegColumn;
 use magscope_scope::trigger::{HoldOff, Mode};
 use magscope_scope::{Action, CursorId, MeasureSpan, Recording, View};
 
@@ -168,6 +169,37 @@ fn every_tab_opens_by_its_title_and_every_page_by_its_key() {
         let chosen = &harness.state().front.chosen;
         assert_eq!(chosen.below.then_some(chosen.tab), spec.tab.map(|_| spec.view), "key {page}");
     }
+}
+
+#[test]
+fn a_leg_is_selected_by_a_click_and_picked_by_a_button() {
+    let chosen = Chosen { tab: View::Topology, below_height: 420.0, side: false, ..chosen(Light::Dark) };
+    let mut harness = window(published::scope(), chosen, [1920.0, 1080.0]);
+    let panel = harness.state().scope.frame().topology(99);
+    for row in &panel.rows {
+        for column in panel.columns() {
+            let text = row.cell(column);
+            let is_there = text.is_empty() || harness.query_all_by_label_contains(text.trim()).next().is_some();
+            assert!(is_there, "{}: {text:?} is a number of the terminal", column.title());
+        }
+    }
+    let server = panel.rows.iter().find(|row| row.place.starts_with("web (")).expect("a leg to the server");
+    let label = server.cell(LegColumn::Path);
+    let at = harness.get_by_label(&label).rect().left_center() + Vec2::new(30.0, 0.0);
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    let selected = |harness: &Harness<'_, Bench>| {
+        let rows = harness.state().scope.frame().topology(99).rows;
+        rows.into_iter().find(|row| row.selected).map(|row| row.path)
+    };
+    assert_eq!(selected(&harness).as_ref(), Some(&server.path));
+    click(&mut harness, "Its flows");
+    let frame = harness.state().scope.frame();
+    assert_eq!((frame.controls.view, harness.state().front.chosen.tab), (View::Flows, View::Flows));
+    assert_eq!(frame.flows(9).rows.iter().map(|row| row.journeys).sum::<u64>(), server.journeys);
+    click(&mut harness, "Everything");
+    assert!(harness.state().scope.frame().controls.picks.is_empty());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use crate::common;
 
+use common::made_up::published;
 use common::{busy, chosen, compared, picture, probed, scopes, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
 use magscope_gui::{Axes, Chosen, Light, Tint};
@@ -58,6 +59,18 @@ fn every_panel() {
             let mut harness = window(scope, chosen, SIZE);
             picture(&mut harness, &format!("panel_{}_{name}", title.replace(' ', "_")), &mut results);
         }
+    }
+}
+
+#[test]
+fn paths_through_a_node() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        let chosen = Chosen { tab: View::Topology, below_height: 420.0, side: false, ..chosen(light) };
+        let mut harness = window(published::scope(), chosen, SIZE);
+        harness.state_mut().apply(Action::SelectRow(1));
+        harness.run_steps(3);
+        picture(&mut harness, &format!("node_{name}"), &mut results);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::measure::MeasureSpan;
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
+use crate::topology::PathLeg;
 use crate::trigger::{Condition, HoldOff, Mode};
 use crate::views::View;
 use magscope_report::GroupBy;
@@ -209,6 +210,8 @@ pub enum Action {
     SelectRow(i32),
     /// Acts on the selected row: filters by its flow, shows its journey or seeks to its event.
     TakeRow,
+    /// Selects the row of this path in the view of the topology.
+    ChoosePath(Vec<PathLeg>),
     /// Selects the exchange with this number, and shows its journey.
     ChooseRequest(u64),
     /// Shows the exchange of the selected journey; in the view of requests, the journey of the selected one.

@@ -12,6 +12,7 @@ use crate::names::{Names, NetnsKey};
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
+use crate::topology::PathLeg;
 use crate::views::View;
 use magscope_core::exchange::ExchangeFilter;
 use magscope_core::{Filter, Hop, Proto};
@@ -173,6 +174,8 @@ pub struct Controls {
     pub flows_by: GroupBy,
     /// The view of flows has only those of this group.
     pub within: Option<Within>,
+    /// The selected row of the view of the topology: its path. Empty for the first row.
+    pub path: Vec<PathLeg>,
     /// The selected row of the view's table.
     pub row: usize,
     /// In the view of events: offset from the event in the middle of the picture.

@@ -1,4 +1,5 @@
-//! What is counted of journeys, payload and hits over time: the tiles, the flows, the hop below each hop, and the forwarders.
+//! What is counted of journeys, payload and hits over time: the tiles, the flows, the topology, the hop below each hop, and
+//! the forwarders.
 //!
 //! Live there are two of them while a filter is on: one of all, which goes on counting, and one of what the filter chooses. So a filter
 //! that is taken away again brings back every count. A filter that is set can choose only among the journeys that are kept.
@@ -12,6 +13,7 @@ use crate::measure::Below;
 use crate::names::Names;
 use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
+use crate::topology::Topology;
 use magscope_core::Event;
 use magscope_core::custom::{MOST_VALUES, ValueKind};
 
@@ -21,6 +23,7 @@ pub struct Counts {
     pub flows: Flows,
     pub below: Below,
     pub passages: Passages,
+    pub topology: Topology,
 }
 
 impl Counts {
@@ -31,6 +34,7 @@ impl Counts {
             flows: Flows::default(),
             below: Below::default(),
             passages: Passages::default(),
+            topology: Topology::default(),
         }
     }
 
@@ -67,6 +71,7 @@ impl Counts {
         }
         let served = names.served(&line.journey, line.end_ns());
         self.flows.journey(line, served, names);
+        self.topology.journey(&line.journey, names);
     }
 
     /// Counts the payload of an event of the path.

@@ -258,7 +258,7 @@ impl Flows {
             total,
             first,
             left_out: if of_groups { self.folded.left_out(query.by) } else { self.pages.rest().journeys },
-            summed: !self.sums.is_empty(),
+            summed: self.has_sums(),
             packets_left_out: self.sums.rest().packets,
         }
     }
@@ -271,6 +271,11 @@ impl Flows {
     /// Number of rows.
     pub fn len(&self, query: &FlowQuery<'_>) -> usize {
         self.entries(query).len()
+    }
+
+    /// True if any flow has the kernel's sums.
+    pub fn has_sums(&self) -> bool {
+        !self.sums.is_empty()
     }
 
     /// True for more than one flow.

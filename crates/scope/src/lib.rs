@@ -13,7 +13,7 @@
 //! [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the [cursors](Frame::cursors) and the
 //! [footer](Frame::footer). Data of one view or panel are methods, computed on demand: [`Frame::density`],
 //! [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`], [`Frame::heat_map`], [`Frame::sum_map`],
-//! [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
+//! [`Frame::flows`], [`Frame::topology`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
 //! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Methods for pictures take
 //! the number of columns; their cost depends on that number and not on the length of the recording.
 //!
@@ -44,7 +44,7 @@
 //! - `counts`: tiles and flows, twice while a filter is on: those of all journeys go on.
 //! - `bands`: which forwarders have rows in the picture. `lane`: the list of rows.
 //! - `probes`, `probe_matches`: custom probes, and which of their hits saw which lifeline's bytes.
-//! - `requests`: exchanges by service, and the slowest. `flows/`: flows, and groups of them.
+//! - `requests`: exchanges by service, and the slowest. `flows/`: flows, and groups of them. `topology/`: paths, leg by leg.
 //! - `condition`: rows and marks as conditions of the filter. `explain/`: what labels mean. `tour`: the steps of the tour.
 //! - `views`: the table of views, for every front end. `controls`: the user's choices.
 //! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
@@ -94,6 +94,7 @@ mod sums;
 mod sweep;
 mod switches;
 mod timebase;
+mod topology;
 mod totals;
 mod tour;
 pub mod transport;
@@ -129,6 +130,7 @@ pub use stats::HopStats;
 pub use sweep::Sweep;
 pub use switches::HopState;
 pub use timebase::{DIVISIONS, Timebase};
+pub use topology::{PathLeg, PathPick, PathPlace};
 pub use totals::Totals;
 pub use tour::{TourFault, TourStep};
 pub use transport::Transport;

@@ -2,6 +2,7 @@
 
 use crate::lifeline::Lifeline;
 use crate::names::Names;
+use crate::topology::PathPick;
 use magscope_core::FlowId;
 use magscope_core::context::Context;
 
@@ -20,6 +21,8 @@ pub enum Pick {
     Cpu(u16),
     /// Journeys with this kind of verdict: a number of [`magscope_core::Verdict::kind`].
     Verdict(usize),
+    /// Journeys whose path begins with these legs.
+    Path(PathPick),
 }
 
 impl Pick {
@@ -42,6 +45,7 @@ impl Pick {
                 .any(|task| task.cgroup == *id),
             Self::Cpu(cpu) => journey.all_rungs().any(|rung| rung.cpu == *cpu),
             Self::Verdict(kind) => journey.verdict.kind() == *kind,
+            Self::Path(path) => path.matches(journey, names),
         }
     }
 

@@ -22,6 +22,8 @@ pub enum Rows {
     Events,
     /// The slowest requests.
     Requests,
+    /// The legs of paths.
+    Legs,
     /// Lines without an action, which only scroll.
     Lines,
 }
@@ -103,6 +105,10 @@ views! {
     Requests {
         name: "requests", page: Some(8), tab: Some("requests"), rows: Requests,
         words: "requests and responses by service, and the slowest",
+    }
+    Topology {
+        name: "topology", page: Some(9), tab: Some("topology"), rows: Legs,
+        words: "the paths of journeys from node to node, leg by leg",
     }
     Trigger {
         name: "trigger", page: None, tab: Some("trigger"), rows: Picture,

@@ -5,7 +5,7 @@ use crate::made_up;
 
 use cells::{cells, front, lines, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use made_up::World;
+use made_up::{World, published};
 use magscope_scope::look::FlowOrder;
 use magscope_scope::{Action, Channel, List, Options, Overhead, Scope, View};
 use ratatui::layout::Rect;
@@ -126,6 +126,45 @@ fn losses() {
 fn requests() {
     look("requests", &[Action::Show(View::Requests)]);
     look("requests_selected", &[Action::Show(View::Requests), Action::SelectRow(1), Action::SelectRow(1)]);
+}
+
+#[test]
+fn topology() {
+    for (name, down) in [("topology", 1), ("topology_last", 9)] {
+        let mut scope = published::scope();
+        scope.apply(Action::Show(View::Topology));
+        scope.apply(Action::SelectRow(down));
+        for (width, height) in SIZES {
+            let buffer = screen(&front(), &scope, width, height);
+            insta::assert_snapshot!(format!("{name}_{width}x{height}"), cells(&buffer));
+        }
+    }
+}
+
+#[test]
+fn a_leg_picks_its_flows_by_a_key_and_by_a_click() {
+    let area = Rect::new(0, 0, 120, 40);
+    let mut scope = published::scope();
+    scope.apply(Action::Show(View::Topology));
+    let shown = lines(&screen(&front(), &scope, area.width, area.height));
+    let row = |name: &str| shown.lines().position(|line| line.contains(name)).expect(name) as u16;
+    for name in ["▶ web", "▶ host"] {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        let event = MouseEvent { kind, column: 5, row: row(name), modifiers: KeyModifiers::NONE };
+        front().event(&Event::Mouse(event), &mut scope, area);
+        let place = scope.frame().topology(99).rows.into_iter().find(|row| row.selected).map(|row| row.place);
+        assert!(place.is_some_and(|place| name.ends_with(place.split(' ').next().unwrap_or("?"))), "{name}");
+    }
+    let journeys = |scope: &Scope| scope.frame().topology(99).rows[0].journeys;
+    let all = journeys(&scope);
+    front().event(&Event::Key(KeyCode::Enter.into()), &mut scope, area);
+    assert_eq!(scope.frame().controls.view, View::Flows);
+    assert_eq!(scope.frame().flows(9).rows.iter().map(|row| row.journeys).sum::<u64>(), all, "one direction");
+    let shown = lines(&screen(&front(), &scope, area.width, area.height));
+    assert!(shown.lines().next().is_some_and(|line| line.contains("client → host")), "{shown}");
+    scope.apply(Action::Back);
+    assert!(scope.frame().controls.picks.is_empty());
+    assert_eq!(journeys(&scope), all);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::cells;
 use crate::made_up;
 
 use cells::{front, lines, screen};
-use made_up::{START_NS, World, storm, sums};
+use made_up::{START_NS, World, published, storm, sums};
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Correlator, DetailKind, Event, ExtentKind, Flow, FlowId, Hop, Journey, Proto};
@@ -103,6 +103,7 @@ fn worlds() -> Vec<(&'static str, Scope)> {
         ("refused", refused()),
         ("hosts", three_hosts()),
         ("sums", sums_alone()),
+        ("node", published::scope()),
     ]
 }
 

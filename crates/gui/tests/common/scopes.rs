@@ -1,6 +1,6 @@
 //! Captures of different kinds, to see every view of each.
 
-use super::made_up::{START_NS, World as MadeUp, info, storm};
+use super::made_up::{START_NS, World as MadeUp, info, published, storm};
 use super::{SECOND, summed};
 use magscope_core::journey::{Across, Limits};
 use magscope_core::node::{NodeInfo, Service};
@@ -14,8 +14,14 @@ use magscope_timeline::pair::State as Clock;
 type Kind = (&'static str, fn() -> Scope);
 
 /// Every kind.
-pub const KINDS: [Kind; 5] =
-    [("idle", idle), ("loss", lossy), ("short", short), ("three_hosts", three_hosts), ("sums", sums)];
+pub const KINDS: [Kind; 6] = [
+    ("idle", idle),
+    ("loss", lossy),
+    ("short", short),
+    ("three_hosts", three_hosts),
+    ("sums", sums),
+    ("node", published::scope),
+];
 
 /// A host that lacks much, with the reasons in sentences, and long names of custom probes' places.
 pub fn lacking() -> Scope {

@@ -58,6 +58,18 @@ pub const TABLE: &[Label] = &[
     ),
     row("packets", "sums", "packets that the kernel counted, without an event for each"),
     row("lately", "sums", "payload per second in the newest interval of the kernel's sums"),
+    // The topology.
+    row(
+        "path",
+        "leg",
+        "the nodes that journeys passed from their sender on; each row is a leg to the next one",
+    ),
+    row("per second", "journey", "journeys per second on this path, over all the time that is counted"),
+    row("± clock", "half width", "largest error of the times of a leg between two clocks"),
+    row("p99 inside", "forwarder", "99 % of the times from the first event in the forwarder to the last"),
+    row("p99 in all", "journey", "99 % of the times of the whole journeys that end there"),
+    row("translation", "translation", "the addresses that are changed there"),
+    row("main reason", "dropped", "the most frequent end of the journeys that were dropped or lost there"),
     // Journeys and the ladder of one.
     row("total", "journey", "time from the first event of the journey to its last"),
     row("longest part", "blame", "the step that took longest, in words"),

@@ -3,7 +3,7 @@
 use super::{
     Clock, Density, EventTable, FlowRow, FlowTable, Forwarding, HeatMap, HitHeat, Hits, JourneyTable, Leg,
     Loadline, LossPanel, MathTrace, Measurements, Minimap, PersistenceMap, Point, RequestPanel, Stop, SumMap,
-    XyTrace,
+    TopologyPanel, XyTrace,
 };
 use crate::channel::Channel;
 use crate::format::utc_time;
@@ -166,6 +166,11 @@ impl<'a> Frame<'a> {
     /// The flows, or groups of them, up to this number of rows.
     pub fn flows(&self, most: usize) -> FlowTable {
         self.scope.flows(most)
+    }
+
+    /// The paths of journeys, leg by leg: this number of rows, with the selected one among them.
+    pub fn topology(&self, most: usize) -> TopologyPanel {
+        self.scope.topology(most)
     }
 
     /// The journeys of a row of flows as a condition of a filter; `None` where no filter can name them.

@@ -15,6 +15,7 @@ mod traces;
 pub use crate::requests::{
     Filtered, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
 };
+pub use crate::topology::{LegColumn, LegRow, TopologyPanel};
 pub use bands::{Forwarding, Leg};
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,

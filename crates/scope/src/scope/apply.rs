@@ -208,6 +208,7 @@ impl Scope {
             Action::SelectAt { time_ns, within_ns, lane } => self.select_at(time_ns, within_ns, lane),
             Action::SelectRow(by) => self.select_row(by),
             Action::TakeRow => self.take_row(),
+            Action::ChoosePath(path) => self.controls.path = path,
             Action::ChooseRequest(id) => {
                 self.controls.request = Some(id);
                 self.show_journey_of_request();

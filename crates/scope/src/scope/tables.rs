@@ -8,10 +8,11 @@ use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::look::{
     Clock, EventRow, EventRowKind, EventTable, FlowRow, FlowTable, HopRow, JourneyTable, LossPanel,
-    RequestPanel, Wire,
+    RequestPanel, TopologyPanel, Wire,
 };
 use crate::probe_matches::is_tied;
 use crate::switches::HopState;
+use crate::topology::TopologyQuery;
 use crate::views::View;
 use magscope_core::context::Context;
 use magscope_core::journey::Across;
@@ -159,6 +160,21 @@ impl Scope {
         let mut freed: Vec<(String, u64)> = by_words.into_iter().collect();
         freed.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         freed
+    }
+
+    pub(crate) fn topology(&self, most: usize) -> TopologyPanel {
+        self.counts.topology.panel(&self.topology_query(), most)
+    }
+
+    /// What the view of the topology shows.
+    pub(super) fn topology_query(&self) -> TopologyQuery<'_> {
+        TopologyQuery {
+            names: &self.names,
+            selected: &self.controls.path,
+            now_ns: if self.is_recorded() { 0 } else { self.now_ns },
+            weight: self.weights.of_journeys(),
+            has_sums: self.counts.flows.has_sums(),
+        }
     }
 
     pub(crate) fn requests(&self, services: usize, slowest: usize) -> RequestPanel<'_> {

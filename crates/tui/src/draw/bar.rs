@@ -9,7 +9,7 @@ use ratatui::style::Style;
 /// Blank columns between views.
 const GAP: u16 = 2;
 
-/// Columns for the state of the trigger.
+/// Columns for the state of the trigger in words.
 const STATE: u16 = 14;
 
 /// Position and text of each view's name. A narrow bar has fewer blanks, so that the trigger's state fits too.
@@ -55,7 +55,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// Text of the trigger. With little room the condition is truncated, then reduced to the state.
+/// Text of the trigger. With little room the condition is truncated, then reduced to the state, and that to its sign.
 fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
     let theme = canvas.theme;
     let trigger = &frame.trigger;
@@ -67,6 +67,10 @@ fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
         TriggerState::Stopped => ("■ taken", theme.accent),
     };
     let state_pieces = [(state.to_owned(), style), (format!(" {}×", trigger.fired), theme.dim)];
+    if room < state_pieces.iter().map(|(words, _)| width(words)).sum() {
+        let sign = state.chars().take(1).collect();
+        return vec![(sign, style), (format!("{}×", trigger.fired), theme.dim)];
+    }
     let mode = format!("  {}  ", trigger.settings.mode);
     let fixed: u16 = "trigger ".len() as u16
         + width(&mode)

@@ -182,8 +182,9 @@ impl GridRow<'_> {
         // Numbers are written completely or not at all: a truncated one would be wrong.
         let x = if is_number { end.checked_sub(width(text)) } else { Some(x) };
         if let Some(x) = x.filter(|_| !text.trim().is_empty()) {
-            let blanks = if is_number { (text.len() - text.trim_start().len()) as u16 } else { 0 };
-            self.cells.push(Cell { x: x + blanks, text: text.trim_start().to_owned(), style, is_number });
+            // The blanks before a number fill its column; those before a text indent it.
+            let blanks = if is_number { text.len() - text.trim_start().len() } else { 0 };
+            self.cells.push(Cell { x: x + blanks as u16, text: text[blanks..].to_owned(), style, is_number });
         }
     }
 

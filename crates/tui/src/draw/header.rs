@@ -124,6 +124,7 @@ fn narrowing(frame: &Frame) -> Vec<String> {
         Pick::Container(_) => Some("one container".to_owned()),
         Pick::Cpu(cpu) => Some(format!("CPU {cpu}")),
         Pick::Verdict(_) => Some("one verdict".to_owned()),
+        Pick::Path(path) => Some(path.words.clone()),
     }));
     words.extend(frame.header.counts_words());
     words

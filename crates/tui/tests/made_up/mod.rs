@@ -4,6 +4,7 @@
 #![allow(dead_code)] // each user of this module needs a part
 
 pub mod forwarded;
+pub mod published;
 pub mod storm;
 pub mod sums;
 

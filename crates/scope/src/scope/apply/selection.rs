@@ -33,7 +33,12 @@ impl Scope {
     /// Adds the selected row to the filter, or excludes it.
     pub(super) fn narrow(&mut self, only: bool) {
         let Some(this) = self.selected_condition() else {
-            return self.show_message("select a flow, a journey, an event or a request first".to_owned(), true);
+            let words = if self.controls.view.spec().rows == Rows::Legs {
+                "no filter names a path: open it, and its journeys are picked"
+            } else {
+                "select a flow, a journey, an event or a request first"
+            };
+            return self.show_message(words.to_owned(), true);
         };
         self.narrow_to(&this, only);
     }
@@ -60,7 +65,7 @@ impl Scope {
                 let selected = self.requests.listed().find(|slow| Some(slow.id) == self.controls.request)?;
                 condition::of_service(&selected.service)
             }
-            Rows::Journeys | Rows::Picture | Rows::Pairs | Rows::Lines => {
+            Rows::Journeys | Rows::Picture | Rows::Pairs | Rows::Legs | Rows::Lines => {
                 let line = self
                     .selected
                     .as_ref()

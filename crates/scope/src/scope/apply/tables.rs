@@ -40,6 +40,10 @@ impl Scope {
                 self.controls.row = self.controls.row.min(last).saturating_add_signed(by as isize).min(last);
             }
             Rows::Requests => self.select_request(by),
+            Rows::Legs => {
+                let path = self.counts.topology.path_at(&self.topology_query(), by);
+                self.controls.path = path.unwrap_or_default();
+            }
             Rows::Lines => {
                 // The front end knows the number of lines on its screen, and limits the row to it.
                 self.controls.row = self.controls.row.saturating_add_signed(by as isize).min(MOST_LINES);
@@ -86,6 +90,12 @@ impl Scope {
                 self.controls.top = if self.controls.journey.is_some() { Top::Inspector } else { Top::Nothing };
             }
             Rows::Requests => self.show_journey_of_request(),
+            Rows::Legs => {
+                if let Some(path) = self.counts.topology.pick(&self.topology_query()) {
+                    self.pick(Pick::Path(path));
+                    self.show(View::Flows);
+                }
+            }
             Rows::Lines => {}
         }
     }

@@ -7,6 +7,7 @@ mod hops;
 mod journeys;
 mod losses;
 mod requests;
+mod topology;
 
 use super::canvas::Canvas;
 use super::{Extras, scope, scrolled};
@@ -32,6 +33,7 @@ pub fn draw(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
         View::Clock => clock::draw(canvas, body, frame),
         View::Losses => losses::draw(canvas, body, frame, extras),
         View::Requests => requests::draw(canvas, body, frame),
+        View::Topology => topology::draw(canvas, body, frame, extras),
     }
     if frame.inspector.is_some() && !frame.controls.view.is_on_picture() {
         scope::inspect(canvas, body, frame, extras.ladder_from);
@@ -73,6 +75,7 @@ pub fn selected_row(frame: &Frame, area: Rect) -> Option<usize> {
         Rows::Flows => frame.flows(flows::rows(area)).rows.iter().position(|row| row.selected),
         Rows::Journeys => frame.journeys(rows).rows.iter().position(|row| row.selected),
         Rows::Events => frame.events(rows).rows.iter().position(|row| row.selected),
+        Rows::Legs => topology::selected_row(frame, area),
         Rows::Picture | Rows::Pairs | Rows::Requests | Rows::Lines => None,
     }
 }
