@@ -198,6 +198,10 @@ fn set_times(journey: &Journey, path: &mut [Passage]) {
             path[at].time = LegTime::Apart;
         }
     }
+    // Times in a wrong order are those of different copies.
+    if !journey.copies.is_empty() && journey.disordered() > 0 {
+        return;
+    }
     for (rung, latency) in journey.spans() {
         let Some(latency) = latency.filter(|latency| !latency.is_wait) else { continue };
         let crosses = latency.from.direction() == Direction::Tx && latency.to.direction() == Direction::Rx;

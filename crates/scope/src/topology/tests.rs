@@ -4,7 +4,7 @@ use super::*;
 use crate::look::TopologyPanel;
 use crate::names::{Names, NetnsKey};
 use crate::topology::panel::TopologyQuery;
-use magscope_core::journey::Across;
+use magscope_core::journey::{Across, SentCopy};
 use magscope_core::node::{DropReason, InterfaceName, NetnsName, NodeInfo};
 use magscope_core::{Batch, Correlator, DetailKind, Direction, Event, Flow, FlowId, HopSet, Limits, Proto};
 
@@ -297,6 +297,23 @@ fn a_time_between_two_clocks_has_their_error_and_none_without_a_bound() {
         (0, None, "·".to_owned())
     );
     assert_eq!((rows[2].times.p50_ns, rows[2].half_width_ns), (140, Some(0)), "on one clock");
+}
+
+#[test]
+fn a_resent_journey_with_the_forwarder_of_another_copy_has_no_times_of_legs() {
+    let flows = flows(false);
+    let names = names(flows.clone());
+    let mut journeys = journeys(&flows, &[Until::Read; 2]);
+    // A second later.
+    journeys[0].forwarders = journeys[1].forwarders.clone();
+    journeys[0].copies = vec![SentCopy { number: 1, ..SentCopy::default() }; 2];
+    journeys[0].copy = 1;
+    let panel = panel(&counted(&journeys, &names), &names);
+    assert_eq!(
+        panel.rows.iter().map(|row| (row.journeys, row.times.n)).collect::<Vec<_>>(),
+        [(2, 0), (2, 1), (2, 1)]
+    );
+    assert_eq!(panel.rows[1].times.max_ns, 100);
 }
 
 #[test]
