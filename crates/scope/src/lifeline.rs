@@ -111,7 +111,7 @@ impl Lifeline {
         self.journey.forwarders.iter().zip(1..).filter_map(|(at, forwarder)| {
             let ((from_ns, to_ns), from, to) = (at.span_ns()?, at.hops().next()?, at.last()?);
             let ns = to_ns.saturating_sub(from_ns);
-            Some(Step { from, to, at_ns: to_ns, ns, is_wait: false, forwarder })
+            Some(Step { from, to, at_ns: to_ns, ns, is_wait: false, forwarder, tunnel: 0 })
         })
     }
 

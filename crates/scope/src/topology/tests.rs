@@ -37,7 +37,8 @@ fn flows(is_translated: bool) -> Vec<Flow> {
 
 fn info() -> NodeInfo {
     let named = |netns, name: &str| NetnsName { netns, name: name.to_owned() };
-    let interface = |index, name: &str| InterfaceName { netns: 9, index, name: name.to_owned() };
+    let interface =
+        |index, name: &str| InterfaceName { netns: 9, index, name: name.to_owned(), kind: String::new() };
     NodeInfo {
         host: "host".to_owned(),
         netns: vec![named(1, "client"), named(9, "node"), named(2, "server")],
