@@ -1,7 +1,9 @@
 //! Cache of textures and meshes that are expensive to build.
 
 use egui::{ColorImage, Context, Id, Mesh, TextureHandle, TextureId, TextureOptions};
-use magscope_scope::look::{Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point, SumMap};
+use magscope_scope::look::{
+    Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point, SumMap, TopologyPanel,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,6 +35,8 @@ pub struct Caches {
     pub measurements: Cached<Measurements>,
     /// The flows.
     pub flows: Cached<FlowTable>,
+    /// The topology.
+    pub topology: Cached<TopologyPanel>,
 }
 
 /// A cached value with its key.

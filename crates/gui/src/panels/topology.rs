@@ -1,5 +1,6 @@
 //! The topology: the paths from each sender as a tree, leg by leg, and the selected leg in sentences.
 
+use crate::cache::key;
 use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
@@ -11,7 +12,7 @@ use magscope_scope::{Action, Frame, Pick, View};
 const MOST: usize = 10_000;
 /// Height of the details, points, and their largest part of the panel.
 const DETAILS: f32 = 120.0;
-const PART: f32 = 0.4;
+const PART: f32 = 0.33;
 
 /// Width of a character, points, and the largest width of a text.
 const CHARACTER: f32 = 7.5;
@@ -49,7 +50,7 @@ pub(super) fn columns() -> Vec<Col> {
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
-    let panel = frame.topology(MOST);
+    let panel = cx.cache.topology.get(key(&[cx.revision]), || frame.topology(MOST));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(&panel.title).color(cx.c.dim).small());
         for pick in &frame.controls.picks {

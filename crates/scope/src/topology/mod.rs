@@ -16,6 +16,7 @@ mod pick;
 #[cfg(test)]
 mod tests;
 mod translation;
+mod words;
 
 pub(crate) use panel::TopologyQuery;
 pub use panel::{LegColumn, LegRow, TopologyPanel};
@@ -200,7 +201,10 @@ impl Topology {
                 counted.reason(context.copy_drop(journey, copy, &drop));
             }
         }
-        let has_arrived = !journey.rx_flow.is_none() && journey.verdict.is_whole();
+        // The time of a half is not that of the path.
+        let is_seen = path.first().is_some_and(|passage| passage.leg.to != PathPlace::Outside);
+        let has_arrived =
+            path.last().is_some_and(Passage::is_receivers) && journey.verdict.is_whole() && is_seen;
         if let Some(ns) = journey.total_ns().filter(|_| has_arrived)
             && let Some(counted) = self.counted(numbers, last)
         {

@@ -87,6 +87,11 @@ impl Passage {
         }
     }
 
+    /// True for the receiver's place.
+    pub fn is_receivers(&self) -> bool {
+        self.arrival == Arrival::Of(0)
+    }
+
     fn of_sender(journey: &Journey, context: &dyn Context) -> Self {
         let flow = context.tx_flow(journey);
         let left = flow.map(|flow| Addresses::of(flow, Direction::Tx));

@@ -270,7 +270,7 @@ fn the_other_end_of_a_half_is_outside() {
         let found: Vec<String> = rows(&panel).into_iter().map(|row| row.0).collect();
         assert_eq!(found, expected);
         assert!(
-            panel.rows.iter().all(|row| (row.journeys, row.times.n, row.failed) == (2, 0, 0)),
+            panel.rows.iter().all(|row| (row.journeys, row.times.n, row.whole.n, row.failed) == (2, 0, 0, 0)),
             "{panel:#?}"
         );
     }
@@ -366,12 +366,12 @@ fn a_place_is_named_by_what_it_is() {
     };
     let containers = vec![container("client", "", 1), container("db", "db-0", 2)];
     let names = Names::new(vec![NodeInfo { containers, ..info() }]);
-    let words = |netns| {
+    let place_words = |netns| {
         let to = PathPlace::Node(NetnsKey { node: 0, netns });
-        panel::place_words(PathLeg { left_by: 0, came_by: 3, to }, &names)
+        words::place_words(PathLeg { left_by: 0, came_by: 3, to }, &names)
     };
     assert_eq!(
-        [words(1), words(2), words(9)],
+        [place_words(1), place_words(2), place_words(9)],
         ["client (container, in interface 3)", "server (pod shop/db-0, in interface 3)", "node (in left)",]
     );
 }
