@@ -200,6 +200,16 @@ fn a_leg_is_selected_by_a_click_and_picked_by_a_button() {
     assert_eq!(frame.flows(9).rows.iter().map(|row| row.journeys).sum::<u64>(), server.journeys);
     click(&mut harness, "Everything");
     assert!(harness.state().scope.frame().controls.picks.is_empty());
+
+    click(&mut harness, "topology");
+    harness.run_steps(60); // the clicks before are over: three are no double click
+    let at = harness.get_by_label(&label).rect().left_center() + Vec2::new(30.0, 0.0);
+    for is_pressed in [true, false, true, false] {
+        button(&mut harness, at, PointerButton::Primary, is_pressed);
+    }
+    harness.run_steps(3);
+    assert_eq!(harness.state().front.chosen.tab, View::Flows, "a double click");
+    assert_eq!(harness.state().scope.frame().controls.picks.len(), 1);
 }
 
 #[test]
