@@ -35,7 +35,7 @@ guest_needs strip python3 "${tools[@]}"
 modules=(
     veth bridge vxlan geneve ip_gre ipip 8021q macvlan ipvlan bonding tls virtio_pci nf_tables nft_numgen nft_objref nft_compat nft_reject nft_counter
     cls_bpf cls_matchall act_bpf sch_ingress sch_netem ip_tables iptable_filter
-    wireguard xfrm_interface esp4
+    wireguard xfrm_user xfrm_interface esp4
     gcm ghash-generic seqiv # a cipher for TLS and IPsec
     inet_diag tcp_diag udp_diag unix_diag af_packet_diag raw_diag vsock_diag
 )

@@ -430,3 +430,30 @@ fn a_packet_of_which_only_a_stranger_has_a_copy_is_dropped_there() {
     assert!(matches!(journey.verdict, Verdict::Dropped { reason: 8, .. }), "{journey:#?}");
     assert_eq!(journey.drop_flow, STRANGER);
 }
+
+#[test]
+fn a_joined_journey_keeps_no_passage_of_another_copy() {
+    let named = |ip_id, events: Vec<Event>| -> Vec<Event> {
+        events.into_iter().map(|event| Event { ip_id, segs: 1, ..event }).collect()
+    };
+    let copy = |time_ns, ip_id, skb| {
+        let mut events = named(ip_id, in_buffer(skb, run(&PACKET_TX, time_ns, CLIENT, 1000, 50)));
+        events.extend(named(ip_id, in_buffer(skb, run(&ENTERS, time_ns + 100, NODE_IN, 1000, 50))));
+        events.extend(named(ip_id, in_buffer(skb, run(&LEAVES, time_ns + 198, NODE_OUT, 1000, 50))));
+        events
+    };
+    let mut sent = vec![by(tcp(Hop::TcpSend, 0, CLIENT, 1000, 50), 5, 50)];
+    sent.extend(copy(10, 1, 77));
+    sent.extend(copy(10_000, 2, 78));
+    let (done, _) = correlate(served(), routed(Proto::TCP), sent);
+    let [half] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((half.copies.len(), half.copy, half.forwarders.len()), (2, 2, 1));
+    for (ip_id, time_ns, forwarders) in [(1, 500, 0), (2, 10_500, 1)] {
+        let mut events = named(ip_id, run(&PACKET_RX, time_ns, SERVER, 1000, 50));
+        events.push(by(tcp(Hop::AppRecv, time_ns + 100, SERVER, 1000, 50), 7, 70));
+        let (arrived, _) = correlate(served(), routed(Proto::TCP), events);
+        let mut joined = half.clone();
+        joined.take_receiver(&arrived[0]);
+        assert_eq!((joined.copy, joined.forwarders.len()), (u32::from(ip_id), forwarders));
+    }
+}

@@ -249,7 +249,7 @@ impl Network {
         let ends = [(&client[0], &server[1]), (&server[0], &client[1])];
         ends.into_iter().enumerate().all(|(n, (own, other))| {
             let command = format!(
-                "ip netns exec {} wg set x0 private-key /dev/stdin listen-port 51820 peer {} allowed-ips \
+                "ip netns exec {} wg set x0 private-key /proc/self/fd/0 listen-port 51820 peer {} allowed-ips \
                  0.0.0.0/0 endpoint {}:51820",
                 self.names[n],
                 other.trim(),

@@ -691,6 +691,11 @@ impl Journey {
         let mut copies = std::mem::take(&mut self.copies);
         let mut candidates = copies.iter_mut().filter(left_before).rev();
         if let Some(found) = candidates.next() {
+            if found.number != self.copy {
+                // What the sender's half passed on the way was another copy's.
+                self.forwarders.retain(|at| at.is_receivers);
+                self.tunnels.retain(|at| at.is_receivers);
+            }
             found.ambiguous = candidates.next().is_some();
             found.dropped = None;
             self.packet_ids = found.ids;
