@@ -174,8 +174,7 @@ rows! {
     ipsec_between_two_hosts:
         "TCP through IPsec with an interface", Seen::Complete, through(Device::Ipsec, &TCP);
     ipsec_between_datagrams:
-        "UDP through IPsec with an interface, each with its outer packet", Seen::Complete,
-        tunnel(Device::Ipsec, &UDP);
+        "UDP through IPsec with an interface", Seen::Complete, through(Device::Ipsec, &UDP);
     wireguard_between_two_hosts:
         "TCP through WireGuard", Seen::Complete, through(Device::WireGuard, &TCP);
     wireguard_between_datagrams:
