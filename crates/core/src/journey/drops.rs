@@ -59,7 +59,7 @@ impl Correlator {
             self.state.counters.without_range += 1;
             return;
         }
-        if let Some(inner) = self.dropped_inside(event) {
+        if let Some(inner) = self.dropped_inside(event, done) {
             self.find_dropped(&inner, done);
         }
         let mut found = self.find_dropped(event, done);

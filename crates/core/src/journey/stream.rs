@@ -60,6 +60,8 @@ pub(super) struct Datagrams {
     pub newest_run: u64,
     /// Datagrams that arrived in the buffer of their sending, minus those that arrived in another.
     pub same_buffers: i64,
+    /// A program has sent or read some of them.
+    pub has_calls: bool,
     /// Number of the last datagram.
     pub next: u64,
     /// Starts and flows of the receivers' journeys of one datagram to a group, keyed by the start of the

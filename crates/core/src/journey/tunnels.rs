@@ -7,8 +7,10 @@
 //! inner one: what leaves in the buffer of a packet that such an interface has just accepted is its outer packet, and
 //! what such an interface receives was inside the packet that arrived in this buffer. Both have to be a little longer
 //! than the inner one. Where both ends are in the capture, the identification of the outer packet shows its arrival too,
-//! because a kernel that shares a packet with its sender copies it before it takes the inner one out. The hops of outer
-//! packets become passages of the inner journey; they keep journeys of their own.
+//! because a kernel that shares a packet with its sender copies it before it takes the inner one out. A buffer is used
+//! again at once, and a tunnel may free a packet without a word. So the outer packet is not of TCP or of a flow that a
+//! program has, and leaves its device for the socket of the inner packet, or for none. The hops of outer packets become
+//! passages of the inner journey; they keep journeys of their own.
 //!
 //! **Known limits.** Where a tunnel copies, cuts or merges packets, as `WireGuard` does with super-packets, the outer
 //! flow is alone. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
@@ -16,7 +18,7 @@
 use super::correlator::Correlator;
 use super::journey::Journey;
 use crate::event::Event;
-use crate::flow::FlowId;
+use crate::flow::{FlowId, Proto};
 use crate::hash::Set;
 use crate::hop::{Direction, Hop};
 use crate::node::InterfaceName;
@@ -42,6 +44,15 @@ struct Leaving {
     /// The flow of its outer packet, once that was seen.
     outer: FlowId,
     newest_ns: u64,
+    /// Hops of the outer packet above its device, which shows whose packet it is.
+    waiting: [Option<Event>; 2],
+}
+
+/// The packet inside an outer one, and hops of that to be recorded.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    inner: Event,
+    outer: [Option<Event>; 3],
 }
 
 /// The hops of a packet that arrived and may have another one inside.
@@ -51,6 +62,32 @@ struct Arriving {
     newest: Event,
     /// The packet inside was found by the identification, and its hops are recorded.
     is_recorded: bool,
+    /// A program has its flow.
+    is_of_program: bool,
+}
+
+/// Where a packet of a stream is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    netns: u32,
+    stream: usize,
+    /// A program has its flow at this end.
+    is_of_program: bool,
+}
+
+impl Leaving {
+    /// True if an event is the next one of the outer packet.
+    fn goes_on(&mut self, event: &Event, at: &Place) -> bool {
+        let is_soon = event.time_ns.saturating_sub(self.newest_ns) < MOST_NS;
+        let is_first = self.outer.is_none() && may_hold(&self.inner, event, at.is_of_program);
+        let is_at_device = matches!(event.hop, Hop::DevQueue | Hop::DevXmit);
+        let is_its_socket = !is_at_device || event.socket == 0 || event.socket == self.inner.socket;
+        let goes_on = is_soon && is_its_socket && (is_first || self.outer == event.flow);
+        if goes_on {
+            (self.outer, self.newest_ns) = (event.flow, event.time_ns);
+        }
+        goes_on
+    }
 }
 
 /// An outer packet with an identification, which is on its way.
@@ -72,9 +109,11 @@ pub(super) struct Tunnels {
     arrived: Option<Arriving>,
 }
 
-/// True if a packet of `outer` bytes can have one of `inner` bytes inside.
-const fn fits(inner: u32, outer: u32) -> bool {
-    outer > inner && outer - inner <= MOST_ADDED
+/// True if a packet may have another one inside: by their lengths, and because no program has its flow.
+fn may_hold(inner: &Event, outer: &Event, is_of_program: bool) -> bool {
+    let added = outer.len.saturating_sub(inner.len);
+    let has_length = (1..=MOST_ADDED).contains(&added);
+    has_length && outer.flow != inner.flow && outer.proto != Proto::TCP && !is_of_program
 }
 
 const fn place_of(skb: u32) -> usize {
@@ -118,51 +157,57 @@ impl Tunnels {
     }
 
     /// A packet of a stream passes a hop of sending. Returns the packet inside it.
-    fn send(&mut self, event: &Event, netns: u32, stream: usize) -> Option<Event> {
+    fn send(&mut self, event: &Event, at: &Place) -> Option<Inside> {
         let place = self.leaving.get_mut(place_of(event.skb))?;
         let mut inside = None;
-        if let Some(leaving) = place.as_mut().filter(|leaving| leaving.inner.skb == event.skb) {
-            let is_soon = event.time_ns.saturating_sub(leaving.newest_ns) < MOST_NS;
-            let is_first = leaving.outer.is_none() && fits(leaving.inner.len, event.len);
-            if is_soon && leaving.inner.flow != event.flow && (is_first || leaving.outer == event.flow) {
-                (leaving.outer, leaving.newest_ns) = (event.flow, event.time_ns);
-                inside = Some(leaving.inner);
-                if let Some(sent) = self.sent.get_mut(sent_place(event, stream)).filter(|_| event.ip_id != 0) {
-                    *sent = Some(Sent { stream, outer: *event, inner: leaving.inner });
+        if let Some(mut leaving) = place.take().filter(|leaving| leaving.inner.skb == event.skb)
+            && leaving.goes_on(event, at)
+        {
+            if matches!(event.hop, Hop::DevQueue | Hop::DevXmit) {
+                let [above, next] = std::mem::take(&mut leaving.waiting);
+                inside = Some(Inside { inner: leaving.inner, outer: [above, next, Some(*event)] });
+                if let Some(sent) = self.sent.get_mut(sent_place(event, at.stream)).filter(|_| event.ip_id != 0)
+                {
+                    *sent = Some(Sent { stream: at.stream, outer: *event, inner: leaving.inner });
                 }
-            } else {
-                *place = None;
+            } else if let Some(free) = leaving.waiting.iter_mut().find(|hop| hop.is_none()) {
+                *free = Some(*event);
             }
+            *place = Some(leaving);
         }
-        if event.hop == Hop::DevXmit && self.interfaces.contains(&(netns, event.ifindex)) {
-            *place = Some(Leaving { inner: *event, outer: FlowId::NONE, newest_ns: event.time_ns });
+        if event.hop == Hop::DevXmit && self.interfaces.contains(&(at.netns, event.ifindex)) {
+            let (outer, waiting) = (FlowId::NONE, [None; 2]);
+            *place = Some(Leaving { inner: *event, outer, newest_ns: event.time_ns, waiting });
         }
         inside
     }
 
     /// A packet of a stream passes a hop of reception; if a tunnel's interface has it, its outer packet is due. Returns
     /// the packet inside it, if its identification shows that.
-    fn receive(&mut self, event: &Event, netns: u32, stream: usize) -> Option<Event> {
+    fn receive(&mut self, event: &Event, at: &Place) -> Option<Event> {
         let index = place_of(event.skb);
         if let Some(place) = self.leaving.get_mut(index) {
             *place = place.filter(|leaving| leaving.inner.skb != event.skb);
         }
-        let inside = self.inside(event, stream);
+        let inside = self.inside(event, at.stream);
         let place = self.arriving.get_mut(index)?;
         let before = place.take().filter(|arriving| {
             let newest = &arriving.newest;
             newest.skb == event.skb && event.time_ns.saturating_sub(newest.time_ns) < MOST_NS
         });
         let is_from_tunnel = matches!(event.hop, Hop::NapiPoll | Hop::DevRecv)
-            && self.interfaces.contains(&(netns, event.ifindex));
-        let is_other = |arriving: &Arriving| arriving.newest.flow != event.flow;
+            && self.interfaces.contains(&(at.netns, event.ifindex));
         if is_from_tunnel {
-            let fits = |outer: &Arriving| is_other(outer) && fits(event.len, outer.newest.len);
-            self.arrived = before.filter(|outer| fits(outer) && !outer.is_recorded);
+            let is_outer = |outer: &Arriving| {
+                !outer.is_recorded
+                    && outer.newest.hop <= Hop::IpIn
+                    && may_hold(event, &outer.newest, outer.is_of_program)
+            };
+            self.arrived = before.filter(is_outer);
         }
         let is_next = |arriving: &Arriving| {
             let newest = &arriving.newest;
-            !is_other(arriving)
+            newest.flow == event.flow
                 && newest.len == event.len
                 && newest.ip_id == event.ip_id
                 && newest.hop < event.hop
@@ -171,7 +216,8 @@ impl Tunnels {
         if let Some(free) = hops.iter_mut().find(|hop| hop.is_none()) {
             *free = Some(*event);
         }
-        *place = Some(Arriving { hops, newest: *event, is_recorded: inside.is_some() });
+        let (is_recorded, is_of_program) = (inside.is_some(), at.is_of_program);
+        *place = Some(Arriving { hops, newest: *event, is_recorded, is_of_program });
         inside
     }
 
@@ -185,7 +231,7 @@ impl Tunnels {
     }
 
     /// The kernel dropped a packet, which may be of these streams. Returns the packet inside it.
-    fn drop(&mut self, event: &Event, streams: [Option<u32>; 2]) -> Option<Event> {
+    fn drop(&mut self, event: &Event, streams: [Option<u32>; 2]) -> Option<Inside> {
         let index = place_of(event.skb);
         if let Some(place) = self.arriving.get_mut(index) {
             *place = None;
@@ -195,8 +241,11 @@ impl Tunnels {
             let is_soon = event.time_ns.saturating_sub(leaving.newest_ns) < MOST_NS;
             is_soon && leaving.outer == event.flow && !event.flow.is_none()
         };
-        let by_identification = || streams.into_iter().flatten().find_map(|of| self.inside(event, of as usize));
-        leaving.filter(is_outer).map(|leaving| leaving.inner).or_else(by_identification)
+        if let Some(Leaving { inner, waiting: [above, next], .. }) = leaving.filter(is_outer) {
+            return Some(Inside { inner, outer: [above, next, None] });
+        }
+        let inner = streams.into_iter().flatten().find_map(|of| self.inside(event, of as usize))?;
+        Some(Inside { inner, outer: [None; 3] })
     }
 }
 
@@ -204,32 +253,32 @@ impl Correlator {
     /// Ties the outer packet of a tunnel to the journey of the inner one.
     pub(super) fn follow_tunnel(&mut self, event: &Event, stream: usize, done: &mut Vec<Journey>) {
         let Some(netns) = self.directory.get(event.flow).map(|flow| flow.netns) else { return };
-        let inside = if event.hop.direction() == Direction::Rx {
-            self.tunnels.receive(event, netns, stream)
-        } else {
-            self.tunnels.send(event, netns, stream)
-        };
-        if let Some(inner) = inside {
-            self.state.counters.tunnelled += 1;
-            self.record_outer(&inner, event, done);
+        let is_of_program = self.streams.get(stream).is_some_and(|of| of.udp.has_calls);
+        let at = Place { netns, stream, is_of_program };
+        if event.hop.direction() == Direction::Rx {
+            if let Some(inner) = self.tunnels.receive(event, &at) {
+                self.record_outer(&inner, event, done);
+            }
+        } else if let Some(Inside { inner, outer }) = self.tunnels.send(event, &at) {
+            outer.iter().flatten().for_each(|hop| self.record_outer(&inner, hop, done));
         }
     }
 
     /// The event of an inner packet was recorded: the hops of its outer packet follow.
     pub(super) fn note_arrived(&mut self, inner: &Event, done: &mut Vec<Journey>) {
         let Some(outer) = self.tunnels.arrived.take() else { return };
-        self.state.counters.tunnelled += 1;
         for hop in outer.hops.iter().flatten() {
             self.record_outer(inner, hop, done);
         }
     }
 
     /// The packet inside a dropped one, as dropped there.
-    pub(super) fn dropped_inside(&mut self, event: &Event) -> Option<Event> {
+    pub(super) fn dropped_inside(&mut self, event: &Event, done: &mut Vec<Journey>) -> Option<Event> {
         if !self.tunnels.has_any() {
             return None;
         }
-        let inner = self.tunnels.drop(event, self.directory.streams_of(event.flow))?;
+        let Inside { inner, outer } = self.tunnels.drop(event, self.directory.streams_of(event.flow))?;
+        outer.iter().flatten().for_each(|hop| self.record_outer(&inner, hop, done));
         let Event { time_ns, ifindex, cpu, detail, hop, .. } = *event;
         Some(Event { time_ns, ifindex, cpu, detail, hop, ..inner })
     }
@@ -239,6 +288,7 @@ impl Correlator {
         let Some(slot) = self.directory.stream(inner.flow, inner.hop.direction(), &mut self.streams) else {
             return;
         };
+        self.state.counters.tunnelled += 1;
         let Event { time_ns, flow, ifindex, cpu, hop, .. } = *outer;
         let passing = Event { time_ns, flow, ifindex, cpu, hop, ..*inner };
         self.pass(&passing, slot, true, done);
@@ -262,61 +312,90 @@ mod tests {
         tunnels
     }
 
+    const HERE: Place = Place { netns: NETNS, stream: 0, is_of_program: false };
+
     fn packet(hop: Hop, flow: u64, len: u32, ifindex: u32) -> Event {
-        Event { flow: FlowId(flow), skb: 64, len, ifindex, ip_id: 5, ..Event::at(hop, 1_000) }
+        let proto = Proto::UDP;
+        Event { flow: FlowId(flow), skb: 64, len, ifindex, ip_id: 5, proto, ..Event::at(hop, 1_000) }
+    }
+
+    /// The inner packet that an event shows, and the hops to be recorded.
+    fn shown(inside: Option<&Inside>) -> Option<(u64, Vec<Hop>)> {
+        inside
+            .map(|inside| (inside.inner.flow.0, inside.outer.iter().flatten().map(|event| event.hop).collect()))
     }
 
     #[test]
     fn the_next_packet_in_the_buffer_is_the_outer_one() {
         let mut tunnels = tunnels();
-        assert_eq!(tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS, 0), None);
-        for hop in [Hop::IpOut, Hop::DevXmit] {
-            let inside = tunnels.send(&packet(hop, 2, 150, 2), NETNS, 0).expect("the inner packet");
-            assert_eq!(inside.flow, FlowId(1));
-        }
-        assert_eq!(tunnels.send(&packet(Hop::IpOut, 3, 150, 2), NETNS, 0), None, "another packet");
-        assert_eq!(tunnels.send(&packet(Hop::DevXmit, 2, 150, 2), NETNS, 0), None, "the tie is gone");
+        let mut send = |event: Event| shown(tunnels.send(&event, &HERE).as_ref());
+        assert_eq!(send(packet(Hop::DevXmit, 1, 100, VXLAN)), None);
+        assert_eq!(send(packet(Hop::IpOut, 2, 150, 2)), None, "whose packet it is shows at its device");
+        assert_eq!(send(packet(Hop::DevQueue, 2, 150, 2)), Some((1, vec![Hop::IpOut, Hop::DevQueue])));
+        assert_eq!(send(packet(Hop::DevXmit, 2, 150, 2)), Some((1, vec![Hop::DevXmit])));
+        assert_eq!(send(packet(Hop::DevXmit, 3, 150, 2)), None, "another packet");
+        assert_eq!(send(packet(Hop::DevXmit, 2, 150, 2)), None, "the tie is gone");
     }
 
     #[test]
-    fn only_a_tunnel_and_a_longer_packet_make_a_tie() {
-        for (ifindex, len, is_soon) in
-            [(3, 150, true), (VXLAN, 100, true), (VXLAN, 99, true), (VXLAN, 400, true), (VXLAN, 150, false)]
+    fn only_a_tunnel_and_a_longer_packet_of_no_other_socket_make_a_tie() {
+        let outer = packet(Hop::DevQueue, 2, 150, 2);
+        let later = Event { time_ns: outer.time_ns + MOST_NS, ..outer };
+        let tries = [
+            (VXLAN, HERE, outer, true),
+            (VXLAN, HERE, Event { socket: 5, ..outer }, true),
+            (VXLAN, HERE, Event { socket: 6, ..outer }, false),
+            (VXLAN, HERE, Event { proto: Proto::TCP, ..outer }, false),
+            (VXLAN, HERE, Event { len: 100, ..outer }, false),
+            (VXLAN, HERE, Event { len: 400, ..outer }, false),
+            (VXLAN, HERE, later, false),
+            (VXLAN, Place { is_of_program: true, ..HERE }, outer, false),
+            (VXLAN, Place { netns: NETNS + 1, ..HERE }, outer, false),
+            (3, HERE, outer, false),
+        ];
+        for (ifindex, at, outer, is_tied) in tries {
+            let mut tunnels = tunnels();
+            tunnels.send(&Event { socket: 5, ..packet(Hop::DevXmit, 1, 100, ifindex) }, &at);
+            assert_eq!(tunnels.send(&outer, &at).is_some(), is_tied, "{ifindex} {at:?} {outer:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_socket_has_received_holds_no_other_packet() {
+        let program = Place { is_of_program: true, ..HERE };
+        for (last, at, is_tied) in
+            [(Hop::IpIn, HERE, true), (Hop::UdpRecv, HERE, false), (Hop::IpIn, program, false)]
         {
             let mut tunnels = tunnels();
-            tunnels.send(&packet(Hop::DevXmit, 1, 100, ifindex), NETNS, 0);
-            let later_ns = if is_soon { 0 } else { MOST_NS };
-            let mut outer = packet(Hop::IpOut, 2, len, 2);
-            outer.time_ns += later_ns;
-            assert_eq!(tunnels.send(&outer, NETNS, 0), None, "{ifindex} {len}");
+            tunnels.receive(&packet(Hop::DevRecv, 2, 150, 2), &at);
+            tunnels.receive(&packet(last, 2, 150, 2), &at);
+            tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
+            assert_eq!(tunnels.has_arrived(), is_tied, "{last} {at:?}");
         }
-        let mut tunnels = tunnels();
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS + 1, 0);
-        assert_eq!(tunnels.send(&packet(Hop::IpOut, 2, 150, 2), NETNS + 1, 0), None, "of another namespace");
     }
 
     #[test]
     fn an_inner_packet_arrives_in_the_buffer_of_its_outer_one() {
         let mut tunnels = tunnels();
         for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn] {
-            tunnels.receive(&packet(hop, 2, 150, 2), NETNS, 0);
+            tunnels.receive(&packet(hop, 2, 150, 2), &HERE);
         }
-        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), NETNS, 0);
+        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
         let outer = tunnels.arrived.take().expect("the outer packet");
         let hops: Vec<Hop> = outer.hops.iter().flatten().map(|event| event.hop).collect();
         assert_eq!(hops, [Hop::DevRecv, Hop::IpPre, Hop::IpIn]);
         // A later hop of the inner packet is no second arrival.
-        tunnels.receive(&packet(Hop::IpPre, 1, 100, VXLAN), NETNS, 0);
+        tunnels.receive(&packet(Hop::IpPre, 1, 100, VXLAN), &HERE);
         assert!(tunnels.arrived.is_none());
     }
 
     #[test]
     fn hops_of_the_packet_before_in_this_buffer_are_not_those_of_the_outer_one() {
         let mut tunnels = tunnels();
-        tunnels.receive(&packet(Hop::DevRecv, 2, 150, 2), NETNS, 0);
-        tunnels.receive(&packet(Hop::IpIn, 2, 150, 2), NETNS, 0);
-        tunnels.receive(&Event { ip_id: 6, ..packet(Hop::DevRecv, 2, 150, 2) }, NETNS, 0);
-        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), NETNS, 0);
+        tunnels.receive(&packet(Hop::DevRecv, 2, 150, 2), &HERE);
+        tunnels.receive(&packet(Hop::IpIn, 2, 150, 2), &HERE);
+        tunnels.receive(&Event { ip_id: 6, ..packet(Hop::DevRecv, 2, 150, 2) }, &HERE);
+        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
         let outer = tunnels.arrived.take().expect("the outer packet");
         assert_eq!(outer.hops.iter().flatten().count(), 1);
     }
@@ -324,33 +403,40 @@ mod tests {
     #[test]
     fn an_identification_shows_the_arrival_of_an_outer_packet() {
         let mut tunnels = tunnels();
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS, 4);
-        tunnels.send(&packet(Hop::IpOut, 2, 150, 2), NETNS, 5);
+        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &Place { stream: 4, ..HERE });
+        tunnels.send(&packet(Hop::DevXmit, 2, 150, 2), &Place { stream: 5, ..HERE });
         let arrives = |hop, ip_id| Event { skb: 99, ip_id, ..packet(hop, 9, 150, 2) };
         for (hop, ip_id, stream) in [(Hop::DevRecv, 6, 5), (Hop::DevRecv, 5, 6), (Hop::DevRecv, 0, 5)] {
-            assert_eq!(tunnels.receive(&arrives(hop, ip_id), NETNS, stream), None);
+            assert_eq!(tunnels.receive(&arrives(hop, ip_id), &Place { stream, ..HERE }), None);
         }
         for hop in [Hop::DevRecv, Hop::IpIn] {
-            let inside = tunnels.receive(&arrives(hop, 5), NETNS, 5).expect("the inner packet");
+            let inside =
+                tunnels.receive(&arrives(hop, 5), &Place { stream: 5, ..HERE }).expect("the inner packet");
             assert_eq!(inside.flow, FlowId(1));
         }
         let dropped = tunnels.drop(&arrives(Hop::SkbDrop, 5), [Some(4), Some(5)]);
-        assert_eq!(dropped.map(|inner| inner.flow), Some(FlowId(1)));
+        assert_eq!(shown(dropped.as_ref()), Some((1, vec![])));
         // Its hops are recorded, although it comes out of the same buffer.
-        tunnels.receive(&Event { skb: 99, ..packet(Hop::DevRecv, 8, 100, VXLAN) }, NETNS, 4);
+        tunnels
+            .receive(&Event { skb: 99, ..packet(Hop::DevRecv, 8, 100, VXLAN) }, &Place { stream: 4, ..HERE });
         assert!(!tunnels.has_arrived());
     }
 
     #[test]
     fn a_dropped_outer_packet_takes_the_inner_one_with_it() {
         let mut tunnels = tunnels();
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS, 0);
-        assert_eq!(tunnels.drop(&packet(Hop::SkbDrop, 1, 100, VXLAN), [None; 2]), None, "the inner one itself");
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS, 0);
-        tunnels.send(&packet(Hop::IpOut, 2, 150, 2), NETNS, 0);
-        let inside = tunnels.drop(&packet(Hop::SkbDrop, 2, 150, 2), [None; 2]).expect("the inner packet");
-        assert_eq!(inside.flow, FlowId(1));
-        assert_eq!(tunnels.drop(&packet(Hop::SkbDrop, 2, 150, 2), [None; 2]), None);
+        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
+        let mut drop = |flow, len, ifindex| {
+            shown(tunnels.drop(&packet(Hop::SkbDrop, flow, len, ifindex), [None; 2]).as_ref())
+        };
+        assert_eq!(drop(1, 100, VXLAN), None, "the inner one itself");
+        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
+        tunnels.send(&packet(Hop::IpOut, 2, 150, 2), &HERE);
+        let mut drop = |flow, len, ifindex| {
+            shown(tunnels.drop(&packet(Hop::SkbDrop, flow, len, ifindex), [None; 2]).as_ref())
+        };
+        assert_eq!(drop(2, 150, 2), Some((1, vec![Hop::IpOut])), "with the hop before its device");
+        assert_eq!(drop(2, 150, 2), None);
     }
 
     #[test]
@@ -358,7 +444,7 @@ mod tests {
         let mut tunnels = tunnels();
         let name = "eth0".to_owned();
         tunnels.learn(&[InterfaceName { netns: NETNS, index: VXLAN, name, kind: "veth".to_owned() }]);
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), NETNS, 0);
-        assert_eq!(tunnels.send(&packet(Hop::IpOut, 2, 150, 2), NETNS, 0), None);
+        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
+        assert!(tunnels.send(&packet(Hop::DevXmit, 2, 150, 2), &HERE).is_none());
     }
 }
