@@ -297,7 +297,7 @@ impl Correlator {
         }
         let stream = self.streams.get_mut(slot)?;
         stream.last_ns = event.time_ns.min(FREE_NS - 1);
-        stream.udp.has_calls |= matches!(event.hop, Hop::AppSend | Hop::AppRecv);
+        stream.has_calls |= matches!(event.hop, Hop::AppSend | Hop::AppRecv);
         if stream.ends.proto != event.proto {
             self.state.counters.unattributed += 1;
             return None;

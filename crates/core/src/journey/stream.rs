@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub has_namesakes: bool,
     /// True if more than one flow has it.
     pub has_several_flows: bool,
+    /// A program has sent or read some of it.
+    pub has_calls: bool,
     /// True after bytes that were sent by one half and received by the other.
     pub proven: bool,
     pub pieces: Pieces,
@@ -60,8 +62,6 @@ pub(super) struct Datagrams {
     pub newest_run: u64,
     /// Datagrams that arrived in the buffer of their sending, minus those that arrived in another.
     pub same_buffers: i64,
-    /// A program has sent or read some of them.
-    pub has_calls: bool,
     /// Number of the last datagram.
     pub next: u64,
     /// Starts and flows of the receivers' journeys of one datagram to a group, keyed by the start of the
@@ -84,6 +84,7 @@ impl Stream {
             ends: Ends { proto, tx: Half::default(), rx: Half::default() },
             has_namesakes: false,
             has_several_flows: false,
+            has_calls: false,
             proven: false,
             pieces: Pieces::default(),
             position: None,
@@ -295,6 +296,7 @@ impl Stream {
     pub fn reset(&mut self, why: CloseReason, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
         self.close_where(|_| true, why, state, done);
         self.pieces.clear();
+        self.has_calls = false;
         self.position = None;
         self.floor = 0;
         self.ready = 0;

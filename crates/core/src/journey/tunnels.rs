@@ -19,15 +19,13 @@ use super::correlator::Correlator;
 use super::journey::Journey;
 use crate::event::Event;
 use crate::flow::{FlowId, Proto};
-use crate::hash::Set;
+use crate::hash::{Map, Set};
 use crate::hop::{Direction, Hop};
 use crate::node::InterfaceName;
+use std::hash::Hash;
 
-/// Buffers remembered in each direction.
-const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 7;
-/// Outer packets on their way, at most.
-const SENT_BITS: u32 = 10;
+/// Packets remembered in each of the tables, at most.
+const MOST_PACKETS: usize = 4_096;
 /// Interfaces of tunnels, at most.
 const MOST_INTERFACES: usize = 4_096;
 /// Most bytes of headers that a tunnel adds: those of the inner packet, which do not count as its length, and its own.
@@ -93,7 +91,6 @@ impl Leaving {
 /// An outer packet with an identification, which is on its way.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    stream: usize,
     outer: Event,
     inner: Event,
 }
@@ -102,9 +99,11 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(super) struct Tunnels {
     interfaces: Set<(u32, u32)>,
-    leaving: Vec<Option<Leaving>>,
-    arriving: Vec<Option<Arriving>>,
-    sent: Vec<Option<Sent>>,
+    /// By their buffer.
+    leaving: Map<u32, Leaving>,
+    arriving: Map<u32, Arriving>,
+    /// By their stream and identification.
+    sent: Map<(usize, u16), Sent>,
     /// The outer packet of the event that is being processed.
     arrived: Option<Arriving>,
 }
@@ -116,14 +115,15 @@ fn may_hold(inner: &Event, outer: &Event, is_of_program: bool) -> bool {
     has_length && outer.flow != inner.flow && outer.proto != Proto::TCP && !is_of_program
 }
 
-const fn place_of(skb: u32) -> usize {
-    (skb.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACE_BITS)) as usize
-}
-
-/// The place of an outer packet that is on its way, in a stream.
-fn sent_place(event: &Event, stream: usize) -> usize {
-    let key = (stream as u32).wrapping_mul(0x85eb_ca6b) ^ u32::from(event.ip_id);
-    (key.wrapping_mul(0x9e37_79b9) >> (u32::BITS - SENT_BITS)) as usize
+/// Makes room in a table: what is older than a packet takes through a node goes, else everything.
+fn make_room<K: Eq + Hash, T>(table: &mut Map<K, T>, now_ns: u64, time_ns: impl Fn(&T) -> u64) {
+    if table.len() < MOST_PACKETS {
+        return;
+    }
+    table.retain(|_, one| now_ns.saturating_sub(time_ns(one)) < MOST_NS);
+    if table.len() > MOST_PACKETS / 2 {
+        table.clear();
+    }
 }
 
 impl Tunnels {
@@ -137,17 +137,12 @@ impl Tunnels {
                 self.interfaces.insert(place);
             }
         }
-        if !self.interfaces.is_empty() && self.leaving.is_empty() {
-            self.leaving = vec![None; PLACES];
-            self.arriving = vec![None; PLACES];
-            self.sent = vec![None; 1 << SENT_BITS];
-        }
     }
 
     /// False without any tunnel: then packets cost nothing here.
     #[inline]
-    pub const fn has_any(&self) -> bool {
-        !self.leaving.is_empty()
+    pub fn has_any(&self) -> bool {
+        !self.interfaces.is_empty()
     }
 
     /// True after a packet came out of a tunnel, until its hops are recorded.
@@ -158,26 +153,28 @@ impl Tunnels {
 
     /// A packet of a stream passes a hop of sending. Returns the packet inside it.
     fn send(&mut self, event: &Event, at: &Place) -> Option<Inside> {
-        let place = self.leaving.get_mut(place_of(event.skb))?;
         let mut inside = None;
-        if let Some(mut leaving) = place.take().filter(|leaving| leaving.inner.skb == event.skb)
+        if let Some(mut leaving) = self.leaving.remove(&event.skb)
             && leaving.goes_on(event, at)
         {
             if matches!(event.hop, Hop::DevQueue | Hop::DevXmit) {
                 let [above, next] = std::mem::take(&mut leaving.waiting);
                 inside = Some(Inside { inner: leaving.inner, outer: [above, next, Some(*event)] });
-                if let Some(sent) = self.sent.get_mut(sent_place(event, at.stream)).filter(|_| event.ip_id != 0)
-                {
-                    *sent = Some(Sent { stream: at.stream, outer: *event, inner: leaving.inner });
+                if event.ip_id != 0 {
+                    make_room(&mut self.sent, event.time_ns, |sent| sent.outer.time_ns);
+                    let sent = Sent { outer: *event, inner: leaving.inner };
+                    self.sent.insert((at.stream, event.ip_id), sent);
                 }
             } else if let Some(free) = leaving.waiting.iter_mut().find(|hop| hop.is_none()) {
                 *free = Some(*event);
             }
-            *place = Some(leaving);
+            self.leaving.insert(event.skb, leaving);
         }
         if event.hop == Hop::DevXmit && self.interfaces.contains(&(at.netns, event.ifindex)) {
+            make_room(&mut self.leaving, event.time_ns, |leaving| leaving.newest_ns);
             let (outer, waiting) = (FlowId::NONE, [None; 2]);
-            *place = Some(Leaving { inner: *event, outer, newest_ns: event.time_ns, waiting });
+            let leaving = Leaving { inner: *event, outer, newest_ns: event.time_ns, waiting };
+            self.leaving.insert(event.skb, leaving);
         }
         inside
     }
@@ -185,16 +182,10 @@ impl Tunnels {
     /// A packet of a stream passes a hop of reception; if a tunnel's interface has it, its outer packet is due. Returns
     /// the packet inside it, if its identification shows that.
     fn receive(&mut self, event: &Event, at: &Place) -> Option<Event> {
-        let index = place_of(event.skb);
-        if let Some(place) = self.leaving.get_mut(index) {
-            *place = place.filter(|leaving| leaving.inner.skb != event.skb);
-        }
+        self.leaving.remove(&event.skb);
         let inside = self.inside(event, at.stream);
-        let place = self.arriving.get_mut(index)?;
-        let before = place.take().filter(|arriving| {
-            let newest = &arriving.newest;
-            newest.skb == event.skb && event.time_ns.saturating_sub(newest.time_ns) < MOST_NS
-        });
+        let before = self.arriving.remove(&event.skb);
+        let before = before.filter(|one| event.time_ns.saturating_sub(one.newest.time_ns) < MOST_NS);
         let is_from_tunnel = matches!(event.hop, Hop::NapiPoll | Hop::DevRecv)
             && self.interfaces.contains(&(at.netns, event.ifindex));
         if is_from_tunnel {
@@ -217,26 +208,23 @@ impl Tunnels {
             *free = Some(*event);
         }
         let (is_recorded, is_of_program) = (inside.is_some(), at.is_of_program);
-        *place = Some(Arriving { hops, newest: *event, is_recorded, is_of_program });
+        make_room(&mut self.arriving, event.time_ns, |arriving| arriving.newest.time_ns);
+        let arriving = Arriving { hops, newest: *event, is_recorded, is_of_program };
+        self.arriving.insert(event.skb, arriving);
         inside
     }
 
     /// The packet inside one that is on its way in a stream, by its identification.
     fn inside(&self, event: &Event, stream: usize) -> Option<Event> {
-        let sent = self.sent.get(sent_place(event, stream)).and_then(Option::as_ref)?;
+        let sent = self.sent.get(&(stream, event.ip_id))?;
         let is_soon = event.time_ns.saturating_sub(sent.outer.time_ns) < MOST_NS;
-        let is_it = (sent.stream, sent.outer.ip_id, sent.outer.len) == (stream, event.ip_id, event.len)
-            && event.ip_id != 0;
-        (is_soon && is_it).then_some(sent.inner)
+        (is_soon && sent.outer.len == event.len).then_some(sent.inner)
     }
 
     /// The kernel dropped a packet, which may be of these streams. Returns the packet inside it.
     fn drop(&mut self, event: &Event, streams: [Option<u32>; 2]) -> Option<Inside> {
-        let index = place_of(event.skb);
-        if let Some(place) = self.arriving.get_mut(index) {
-            *place = None;
-        }
-        let leaving = self.leaving.get_mut(index)?.take().filter(|leaving| leaving.inner.skb == event.skb);
+        self.arriving.remove(&event.skb);
+        let leaving = self.leaving.remove(&event.skb);
         let is_outer = |leaving: &Leaving| {
             let is_soon = event.time_ns.saturating_sub(leaving.newest_ns) < MOST_NS;
             is_soon && leaving.outer == event.flow && !event.flow.is_none()
@@ -253,7 +241,7 @@ impl Correlator {
     /// Ties the outer packet of a tunnel to the journey of the inner one.
     pub(super) fn follow_tunnel(&mut self, event: &Event, stream: usize, done: &mut Vec<Journey>) {
         let Some(netns) = self.directory.get(event.flow).map(|flow| flow.netns) else { return };
-        let is_of_program = self.streams.get(stream).is_some_and(|of| of.udp.has_calls);
+        let is_of_program = self.streams.get(stream).is_some_and(|of| of.has_calls);
         let at = Place { netns, stream, is_of_program };
         if event.hop.direction() == Direction::Rx {
             if let Some(inner) = self.tunnels.receive(event, &at) {
