@@ -148,26 +148,26 @@ rows! {
     a_vlan_between_datagrams:
         "UDP through a VLAN", Seen::Complete, through(Device::Vlan, &UDP);
     a_tunnel_between_two_hosts:
-        "TCP through VXLAN, each with its outer packet", Seen::Complete,
-        tunnel(Device::Vxlan, &TCP);
+        "TCP through VXLAN", Seen::Complete,
+        through(Device::Vxlan, &TCP);
     a_tunnel_between_datagrams:
         "UDP through VXLAN, each with its outer packet", Seen::Complete,
         tunnel(Device::Vxlan, &UDP);
     a_geneve_tunnel_between_two_hosts:
-        "TCP through Geneve, each with its outer packet", Seen::Complete,
-        tunnel(Device::Geneve, &TCP);
+        "TCP through Geneve", Seen::Complete,
+        through(Device::Geneve, &TCP);
     a_geneve_tunnel_between_datagrams:
         "UDP through Geneve, each with its outer packet", Seen::Complete,
         tunnel(Device::Geneve, &UDP);
     a_gre_tunnel_between_two_hosts:
-        "TCP through GRE, each with its outer packet", Seen::Complete,
-        tunnel(Device::Gre, &TCP);
+        "TCP through GRE", Seen::Complete,
+        through(Device::Gre, &TCP);
     a_gre_tunnel_between_datagrams:
         "UDP through GRE, each with its outer packet", Seen::Complete,
         tunnel(Device::Gre, &UDP);
     an_ip_tunnel_between_two_hosts:
-        "TCP through IP-in-IP, each with its outer packet", Seen::Complete,
-        tunnel(Device::IpIp, &TCP);
+        "TCP through IP-in-IP", Seen::Complete,
+        through(Device::IpIp, &TCP);
     an_ip_tunnel_between_datagrams:
         "UDP through IP-in-IP, each with its outer packet", Seen::Complete,
         tunnel(Device::IpIp, &UDP);
