@@ -110,6 +110,8 @@ impl Part {
     fn of_tunnelled_span(from: &Rung, to: &Rung, proto: Proto, served: HopSet) -> Self {
         match (from.hop.direction(), to.hop.direction()) {
             (Direction::Tx, Direction::Rx) => Self::of_span(from.hop, to.hop, proto, served),
+            // From one host of the outer packet to another, with a wire between them.
+            _ if from.tunnel != to.tunnel && from.tunnel != 0 && to.tunnel != 0 => Self::Unknown,
             _ if from.forwarder != 0 || to.forwarder != 0 => Self::Forwarding,
             (Direction::Tx, Direction::Tx) => Self::SenderStack,
             (Direction::Rx, Direction::Rx) => Self::ReceiverStack,

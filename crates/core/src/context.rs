@@ -1,7 +1,7 @@
 //! Names behind the numbers of a journey: flows, processes, namespaces, of one recording or of several.
 
 use crate::deciders::{DropPlace, SocketFilter, taken_by};
-use crate::flow::{Endpoint, Flow, FlowId, Task};
+use crate::flow::{Endpoint, Flow, FlowId, Proto, Task};
 use crate::hop::{Direction, Hop, Layer};
 use crate::journey::{CopyDrop, Correlator, Forwarder, Journey, SentCopy, ThreadRef, Verdict};
 use crate::node::NodeInfo;
@@ -71,13 +71,19 @@ impl dyn Context + '_ {
         self.flow(node, forwarder.flow()).map_or_else(String::new, |flow| self.place(node, flow.netns))
     }
 
-    /// The outer packet of a tunnel that a journey's packet is inside of: `udp 10.0.0.1:34567→10.0.0.2:4789`; empty if
+    /// The name of an interface at which a flow's packets were; empty if it is unknown.
+    pub fn interface_of(&self, node: u16, flow: FlowId, ifindex: u32) -> &str {
+        let named = self.info(node).zip(self.flow(node, flow));
+        named.and_then(|(info, flow)| info.interface(flow.netns, ifindex)).unwrap_or_default()
+    }
+
+    /// Protocol, source and destination of the outer packet of a tunnel that a journey's packet is inside of; `None` if
     /// its flow is unknown.
-    pub fn outer(&self, journey: &Journey, at: &Forwarder) -> String {
-        let Some(flow) = self.flow(journey.node_of_forwarder(at), at.flow()) else { return String::new() };
+    pub fn outer(&self, journey: &Journey, at: &Forwarder) -> Option<(Proto, Endpoint, Endpoint)> {
+        let flow = self.flow(journey.node_of_forwarder(at), at.flow())?;
         let (from, to) =
             if at.tx_flow.is_none() { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
-        format!("{} {from}→{to}", flow.proto)
+        Some((flow.proto, from, to))
     }
 
     /// The flow of the forwarder at which a journey ended.

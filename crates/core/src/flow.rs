@@ -84,9 +84,7 @@ impl Flow {
     /// Source and destination of the packets of this flow as `receiver`, the flow of their receiver, has them; `None` if
     /// they are the same at both ends, so that no address translation is between them.
     pub fn translated_to(&self, receiver: &Flow) -> Option<(Endpoint, Endpoint)> {
-        // IPv4 mapped into IPv6 is the same host.
-        let same =
-            |a: Endpoint, b: Endpoint| (a.ip().to_canonical(), a.port()) == (b.ip().to_canonical(), b.port());
+        let same = |a, b| canonical(a) == canonical(b);
         let is_same = same(self.local, receiver.remote) && same(self.remote, receiver.local);
         (!is_same).then_some((receiver.remote, receiver.local))
     }
@@ -113,6 +111,11 @@ impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}→{}", self.proto, self.local, self.remote)
     }
+}
+
+/// The end with an IPv4 address where that is mapped into IPv6: the same host.
+pub fn canonical(end: Endpoint) -> Endpoint {
+    Endpoint::new(end.ip().to_canonical(), end.port())
 }
 
 /// True if several hosts may send packets from this address. Without ports, every host without an address yet

@@ -5,7 +5,7 @@ use magscope_core::blame::Blame;
 use magscope_core::journey::{Forwarder, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, HopService, InterfaceName, NodeInfo, Service};
 use magscope_core::workload::Names;
-use magscope_core::{Batch, Correlator, Event, FlowId, Hop, Part, Proto};
+use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Hop, Part, Proto};
 
 const OUTER_OUT: FlowId = FlowId(91);
 const OUTER_IN: FlowId = FlowId(92);
@@ -76,11 +76,19 @@ fn node() -> NodeInfo {
     NodeInfo { coverage: Coverage { hops, left_out: Vec::new() }, ..NodeInfo::default() }
 }
 
-/// The journeys of the inner flow. The names come with the capture's start, or later in a batch.
-fn inner(names_come_later: bool, events: Vec<Event>) -> Vec<Journey> {
+fn flows_of_tunnel() -> Vec<Flow> {
     let mut flows = flows(Proto::TCP);
     flows.push(flow(OUTER_OUT, 1, Proto::UDP, "192.0.2.1:50000", "192.0.2.2:4789"));
     flows.push(flow(OUTER_IN, 2, Proto::UDP, "192.0.2.2:4789", "192.0.2.1:50000"));
+    flows
+}
+
+fn inner(names_come_later: bool, events: Vec<Event>) -> Vec<Journey> {
+    inner_of(flows_of_tunnel(), names_come_later, events)
+}
+
+/// The journeys of the inner flow. The names come with the capture's start, or later in a batch.
+fn inner_of(flows: Vec<Flow>, names_come_later: bool, events: Vec<Event>) -> Vec<Journey> {
     let mut info = node();
     let mut batch = Batch { flows, events, watermark_ns: 10_000, ..Batch::default() };
     if names_come_later {
@@ -120,6 +128,21 @@ fn a_journey_shows_the_hops_of_its_outer_packet() {
 }
 
 #[test]
+fn a_router_of_the_outer_packet_is_not_the_receivers_stack() {
+    const ROUTER_IN: FlowId = FlowId(93);
+    let passes = [Hop::DevRecv, Hop::IpPre].map(|hop| outer(hop, 120, ROUTER_IN, 9, 55));
+    let arrives = received(0, 1000, 9, 55, true);
+    let mut flows = flows_of_tunnel();
+    flows.push(flow(ROUTER_IN, 9, Proto::UDP, "192.0.2.2:4789", "192.0.2.1:50000"));
+    let done = inner_of(flows, false, [sent(0, 1000, 9, 77), passes.to_vec(), arrives].concat());
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!(journey.tunnels.len(), 3, "{:#?}", journey.tunnels);
+    let blame = Blame::of(journey, coverage()).unwrap();
+    assert_eq!((blame.ns(Part::Wire), blame.ns(Part::Unknown)), (Some(40), Some(80)));
+    assert_eq!(blame.parts().map(|(_, ns)| ns).sum::<u64>(), 300);
+}
+
+#[test]
 fn each_journey_has_its_own_outer_packets() {
     // The buffers change places, and the second packet overtakes the first one's arrival.
     let events = [sent(0, 1000, 9, 77), sent(100, 1050, 10, 78), received(100, 1050, 10, 77, true)].concat();
@@ -141,7 +164,9 @@ fn a_packet_whose_outer_one_is_dropped_is_dropped() {
         let done = inner(false, [sent(0, 1000, 9, 77), arrives(arrived), vec![dropped]].concat());
         let [journey] = &done[..] else { panic!("{done:#?}") };
         assert!(matches!(journey.verdict, Verdict::Dropped { .. }), "{:?}", journey.verdict);
-        assert_eq!(journey.drop_ifindex, BELOW);
+        assert_eq!((journey.drop_flow, journey.drop_ifindex), (dropped.flow, BELOW));
+        let longest = journey.spans_with_tunnels().filter_map(|(_, step)| step).map(|step| step.ns).max();
+        assert!(journey.total_ns() >= longest, "{:?} {longest:?}", journey.total_ns());
         assert_eq!(journey.tunnels.len(), 1 + usize::from(arrived > 0));
     }
 }

@@ -15,6 +15,7 @@
 use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::names::NetnsKey;
+use magscope_core::flow::canonical;
 use magscope_core::journey::Rung;
 use magscope_core::{Direction, Flow, Hop, HopSet};
 
@@ -144,7 +145,6 @@ pub const fn bit(number: u8) -> u8 {
 /// The translation of addresses in a node, in words: `DNAT 172.17.0.2:80 ← 192.0.2.7:8080`. The flows are those of the packet
 /// where it came in and where it left, both as the node has them.
 pub fn translation(came: &Flow, left: &Flow) -> Option<String> {
-    let canonical = |end: magscope_core::Endpoint| (end.ip().to_canonical(), end.port());
     let change = |kind, after, before| {
         (canonical(after) != canonical(before)).then(|| format!("{kind} {after} ← {before}"))
     };

@@ -60,7 +60,9 @@ impl Correlator {
             return;
         }
         if let Some(inner) = self.dropped_inside(event, done) {
+            self.state.outer_drop = Some(event.flow);
             self.find_dropped(&inner, done);
+            self.state.outer_drop = None;
         }
         let mut found = self.find_dropped(event, done);
         // Between two translations of addresses no stream has those of the packet. Its last event in this buffer shows

@@ -134,7 +134,7 @@ const PACKET: u32 = bits(Hop::TcpXmit, Hop::TcpRecv);
 pub(super) const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
 
 /// True for a hop of the sender, whose times are on its clock.
-const fn is_senders(hop: Hop) -> bool {
+pub(super) const fn is_senders(hop: Hop) -> bool {
     matches!(hop.direction(), Direction::Tx)
 }
 
@@ -220,52 +220,12 @@ impl Journey {
     }
 
     /// The events of a passage between the ends.
-    fn passage<'a>(&'a self, at: &'a Forwarder) -> impl Iterator<Item = Rung> + 'a {
+    pub(super) fn passage<'a>(&'a self, at: &'a Forwarder) -> impl Iterator<Item = Rung> + 'a {
         at.hops().filter_map(move |hop| {
             let flow = if hop.direction() == Direction::Tx { at.tx_flow } else { at.rx_flow };
             let rung = self.rung_of(&at.rungs, hop, self.copy)?;
             Some(Rung { flow, on_sender_clock: !at.is_receivers, ..rung })
         })
-    }
-
-    /// The same events with those of the outer packets in their places: behind the device of the tunnel that sent them,
-    /// before that which received them.
-    fn with_tunnels(&self, mut all: Vec<Rung>) -> Vec<Rung> {
-        for (at, number) in self.tunnels.iter().zip(1..) {
-            let Some((from_ns, to_ns)) = at.span_ns() else { continue };
-            let is_on_its_clock =
-                |rung: &Rung| self.across == Across::OneClock || rung.on_sender_clock != at.is_receivers;
-            let is_here = |rung: &Rung| {
-                is_on_its_clock(rung) && rung.copy <= self.copy && !rung.at_return && rung.hop != Hop::DevDone
-            };
-            let leaves = at.hops().next().is_some_and(is_senders);
-            let place = if leaves {
-                let before = all.iter().rposition(|rung| is_here(rung) && rung.time_ns <= from_ns);
-                before.map(|index| (index + 1, all.get(index).map_or(0, |rung| rung.forwarder)))
-            } else {
-                let after = all.iter().position(|rung| is_here(rung) && rung.time_ns >= to_ns);
-                after.map(|index| (index, all.get(index).map_or(0, |rung| rung.forwarder)))
-            };
-            let Some((index, forwarder)) = place else { continue };
-            let outer: Vec<Rung> =
-                self.passage(at).map(|rung| Rung { forwarder, tunnel: number, ..rung }).collect();
-            all.splice(index..index, outer);
-        }
-        all
-    }
-
-    /// The path with the hops of outer packets ([`Journey::tunnels`]).
-    pub fn path_with_tunnels(&self) -> impl Iterator<Item = Rung> + '_ {
-        let (plain, tunnelled) = self.either();
-        plain
-            .into_iter()
-            .flat_map(Self::path)
-            .chain(tunnelled.into_iter().flat_map(|journey| journey.with_tunnels(journey.path().collect())))
-    }
-
-    /// This journey, as the first without any tunnel, else as the second.
-    const fn either(&self) -> (Option<&Self>, Option<&Self>) {
-        if self.tunnels.is_empty() { (Some(self), None) } else { (None, Some(self)) }
     }
 
     /// The events of `rungs` among `hops`.
@@ -362,7 +322,7 @@ impl Journey {
         self.pairs_of(self.all_rungs())
     }
 
-    fn pairs_of<'a>(
+    pub(super) fn pairs_of<'a>(
         &'a self,
         all: impl Iterator<Item = Rung> + 'a,
     ) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + 'a {
@@ -394,16 +354,7 @@ impl Journey {
         self.measured(self.pairs())
     }
 
-    /// The same with the hops of outer packets ([`Journey::tunnels`]).
-    pub fn spans_with_tunnels(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
-        let (plain, tunnelled) = self.either();
-        plain.into_iter().flat_map(Self::spans).chain(tunnelled.into_iter().flat_map(|journey| {
-            let all = journey.with_tunnels(journey.all_rungs().collect());
-            journey.measured(journey.pairs_of(all.into_iter()))
-        }))
-    }
-
-    fn measured<'a>(
+    pub(super) fn measured<'a>(
         &'a self,
         pairs: impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + 'a,
     ) -> impl Iterator<Item = (Rung, Option<Latency>)> + 'a {
@@ -559,7 +510,7 @@ impl Journey {
         let same = move |clock: bool| first.is_some_and(|first| self.can_subtract(first, clock));
         let hops = self.rungs.hops().filter(|hop| self.path_hops() & bit(*hop) != 0);
         let own = hops.filter(move |hop| same(is_senders(*hop))).filter_map(|hop| self.rungs.time_ns(hop));
-        let passed = self.forwarders.iter().filter(move |at| same(!at.is_receivers));
+        let passed = self.forwarders.iter().chain(&self.tunnels).filter(move |at| same(!at.is_receivers));
         own.chain(passed.filter_map(Forwarder::span_ns).flat_map(|(from, to)| [from, to]))
     }
 
@@ -586,13 +537,14 @@ impl Journey {
         if !self.copies.is_empty() && hops & SOCKET_TX == 0 {
             first = self.path().next().map_or(first, |rung| rung_place(&rung));
         }
-        if !self.forwarders.is_empty() {
-            // One end is outside the capture.
-            let mut passed = self.forwarded().map(|rung| rung_place(&rung));
+        if !self.forwarders.is_empty() || !self.tunnels.is_empty() {
+            // One end is outside the capture, or the packet did not arrive.
+            let outer = self.tunnels.iter().flat_map(|at| self.passage(at));
+            let passed = self.forwarded().chain(outer).map(|rung| rung_place(&rung));
             if hops & TX == 0 {
-                first = passed.next().unwrap_or(first);
+                first = passed.min_by_key(|place| place.time_ns).unwrap_or(first);
             } else if hops & !TX == 0 {
-                last = passed.last().unwrap_or(last);
+                last = passed.max_by_key(|place| place.time_ns).unwrap_or(last);
             }
         }
         Some((first, last))

@@ -46,6 +46,7 @@ mod journey;
 mod limits;
 mod losses;
 mod namesakes;
+mod outer;
 mod passes;
 mod piece;
 mod pieces;

@@ -134,6 +134,8 @@ pub(super) struct CorrelatorState {
     pub receive_windows: ReceiveWindows,
     /// Since this instant rules that drop packets may differ from the capture's lists.
     pub rules_changed_ns: Option<u64>,
+    /// The flow of the outer packet that the kernel dropped, while that is recorded for the packet inside.
+    pub outer_drop: Option<FlowId>,
     /// All events before this instant have been processed.
     pub now_ns: u64,
     /// Number of open pieces.
@@ -151,6 +153,7 @@ impl CorrelatorState {
             selection: Selection::default(),
             receive_windows: ReceiveWindows::default(),
             rules_changed_ns: None,
+            outer_drop: None,
             now_ns: 0,
             open: 0,
             visits: BinaryHeap::new(),
@@ -162,7 +165,7 @@ impl CorrelatorState {
         CopyDrop {
             time_ns: event.time_ns,
             reason: event.drop_reason(),
-            flow: event.flow,
+            flow: self.outer_drop.unwrap_or(event.flow),
             ifindex: event.ifindex,
             rules_changed: self.rules_changed_ns.is_some_and(|since_ns| event.time_ns >= since_ns),
             filter: event.socket_filter(),

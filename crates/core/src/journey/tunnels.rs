@@ -5,15 +5,15 @@
 //!
 //! **The choice.** The names of a capture say which interfaces are tunnels. The outer packet takes the buffer of the
 //! inner one: what leaves in the buffer of a packet that such an interface has just accepted is its outer packet, and
-//! what such an interface receives was inside the packet that arrived in this buffer. Both have to be a little longer
-//! than the inner one. Where both ends are in the capture, the identification of the outer packet shows its arrival too,
+//! what such an interface receives was inside the packet that arrived in this buffer. An outer packet is a little longer
+//! than its inner one. Where both ends are in the capture, the identification of the outer packet shows its arrival too,
 //! because a kernel that shares a packet with its sender copies it before it takes the inner one out. A buffer is used
-//! again at once, and a tunnel may free a packet without a word. So the outer packet is not of TCP or of a flow that a
-//! program has, and leaves its device for the socket of the inner packet, or for none. The hops of outer packets become
+//! again at once, and a tunnel may free a packet without a drop. So an outer packet is neither of TCP nor of a flow in which
+//! a program sends or reads, and at its device it has the socket of the inner packet, or none. The hops of outer packets become
 //! passages of the inner journey; they keep journeys of their own.
 //!
 //! **Known limits.** Where a tunnel copies, cuts or merges packets, as `WireGuard` does with super-packets, the outer
-//! flow is alone. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
+//! flow is alone. So is an outer super-packet that is cut above its device, at the sender. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
 
 use super::correlator::Correlator;
 use super::journey::Journey;
@@ -62,6 +62,20 @@ struct Arriving {
     is_recorded: bool,
     /// A program has its flow.
     is_of_program: bool,
+}
+
+impl Arriving {
+    /// A packet of which no hop is recorded so far.
+    const fn new(event: &Event) -> Self {
+        Arriving { hops: [None; MOST_HOPS], newest: *event, is_recorded: false, is_of_program: false }
+    }
+
+    /// True if an event is at the next hop of the same packet.
+    fn goes_on(&self, event: &Event) -> bool {
+        let newest = &self.newest;
+        (newest.flow, newest.len, newest.ip_id) == (event.flow, event.len, event.ip_id)
+            && newest.hop < event.hop
+    }
 }
 
 /// Where a packet of a stream is.
@@ -115,7 +129,7 @@ fn may_hold(inner: &Event, outer: &Event, is_of_program: bool) -> bool {
     has_length && outer.flow != inner.flow && outer.proto != Proto::TCP && !is_of_program
 }
 
-/// Makes room in a table: what is older than a packet takes through a node goes, else everything.
+/// Makes room in a full table: removes what is too old to go on, and everything if that is not enough.
 fn make_room<K: Eq + Hash, T>(table: &mut Map<K, T>, now_ns: u64, time_ns: impl Fn(&T) -> u64) {
     if table.len() < MOST_PACKETS {
         return;
@@ -184,33 +198,26 @@ impl Tunnels {
     fn receive(&mut self, event: &Event, at: &Place) -> Option<Event> {
         self.leaving.remove(&event.skb);
         let inside = self.inside(event, at.stream);
-        let before = self.arriving.remove(&event.skb);
-        let before = before.filter(|one| event.time_ns.saturating_sub(one.newest.time_ns) < MOST_NS);
+        make_room(&mut self.arriving, event.time_ns, |arriving| arriving.newest.time_ns);
+        let arriving = self.arriving.entry(event.skb).or_insert_with(|| Arriving::new(event));
+        let is_soon = event.time_ns.saturating_sub(arriving.newest.time_ns) < MOST_NS;
         let is_from_tunnel = matches!(event.hop, Hop::NapiPoll | Hop::DevRecv)
             && self.interfaces.contains(&(at.netns, event.ifindex));
         if is_from_tunnel {
-            let is_outer = |outer: &Arriving| {
-                !outer.is_recorded
-                    && outer.newest.hop <= Hop::IpIn
-                    && may_hold(event, &outer.newest, outer.is_of_program)
-            };
-            self.arrived = before.filter(is_outer);
+            let is_outer = is_soon
+                && !arriving.is_recorded
+                && arriving.newest.hop <= Hop::IpIn
+                && may_hold(event, &arriving.newest, arriving.is_of_program);
+            self.arrived = is_outer.then_some(*arriving);
         }
-        let is_next = |arriving: &Arriving| {
-            let newest = &arriving.newest;
-            newest.flow == event.flow
-                && newest.len == event.len
-                && newest.ip_id == event.ip_id
-                && newest.hop < event.hop
-        };
-        let mut hops = before.filter(is_next).map_or([None; MOST_HOPS], |arriving| arriving.hops);
-        if let Some(free) = hops.iter_mut().find(|hop| hop.is_none()) {
+        if !is_soon || !arriving.goes_on(event) {
+            arriving.hops = [None; MOST_HOPS];
+        }
+        if let Some(free) = arriving.hops.iter_mut().find(|hop| hop.is_none()) {
             *free = Some(*event);
         }
-        let (is_recorded, is_of_program) = (inside.is_some(), at.is_of_program);
-        make_room(&mut self.arriving, event.time_ns, |arriving| arriving.newest.time_ns);
-        let arriving = Arriving { hops, newest: *event, is_recorded, is_of_program };
-        self.arriving.insert(event.skb, arriving);
+        arriving.newest = *event;
+        (arriving.is_recorded, arriving.is_of_program) = (inside.is_some(), at.is_of_program);
         inside
     }
 

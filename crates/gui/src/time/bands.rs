@@ -66,7 +66,7 @@ pub fn hop(ui: &Ui, place: Rect, (number, hop): (u8, Hop), legible: bool, frame:
     explained(response, hop.name());
 }
 
-/// What stands on the right of a row without numbers of its own.
+/// The words on the right of a row without numbers of its own.
 pub fn words(frame: &Frame, place: Place) -> Option<String> {
     match place {
         Place::Wire(number) if !frame.bands.is_empty() => Some(frame.leg(number).words()),

@@ -9,9 +9,9 @@ use crate::names::NetnsKey;
 use crate::pyramid::Lane;
 use crate::stats::HopStats;
 use crate::window::Latency;
+use magscope_core::Direction;
 use magscope_core::context::Context;
 use magscope_core::journey::Forwarder;
-use magscope_core::{Direction, FlowId};
 use std::borrow::Cow;
 
 impl Scope {
@@ -110,11 +110,7 @@ impl Scope {
         let (line, at) = self.highlighted_in(number)?;
         let node = line.journey.node_of_forwarder(at);
         let context: &dyn Context = &self.names;
-        let interface = |flow: FlowId, ifindex| {
-            let named = context.info(node).zip(context.flow(node, flow));
-            let name = named.and_then(|(info, flow)| info.interface(flow.netns, ifindex));
-            name.unwrap_or_default().to_owned()
-        };
+        let interface = |flow, ifindex| context.interface_of(node, flow, ifindex).to_owned();
         let steps = line.steps().filter(|step| step.forwarder == number).map(|step| (step.to, step.ns));
         Some(Forwarding {
             ns: at.span_ns().map_or(0, |(from_ns, to_ns)| to_ns.saturating_sub(from_ns)),

@@ -1,4 +1,4 @@
-//! Which bands a picture has, and what stands in them.
+//! Which bands a picture has, and what they show.
 
 use super::Scope;
 use crate::action::Action;
@@ -22,7 +22,7 @@ fn through(forwarders: u8) -> Scope {
     scope
 }
 
-/// What stands between the receiver's hops and the sender's, from the top.
+/// The rows between the receiver's hops and the sender's, from the top.
 fn bands(scope: &Scope) -> Vec<Place> {
     let places = scope.frame().lanes.iter().map(|lane| lane.place);
     places.filter(|place| !matches!(place, Place::Hop(_))).collect()

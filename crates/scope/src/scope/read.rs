@@ -135,11 +135,12 @@ impl Scope {
         Some(context.forwarder(&line.journey, forwarder))
     }
 
-    /// The outer packet of a tunnel by its number.
+    /// The outer packet of a tunnel by its number. Its source is a row above.
     fn outer_words(&self, line: &Lifeline, number: u8) -> String {
-        let outer = line.journey.tunnels.get(usize::from(number).saturating_sub(1));
+        let outer = usize::from(number).checked_sub(1).and_then(|at| line.journey.tunnels.get(at));
         let context: &dyn Context = &self.names;
-        outer.map_or_else(String::new, |at| format!("inside {}", context.outer(&line.journey, at)))
+        let ends = outer.and_then(|at| context.outer(&line.journey, at));
+        ends.map_or_else(String::new, |(proto, _, to)| format!("inside {proto} to {to}"))
     }
 
     /// The name of the forwarder of an event, and at the first event of its sending what it did to the addresses.

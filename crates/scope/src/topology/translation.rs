@@ -1,5 +1,6 @@
 //! Translations of addresses on a path: what they change, of one connection or of many.
 
+use magscope_core::flow::canonical;
 use magscope_core::{Direction, Endpoint, Flow};
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,8 +14,6 @@ pub(super) struct Addresses {
 impl Addresses {
     /// Those of a packet that a node with this flow sends or receives.
     pub fn of(flow: &Flow, direction: Direction) -> Self {
-        // IPv4 mapped into IPv6 is the same host.
-        let canonical = |end: Endpoint| SocketAddr::new(end.ip().to_canonical(), end.port());
         let (local, remote) = (canonical(flow.local), canonical(flow.remote));
         if direction == Direction::Rx {
             Addresses { source: remote, destination: local }

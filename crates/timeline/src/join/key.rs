@@ -1,7 +1,6 @@
 //! The connection and the direction of a half.
 
-use magscope_core::flow::{Endpoint, Flow, Proto, is_from_anybody};
-use std::net::SocketAddr;
+use magscope_core::flow::{Endpoint, Flow, Proto, canonical, is_from_anybody};
 
 /// The end of the path that a half covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,9 +59,4 @@ impl Key {
     pub const fn is_private(&self) -> bool {
         self.private.is_some()
     }
-}
-
-/// IPv4 mapped into IPv6 is the same host.
-fn canonical(end: Endpoint) -> Endpoint {
-    SocketAddr::new(end.ip().to_canonical(), end.port())
 }

@@ -132,20 +132,18 @@ impl Passed {
     fn of(journey: &Journey, at: &Forwarder, context: &dyn Context) -> Self {
         let node = journey.node_of_forwarder(at);
         let (rx, tx) = (context.flow(node, at.rx_flow), context.flow(node, at.tx_flow));
-        let interface = |flow: Option<&Flow>, ifindex: u32| {
-            let name =
-                context.info(node).zip(flow).and_then(|(info, flow)| info.interface(flow.netns, ifindex));
-            name.unwrap_or_default().to_owned()
-        };
+        let interface = |flow, ifindex| context.interface_of(node, flow, ifindex).to_owned();
         let changed = rx.zip(tx).filter(|(rx, tx)| !rx.mirrors(tx));
         let translated = changed.map(|(_, tx)| (tx.local.to_string(), tx.remote.to_string()));
         let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
+        let (rx_interface, tx_interface) =
+            (interface(at.rx_flow, at.rx_ifindex), interface(at.tx_flow, at.tx_ifindex));
         let node = context.forwarder(journey, at);
         Passed {
             text: format!("through {node} in {}", duration(ns)),
             node,
-            rx_interface: interface(rx, at.rx_ifindex),
-            tx_interface: interface(tx, at.tx_ifindex),
+            rx_interface,
+            tx_interface,
             translated,
             ns,
         }
@@ -172,11 +170,11 @@ impl Outer {
     fn of(journey: &Journey, at: &Forwarder, context: &dyn Context) -> Self {
         let node = journey.node_of_forwarder(at);
         let ifindex = if at.tx_flow.is_none() { at.rx_ifindex } else { at.tx_ifindex };
-        let named = context.info(node).zip(context.flow(node, at.flow()));
-        let interface = named.and_then(|(info, flow)| info.interface(flow.netns, ifindex));
-        let interface = interface.unwrap_or_default().to_owned();
+        let interface = context.interface_of(node, at.flow(), ifindex).to_owned();
         let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
-        let (packet, node) = (context.outer(journey, at), context.forwarder(journey, at));
+        let ends = context.outer(journey, at);
+        let packet = ends.map_or_else(String::new, |(proto, from, to)| format!("{proto} {from}→{to}"));
+        let node = context.forwarder(journey, at);
         let text = format!("inside {packet} at {node} {interface} for {}", duration(ns));
         Outer { packet, node, interface, ns, text }
     }

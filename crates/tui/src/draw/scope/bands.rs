@@ -1,4 +1,4 @@
-//! What stands in the rows of forwarders and of the wires between them.
+//! The words in the rows of forwarders and of the wires between them.
 
 use super::density::set;
 use super::layout::Layout;
