@@ -140,9 +140,9 @@ impl Network {
         }
         network.addresses("v0", [V4, V6], Link::Own("02:00:00:00:00:0"));
         if let Between::Device(device) = between
-            && !network.device(device)
+            && let Err(because) = network.device(device)
         {
-            skipped(test, "this kernel makes no such device");
+            skipped(test, because);
             return None;
         }
         Some(network)
@@ -182,12 +182,12 @@ impl Network {
         }
     }
 
-    /// A device on each host's interface; false if the kernel has none of its kind.
-    fn device(&self, device: Device) -> bool {
+    /// A device on each host's interface, or why there is none.
+    fn device(&self, device: Device) -> Result<(), &'static str> {
         for (n, host) in self.names.iter().enumerate() {
             let add = Device::arguments([V4[n], V4[1 - n]], device);
             if !ip(&[&["-n", host, "link", "add"][..], &add].concat()) {
-                return false;
+                return Err("this kernel makes no such device");
             }
             if device == Device::Bond {
                 assert!(ip(&["-n", host, "link", "set", "v0", "down"]));
@@ -200,7 +200,9 @@ impl Network {
             _ => true,
         };
         if !has_keys {
-            return false;
+            return Err(
+                "its keys could not be set: `wg` (wireguard-tools) or a module of the kernel is not there",
+            );
         }
         let link = match device {
             Device::Gre | Device::IpIp | Device::Ipsec | Device::WireGuard => Link::None,
@@ -208,7 +210,7 @@ impl Network {
             _ => Link::Own("02:00:00:00:01:0"),
         };
         self.addresses("x0", [INNER, ["fd82::1", "fd82::2"]], link);
-        true
+        Ok(())
     }
 
     /// A security association in each direction, for the packets of the device.
