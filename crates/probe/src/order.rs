@@ -10,6 +10,14 @@ use magscope_core::Event;
 /// Hold time of events, nanoseconds.
 pub const HOLD_NS: u64 = 5_000_000;
 
+/// Moves all rows before `watermark_ns` from `held` to `out`, in time order, so that they come with the events of their
+/// time. A capture that handed them out at once would differ from its own recording.
+pub fn take_until<T>(held: &mut Vec<T>, watermark_ns: u64, time_ns: impl Fn(&T) -> u64, out: &mut Vec<T>) {
+    held.sort_by_key(&time_ns);
+    let ready = held.partition_point(|row| time_ns(row) < watermark_ns);
+    out.extend(held.drain(..ready));
+}
+
 /// Holds events until their order is final.
 #[derive(Debug, Default)]
 pub struct Sorter {
@@ -71,5 +79,15 @@ mod tests {
         assert_eq!(sorter.take(u64::MAX, &mut out), 1);
         assert_eq!(out.iter().map(|e| e.time_ns).collect::<Vec<_>>(), [35, 50, 60]);
         assert_eq!(sorter.held(), 0);
+    }
+
+    #[test]
+    fn rows_beside_the_events_wait_for_their_time_too() {
+        let (mut held, mut out) = (vec![30, 10, 45, 20], Vec::new());
+        take_until(&mut held, 45, |time| *time, &mut out);
+        assert_eq!((&out[..], &held[..]), (&[10, 20, 30][..], &[45][..]));
+        held.push(35);
+        take_until(&mut held, u64::MAX, |time| *time, &mut out);
+        assert_eq!((&out[3..], held.len()), (&[35, 45][..], 0));
     }
 }

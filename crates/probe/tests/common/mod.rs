@@ -266,6 +266,11 @@ impl Recording {
         let capture = self.capture.as_mut().expect("running");
         let mut batch = Batch::default();
         let progress = capture.next(&mut batch, Duration::from_millis(20)).expect("a batch");
+        let (events, samples) = (batch.events.iter(), batch.tcp.iter());
+        let times = events.map(|event| event.time_ns).chain(samples.map(|sample| sample.time_ns));
+        let times = times.chain(batch.hits.iter().map(|hit| hit.time_ns));
+        let newest_ns = times.chain(batch.heads.iter().map(|head| head.time_ns)).max();
+        assert!(newest_ns <= Some(batch.watermark_ns), "a row came before events that are older than it");
         self.events.extend_from_slice(&batch.events);
         for flow in &batch.flows {
             let previous = self.flows.insert(flow.id.0, *flow);
