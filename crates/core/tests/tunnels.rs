@@ -157,6 +157,40 @@ fn each_journey_has_its_own_outer_packets() {
 }
 
 #[test]
+fn the_segments_of_an_outer_super_packet_are_tied_each_to_its_bytes() {
+    const SEGMENTS: u16 = 3;
+    let whole = |event: Event| Event { len: 150 + event.len - 50, segs: SEGMENTS, ..event };
+    let path = [(Hop::IpOut, 20), (Hop::DevQueue, 30), (Hop::DevXmit, 80)];
+    for cut_at in [Hop::DevQueue, Hop::DevXmit] {
+        let mut events = vec![by(tcp(Hop::TcpSend, 0, CLIENT, 1000, 150), 5, 50)];
+        let leaves = at(TUNNEL, 77, run(&PACKET_TX, 10, CLIENT, 1000, 150));
+        events.extend(leaves.into_iter().map(|event| Event { segs: SEGMENTS, ..event }));
+        for (hop, time_ns) in path {
+            if hop < cut_at {
+                events.push(whole(outer(hop, time_ns, OUTER_OUT, 9, 77)));
+                continue;
+            }
+            let segment = |n: u16| outer(hop, time_ns + u64::from(n), OUTER_OUT, 9 + n, 100 + u32::from(n));
+            events.extend((0..SEGMENTS).map(segment));
+        }
+        for n in 0..u32::from(SEGMENTS) {
+            let arrives = received(100 + u64::from(n), 1000 + 50 * n, 9 + n as u16, 100 + n, true);
+            events.extend(arrives);
+        }
+        events.sort_by_key(|event| event.time_ns);
+        let done = inner(false, events);
+        assert_eq!(ranges(&done), [(1000, 50), (1050, 50), (1100, 50)]);
+        for (n, journey) in (0..).zip(&done) {
+            assert_eq!((journey.verdict, journey.disordered()), (Verdict::Complete, 0));
+            let spans: Vec<_> = journey.tunnels.iter().map(Forwarder::span_ns).collect();
+            assert_eq!(spans, [Some((20, 80 + n)), Some((300 + n, 310 + n))], "cut at {cut_at}");
+            let hops = journey.path_with_tunnels().filter(|rung| rung.tunnel > 0);
+            assert_eq!(hops.count(), 6, "cut at {cut_at}");
+        }
+    }
+}
+
+#[test]
 fn a_packet_whose_outer_one_is_dropped_is_dropped() {
     let drop = |time_ns, flow| outer(Hop::SkbDrop, time_ns, flow, 9, 77);
     let arrives = |n: usize| received(0, 1000, 9, 77, false).into_iter().take(n).collect::<Vec<_>>();

@@ -9,12 +9,16 @@
 //! than its inner one. Where both ends are in the capture, the identification of the outer packet shows its arrival too,
 //! because a kernel that shares a packet with its sender copies it before it takes the inner one out. A buffer is used
 //! again at once, and a tunnel may free a packet without a drop. So an outer packet is neither of TCP nor of a flow in which
-//! a program sends or reads, and at its device it has the socket of the inner packet, or none. The hops of outer packets become
-//! passages of the inner journey; they keep journeys of their own.
+//! a program sends or reads, and at its device it has the socket of the inner packet, or none. The segments of a
+//! super-packet are in other buffers; [`cut`] finds them. The hops of outer packets become passages of the inner journey;
+//! they keep journeys of their own.
 //!
-//! **Known limits.** Where a tunnel copies, cuts or merges packets, as `WireGuard` does with super-packets, the outer
-//! flow is alone. So is an outer super-packet that is cut above its device, at the sender. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
+//! **Known limits.** Where a tunnel itself copies, cuts or merges packets, as `WireGuard` does with super-packets, the
+//! outer flow is alone. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
 
+mod cut;
+
+use self::cut::SuperPackets;
 use super::correlator::Correlator;
 use super::journey::Journey;
 use crate::event::Event;
@@ -116,6 +120,7 @@ pub(super) struct Tunnels {
     /// By their buffer.
     leaving: Map<u32, Leaving>,
     arriving: Map<u32, Arriving>,
+    cut: SuperPackets,
     /// By their stream and identification.
     sent: Map<(usize, u16), Sent>,
     /// The outer packet of the event that is being processed.
@@ -129,13 +134,13 @@ fn may_hold(inner: &Event, outer: &Event, is_of_program: bool) -> bool {
     has_length && outer.flow != inner.flow && outer.proto != Proto::TCP && !is_of_program
 }
 
-/// Makes room in a full table: removes what is too old to go on, and everything if that is not enough.
-fn make_room<K: Eq + Hash, T>(table: &mut Map<K, T>, now_ns: u64, time_ns: impl Fn(&T) -> u64) {
-    if table.len() < MOST_PACKETS {
+/// Makes room in a table with `most` entries: removes what is too old to go on, and everything if that is not enough.
+fn make_room<K: Eq + Hash, T>(table: &mut Map<K, T>, most: usize, now_ns: u64, time_ns: impl Fn(&T) -> u64) {
+    if table.len() < most {
         return;
     }
     table.retain(|_, one| now_ns.saturating_sub(time_ns(one)) < MOST_NS);
-    if table.len() > MOST_PACKETS / 2 {
+    if table.len() > most / 2 {
         table.clear();
     }
 }
@@ -168,24 +173,25 @@ impl Tunnels {
     /// A packet of a stream passes a hop of sending. Returns the packet inside it.
     fn send(&mut self, event: &Event, at: &Place) -> Option<Inside> {
         let mut inside = None;
-        if let Some(mut leaving) = self.leaving.remove(&event.skb)
-            && leaving.goes_on(event, at)
-        {
+        let in_buffer = self.leaving.remove(&event.skb);
+        let goes_on = in_buffer.and_then(|mut leaving| leaving.goes_on(event, at).then_some(leaving));
+        if let Some(mut leaving) = goes_on.or_else(|| self.cut.of_segment(event, at)) {
             if matches!(event.hop, Hop::DevQueue | Hop::DevXmit) {
                 let [above, next] = std::mem::take(&mut leaving.waiting);
                 inside = Some(Inside { inner: leaving.inner, outer: [above, next, Some(*event)] });
                 if event.ip_id != 0 {
-                    make_room(&mut self.sent, event.time_ns, |sent| sent.outer.time_ns);
+                    make_room(&mut self.sent, MOST_PACKETS, event.time_ns, |sent| sent.outer.time_ns);
                     let sent = Sent { outer: *event, inner: leaving.inner };
                     self.sent.insert((at.stream, event.ip_id), sent);
                 }
             } else if let Some(free) = leaving.waiting.iter_mut().find(|hop| hop.is_none()) {
                 *free = Some(*event);
             }
+            self.cut.note(event, at.stream, &leaving);
             self.leaving.insert(event.skb, leaving);
         }
         if event.hop == Hop::DevXmit && self.interfaces.contains(&(at.netns, event.ifindex)) {
-            make_room(&mut self.leaving, event.time_ns, |leaving| leaving.newest_ns);
+            make_room(&mut self.leaving, MOST_PACKETS, event.time_ns, |leaving| leaving.newest_ns);
             let (outer, waiting) = (FlowId::NONE, [None; 2]);
             let leaving = Leaving { inner: *event, outer, newest_ns: event.time_ns, waiting };
             self.leaving.insert(event.skb, leaving);
@@ -198,7 +204,7 @@ impl Tunnels {
     fn receive(&mut self, event: &Event, at: &Place) -> Option<Event> {
         self.leaving.remove(&event.skb);
         let inside = self.inside(event, at.stream);
-        make_room(&mut self.arriving, event.time_ns, |arriving| arriving.newest.time_ns);
+        make_room(&mut self.arriving, MOST_PACKETS, event.time_ns, |arriving| arriving.newest.time_ns);
         let arriving = self.arriving.entry(event.skb).or_insert_with(|| Arriving::new(event));
         let is_soon = event.time_ns.saturating_sub(arriving.newest.time_ns) < MOST_NS;
         let is_from_tunnel = matches!(event.hop, Hop::NapiPoll | Hop::DevRecv)
