@@ -118,6 +118,11 @@ const fn through(device: Device, scene: &'static Scene) -> Scene {
     Scene { between: Between::Device(device), ..*scene }
 }
 
+const OUTER_FOURTH_IS_LOST: fn(&Network) -> Result<(), &'static str> = |network| {
+    let lossy = network.drop_arrivals(1, "udp dport 4789 udp length > 300 numgen inc mod 4 == 3");
+    lossy.then_some(()).ok_or("nft with numgen is not there")
+};
+
 rows! {
     large_super_packets_over_ipv4:
         "BIG TCP over IPv4", Seen::Complete, big(false);
@@ -148,26 +153,30 @@ rows! {
     a_vlan_between_datagrams:
         "UDP through a VLAN", Seen::Complete, through(Device::Vlan, &UDP);
     a_tunnel_between_two_hosts:
-        "TCP through VXLAN", Seen::Complete,
-        through(Device::Vxlan, &TCP);
+        "TCP through VXLAN, each with its outer packet", Seen::Complete,
+        tunnel(Device::Vxlan, &TCP);
     a_tunnel_between_datagrams:
         "UDP through VXLAN, each with its outer packet", Seen::Complete,
         tunnel(Device::Vxlan, &UDP);
+    outer_packets_are_dropped:
+        "UDP through VXLAN, and a rule drops some outer packets",
+        Seen::Dropped("a rule of netfilter dropped its outer packet"),
+        Scene { prepare: OUTER_FOURTH_IS_LOST, loses: true, ..through(Device::Vxlan, &UDP) };
     a_geneve_tunnel_between_two_hosts:
-        "TCP through Geneve", Seen::Complete,
-        through(Device::Geneve, &TCP);
+        "TCP through Geneve, each with its outer packet", Seen::Complete,
+        tunnel(Device::Geneve, &TCP);
     a_geneve_tunnel_between_datagrams:
         "UDP through Geneve, each with its outer packet", Seen::Complete,
         tunnel(Device::Geneve, &UDP);
     a_gre_tunnel_between_two_hosts:
-        "TCP through GRE", Seen::Complete,
-        through(Device::Gre, &TCP);
+        "TCP through GRE, each with its outer packet", Seen::Complete,
+        tunnel(Device::Gre, &TCP);
     a_gre_tunnel_between_datagrams:
         "UDP through GRE, each with its outer packet", Seen::Complete,
         tunnel(Device::Gre, &UDP);
     an_ip_tunnel_between_two_hosts:
-        "TCP through IP-in-IP", Seen::Complete,
-        through(Device::IpIp, &TCP);
+        "TCP through IP-in-IP, each with its outer packet", Seen::Complete,
+        tunnel(Device::IpIp, &TCP);
     an_ip_tunnel_between_datagrams:
         "UDP through IP-in-IP, each with its outer packet", Seen::Complete,
         tunnel(Device::IpIp, &UDP);
