@@ -347,7 +347,7 @@ pub struct NodeInfo {
     /// Names of network namespaces.
     #[serde(default)]
     pub netns: Vec<NetnsName>,
-    /// Names of the interfaces that were there when the capture began.
+    /// Names of the interfaces that were there when the capture began, and of later ones as far as they were noticed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceName>,
     /// Paths of the cgroups that were there when the capture began.

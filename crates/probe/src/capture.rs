@@ -33,6 +33,7 @@ use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::filter::Program;
 use crate::filter::names::HostNames;
+use crate::interfaces::InterfaceWatch;
 use crate::order::{HOLD_NS, take_until};
 use crate::pages;
 use crate::pcap;
@@ -51,6 +52,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, CgroupName, Coverage, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::outermost;
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Change, CustomProbe, Hop, Loss, LossCause};
 use options::complete;
 use refused::Refused;
@@ -84,6 +86,7 @@ pub struct Capture {
     pub(crate) changes: Vec<Change>,
     /// Notices changes of rules that drop packets.
     rules: Option<deciders::RuleWatch>,
+    interfaces: InterfaceWatch,
     /// Names of containers, pods and units.
     workloads: Option<workload::Watch>,
     collector: Rc<RefCell<Collector>>,
@@ -175,8 +178,7 @@ impl Capture {
         let doorbell = Doorbell::new(&ring_maps)?;
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
-        let mut info = node_info(&facts, &options, event_clock, probes);
-        info.interfaces = names.interfaces().collect();
+        let mut info = node_info(&facts, &options, event_clock, probes, &names);
         info.learn(&first_names);
         // Before the lists are read, so that no change is between. A list whose changes go unnoticed names nobody.
         let rules = deciders::RuleWatch::new(&options.netns, event_clock.now_ns());
@@ -203,6 +205,7 @@ impl Capture {
             names,
             changes: Vec::new(),
             rules,
+            interfaces: InterfaceWatch::new(&options.netns),
             workloads,
             last_counts: None,
             collector,
@@ -287,6 +290,20 @@ impl Capture {
         self.collector.borrow().records
     }
 
+    /// Adds the names of new interfaces. They hold for all events that the capture has not handed out.
+    fn name_interfaces(&mut self, batch: &mut Batch) {
+        let mut interfaces = self.interfaces.news();
+        interfaces.retain(|name| !self.info.interfaces.contains(name));
+        if interfaces.is_empty() {
+            return;
+        }
+        self.names.learn(&interfaces);
+        let time_ns = self.last_watermark_ns.max(self.complete_from_ns);
+        let names = Names { time_ns, interfaces, ..Names::default() };
+        self.info.learn(&names);
+        batch.names.push(names);
+    }
+
     /// Moves what the rings hold into the batch, with what was lost.
     pub(crate) fn drain(&mut self, batch: &mut Batch) {
         let now = self.event_clock.now_ns();
@@ -369,13 +386,14 @@ impl Source for Capture {
         }
         batch.clock.extend(self.clock.poll());
         batch.changes.append(&mut self.changes);
+        self.name_interfaces(batch);
         self.drain(batch);
         // After the drain, so that no event of a later instant is in this batch.
         if let Some(rules) = &mut self.rules {
             batch.changes.append(&mut rules.changes(self.event_clock.now_ns()));
         }
         if let Some(workloads) = &mut self.workloads {
-            workloads.turn(&mut self.info, batch, self.event_clock.now_ns());
+            workloads.turn(&mut self.info, batch, self.last_watermark_ns.max(self.complete_from_ns));
         }
         self.finished = self.stopped_at_ns.is_some();
         if self.finished {
@@ -450,6 +468,7 @@ fn node_info(
     options: &CaptureOptions,
     clock: EventClock,
     probes: Vec<CustomProbe>,
+    names: &HostNames,
 ) -> NodeInfo {
     let netns = options.netns.iter();
     let cgroups = facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default();
@@ -463,7 +482,7 @@ fn node_info(
         netns: netns.map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() }).collect(),
         cgroups: cgroups.into_iter().map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c }).collect(),
         containers: Vec::new(),
-        interfaces: Vec::new(),
+        interfaces: names.interfaces().collect(),
         settings: Vec::new(),
         several: None,
         drop_reasons: facts.drop_reasons.clone(),

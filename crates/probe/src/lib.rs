@@ -16,7 +16,8 @@
 //!   `mag_plan`).
 //! - `deciders`: programs and rules that may drop packets. `unfollowed`: sockets of other kinds than those followed.
 //!   `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
-//!   `workload/`: names of containers, pods, machines and units. `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
+//!   `workload/`: names of containers, pods, machines and units. `interfaces`: names of network interfaces.
+//!   `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
 
 pub mod candidates;
 pub mod capture;
@@ -38,9 +39,11 @@ pub mod filter;
 pub mod gaps;
 pub mod generation;
 pub mod governor;
+mod interfaces;
 mod messages;
 pub mod netlink;
 pub mod netns;
+mod notified;
 pub mod order;
 mod pages;
 pub mod pcap;

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum size of a whole answer, bytes.
 const MOST_BYTES: usize = 16 << 20;
 /// Size of one datagram of an answer; the kernel sends at most 32 KiB in one.
-const BUFFER: usize = 64 << 10;
+pub const BUFFER: usize = 64 << 10;
 
 const HEADER: usize = 16;
 const NLMSG_ERROR: u16 = 2;
@@ -53,14 +53,7 @@ impl Netlink {
 
     fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> rustix::io::Result<()> {
         self.number += 1;
-        let mut request = Vec::with_capacity(HEADER + body.len());
-        request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
-        request.extend(kind.to_ne_bytes());
-        request.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        request.extend(self.number.to_ne_bytes());
-        request.extend(0_u32.to_ne_bytes());
-        request.extend(body);
-        send(&self.socket, &request, SendFlags::empty()).map(|_| ())
+        request(&self.socket, kind, flags, self.number, body)
     }
 
     /// Changes the kernel's tables and waits for its answer.
@@ -106,6 +99,35 @@ pub fn notified(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<O
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
+}
+
+fn request(socket: &OwnedFd, kind: u16, flags: u16, number: u32, body: &[u8]) -> rustix::io::Result<()> {
+    let mut request = Vec::with_capacity(HEADER + body.len());
+    request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+    request.extend(number.to_ne_bytes());
+    request.extend(0_u32.to_ne_bytes());
+    request.extend(body);
+    send(socket, &request, SendFlags::empty()).map(|_| ())
+}
+
+/// Asks for all messages of a table; they come like notifications.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn ask(socket: &OwnedFd, kind: u16, body: &[u8]) -> rustix::io::Result<()> {
+    request(socket, kind, NLM_F_DUMP, 0, body)
+}
+
+/// The messages of one datagram: kind and body. Broken bytes end them.
+pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (len, kind, ..) = head(bytes)?;
+        let body = bytes.get(HEADER..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    })
 }
 
 /// Takes the messages of one datagram; true after the last one.
@@ -238,6 +260,7 @@ mod tests {
         fn no_bytes_are_fatal(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let mut messages = Vec::new();
             let _ = take(&bytes, 1, &mut messages);
+            prop_assert!(super::messages(&bytes).count() <= bytes.len() / HEADER);
             let found = attributes(&bytes).count();
             prop_assert!(found <= bytes.len() / 4);
         }

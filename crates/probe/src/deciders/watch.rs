@@ -11,10 +11,9 @@
 
 use crate::netlink::notified;
 use crate::netns::NetnsTarget;
+use crate::notified::Notified;
 use crate::order::HOLD_NS;
 use magscope_core::Change;
-use rustix::event::epoll;
-use rustix::fs::Timespec;
 use rustix::io::Errno;
 use rustix::net::netlink::NETFILTER;
 use rustix::net::{Protocol, RecvFlags, recv};
@@ -26,14 +25,10 @@ const GROUPS: [(Option<Protocol>, u32); 2] = [(Some(NETFILTER), 1 << 6), (None, 
 const DELAY_NS: u64 = HOLD_NS;
 /// Notifications that a look takes from one socket, at most.
 const MOST: usize = 4_096;
-/// Maximum number of sockets with notifications in one look; the others are seen by the next one.
-const AT_ONCE: usize = 64;
 
 /// The sockets with notifications of some namespaces.
 pub struct RuleWatch {
-    epoll: OwnedFd,
-    /// With the inode of their namespace.
-    sockets: Vec<(u32, OwnedFd)>,
+    notified: Notified,
     last_ns: u64,
 }
 
@@ -41,13 +36,12 @@ impl RuleWatch {
     /// Receives notifications of these namespaces from now on; `None` if the kernel does not give all of them. Then a
     /// change would go unnoticed.
     pub fn new(targets: &[NetnsTarget], now_ns: u64) -> Option<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-        let mut watch = RuleWatch { epoll, sockets: Vec::new(), last_ns: now_ns };
+        let mut watch = RuleWatch { notified: Notified::new().ok()?, last_ns: now_ns };
         for target in targets {
             let opened = target.within(|| GROUPS.map(|(protocol, groups)| notified(protocol, groups))).ok()?;
             for socket in opened {
                 match socket {
-                    Ok(socket) => watch.add(target.inode, socket)?,
+                    Ok(socket) => watch.notified.add(target.inode, socket).ok()?,
                     // Without the subsystem there are no such rules.
                     Err(Errno::PROTONOSUPPORT) => {}
                     Err(_) => return None,
@@ -57,24 +51,11 @@ impl RuleWatch {
         Some(watch)
     }
 
-    fn add(&mut self, netns: u32, socket: OwnedFd) -> Option<()> {
-        let data = epoll::EventData::new_u64(self.sockets.len() as u64);
-        epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN).ok()?;
-        self.sockets.push((netns, socket));
-        Some(())
-    }
-
     /// Changes since the last look, at most one for each namespace.
     pub fn changes(&mut self, now_ns: u64) -> Vec<Change> {
         let from_ns = std::mem::replace(&mut self.last_ns, now_ns).saturating_sub(DELAY_NS);
-        let mut ready = Vec::with_capacity(AT_ONCE);
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&at_once)).is_err() {
-            return Vec::new();
-        }
-        let sockets = ready.iter().filter_map(|event| self.sockets.get(event.data.u64() as usize));
-        let mut netns: Vec<u32> =
-            sockets.filter(|(_, socket)| drain(socket)).map(|(netns, _)| *netns).collect();
+        let changed = self.notified.ready().filter(|(_, socket)| drain(socket));
+        let mut netns: Vec<u32> = changed.map(|(netns, _)| *netns).collect();
         netns.sort_unstable();
         netns.dedup();
         netns.into_iter().map(|netns| Change::of_rules(from_ns, now_ns, netns)).collect()

@@ -1,10 +1,9 @@
 //! Names on this host: users, namespaces, interfaces, cgroups, containers, pods, units.
 
-use crate::netlink::{Netlink, attribute, text, u32_at};
+use crate::interfaces;
 use crate::netns::NetnsTarget;
 use crate::record::MAG_CGROUP_LEVELS;
 use magscope_core::capture_filter::Field;
-use magscope_core::foreign::clean;
 use magscope_core::node::InterfaceName;
 use magscope_core::workload::{self, Container};
 use std::collections::BTreeSet;
@@ -99,15 +98,6 @@ pub struct HostNames {
     containers: Vec<Container>,
 }
 
-/// Numbers of the kernel's interface (`linux/rtnetlink.h`, `linux/if_link.h`).
-const RTM_GETLINK: u16 = 18;
-const IFINFO: usize = 16;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
-/// Attempts to list the interfaces.
-const TRIES: usize = 3;
-
 /// Interfaces named in a recording, at most.
 const MOST_INTERFACES: usize = 4_096;
 
@@ -122,9 +112,19 @@ impl HostNames {
             names.netns.push((target.name.clone(), target.inode));
             // a namespace that cannot be entered any more has no interfaces to name
             let inode = target.inode;
-            names.ifaces.extend(target.within(move || interfaces(inode)).unwrap_or_default());
+            names.ifaces.extend(target.within(move || interfaces::listed(inode)).unwrap_or_default());
         }
         names
+    }
+
+    /// Adds interfaces, or replaces those with the same number.
+    pub fn learn(&mut self, interfaces: &[InterfaceName]) {
+        for one in interfaces {
+            self.ifaces.retain(|other| (other.netns, other.index) != (one.netns, one.index));
+            if self.ifaces.len() < MOST_INTERFACES {
+                self.ifaces.push(one.clone());
+            }
+        }
     }
 
     /// Adds the containers of the host.
@@ -227,23 +227,6 @@ impl HostNames {
 
 fn checked(group: Cgroup) -> Result<Cgroup, NotFound> {
     if group.level >= MAG_CGROUP_LEVELS { Err(NotFound::TooDeep(group.level)) } else { Ok(group) }
-}
-
-/// The interfaces of this thread's namespace, `netns`; none if the kernel does not list them.
-fn interfaces(netns: u32) -> Vec<InterfaceName> {
-    let list = || Netlink::new(None).ok().and_then(|mut netlink| netlink.dump(RTM_GETLINK, &[0; IFINFO]).ok());
-    // A change amid the list spoils it.
-    let links = (0..TRIES).find_map(|_| list());
-    links.into_iter().flatten().filter_map(|link| interface(&link, netns)).collect()
-}
-
-/// The interface of one message (`struct ifinfomsg`, then attributes), its names cleaned.
-fn interface(link: &[u8], netns: u32) -> Option<InterfaceName> {
-    let (index, rest) = (u32_at(link, 4)?, link.get(IFINFO..)?);
-    let name = attribute(rest, IFLA_IFNAME).map(text)?;
-    let kind = attribute(rest, IFLA_LINKINFO).and_then(|info| attribute(info, IFLA_INFO_KIND)).map(text);
-    let (name, kind) = (clean(&name).into_owned(), clean(&kind.unwrap_or_default()).into_owned());
-    Some(InterfaceName { netns, index, name, kind })
 }
 
 impl Names for HostNames {

@@ -105,8 +105,9 @@ impl Watch {
         Some((watch, first.unwrap_or_default()))
     }
 
-    /// Notes numbers of a batch without a name, asks for them, and takes over an answer into `info` and the batch.
-    pub(crate) fn turn(&mut self, info: &mut NodeInfo, batch: &mut Batch, now_ns: u64) {
+    /// Notes numbers of a batch without a name, asks for them, and takes over an answer into `info` and the batch: names
+    /// that hold from an instant on.
+    pub(crate) fn turn(&mut self, info: &mut NodeInfo, batch: &mut Batch, from_ns: u64) {
         for task in &batch.tasks {
             self.want(Unnamed::Cgroup(task.cgroup), info);
         }
@@ -118,7 +119,7 @@ impl Watch {
         match self.answers.try_recv() {
             Ok(mut names) => {
                 self.is_busy = false;
-                names.time_ns = now_ns;
+                names.time_ns = from_ns;
                 if info.learn(&names) {
                     batch.names.push(names);
                 }

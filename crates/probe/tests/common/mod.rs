@@ -295,9 +295,10 @@ impl Recording {
         self.capture.as_mut().expect("running")
     }
 
-    /// Drains for a while.
+    /// Drains once, and on for a while.
     pub fn drain(&mut self, time: Duration) {
         let end = Instant::now() + time;
+        self.one();
         while Instant::now() < end {
             self.one();
         }
