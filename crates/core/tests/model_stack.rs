@@ -83,9 +83,9 @@ fn is_whole(world: &World, seed: u64, settled: bool) -> Result<(), String> {
     let (done, correlator) = Capture::whole(world).correlate(world, LIMITS, &mut random, settled);
     tcp_rungs(world, &done)?;
     copies(world, &done, false)?;
-    let events = truth::by_stream(world);
-    for (events, list) in events.iter().zip(truth::apart(world, &done)?) {
-        truth::stream_is_whole(events, &list, settled)?;
+    let (events, borders) = (truth::by_stream(world), truth::borders(world));
+    for ((events, borders), list) in events.iter().zip(&borders).zip(truth::apart(world, &done)?) {
+        truth::stream_is_whole(events, borders, &list, settled)?;
     }
     truth::datagrams_are_whole(world, &done, settled)?;
     let counters = correlator.counters();
@@ -151,6 +151,16 @@ fn through_a_node(seed: u64, weather: Weather, settled: bool) -> Result<(), Stri
     }
     is_whole(&world, seed, settled)?;
     forwarders_are_true(&world, &done)
+}
+
+/// Most connections, and most datagrams, are inside the packets of a tunnel.
+fn through_a_tunnel(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
+    let mut world = world(seed, weather, 3, 2);
+    model::tunnel::around_all(&mut world);
+    is_whole(&world, seed, settled)?;
+    let mut random = Random(seed ^ 1);
+    let (done, _) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
+    done.iter().try_for_each(|journey| model::tunnel::tunnels_are_true(&world, journey))
 }
 
 /// A host that is no end gets copies of packets that arrive, and drops them.
@@ -243,6 +253,11 @@ proptest! {
     #[test]
     fn packets_through_a_node_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
         through_a_node(seed, weather, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn packets_inside_a_tunnel_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        through_a_tunnel(seed, weather, settled).map_err(TestCaseError::fail)?;
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::common::*;
 use magscope_core::blame::Blame;
 use magscope_core::journey::{Forwarder, Journey, Limits, Verdict};
-use magscope_core::node::{Backend, Coverage, HopService, InterfaceName, NodeInfo, Service};
+use magscope_core::node::InterfaceName;
 use magscope_core::workload::Names;
 use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Hop, Part, Proto};
 
@@ -63,17 +63,6 @@ fn received(time_ns: u64, seq: u32, ip_id: u16, skb: u32, copied: bool) -> Vec<E
     events.push(by(tcp(Hop::SockReady, time_ns + 260, SERVER, seq + 50, 0), 0, 70));
     events.push(by(tcp(Hop::AppRecv, time_ns + 300, SERVER, seq, 50), 7, 70));
     events
-}
-
-/// A node that serves the hops of these tests.
-fn node() -> NodeInfo {
-    let served = || Service::Served { backend: Backend::Generator, point: String::new(), note: String::new() };
-    let row = |hop: &Hop| HopService {
-        hop: *hop,
-        service: if coverage().contains(*hop) { served() } else { Service::Off },
-    };
-    let hops = Hop::ALL.iter().map(row).collect();
-    NodeInfo { coverage: Coverage { hops, left_out: Vec::new() }, ..NodeInfo::default() }
 }
 
 fn flows_of_tunnel() -> Vec<Flow> {

@@ -47,6 +47,11 @@ impl Transits {
             Some((_, at)) if receives && at.rungs.has(hop) && at.rx_ifindex == event.ifindex => None,
             // What came out of a tunnel enters the next one.
             Some((_, at)) if is_outer && !receives && at.rungs.present() & RX != 0 => None,
+            // The outer packet of another copy: each passes a hop once, and further devices below.
+            Some((_, at)) if is_outer && !receives && at.rungs.has(hop) => {
+                let is_below = matches!(hop, Hop::DevQueue | Hop::DevXmit) && at.tx_ifindex != event.ifindex;
+                newest.map(|(index, _)| index).filter(|_| is_below)
+            }
             // A further device of this node, after the next node had the packet.
             Some((index, at)) if !receives && index + 1 < self.list.len() && at.rungs.has(hop) => return true,
             newest => newest.map(|(index, _)| index),

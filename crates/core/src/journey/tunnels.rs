@@ -22,7 +22,7 @@ use self::cut::SuperPackets;
 use super::correlator::Correlator;
 use super::journey::Journey;
 use crate::event::Event;
-use crate::flow::{FlowId, Proto};
+use crate::flow::Proto;
 use crate::hash::{Map, Set};
 use crate::hop::{Direction, Hop};
 use crate::node::InterfaceName;
@@ -43,9 +43,8 @@ const MOST_HOPS: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     inner: Event,
-    /// The flow of its outer packet, once that was seen.
-    outer: FlowId,
-    newest_ns: u64,
+    /// The newest hop of its outer packet.
+    outer: Option<Event>,
     /// Hops of the outer packet above its device, which shows whose packet it is.
     waiting: [Option<Event>; 2],
 }
@@ -76,10 +75,13 @@ impl Arriving {
 
     /// True if an event is at the next hop of the same packet.
     fn goes_on(&self, event: &Event) -> bool {
-        let newest = &self.newest;
-        (newest.flow, newest.len, newest.ip_id) == (event.flow, event.len, event.ip_id)
-            && newest.hop < event.hop
+        is_same(&self.newest, event) && self.newest.hop < event.hop
     }
+}
+
+/// True if two events in one buffer are of the same packet. The buffer is soon that of another packet of the flow.
+fn is_same(one: &Event, other: &Event) -> bool {
+    (one.flow, one.len, one.ip_id) == (other.flow, other.len, other.ip_id)
 }
 
 /// Where a packet of a stream is.
@@ -92,15 +94,30 @@ struct Place {
 }
 
 impl Leaving {
+    const fn new(inner: &Event) -> Self {
+        Leaving { inner: *inner, outer: None, waiting: [None; 2] }
+    }
+
+    fn newest_ns(&self) -> u64 {
+        self.outer.map_or(self.inner.time_ns, |outer| outer.time_ns)
+    }
+
+    /// True if an event follows soon, and has at its device the socket of the inner packet, or none.
+    fn is_near(&self, event: &Event) -> bool {
+        let is_soon = event.time_ns.saturating_sub(self.newest_ns()) < MOST_NS;
+        let is_at_device = matches!(event.hop, Hop::DevQueue | Hop::DevXmit);
+        is_soon && (!is_at_device || event.socket == 0 || event.socket == self.inner.socket)
+    }
+
     /// True if an event is the next one of the outer packet.
     fn goes_on(&mut self, event: &Event, at: &Place) -> bool {
-        let is_soon = event.time_ns.saturating_sub(self.newest_ns) < MOST_NS;
-        let is_first = self.outer.is_none() && may_hold(&self.inner, event, at.is_of_program);
-        let is_at_device = matches!(event.hop, Hop::DevQueue | Hop::DevXmit);
-        let is_its_socket = !is_at_device || event.socket == 0 || event.socket == self.inner.socket;
-        let goes_on = is_soon && is_its_socket && (is_first || self.outer == event.flow);
+        let is_next = match &self.outer {
+            None => may_hold(&self.inner, event, at.is_of_program),
+            Some(outer) => is_same(outer, event),
+        };
+        let goes_on = is_next && self.is_near(event);
         if goes_on {
-            (self.outer, self.newest_ns) = (event.flow, event.time_ns);
+            self.outer = Some(*event);
         }
         goes_on
     }
@@ -175,7 +192,7 @@ impl Tunnels {
         let mut inside = None;
         let in_buffer = self.leaving.remove(&event.skb);
         let goes_on = in_buffer.and_then(|mut leaving| leaving.goes_on(event, at).then_some(leaving));
-        if let Some(mut leaving) = goes_on.or_else(|| self.cut.of_segment(event, at)) {
+        if let Some(mut leaving) = goes_on.or_else(|| self.cut.of_segment(event, at.stream)) {
             if matches!(event.hop, Hop::DevQueue | Hop::DevXmit) {
                 let [above, next] = std::mem::take(&mut leaving.waiting);
                 inside = Some(Inside { inner: leaving.inner, outer: [above, next, Some(*event)] });
@@ -191,10 +208,8 @@ impl Tunnels {
             self.leaving.insert(event.skb, leaving);
         }
         if event.hop == Hop::DevXmit && self.interfaces.contains(&(at.netns, event.ifindex)) {
-            make_room(&mut self.leaving, MOST_PACKETS, event.time_ns, |leaving| leaving.newest_ns);
-            let (outer, waiting) = (FlowId::NONE, [None; 2]);
-            let leaving = Leaving { inner: *event, outer, newest_ns: event.time_ns, waiting };
-            self.leaving.insert(event.skb, leaving);
+            make_room(&mut self.leaving, MOST_PACKETS, event.time_ns, Leaving::newest_ns);
+            self.leaving.insert(event.skb, Leaving::new(event));
         }
         inside
     }
@@ -229,9 +244,11 @@ impl Tunnels {
 
     /// The packet inside one that is on its way in a stream, by its identification.
     fn inside(&self, event: &Event, stream: usize) -> Option<Event> {
-        let sent = self.sent.get(&(stream, event.ip_id))?;
-        let is_soon = event.time_ns.saturating_sub(sent.outer.time_ns) < MOST_NS;
-        (is_soon && sent.outer.len == event.len).then_some(sent.inner)
+        let is_it = |sent: &&Sent| {
+            sent.outer.len == event.len && event.time_ns.saturating_sub(sent.outer.time_ns) < MOST_NS
+        };
+        let whole = self.sent.get(&(stream, event.ip_id)).filter(is_it);
+        whole.map(|sent| sent.inner).or_else(|| self.cut.received(event, stream))
     }
 
     /// The kernel dropped a packet, which may be of these streams. Returns the packet inside it.
@@ -239,8 +256,8 @@ impl Tunnels {
         self.arriving.remove(&event.skb);
         let leaving = self.leaving.remove(&event.skb);
         let is_outer = |leaving: &Leaving| {
-            let is_soon = event.time_ns.saturating_sub(leaving.newest_ns) < MOST_NS;
-            is_soon && leaving.outer == event.flow && !event.flow.is_none()
+            let is_its_flow = leaving.outer.is_some_and(|outer| outer.flow == event.flow);
+            is_its_flow && event.time_ns.saturating_sub(leaving.newest_ns()) < MOST_NS
         };
         if let Some(Leaving { inner, waiting: [above, next], .. }) = leaving.filter(is_outer) {
             return Some(Inside { inner, outer: [above, next, None] });
@@ -299,6 +316,7 @@ impl Correlator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::FlowId;
 
     const NETNS: u32 = 3;
     const VXLAN: u32 = 7;

@@ -6,6 +6,7 @@ pub mod new_flows;
 
 use magscope_core::hop::Role;
 use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};
 use magscope_core::{Batch, Event, EventFlags, ExtentKind, Flow, FlowId, Hop, HopSet, Proto};
 
 pub const CLIENT: FlowId = FlowId(11);
@@ -130,4 +131,15 @@ pub fn ready(time_ns: u64) -> Event {
 /// A read, without its datagram.
 pub fn read(time_ns: u64, len: u32) -> Event {
     by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, len), 7, SOCKET)
+}
+
+/// A node that serves the hops of these tests.
+pub fn node() -> NodeInfo {
+    let served = || Service::Served { backend: Backend::Generator, point: String::new(), note: String::new() };
+    let row = |hop: &Hop| HopService {
+        hop: *hop,
+        service: if coverage().contains(*hop) { served() } else { Service::Off },
+    };
+    let hops = Hop::ALL.iter().map(row).collect();
+    NodeInfo { coverage: Coverage { hops, left_out: Vec::new() }, ..NodeInfo::default() }
 }

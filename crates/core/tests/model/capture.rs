@@ -3,6 +3,7 @@
 use super::{About, Random, World, node};
 use magscope_core::hop::Direction;
 use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Event, FlowId, HopSet, Loss, LossCause};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -138,6 +139,8 @@ impl Capture {
             batch.watermark_ns = batch.events.last().map_or(0, |e| e.time_ns);
             if batches.is_empty() {
                 batch.flows.clone_from(&world.flows);
+                let interfaces = world.interfaces.clone();
+                batch.names.push(Names { interfaces, ..Names::default() });
             }
             batches.push(batch);
         }

@@ -6,9 +6,11 @@ pub mod capture;
 pub mod node;
 pub mod tcp;
 pub mod truth;
+pub mod tunnel;
 pub mod udp;
 pub mod udp_kinds;
 
+use magscope_core::node::InterfaceName;
 use magscope_core::{Event, Flow, FlowId, Hop, Proto};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -62,6 +64,8 @@ pub struct StreamTruth {
     pub from: FlowId,
     pub to: FlowId,
     pub first_seq: u32,
+    /// Most bytes of a segment.
+    pub mss: u64,
     pub reader_tid: u32,
     /// Bytes that the sender's calls passed to the kernel.
     pub written: u64,
@@ -106,6 +110,7 @@ pub struct World {
     pub weather: Weather,
     pub events: Vec<True>,
     pub flows: Vec<Flow>,
+    pub interfaces: Vec<InterfaceName>,
     pub streams: Vec<StreamTruth>,
     /// The datagram of which each is a copy; itself for the sent one.
     pub datagrams: Vec<usize>,
@@ -130,6 +135,7 @@ impl World {
             weather,
             events: Vec::new(),
             flows: Vec::new(),
+            interfaces: Vec::new(),
             streams: Vec::new(),
             datagrams: Vec::new(),
             lengths: HashMap::new(),

@@ -27,7 +27,7 @@ fn flow(world: &World, id: FlowId) -> Flow {
     *world.flows.iter().find(|flow| flow.id == id).expect("a flow")
 }
 
-fn is_plain(world: &World, a: FlowId, b: FlowId) -> bool {
+pub fn is_plain(world: &World, a: FlowId, b: FlowId) -> bool {
     let odd = EventFlags::FRAGMENT.0 | EventFlags::MORE.0 | EventFlags::GROUP.0;
     let mut own = world.events.iter().filter(|t| t.event.flow == a || t.event.flow == b);
     let is_whole = |t: &True| {
@@ -82,7 +82,7 @@ fn between(world: &mut World, a: FlowId, b: FlowId, n: u16) {
 }
 
 /// True if a part of the packet was received.
-fn has_arrived(world: &World, packet: &True) -> bool {
+pub fn has_arrived(world: &World, packet: &True) -> bool {
     let receives = |t: &&True| t.event.hop == Hop::DevRecv && t.event.time_ns > packet.event.time_ns;
     let mut arrivals = world.events.iter().filter(receives);
     match packet.about {
@@ -120,7 +120,7 @@ fn has_wholly_arrived(world: &World, packet: &True) -> bool {
     })
 }
 
-/// True for a flow of a node between the ends.
+/// True for a flow of a node between the ends, or of packets around theirs.
 pub const fn is_nodes(id: FlowId) -> bool {
     id.0 >= FIRST_FLOW
 }

@@ -81,11 +81,11 @@ fn start(world: &mut World, from: FlowId, to: FlowId, start_ns: u64, opens: Opti
         0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
         _ => world.random.within(0, 1 << 30) as u32 + if from < to { 1 << 31 } else { 1 << 24 },
     };
-    let ends =
-        StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32, written: 0, copied: 0, received: 0 };
+    let mss = [100, 536, 1448][world.random.within(0, 2) as usize];
+    let reader_tid = 1000 + to.0 as u32;
+    let ends = StreamTruth { from, to, first_seq, mss, reader_tid, written: 0, copied: 0, received: 0 };
     let stream = world.streams.len();
     world.streams.push(ends);
-    let mss = [100, 536, 1448][world.random.within(0, 2) as usize];
     let (offloads, is_dead) = (world.random.chance(50), {
         let dead = world.weather.dead;
         world.random.chance(dead)

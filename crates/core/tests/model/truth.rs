@@ -5,7 +5,7 @@ use super::{About, True, World};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Consumer, Journey, Verdict};
 use magscope_core::{Direction, Event, EventFlags, FlowId, Hop, HopSet, Proto};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// A journey of a TCP stream in the numbering of the truth: its stream, and its bytes from the first.
@@ -183,7 +183,7 @@ pub fn by_stream(world: &World) -> Vec<Vec<(Event, u64, u64)>> {
     let mut all = vec![Vec::new(); world.streams.len()];
     for truth in &world.events {
         // What a node between the ends passed on, no end has sent or received.
-        if super::node::is_nodes(truth.event.flow) {
+        if super::node::is_nodes(truth.event.flow) && truth.event.hop != Hop::SkbDrop {
             continue;
         }
         if let About::Bytes { stream, from, to } = truth.about {
@@ -196,9 +196,21 @@ pub fn by_stream(world: &World) -> Vec<Vec<(Event, u64, u64)>> {
     all
 }
 
+/// Where the packets of each stream begin and end.
+pub fn borders(world: &World) -> Vec<BTreeSet<u64>> {
+    let mut all = vec![BTreeSet::new(); world.streams.len()];
+    for truth in &world.events {
+        if let About::Bytes { stream, from, to } = truth.about {
+            all[stream].extend([from, to]);
+        }
+    }
+    all
+}
+
 /// Conditions of a completely captured stream.
 pub fn stream_is_whole(
     events: &[(Event, u64, u64)],
+    borders: &BTreeSet<u64>,
     list: &[(Range<u64>, Journey)],
     settled: bool,
 ) -> Result<(), String> {
@@ -214,8 +226,7 @@ pub fn stream_is_whole(
             return Err(format!("bytes {at}..{} are in no journey, before {journey:?}", range.start));
         }
         at = range.end;
-        let is_border = |b: u64| events.iter().any(|(_, from, to)| *from == b || *to == b);
-        if !is_border(range.start) || !is_border(range.end) {
+        if !borders.contains(&range.start) || !borders.contains(&range.end) {
             return Err(format!("needless cut: {journey:?}"));
         }
         piece_is_whole(events, range, journey, settled)?;
@@ -421,7 +432,8 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
         }
     }
     let mut found: HashMap<usize, usize> = HashMap::new();
-    for journey in journeys.iter().filter(|j| j.proto == Proto::UDP) {
+    let is_outer = |j: &&Journey| [j.tx_flow, j.rx_flow].into_iter().any(super::tunnel::is_outer);
+    for journey in journeys.iter().filter(|j| j.proto == Proto::UDP && !is_outer(j)) {
         let mine = datagrams(world, journey)?;
         let me = match mine[..] {
             [me] => me,
@@ -444,6 +456,10 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
             Verdict::HalfComplete => read && journey.tx_flow.is_none(),
             Verdict::LostAfter { hop } => settled && hop == Hop::DevDone,
             Verdict::InFlight => !read,
+            Verdict::Dropped { reason: 9, .. } => {
+                let is_drop = |(hop, _): &(Hop, u64)| *hop == Hop::SkbDrop;
+                !read && hops.get(&me).is_some_and(|hops| hops.iter().any(is_drop))
+            }
             _ => false,
         };
         if !fair || journey.disordered() > 0 {

@@ -4,7 +4,7 @@
 //! bytes of headers as the super-packet, so its length shows which bytes of the inner packet it holds.
 
 use super::super::udp::segments;
-use super::{Leaving, Place, make_room};
+use super::{Leaving, MOST_NS, make_room};
 use crate::event::{Event, ExtentKind};
 use crate::flow::Proto;
 use crate::hash::Map;
@@ -57,7 +57,7 @@ impl SuperPackets {
             return;
         }
         make_room(&mut self.0, MOST_STREAMS, outer.time_ns, |packets| {
-            packets.back().map_or(0, |packet| packet.leaving.newest_ns)
+            packets.back().map_or(0, |packet| packet.leaving.newest_ns())
         });
         let packets = self.0.entry(stream).or_default();
         let packet = SuperPacket { outer: *outer, leaving: *leaving };
@@ -68,15 +68,23 @@ impl SuperPackets {
         packets.push_back(packet);
     }
 
+    /// The part of an inner packet that a received packet holds, which is a segment of a super-packet: an interface cut it
+    /// on the way.
+    pub fn received(&self, event: &Event, stream: usize) -> Option<Event> {
+        let is_soon = |packet: &SuperPacket| event.time_ns.saturating_sub(packet.leaving.newest_ns()) < MOST_NS;
+        let mut packets = self.0.get(&stream)?.iter().rev().filter(|packet| is_soon(packet));
+        packets.find_map(|packet| packet.part(event))
+    }
+
     /// The part of an inner packet that a packet at its device holds, which is a segment of a super-packet.
-    pub fn of_segment(&self, event: &Event, at: &Place) -> Option<Leaving> {
+    pub fn of_segment(&self, event: &Event, stream: usize) -> Option<Leaving> {
         if !matches!(event.hop, Hop::DevQueue | Hop::DevXmit) {
             return None;
         }
-        self.0.get(&at.stream)?.iter().rev().find_map(|packet| {
+        self.0.get(&stream)?.iter().rev().find_map(|packet| {
             let inner = packet.part(event)?;
-            let mut leaving = Leaving { inner, ..packet.leaving };
-            leaving.goes_on(event, at).then_some(leaving)
+            let is_segment = packet.outer.flow == event.flow && packet.leaving.is_near(event);
+            is_segment.then_some(Leaving { inner, outer: Some(*event), ..packet.leaving })
         })
     }
 }
@@ -87,7 +95,7 @@ mod tests {
     use crate::flow::FlowId;
 
     const HEADERS: u32 = 74;
-    const HERE: Place = Place { netns: 3, stream: 5, is_of_program: false };
+    const STREAM: usize = 5;
 
     fn packet(hop: Hop, len: u32, segs: u16, ip_id: u16) -> Event {
         let (proto, flow) = (Proto::UDP, FlowId(2));
@@ -100,10 +108,9 @@ mod tests {
         let inner = packet(Hop::DevXmit, 230, 3, 65_000);
         let inner = Event { flow: FlowId(1), len: 230, proto, extent, ..inner };
         let outer = packet(Hop::IpPost, 230, 3, u16::MAX);
-        let leaving =
-            Leaving { inner, outer: outer.flow, newest_ns: outer.time_ns, waiting: [Some(outer), None] };
+        let leaving = Leaving { inner, outer: Some(outer), waiting: [Some(outer), None] };
         let mut packets = SuperPackets::default();
-        packets.note(&outer, HERE.stream, &leaving);
+        packets.note(&outer, STREAM, &leaving);
         packets
     }
 
@@ -114,7 +121,7 @@ mod tests {
             [(u16::MAX, 100, u32::MAX - 95, 65_000), (0, 100, 4, 65_001), (1, 30, 104, 65_002)]
         {
             let segment = packet(Hop::DevXmit, len, 1, ip_id);
-            let inner = packets.of_segment(&segment, &HERE).expect("a segment").inner;
+            let inner = packets.of_segment(&segment, STREAM).expect("a segment").inner;
             assert_eq!((inner.seq(), inner.len, inner.ip_id, inner.segs), (seq, len, inner_id, 1));
         }
     }
@@ -123,7 +130,7 @@ mod tests {
     fn what_differs_in_one_thing_is_no_segment() {
         let packets = with_packet();
         let first = packet(Hop::DevQueue, 100, 1, u16::MAX);
-        assert!(packets.of_segment(&first, &HERE).is_some());
+        assert!(packets.of_segment(&first, STREAM).is_some());
         for other in [
             Event { ip_id: 2, ..first },
             Event { ip_id: u16::MAX - 1, ..first },
@@ -135,17 +142,17 @@ mod tests {
             Event { socket: 8, ..first },
             Event { flow: FlowId(3), ..first },
             Event { hop: Hop::IpPost, ..first },
-            Event { time_ns: first.time_ns + super::super::MOST_NS, ..first },
+            Event { time_ns: first.time_ns + MOST_NS, ..first },
         ] {
-            assert!(packets.of_segment(&other, &HERE).is_none(), "{other:?}");
+            assert!(packets.of_segment(&other, STREAM).is_none(), "{other:?}");
         }
-        assert!(packets.of_segment(&first, &Place { stream: 6, ..HERE }).is_none());
+        assert!(packets.of_segment(&first, 6).is_none());
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut packets = with_packet();
-        let leaving = packets.0[&HERE.stream][0].leaving;
+        let leaving = packets.0[&STREAM][0].leaving;
         for n in 0..100_000_u32 {
             packets.note(&packet(Hop::IpPost, 230, 3, n as u16), n as usize % 1_000, &leaving);
         }
