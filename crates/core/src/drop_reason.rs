@@ -3,7 +3,7 @@
 //! The kernel traces every packet that it frees undelivered. Some of them were not lost on their path: their
 //! queue was emptied because its owner is gone. All counts of drops leave these out, and show them separately.
 
-use crate::event::Event;
+use crate::event::{Event, EventFlags};
 use crate::hop::Hop;
 use crate::node::NodeInfo;
 use crate::synthesis::{Sum, Synthesis};
@@ -26,18 +26,32 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
     ),
 ];
 
+/// The reasons for which the kernel frees a copy of a packet to a group (broadcast, multicast) that no socket of the host
+/// wants: `__udp4_lib_mcast_deliver()` counts it as `IgnoredMulti`, and not as an error.
+const UNWANTED: [&str; 2] = ["not_specified", "no_socket"];
+
 /// One kernel's numbers of clean-up reasons: numbers differ between releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanUp {
     numbers: Vec<u32>,
+    unwanted: Vec<u32>,
 }
 
 impl CleanUp {
     /// From a node's kernel's names of its reasons.
     pub fn of(info: &NodeInfo) -> Self {
         let is_listed = |name: &str| CLEAN_UP.iter().any(|(listed, _)| *listed == name);
-        let listed = info.drop_reasons.iter().filter(|reason| is_listed(&reason.name));
-        CleanUp { numbers: listed.map(|reason| reason.number).collect() }
+        let numbers = |of: &dyn Fn(&str) -> bool| {
+            let reasons = info.drop_reasons.iter().filter(|reason| of(&reason.name));
+            reasons.map(|reason| reason.number).collect()
+        };
+        CleanUp { numbers: numbers(&is_listed), unwanted: numbers(&|name| UNWANTED.contains(&name)) }
+    }
+
+    /// True for the event of a group's packet that may have been freed because no socket of the host wants it.
+    pub fn may_be_unwanted(&self, event: &Event) -> bool {
+        let is_of_group = event.hop == Hop::SkbDrop && event.flags.contains(EventFlags::GROUP);
+        is_of_group && self.unwanted.contains(&event.drop_reason())
     }
 
     /// True if a reason is clean-up.

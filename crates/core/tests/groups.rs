@@ -2,7 +2,8 @@
 
 use crate::common;
 use common::*;
-use magscope_core::journey::Verdict;
+use magscope_core::journey::{Correlator, Limits, Verdict};
+use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{DetailKind, Event, EventFlags, Flow, FlowId, Hop, Proto};
 
 const GROUP_HERE: FlowId = FlowId(51);
@@ -108,6 +109,36 @@ fn one_of_several_sockets_that_is_full_drops_only_its_own() {
     assert_eq!(done.len(), 2, "{done:#?}");
     assert!(matches!(done[0].verdict, Verdict::Dropped { reason: 6, .. }), "{:?}", done[0]);
     assert_eq!(done[1].verdict, Verdict::Complete);
+}
+
+/// A host loops its broadcast back to itself, and frees the copy if no socket wants it.
+#[test]
+fn a_copy_that_no_socket_wants_is_no_journey() {
+    let name = |number, name: &str| DropReason { number, name: name.to_owned() };
+    let drop_reasons = vec![name(2, "not_specified"), name(6, "socket_rcvbuff")];
+    let info = NodeInfo { drop_reasons, ..node() };
+    let freed = |reason| Event {
+        detail: DetailKind::DropReason.of(reason),
+        flags: EventFlags::GROUP,
+        ..udp(Hop::SkbDrop, 15, GROUP_HERE, 9, 1, 100)
+    };
+    let verdicts = |reason| {
+        let events = [
+            down(0, 9, 1, 100),
+            group_up(10, GROUP_HERE, 9, &[]),
+            vec![freed(reason)],
+            group_up(40, GROUP_THERE, 9, &[73]),
+            vec![group_read(100, 3, 73)],
+        ];
+        let mut correlator = Correlator::of_node(&info, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(group_flows(), events.concat()), &mut done);
+        correlator.finish(&mut done);
+        done.iter().map(|journey| (journey.rx_flow, journey.verdict)).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(2), [(GROUP_THERE, Verdict::Complete)]);
+    let full = Verdict::Dropped { hop: Hop::IpIn, reason: 6 };
+    assert_eq!(verdicts(6), [(GROUP_HERE, full), (GROUP_THERE, Verdict::Complete)]);
 }
 
 #[test]

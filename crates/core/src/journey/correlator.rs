@@ -50,7 +50,7 @@ pub struct Correlator {
     /// For a log of several hosts.
     several: Option<Hosts>,
     /// Reasons that end no journey: its bytes wait in their queue until the queue is freed.
-    clean_up: CleanUp,
+    pub(super) clean_up: CleanUp,
 }
 
 impl Correlator {

@@ -377,6 +377,10 @@ impl Correlator {
             };
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             let Some(index) = stream.dropped_datagram(event) else { continue };
+            if stream.is_part_of_merged(index, event) {
+                self.state.counters.cleaned_up += 1;
+                return DropMatch::Found;
+            }
             let Some(start) = stream.pieces.get(index).map(|p| p.start) else { continue };
             let datagram = (stream.me, start);
             self.end_dropped(datagram, event, done);
@@ -407,6 +411,13 @@ impl Correlator {
         }
         if between.is_some() && ends.rx.sure && piece.any(RX) {
             self.state.counters.unmatched_drops += 1; // of a copy: this one has arrived
+            return;
+        }
+        if self.clean_up.may_be_unwanted(event) && !piece.has(Hop::UdpRecv) {
+            // As on a host that nobody is in the group of: no journey.
+            self.state.counters.cleaned_up += 1;
+            piece.shared = true;
+            stream.close_where(|p| p.start == start, CloseReason::Finished, &mut self.state, done);
             return;
         }
         let drop = self.state.copy_drop(event);

@@ -13,6 +13,9 @@ pub(super) struct Rules {
     /// ICMP and others, which have no socket hop.
     packet: ProtocolRules,
     pub has_dev_done: bool,
+    /// True if the driver's return is the only served hop of a packet that leaves. Else a datagram has passed another
+    /// one before, and a return without a datagram is that of a dropped one.
+    pub begins_at_done: bool,
     pub has_app_send: bool,
     pub reports_resends: bool,
     pub reports_drops: bool,
@@ -111,6 +114,7 @@ impl Rules {
                 rx_end_only,
             },
             has_dev_done: coverage.contains(Hop::DevDone),
+            begins_at_done: served(&packet_tx) == Some(Hop::DevDone),
             has_app_send: coverage.contains(Hop::AppSend),
             reports_resends: coverage.contains(Hop::TcpRetransmit),
             reports_drops: coverage.contains(Hop::SkbDrop),

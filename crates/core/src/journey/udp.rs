@@ -93,7 +93,8 @@ impl Stream {
         }
     }
 
-    /// The datagram of a packet, a new one if necessary; `None` if the packet only passes a hop a second time.
+    /// The datagram of a packet, a new one if necessary; `None` if the packet only passes a hop a second time, or its
+    /// driver returns after it was dropped.
     pub fn find_or_make(&mut self, event: &Event, state: &mut CorrelatorState) -> Option<usize> {
         let receives = event.hop.direction() == Direction::Rx;
         if receives && event.flags.contains(EventFlags::GROUP) {
@@ -102,6 +103,7 @@ impl Stream {
         let (index, in_doubt) = match self.find_seen(event, state) {
             Some(found) => found,
             None if self.is_second_pass(event) => return None,
+            None if event.hop == Hop::DevDone && !state.rules.begins_at_done => return None,
             None => match self.next_in_order(event) {
                 Some(found) => found,
                 None => (self.new_datagram(event, state), false),
@@ -527,5 +529,12 @@ impl Stream {
             self.by_key(key).filter(|index| self.pieces.get(*index).is_some_and(mine))
         };
         by(id_key(event)).or_else(|| by(skb_key(event)))
+    }
+
+    /// True if a freed packet is a part of a merged one in a socket's queue. Before Linux 6.2 the kernel calls it a drop
+    /// when a reader has taken all; if it is one, the merged packet is dropped too.
+    pub fn is_part_of_merged(&self, index: usize, event: &Event) -> bool {
+        let in_queue = |piece: &Piece| piece.has(Hop::UdpRecv) && piece.segs > 1;
+        event.segs <= 1 && self.pieces.get(index).is_some_and(in_queue)
     }
 }
