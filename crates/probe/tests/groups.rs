@@ -3,13 +3,13 @@
 
 use crate::common::{self, sockets, waits};
 
-use common::{CLIENT6, Host, Net, Recording, address, can_capture, finish, undisturbed};
+use common::{CLIENT, CLIENT6, Host, Net, Recording, address, can_capture, finish, undisturbed};
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, Flow, FlowId, Hop, Proto};
 use magscope_probe::clock::monotonic_ns;
 use magscope_probe::plan::full_hops;
 use std::collections::BTreeSet;
-use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -146,4 +146,36 @@ fn members_on_both_hosts_have_each_their_journey_of_each_datagram() {
         undisturbed(|| of_group("ff02::4243", 2, 1, false));
         undisturbed(|| of_group("ff05::4243", 2, 1, true));
     }
+}
+
+/// The sender's own host gets a copy of each, which no socket there wants: the kernel frees it, and nothing is lost.
+#[test]
+fn a_broadcast_that_its_own_host_ignores_is_dropped_nowhere() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let reader = net.server.run(|| UdpSocket::bind(("0.0.0.0", PORT)).expect("bind"));
+        reader.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        let sender = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+        sender.set_broadcast(true).expect("a socket");
+        let SocketAddr::V4(own) = address(CLIENT, PORT) else { unreachable!("over IPv4") };
+        let [a, b, c, _] = own.ip().octets();
+        for _ in 0..DATAGRAMS {
+            sender.send_to(&[7; BYTES], (Ipv4Addr::new(a, b, c, 255), PORT)).expect("send");
+            assert_eq!(common::receive(&reader, &mut [0; 2 * BYTES]).expect("recv"), BYTES);
+        }
+        let (recording, _) = finish(recording);
+        let (journeys, _) = recording.journeys();
+        let mine = journeys.iter().filter(|j| j.proto == Proto::UDP && j.bytes() == BYTES as u64);
+        let verdicts: Vec<Verdict> = mine.map(|journey| journey.verdict).collect();
+        let names_reasons = !recording.info.drop_reasons.is_empty();
+        if names_reasons {
+            assert_eq!(verdicts, [Verdict::Complete; DATAGRAMS]);
+        } else {
+            println!("skipped, because this kernel gives no reasons for drops: a broadcast that is ignored");
+        }
+    });
 }

@@ -365,7 +365,7 @@ impl Recording {
 
     /// Correlates all batches in order, as in a live capture.
     pub fn journeys(&self) -> (Vec<Journey>, Correlator) {
-        let mut correlator = Correlator::new(self.served, Limits::default());
+        let mut correlator = Correlator::of_node(&self.info, Limits::default());
         let mut done = Vec::new();
         for batch in &self.batches {
             correlator.push(batch, &mut done);
