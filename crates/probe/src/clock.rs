@@ -48,6 +48,11 @@ pub fn raw_ns() -> u64 {
     read(ClockId::MonotonicRaw) as u64
 }
 
+/// The rate that `CLOCK_REALTIME` is set to, parts per million times 2¹⁶.
+pub(crate) fn set_rate() -> i64 {
+    discipline().0
+}
+
 /// The clock that events carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventClock {

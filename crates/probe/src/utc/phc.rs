@@ -6,7 +6,7 @@
 //! Devices are opened before privileges are dropped. A thread of its own reads them: a device that hangs or vanishes costs
 //! these clocks, and nothing else.
 
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, set_rate};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use std::path::Path;
@@ -175,10 +175,45 @@ impl Phc {
     }
 }
 
+/// An offset at an instant, and its growth since the reading before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhcMeasure {
+    /// The instant of `CLOCK_MONOTONIC` before the reading.
+    pub as_of_ns: u64,
+    /// The offset.
+    pub offset: PhcOffset,
+    /// Rate that `CLOCK_REALTIME` was set to, parts per million times 2¹⁶.
+    pub rate: i64,
+    /// Maximum change of the offset, parts per billion; `None` after the first reading.
+    pub growth_ppb: Option<u64>,
+}
+
+impl PhcMeasure {
+    /// The same with the growth since an earlier reading: what the two differ by, with both their errors, and the change
+    /// of the rate that `CLOCK_REALTIME` was set to.
+    #[must_use]
+    pub fn since(self, before: &PhcMeasure) -> Self {
+        let took_ns = u128::from(self.as_of_ns.saturating_sub(before.as_of_ns));
+        let moved_ns = u128::from(self.offset.ns.abs_diff(before.offset.ns))
+            + u128::from(self.offset.half_ns)
+            + u128::from(before.offset.half_ns);
+        let moved_ppb = (moved_ns * 1_000_000_000).checked_div(took_ns);
+        let moved_ppb = moved_ppb.map(|ppb| u64::try_from(ppb).unwrap_or(u64::MAX));
+        let growth_ppb = moved_ppb.map(|ppb| ppb.saturating_add(rate_difference_ppb(self.rate, before.rate)));
+        PhcMeasure { growth_ppb, ..self }
+    }
+}
+
+/// Difference of two rates of `CLOCK_REALTIME`, parts per billion, rounded up.
+pub fn rate_difference_ppb(one: i64, two: i64) -> u64 {
+    let ppb = (u128::from(one.abs_diff(two)) * 1_000).div_ceil(1 << 16);
+    u64::try_from(ppb).unwrap_or(u64::MAX)
+}
+
 #[derive(Debug, Default)]
 struct Shared {
-    /// By device: the instant of `CLOCK_MONOTONIC` before the reading, and the offset.
-    newest: Mutex<Vec<(u32, u64, PhcOffset)>>,
+    /// By device.
+    newest: Mutex<Vec<(u32, PhcMeasure)>>,
     is_over: AtomicBool,
 }
 
@@ -206,34 +241,51 @@ impl PhcWatch {
         watch
     }
 
+    /// These readings, without a thread.
+    #[cfg(test)]
+    pub fn with(newest: Vec<(u32, PhcMeasure)>) -> Self {
+        let shared = Shared { newest: Mutex::new(newest), ..Shared::default() };
+        PhcWatch { shared: Arc::new(shared) }
+    }
+
     /// The newest offset of a clock, or of the only one; `None` if its newest reading is old.
-    pub fn offset(&self, index: Option<u32>, monotonic_ns: u64) -> Option<PhcOffset> {
+    pub fn measure(&self, index: Option<u32>, monotonic_ns: u64) -> Option<PhcMeasure> {
         let newest = self.shared.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, as_of_ns, offset) = match index {
-            Some(index) => newest.iter().find(|(of, ..)| *of == index)?,
+        let (_, measure) = match index {
+            Some(index) => newest.iter().find(|(of, _)| *of == index)?,
             None if newest.len() == 1 => newest.first()?,
             None => return None,
         };
-        (monotonic_ns.saturating_sub(*as_of_ns) <= HOLDS_NS).then_some(*offset)
+        (monotonic_ns.saturating_sub(measure.as_of_ns) <= HOLDS_NS).then_some(*measure)
     }
 }
 
 fn poll(shared: &Shared, mut devices: Vec<Phc>) {
+    let mut before: Vec<(u32, PhcMeasure)> = Vec::new();
     while !shared.is_over.load(Ordering::Relaxed) && !devices.is_empty() {
         let mut read = Vec::new();
         devices.retain(|device| {
-            let as_of_ns = monotonic_ns();
-            let offset = device.read();
-            read.extend(offset.map(|offset| (device.index, as_of_ns, offset)));
-            offset.is_some()
+            let measure = measure(device);
+            let earlier = before.iter().find(|(index, _)| *index == device.index);
+            let grown = |now: PhcMeasure| earlier.map_or(now, |(_, before)| now.since(before));
+            read.extend(measure.map(|now| (device.index, grown(now))));
+            measure.is_some()
         });
+        // The second reading follows soon, because a growth needs two.
+        let pause = if before.is_empty() { LOOK } else { EVERY };
+        before.clone_from(&read);
         *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = read;
         let mut waited = Duration::ZERO;
-        while waited < EVERY && !shared.is_over.load(Ordering::Relaxed) {
+        while waited < pause && !shared.is_over.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
             waited += LOOK;
         }
     }
+}
+
+fn measure(device: &Phc) -> Option<PhcMeasure> {
+    let as_of_ns = monotonic_ns();
+    Some(PhcMeasure { as_of_ns, offset: device.read()?, rate: set_rate(), growth_ppb: None })
 }
 
 #[cfg(test)]
@@ -256,13 +308,28 @@ mod tests {
         assert_eq!(phc.read(), None);
         let watch = PhcWatch::start(Phc::open_all(&dir));
         std::fs::remove_dir_all(&dir).expect("ours");
-        assert_eq!((watch.offset(None, 0), watch.offset(Some(0), 0)), (None, None));
-        let watch = PhcWatch::start(Vec::new());
+        assert_eq!((watch.measure(None, 0), watch.measure(Some(0), 0)), (None, None));
         // A reading of one of two clocks, without the number, is of none.
-        let at = |index| (index, 7, PhcOffset { ns: 5, half_ns: 1 });
-        *watch.shared.newest.lock().expect("no panic") = vec![at(0), at(3)];
-        assert_eq!((watch.offset(None, 8), watch.offset(Some(3), 8)), (None, Some(at(3).2)));
-        assert_eq!(watch.offset(Some(3), 8 + HOLDS_NS), None);
+        let at = |index| (index, at(7, 5, 1, 0));
+        let watch = PhcWatch::with(vec![at(0), at(3)]);
+        assert_eq!((watch.measure(None, 8), watch.measure(Some(3), 8)), (None, Some(at(3).1)));
+        assert_eq!(watch.measure(Some(3), 8 + HOLDS_NS), None);
+    }
+
+    fn at(as_of_ns: u64, ns: i64, half_ns: u64, ppm: i64) -> PhcMeasure {
+        PhcMeasure { as_of_ns, offset: PhcOffset { ns, half_ns }, rate: ppm << 16, growth_ppb: None }
+    }
+
+    #[test]
+    fn an_offset_grows_as_it_did_and_by_each_change_of_the_rate() {
+        let before = at(0, 0, 10, 0);
+        assert_eq!(at(1_000_000_000, -300_000, 20, 0).since(&before).growth_ppb, Some(300_030));
+        // The rate changed at an unknown instant in between.
+        assert_eq!(at(1_000_000_000, 0, 0, 500).since(&before).growth_ppb, Some(10 + 500_000));
+        // Two readings of one instant have no growth.
+        assert_eq!(at(0, 5, 0, 0).since(&before).growth_ppb, None);
+        let wild = at(1, i64::MAX, u64::MAX, 0).since(&at(0, i64::MIN, u64::MAX, 1 << 40));
+        assert_eq!(wild.growth_ppb, Some(u64::MAX));
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! Queries the UTC sources periodically in a separate thread.
 
-use super::phc::{Phc, PhcWatch};
+use super::phc::{Phc, PhcMeasure, PhcWatch};
+use super::ptp::PtpOffsets;
 use super::{UtcBound, chrony, clockbound, ptp};
 use crate::children;
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, set_rate};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(4);
 const SELDOM: Duration = Duration::from_secs(64);
 /// Timeout for chronyc; its own timeout is longer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for a reading of a card; they are a second apart.
+const READING: Duration = Duration::from_millis(1500);
 /// Interval at which the thread checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
 /// Maximum length of an answer: chronyc's is one line, pmc's some per port.
@@ -52,6 +55,8 @@ struct Shared {
     bound: Mutex<Option<UtcBound>>,
     /// Number of clock settings; an answer from before the last setting is invalid.
     settings: AtomicU64,
+    /// The instant of `CLOCK_MONOTONIC` at which the last setting was noticed; so is a reading from before it.
+    set_ns: AtomicU64,
     over: AtomicBool,
 }
 
@@ -81,11 +86,12 @@ impl UtcWatch {
     /// Maximum error of `CLOCK_REALTIME` at an instant of `CLOCK_MONOTONIC`.
     pub fn error_at(&self, monotonic_ns: u64) -> Option<u64> {
         let bound = *self.shared.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        bound?.error_at(monotonic_ns)
+        bound?.at_rate(set_rate()).error_at(monotonic_ns)
     }
 
     /// Invalidates earlier bounds after the clock was set.
     pub fn clock_was_set(&self) {
+        self.shared.set_ns.store(monotonic_ns(), Ordering::SeqCst);
         self.shared.settings.fetch_add(1, Ordering::SeqCst);
         *self.shared.bound.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -93,10 +99,11 @@ impl UtcWatch {
 
 fn watch(shared: &Shared, sources: &UtcSources, clocks: Vec<Phc>) {
     let mut pause = EVERY;
-    let clocks = (!clocks.is_empty()).then(|| PhcWatch::start(clocks));
+    let mut card =
+        (!clocks.is_empty()).then(|| Card { clocks: PhcWatch::start(clocks), offsets: PtpOffsets::default() });
     while !shared.over.load(Ordering::Relaxed) {
         let settings = shared.settings.load(Ordering::SeqCst);
-        let answer = ask(sources, clocks.as_ref(), shared);
+        let answer = ask(sources, card.as_mut(), shared);
         pause = if answer.is_some() { EVERY } else { (pause * 2).min(SELDOM) };
         {
             let mut bound = shared.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,11 +118,17 @@ fn watch(shared: &Shared, sources: &UtcSources, clocks: Vec<Phc>) {
     }
 }
 
+/// The clocks of the cards, and what ptp4l stated of them.
+struct Card {
+    clocks: PhcWatch,
+    offsets: PtpOffsets,
+}
+
 /// The smallest of the bounds.
-fn ask(sources: &UtcSources, clocks: Option<&PhcWatch>, shared: &Shared) -> Option<UtcBound> {
+fn ask(sources: &UtcSources, card: Option<&mut Card>, shared: &Shared) -> Option<UtcBound> {
     let segment = sources.clockbound.iter().find_map(|path| read_clockbound(path));
     let daemon = sources.chronyc.as_ref().and_then(|chronyc| ask_chrony(chronyc, shared));
-    let card = sources.pmc.as_ref().zip(clocks).and_then(|(pmc, clocks)| ask_ptp(pmc, clocks, shared));
+    let card = sources.pmc.as_ref().zip(card).and_then(|(pmc, card)| ask_ptp(pmc, card, shared));
     let now = monotonic_ns();
     let worth = |bound: &UtcBound| bound.error_at(now);
     [segment, daemon, card].into_iter().flatten().filter(|b| worth(b).is_some()).min_by_key(worth)
@@ -140,13 +153,31 @@ fn ask_chrony(chronyc: &Path, shared: &Shared) -> Option<UtcBound> {
 }
 
 /// The bound by ptp4l's own answers and a reading of its clock.
-fn ask_ptp(pmc: &Path, clocks: &PhcWatch, shared: &Shared) -> Option<UtcBound> {
+fn ask_ptp(pmc: &Path, card: &mut Card, shared: &Shared) -> Option<UtcBound> {
     let asked_ns = monotonic_ns();
     let text = answer(Command::new(pmc).args(["-u", "-b", "0"]).args(ptp::REQUESTS), shared)?;
-    let claim = ptp::parse(&text).ok()?;
-    // pmc does not name the clock: with several, none is taken.
-    let offset = clocks.offset(None, monotonic_ns())?;
-    ptp::bound(&claim, &offset, asked_ns)
+    let Ok(claim) = ptp::parse(&text) else {
+        // Its offsets from before it lost the grandmaster, or set its clock, are of another time.
+        card.offsets = PtpOffsets::default();
+        return None;
+    };
+    let offset_ns = card.offsets.largest_with(claim.offset_ns);
+    ptp::bound(&claim, offset_ns, &measured(&card.clocks, claim.clock, shared)?, asked_ns)
+}
+
+/// The reading of a clock, from after the last setting of `CLOCK_REALTIME`. The next one follows within a second.
+fn measured(clocks: &PhcWatch, clock: Option<u32>, shared: &Shared) -> Option<PhcMeasure> {
+    let end = Instant::now() + READING;
+    loop {
+        // Before linuxptp 4.0, pmc does not name the clock: with several, none is taken.
+        let measure = clocks.measure(clock, monotonic_ns());
+        let set_ns = shared.set_ns.load(Ordering::SeqCst);
+        let measure = measure.filter(|measure| measure.growth_ppb.is_some() && measure.as_of_ns > set_ns);
+        if measure.is_some() || Instant::now() >= end || shared.over.load(Ordering::Relaxed) {
+            return measure;
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 /// The output of a program that succeeds.
@@ -177,4 +208,24 @@ fn finished(child: &mut Child, shared: &Shared) -> bool {
     let _ = child.kill();
     let _ = child.wait();
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phc::PhcOffset;
+    use super::*;
+
+    #[test]
+    fn a_reading_from_before_the_clock_was_set_is_none() {
+        let utc = UtcWatch { shared: Arc::new(Shared::default()) };
+        // It does not wait.
+        utc.shared.over.store(true, Ordering::Relaxed);
+        let offset = PhcOffset { ns: 5, half_ns: 1 };
+        let first = PhcMeasure { as_of_ns: monotonic_ns(), offset, rate: 0, growth_ppb: None };
+        let second = PhcMeasure { growth_ppb: Some(7), ..first };
+        let found = |measure| measured(&PhcWatch::with(vec![(2, measure)]), Some(2), &utc.shared);
+        assert_eq!((found(first), found(second)), (None, Some(second)));
+        utc.clock_was_set();
+        assert_eq!(found(second), None);
+    }
 }
