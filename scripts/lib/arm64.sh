@@ -1,7 +1,5 @@
 # Libraries and programs of Debian for arm64, and cargo's settings for that architecture. To be sourced, after
-# kernels.sh.
-#
-# They are unpacked in the user's cache folder and never installed.
+# kernels.sh and suites.sh.
 
 arm64_root=$(dirname "$kernels_cache")/arm64
 arm64_target=aarch64-unknown-linux-gnu
@@ -9,28 +7,7 @@ arm64_target=aarch64-unknown-linux-gnu
 arm64_suite=bookworm
 
 # Unpacks packages and all that they depend on, once: arm64_packages PACKAGE…
-arm64_packages() {
-    local wanted=() package scratch link
-    mkdir -p "$arm64_root/.unpacked"
-    for package in "$@"; do [ -e "$arm64_root/.unpacked/$package" ] || wanted+=("$package:arm64"); done
-    [ ${#wanted[@]} -gt 0 ] || return 0
-    kernels_lists || return 1
-    scratch=$(mktemp -d)
-    mkdir -p "$scratch/partial"
-    # Nothing counts as installed in this configuration, so the download is complete.
-    if ! kernels_apt apt-get install -d -y -qq --no-install-recommends -t "$arm64_suite" \
-        -o Dir::Cache::archives="$scratch" "${wanted[@]}" >"$arm64_root/.log" 2>&1; then
-        rm -rf "$scratch"
-        return 1
-    fi
-    for package in "$scratch"/*.deb; do dpkg -x "$package" "$arm64_root" || return 1; done
-    rm -rf "$scratch"
-    # Links to absolute paths lead out of the folder.
-    find "$arm64_root" -type l -lname '/*' | while read -r link; do
-        ln -sfn "$(realpath -s --relative-to="$(dirname "$link")" "$arm64_root$(readlink "$link")")" "$link"
-    done
-    for package in "$@"; do touch "$arm64_root/.unpacked/$package"; done
-}
+arm64_packages() { suite_packages "$arm64_root" "$arm64_suite" arm64 "$@"; }
 
 # Ends with a message if nothing can be built for arm64. Installs the cross compiler where Debian's packages are
 # available.
@@ -53,32 +30,10 @@ arm64_needs() {
 }
 
 # Prints the path of an unpacked program: arm64_tool NAME
-arm64_tool() {
-    local folder
-    for folder in bin sbin usr/bin usr/sbin; do
-        [ -f "$arm64_root/$folder/$1" ] && readlink -f "$arm64_root/$folder/$1" && return
-    done
-    return 1
-}
+arm64_tool() { suite_tool "$arm64_root" "$1"; }
 
 # Prints the libraries of a program, with those of the libraries, as paths in a machine: arm64_libraries PATH
-arm64_libraries() {
-    local open=("$1") file name found seen=" "
-    while [ ${#open[@]} -gt 0 ]; do
-        file=${open[0]} open=("${open[@]:1}")
-        for name in $(readelf -ld "$file" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p; s/.*interpreter: .*\/\(.*\)\]/\1/p'); do
-            [[ $seen != *" $name "* ]] || continue
-            seen+="$name "
-            found=
-            for folder in lib lib/aarch64-linux-gnu usr/lib/aarch64-linux-gnu; do
-                [ -e "$arm64_root/$folder/$name" ] && found=/$folder/$name && break
-            done
-            [ -n "$found" ] || { echo "arm64: no library $name" >&2; return 1; }
-            echo "$found"
-            open+=("$arm64_root$found")
-        done
-    done
-}
+arm64_libraries() { suite_libraries "$arm64_root" "$1"; }
 
 # Runs cargo for arm64: arm64_cargo COMMAND ARGUMENT…
 arm64_cargo() {

@@ -7,6 +7,7 @@
 PATH=$PATH:/sbin:/usr/sbin
 guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
 . "$(dirname "${BASH_SOURCE[0]}")/kernels.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/arm64.sh"
 guest_arch=amd64
 
