@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 scenarios=("$@")
-[ ${#scenarios[@]} -gt 0 ] || scenarios=(right slewed second utc-offset jump tai software)
+[ ${#scenarios[@]} -gt 0 ] || scenarios=(right slewed second contradiction utc-offset jump tai software)
 . scripts/lib/guest.sh
 guest_needs ip strip python3
 

@@ -33,9 +33,9 @@ CONF
     done &
 }
 
-# Follows the card, which shows TAI.
+# Follows a card, which shows TAI: start_chrony STEPS [DEVICE]
 start_chrony() {
-    echo "refclock PHC /dev/ptp0 poll 0 dpoll -2 offset -$tai
+    echo "refclock PHC ${2:-/dev/ptp0} poll 0 dpoll -2 offset -$tai
 makestep 0.00001 $1" >/etc/chrony.conf
     chronyd -u root -f /etc/chrony.conf
     until chronyc -n -c tracking 2>/dev/null | grep -q ,PHC0,; do sleep 0.5; done
@@ -109,6 +109,10 @@ run_follower() {
             kill $ptp
             phc_ctl /dev/ptp0 adj 1
             start_chrony 5
+            ;;
+        contradiction)
+            phc_ctl /dev/ptp1 set adj $((tai + 1))
+            start_chrony 5 /dev/ptp1
             ;;
         jump)
             kill $ptp

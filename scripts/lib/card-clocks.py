@@ -8,11 +8,12 @@ The scenarios, all with the right time on the grandmaster, whose chronyd follows
   slewed      ptp4l follows; the wall clock runs 500 ppm fast, and nothing steers it
   second      chronyd follows a card that is a second ahead
   utc-offset  the grandmaster states that TAI is 36 s ahead of UTC; ptp4l and phc2sys follow
+  contradiction  ptp4l follows; chronyd follows the second card, which is a second ahead
   jump        chronyd follows a card that jumps by a second
   tai         phc2sys sets the wall clock to TAI
   software    ptp4l follows with time stamps of software
 
-The follower has a second card, whose clock nothing sets.
+The follower has a second card. Nothing else sets its clock.
 """
 
 import csv

@@ -53,6 +53,7 @@ pub fn parse(line: &str, as_of_ns: u64) -> Result<UtcBound, &'static str> {
         as_of_ns,
         void_after_ns: as_of_ns.saturating_add(HOLDS_NS),
         error_ns: (error_ns.ceil() as u64).max(1),
+        least_ns: 0,
         growth_ppb: (growth_ppm * 1e3).ceil() as u64,
         rate: None,
     })

@@ -63,7 +63,7 @@ pub fn parse(segment: &[u8]) -> Result<UtcBound, &'static str> {
     if void_after_ns < as_of_ns || drift_ppb > MOST_PPB {
         return Err("ClockBound's times make no sense");
     }
-    Ok(UtcBound { as_of_ns, void_after_ns, error_ns, growth_ppb: drift_ppb.into(), rate: None })
+    Ok(UtcBound { as_of_ns, void_after_ns, error_ns, least_ns: 0, growth_ppb: drift_ppb.into(), rate: None })
 }
 
 #[cfg(test)]

@@ -140,14 +140,15 @@ const fn accuracy_ns(code: u8) -> Option<u64> {
 pub fn bound(claim: &PtpClaim, offset_ns: u64, measure: &PhcMeasure, asked_ns: u64) -> Option<UtcBound> {
     // REALTIME less UTC, where UTC is the card's clock less the offset of TAI.
     let ahead_ns = measure.offset.ns.checked_add(claim.tai_less_utc_ns)?;
-    let read_ns = ahead_ns.unsigned_abs().checked_add(measure.offset.half_ns)?;
-    let error_ns = read_ns.checked_add(claim.error_ns)?.checked_add(offset_ns)?;
+    let ahead_ns = ahead_ns.unsigned_abs();
+    let doubt_ns = measure.offset.half_ns.checked_add(claim.error_ns)?.checked_add(offset_ns)?;
     let as_of_ns = asked_ns.min(measure.as_of_ns);
     let growth_ppb = measure.growth_ppb?.saturating_add(GROWTH_PPB);
-    (error_ns <= MOST_NS).then(|| UtcBound {
+    Some(UtcBound {
         as_of_ns,
         void_after_ns: as_of_ns.saturating_add(HOLDS_NS),
-        error_ns: error_ns.max(1),
+        error_ns: ahead_ns.checked_add(doubt_ns)?.max(1),
+        least_ns: ahead_ns.saturating_sub(doubt_ns),
         growth_ppb,
         rate: Some(measure.rate),
     })
@@ -180,7 +181,8 @@ mod tests {
         // It holds from the earlier of the two instants, and for this rate of the wall clock.
         assert_eq!((found.as_of_ns, found.growth_ppb, found.rate), (5, 12_000, Some(3 << 16)));
         // A card that shows another time than the daemon steers it to.
-        assert_eq!(bound(&claim, 125, &read(0, 50), 7), None);
+        let wrong = bound(&claim, 125, &read(0, 50), 7).expect("a measurement");
+        assert_eq!((wrong.error_at(7), wrong.least_ns), (None, TAI_NS as u64 - 50 - 1_883));
         // One reading does not show the drift of the wall clock.
         let first = PhcMeasure { growth_ppb: None, ..read(400 - TAI_NS, 50) };
         assert_eq!(bound(&claim, 125, &first, 7), None);
@@ -257,7 +259,7 @@ mod tests {
             if let Ok(claim) = parse(&lines.collect::<String>()) {
                 prop_assert!(claim.error_ns + claim.offset_ns <= MOST_NS + 2);
                 let found = bound(&claim, claim.offset_ns, &read(ns, half_ns), 0);
-                prop_assert!(found.is_none_or(|found| (1..=MOST_NS).contains(&found.error_ns)));
+                prop_assert!(found.is_none_or(|found| found.least_ns <= found.error_ns));
             }
         }
 
@@ -275,7 +277,7 @@ mod tests {
             // The card is off from TAI, REALTIME from UTC, and the reading by up to its half width.
             let measured_ns = realtime_ns - (card_ns + TAI_NS) + (off * half_ns as f64) as i64;
             let found = bound(&claim, offset_ns, &read(measured_ns, half_ns as u64), 0).expect("a bound");
-            prop_assert!(found.error_ns >= realtime_ns.unsigned_abs());
+            prop_assert!((found.least_ns..=found.error_ns).contains(&realtime_ns.unsigned_abs()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::phc::{Phc, PhcMeasure, PhcWatch};
 use super::ptp::PtpOffsets;
-use super::{UtcBound, chrony, clockbound, ptp};
+use super::{UtcBound, chrony, clockbound, of_sources, ptp};
 use crate::children;
 use crate::clock::{monotonic_ns, set_rate};
 use std::fs::File;
@@ -124,14 +124,12 @@ struct Card {
     offsets: PtpOffsets,
 }
 
-/// The smallest of the bounds.
+/// The bound by all sources.
 fn ask(sources: &UtcSources, card: Option<&mut Card>, shared: &Shared) -> Option<UtcBound> {
     let segment = sources.clockbound.iter().find_map(|path| read_clockbound(path));
     let daemon = sources.chronyc.as_ref().and_then(|chronyc| ask_chrony(chronyc, shared));
     let card = sources.pmc.as_ref().zip(card).and_then(|(pmc, card)| ask_ptp(pmc, card, shared));
-    let now = monotonic_ns();
-    let worth = |bound: &UtcBound| bound.error_at(now);
-    [segment, daemon, card].into_iter().flatten().filter(|b| worth(b).is_some()).min_by_key(worth)
+    of_sources([segment, daemon, card].into_iter().flatten(), monotonic_ns())
 }
 
 /// A consistent copy: the generation did not change during the copy.
