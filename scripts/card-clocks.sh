@@ -28,7 +28,7 @@ guest_needs ip strip python3
 
 binary=${MAGNET_SCOPE:-}
 if [ -z "$binary" ]; then
-    cargo build -q -p magnet-scope
+    cargo build -q -p magnet-scope --features magnet-scope/query
     binary=${CARGO_TARGET_DIR:-target}/debug/magnet-scope
 fi
 # The cloud kernels have no driver of a card.
@@ -77,7 +77,7 @@ boot() {
     wire="local.type=unix,local.path=$work/$2.wire,remote.type=unix,remote.path=$work/$3.wire"
     truncate -s 128M "$work/$2.disk"
     # iomem: /init writes two registers of the emulated card.
-    guest_append="role=$2 scenario=$1 clocksource=hpet iomem=relaxed" guest_boot "$folder" "$work/image" 300 -m 1280 -smp 1 \
+    guest_append="role=$2 scenario=$1 clocksource=hpet iomem=relaxed" guest_boot "$folder" "$work/image" 600 -m 1280 -smp 1 \
         -drive "file=$work/$2.disk,format=raw,if=virtio" -netdev "dgram,id=wire,$wire" \
         -device pcie-root-port,id=root0,chassis=1 -device "igb,bus=root0,netdev=wire,romfile=,mac=52:54:00:90:00:0$4" "${spare[@]}" |
         tr -d '\r' >"$folder_of/$2.log" || true

@@ -27,7 +27,7 @@ read -r -a kernels <<<"${KERNELS:-}"
 step engines scripts/setup-clients.sh --engines
 step tests env GUESTS=no MAGSCOPE_ENGINES=1 scripts/test.sh
 step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
-step card-clocks scripts/card-clocks.sh
+step card-clocks env MAGNET_SCOPE="${CARGO_TARGET_DIR:-target}/debug/magnet-scope" scripts/card-clocks.sh
 step worlds env MAGSCOPE_CASES=4000 cargo test --release -p magscope-core --test all model_
 step keys env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-tui --test all random_keys::
 step clicks env MAGSCOPE_KEYS=1000000 cargo test --release -p magscope-gui --test all wild::random_input

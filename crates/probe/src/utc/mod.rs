@@ -40,6 +40,12 @@ impl UtcBound {
         UtcBound { growth_ppb: self.growth_ppb.saturating_add(more_ppb), ..self }
     }
 
+    /// The same as a contradiction of others alone.
+    #[must_use]
+    pub fn without_claim(self) -> Self {
+        UtcBound { error_ns: u64::MAX, ..self }
+    }
+
     /// Error at an instant of `CLOCK_MONOTONIC`; `None` if the bound has expired or is implausible.
     pub fn error_at(&self, monotonic_ns: u64) -> Option<u64> {
         let error_ns = self.error_ns.saturating_add(self.grown_ns(monotonic_ns));
@@ -124,6 +130,8 @@ mod tests {
         let card = bound(1_000_100_000, 999_900_000);
         assert_eq!(of_sources([daemon, card], 0), Some(card));
         assert_eq!(of_sources([daemon, bound(20_000, 2_000)], 0), Some(daemon));
+        assert_eq!(of_sources([daemon, card.without_claim()], 0).and_then(|bound| bound.error_at(0)), None);
+        assert_eq!(of_sources([daemon, bound(200_000, 0).without_claim()], 0), Some(daemon));
         // By an error that is too large for a bound, no other is one.
         let card = bound(37_000_000_100, 36_999_999_900);
         assert_eq!(of_sources([daemon, card], 0).and_then(|bound| bound.error_at(0)), None);

@@ -22,8 +22,9 @@ pub const REQUESTS: [&str; 6] = [
 ];
 /// Validity of an answer.
 const HOLDS_NS: u64 = 10_000_000_000;
-/// Number of offsets that count.
+/// Number of offsets that count, and how many of them are needed.
 const OFFSETS: usize = 8;
+const LEAST_OFFSETS: usize = 3;
 /// Maximum drift of the card since the answer, parts per billion.
 const GROWTH_PPB: u64 = 10_000;
 
@@ -45,11 +46,25 @@ pub struct PtpClaim {
 pub struct PtpOffsets(VecDeque<u64>);
 
 impl PtpOffsets {
-    /// Adds one, and returns the largest of the last ones.
-    pub fn largest_with(&mut self, offset_ns: u64) -> u64 {
+    /// Adds one.
+    pub fn push(&mut self, offset_ns: u64) {
         self.0.truncate(OFFSETS - 1);
         self.0.push_front(offset_ns);
-        self.0.iter().copied().max().unwrap_or(offset_ns)
+    }
+
+    /// The largest of the last ones.
+    pub fn largest(&self) -> u64 {
+        self.0.iter().copied().max().unwrap_or(0)
+    }
+
+    /// True if the largest is one to rely on.
+    pub fn are_enough(&self) -> bool {
+        self.0.len() >= LEAST_OFFSETS
+    }
+
+    /// True if ptp4l follows, and has measured less than all that count.
+    pub fn are_few(&self) -> bool {
+        (1..OFFSETS).contains(&self.0.len())
     }
 }
 
@@ -191,11 +206,16 @@ mod tests {
     #[test]
     fn the_largest_of_the_last_offsets_counts() {
         let mut offsets = PtpOffsets::default();
-        assert_eq!(offsets.largest_with(700_000), 700_000);
-        for _ in 1..OFFSETS {
-            assert_eq!(offsets.largest_with(20), 700_000);
+        assert!(!offsets.are_few());
+        offsets.push(700_000);
+        for count in 2..=OFFSETS {
+            assert!(offsets.are_few());
+            offsets.push(20);
+            assert_eq!((offsets.largest(), offsets.are_enough()), (700_000, count >= LEAST_OFFSETS));
         }
-        assert_eq!(offsets.largest_with(30), 30);
+        assert!(!offsets.are_few());
+        offsets.push(30);
+        assert_eq!(offsets.largest(), 30);
     }
 
     /// Output of linuxptp 4.2 for two ports.

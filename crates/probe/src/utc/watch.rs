@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Query interval, and its maximum without answers.
+/// Query interval, its minimum while ptp4l's offsets are few, and its maximum without answers.
 const EVERY: Duration = Duration::from_secs(4);
+const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(64);
 /// Timeout for chronyc; its own timeout is longer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -104,7 +105,13 @@ fn watch(shared: &Shared, sources: &UtcSources, clocks: Vec<Phc>) {
     while !shared.over.load(Ordering::Relaxed) {
         let settings = shared.settings.load(Ordering::SeqCst);
         let answer = ask(sources, card.as_mut(), shared);
-        pause = if answer.is_some() { EVERY } else { (pause * 2).min(SELDOM) };
+        pause = if card.as_ref().is_some_and(|card| card.offsets.are_few()) {
+            OFTEN
+        } else if answer.is_some() {
+            EVERY
+        } else {
+            (pause * 2).min(SELDOM)
+        };
         {
             let mut bound = shared.bound.lock().unwrap_or_else(PoisonError::into_inner);
             if shared.settings.load(Ordering::SeqCst) == settings && answer.is_some() {
@@ -159,8 +166,10 @@ fn ask_ptp(pmc: &Path, card: &mut Card, shared: &Shared) -> Option<UtcBound> {
         card.offsets = PtpOffsets::default();
         return None;
     };
-    let offset_ns = card.offsets.largest_with(claim.offset_ns);
-    ptp::bound(&claim, offset_ns, &measured(&card.clocks, claim.clock, shared)?, asked_ns)
+    card.offsets.push(claim.offset_ns);
+    let measure = measured(&card.clocks, claim.clock, shared)?;
+    let bound = ptp::bound(&claim, card.offsets.largest(), &measure, asked_ns)?;
+    Some(if card.offsets.are_enough() { bound } else { bound.without_claim() })
 }
 
 /// The reading of a clock, from after the last setting of `CLOCK_REALTIME`. The next one follows within a second.
