@@ -117,6 +117,7 @@ run_follower() {
         jump)
             kill $ptp
             start_chrony -1
+            seconds=45 # chronyd takes some of them to follow, and has no bound meanwhile
             ;;
     esac
     sleep 5
@@ -128,7 +129,7 @@ run_follower() {
     [ $scenario != slewed ] || adjtimex -t 10000 -f $((500 * 65536)) >/dev/null
     while [ "$(cut -d. -f1 /proc/uptime)" -lt $end ]; do
         wget -q -O /dev/null http://10.90.0.1/
-        if [ $scenario = jump ] && [ "$(cut -d. -f1 /proc/uptime)" -ge $((end - seconds / 2)) ]; then
+        if [ $scenario = jump ] && [ "$(cut -d. -f1 /proc/uptime)" -ge $((end - 35)) ]; then
             phc_ctl /dev/ptp0 adj 1
             scenario=jumped
         fi
