@@ -1,7 +1,8 @@
-//! The division of `kfree_skb` reasons into clean-up and drops.
+//! The division of what the kernel frees into clean-up and drops.
 //!
 //! The kernel traces every packet that it frees undelivered. Some of them were not lost on their path: their
-//! queue was emptied because its owner is gone. All counts of drops leave these out, and show them separately.
+//! queue was emptied because its owner is gone, or a group's packet came to a host that nobody is in the group of. All
+//! counts of drops leave these out, and show them separately.
 
 use crate::event::{Event, EventFlags};
 use crate::hop::Hop;
@@ -26,9 +27,37 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
     ),
 ];
 
-/// The reasons for which the kernel frees a copy of a packet to a group (broadcast, multicast) that no socket of the host
-/// wants: `__udp4_lib_mcast_deliver()` counts it as `IgnoredMulti`, and not as an error.
+/// The name of a clean-up that the kernel has no reason of its own for: of a packet to a group (broadcast, multicast) that
+/// no socket of the host wants. `__udp4_lib_mcast_deliver()` counts it as `IgnoredMulti`, and not as an error.
+pub const IGNORED_MULTICAST: &str = "ignored_multicast";
+/// The kernel's names of the reasons that such packets are freed for.
 const UNWANTED: [&str; 2] = ["not_specified", "no_socket"];
+
+/// What a clean-up of this name frees, in words that follow a number of packets.
+pub fn clean_up_words(name: &str) -> &'static str {
+    if name == IGNORED_MULTICAST { "for groups that nobody here is in" } else { "of closed sockets" }
+}
+
+/// What the kernel freed a packet for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Freed {
+    /// The kernel's number of the reason.
+    pub reason: u32,
+    /// The packet was for a group.
+    pub is_of_group: bool,
+}
+
+impl Freed {
+    /// Of an event of a freed packet.
+    pub const fn of(event: &Event) -> Self {
+        Freed { reason: event.drop_reason(), is_of_group: event.flags.contains(EventFlags::GROUP) }
+    }
+
+    /// Of the kernel's sums, which do not divide groups from others.
+    pub const fn summed(reason: u32) -> Self {
+        Freed { reason, is_of_group: false }
+    }
+}
 
 /// One kernel's numbers of clean-up reasons: numbers differ between releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,25 +77,29 @@ impl CleanUp {
         CleanUp { numbers: numbers(&is_listed), unwanted: numbers(&|name| UNWANTED.contains(&name)) }
     }
 
-    /// True for the event of a group's packet that may have been freed because no socket of the host wants it.
-    pub fn may_be_unwanted(&self, event: &Event) -> bool {
-        let is_of_group = event.hop == Hop::SkbDrop && event.flags.contains(EventFlags::GROUP);
-        is_of_group && self.unwanted.contains(&event.drop_reason())
+    /// True for a group's packet that no socket of the host wants.
+    pub fn is_unwanted(&self, freed: Freed) -> bool {
+        freed.is_of_group && self.unwanted.contains(&freed.reason)
     }
 
-    /// True if a reason is clean-up.
-    pub fn has(&self, reason: u32) -> bool {
-        self.numbers.contains(&reason)
+    /// The name of what a packet was freed for: `reason` is the kernel's.
+    pub fn name(&self, freed: Freed, reason: String) -> String {
+        if self.is_unwanted(freed) { IGNORED_MULTICAST.to_owned() } else { reason }
+    }
+
+    /// True if a packet was freed in a clean-up.
+    pub fn has(&self, freed: Freed) -> bool {
+        self.numbers.contains(&freed.reason) || self.is_unwanted(freed)
     }
 
     /// True for the event of a packet freed in a clean-up.
     pub fn is_event(&self, event: &Event) -> bool {
-        event.hop == Hop::SkbDrop && self.has(event.drop_reason())
+        event.hop == Hop::SkbDrop && self.has(Freed::of(event))
     }
 
     /// True if a row of the kernel's sums counts packets freed in a clean-up.
     pub fn is_row(&self, row: &Synthesis) -> bool {
-        row.hop == Hop::SkbDrop && matches!(row.of, Sum::Reason(reason) if self.has(reason))
+        row.hop == Hop::SkbDrop && matches!(row.of, Sum::Reason(reason) if self.has(Freed::summed(reason)))
     }
 }
 
@@ -81,9 +114,13 @@ mod tests {
         let reasons =
             names.iter().zip(7..).map(|(name, number)| DropReason { number, name: (*name).to_owned() });
         let clean_up = CleanUp::of(&NodeInfo { drop_reasons: reasons.collect(), ..NodeInfo::default() });
-        let found: Vec<u32> = (0..20).filter(|number| clean_up.has(*number)).collect();
-        assert_eq!(found, [9, 11]);
-        assert!(!CleanUp::default().has(9), "a reason without a name is a drop");
+        let found = |is_of_group| -> Vec<u32> {
+            (0..20).filter(|reason| clean_up.has(Freed { reason: *reason, is_of_group })).collect()
+        };
+        assert_eq!((found(false), found(true)), (vec![9, 11], vec![7, 8, 9, 11]));
+        assert!(!CleanUp::default().has(Freed::summed(9)), "a reason without a name is a drop");
+        let names = [7, 9].map(|reason| clean_up.name(Freed { reason, is_of_group: true }, "x".to_owned()));
+        assert_eq!(names, [IGNORED_MULTICAST, "x"]);
     }
 
     #[test]

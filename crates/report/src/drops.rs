@@ -2,7 +2,7 @@
 
 use super::figures::{SHOWN, count, listed, plural, wrap};
 use magscope_core::batch::Batch;
-use magscope_core::drop_reason::CleanUp;
+use magscope_core::drop_reason::{CleanUp, Freed, clean_up_words};
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
 use magscope_core::omissions::DropRecords;
@@ -72,7 +72,7 @@ pub struct Drops {
 /// Adds up drops: from events, and from the kernel's sums of intervals without events.
 #[derive(Default)]
 pub struct DropSums {
-    packets: BTreeMap<(u16, Option<u32>), u64>,
+    packets: BTreeMap<(u16, Option<Freed>), u64>,
     /// Journeys by what dropped them.
     deciders: BTreeMap<String, u64>,
     /// Time of the last event of each node.
@@ -91,7 +91,7 @@ impl DropSums {
             }
         }
         for event in batch.events.iter().filter(|event| event.hop == Hop::SkbDrop) {
-            self.add(node, Some(event.drop_reason()), 1);
+            self.add(node, Some(Freed::of(event)), 1);
         }
         if let Some(event) = batch.events.last() {
             self.last_event_ns.insert(node, event.time_ns);
@@ -108,15 +108,17 @@ impl DropSums {
 
     fn row(&mut self, node: u16, row: &Synthesis) {
         match row.of {
-            Sum::Reason(reason) if row.hop == Hop::SkbDrop => self.add(node, Some(reason), row.n),
+            Sum::Reason(reason) if row.hop == Hop::SkbDrop => {
+                self.add(node, Some(Freed::summed(reason)), row.n);
+            }
             Sum::Rest if row.hop == Hop::SkbDrop => self.add(node, None, row.n),
             _ => {}
         }
     }
 
-    fn add(&mut self, node: u16, reason: Option<u32>, n: u64) {
-        let has_room = self.packets.len() < MOST_REASONS || self.packets.contains_key(&(node, reason));
-        let sum = self.packets.entry((node, reason.filter(|_| has_room))).or_default();
+    fn add(&mut self, node: u16, freed: Option<Freed>, n: u64) {
+        let has_room = self.packets.len() < MOST_REASONS || self.packets.contains_key(&(node, freed));
+        let sum = self.packets.entry((node, freed.filter(|_| has_room))).or_default();
         *sum = sum.saturating_add(n);
     }
 
@@ -124,12 +126,13 @@ impl DropSums {
     pub fn finish(self, infos: &[NodeInfo], records: DropRecords) -> Drops {
         let clean_up: Vec<CleanUp> = infos.iter().map(CleanUp::of).collect();
         let (mut drops, mut cleaned) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
-        for ((node, reason), n) in self.packets {
+        for ((node, freed), n) in self.packets {
             let node = usize::from(node);
-            let is_clean_up = reason.is_some_and(|r| clean_up.get(node).is_some_and(|of| of.has(r)));
-            let words = match (reason, infos.get(node)) {
-                (Some(reason), Some(info)) => info.drop_reason(reason),
-                (Some(reason), None) => format!("reason {reason}"),
+            let of = clean_up.get(node);
+            let is_clean_up = freed.is_some_and(|freed| of.is_some_and(|of| of.has(freed)));
+            let words = match (freed, infos.get(node).zip(of)) {
+                (Some(freed), Some((info, of))) => of.name(freed, info.drop_reason(freed.reason)),
+                (Some(freed), None) => format!("reason {}", freed.reason),
                 (None, _) => "other reasons".to_owned(),
             };
             let sum = if is_clean_up { &mut cleaned } else { &mut drops }.entry(words).or_default();
@@ -191,12 +194,9 @@ pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
         let journeys = plural(row.journeys, "journey", "journeys");
         wrap(out, &format!("Dropped {least}{journeys}: {}.", row.dropped_by), width, "  ")?;
     }
-    if drops.cleaned_up > 0 {
-        let packets = plural(drops.cleaned_up, "packet", "packets");
-        let words = format!(
-            "The kernel freed {least}{packets} in the queues of closed sockets, which is no drop: {}.",
-            listed(&drops.clean_up_reasons)
-        );
+    for row in drops.clean_up_reasons.iter().take(SHOWN) {
+        let (packets, what) = (plural(row.packets, "packet", "packets"), clean_up_words(&row.reason));
+        let words = format!("The kernel freed {least}{packets} {what}, which is no drop: {}.", row.reason);
         wrap(out, &words, width, "  ")?;
     }
     if left_out.left_out() > 0 {

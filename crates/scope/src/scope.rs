@@ -52,6 +52,7 @@ use crate::trigger::{Capture, Watch};
 
 use crate::controls::{Controls, Route, Shown};
 use crate::weights::Weights;
+use magscope_core::drop_reason::Freed;
 use magscope_core::foreign::clean;
 use magscope_core::governed::Level;
 use magscope_core::hop::{HOP_IDS, HopSet};
@@ -150,7 +151,7 @@ pub struct Scope {
     hop_sums: [u64; HOP_IDS],
     /// Instant of the newest event of each recording.
     last_event_ns: Vec<Option<u64>>,
-    drops: HashMap<(u16, Option<u32>), u64>,
+    drops: HashMap<(u16, Option<Freed>), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
     /// Answers to prompts.

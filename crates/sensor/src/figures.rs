@@ -292,7 +292,7 @@ fn events(out: &mut impl Figures, snapshot: &Snapshot) {
         "magnet_scope_cleaned_up_packets",
         Kind::Counter,
         "",
-        "Packets that the kernel freed in the queues of closed sockets, by its own reason. They are no drops.",
+        "Packets that the kernel freed, of closed sockets or for groups that nobody here is in, by reason. They are no drops.",
     );
     for (labels, host) in hosts(snapshot) {
         for freed in &host.total.cleaned_up {

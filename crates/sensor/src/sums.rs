@@ -7,6 +7,7 @@ use crate::snapshot::{
     Tally, cause_name,
 };
 use magscope_core::clock::Break;
+use magscope_core::drop_reason::Freed;
 use magscope_core::exchange::Exchange;
 use magscope_core::hop::HOP_IDS;
 use magscope_core::node::NodeInfo;
@@ -25,7 +26,7 @@ const LONGEST_NAME: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Sums {
     hops: Box<[HopRate; HOP_IDS]>,
-    drops: BTreeMap<u32, u64>,
+    drops: BTreeMap<Freed, u64>,
     other_drops: u64,
     losses: [u64; LossCause::ALL.len()],
     late: u64,
@@ -46,7 +47,7 @@ struct Kernel {
     latencies: BTreeMap<(Hop, Hop), Histogram>,
     /// Hits; and bytes, if packets were summed too.
     hops: BTreeMap<Hop, (u64, Option<u64>)>,
-    drops: BTreeMap<u32, u64>,
+    drops: BTreeMap<Freed, u64>,
     other_drops: u64,
 }
 
@@ -64,16 +65,16 @@ impl Kernel {
             }
         }
         match row.of {
-            Sum::Reason(reason) => self.dropped(reason, row.n),
+            Sum::Reason(reason) => self.dropped(Freed::summed(reason), row.n),
             // Drops whose reason found no room in the kernel.
             Sum::Rest if row.hop == Hop::SkbDrop => self.other_drops = self.other_drops.saturating_add(row.n),
             _ => {}
         }
     }
 
-    fn dropped(&mut self, reason: u32, n: u64) {
-        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason);
-        let sum = if has_room { self.drops.entry(reason).or_default() } else { &mut self.other_drops };
+    fn dropped(&mut self, freed: Freed, n: u64) {
+        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&freed);
+        let sum = if has_room { self.drops.entry(freed).or_default() } else { &mut self.other_drops };
         *sum = sum.saturating_add(n);
     }
 
@@ -86,7 +87,7 @@ impl Kernel {
             *hits = hits.saturating_add(*more);
             *bytes = more_bytes.map_or(*bytes, |more| Some(bytes.unwrap_or(0).saturating_add(more)));
         }
-        other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
+        other.drops.iter().for_each(|(freed, n)| self.dropped(*freed, *n));
         self.other_drops = self.other_drops.saturating_add(other.other_drops);
     }
 
@@ -112,11 +113,12 @@ fn pairs<'h>(latencies: impl Iterator<Item = (Hop, Hop, String, &'h Histogram)>)
 
 /// Drops, or packets freed in a clean-up, by reason name. Two numbers can share a name if the kernel's names
 /// are unknown.
-fn named(freed: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo, is_clean_up: bool) -> Vec<DropCount> {
+fn named(drops: &BTreeMap<Freed, u64>, others: u64, info: &NodeInfo, is_clean_up: bool) -> Vec<DropCount> {
     let mut named: BTreeMap<String, u64> = BTreeMap::new();
     let clean_up = CleanUp::of(info);
-    for (reason, n) in freed.iter().filter(|(reason, _)| clean_up.has(**reason) == is_clean_up) {
-        *named.entry(clean(&info.drop_reason(*reason))).or_default() += n;
+    for (freed, n) in drops.iter().filter(|(freed, _)| clean_up.has(**freed) == is_clean_up) {
+        let name = clean_up.name(*freed, clean(&info.drop_reason(freed.reason)));
+        *named.entry(name).or_default() += n;
     }
     if others > 0 {
         *named.entry("other reasons".to_owned()).or_default() += others;
@@ -147,7 +149,7 @@ impl Sums {
     pub fn event(&mut self, event: &Event) {
         self.hops[usize::from(event.hop.id()) % HOP_IDS].count(event.payload_bytes());
         if event.hop == Hop::SkbDrop {
-            self.dropped(event.drop_reason(), 1);
+            self.dropped(Freed::of(event), 1);
         }
     }
 
@@ -156,9 +158,9 @@ impl Sums {
         self.hops[usize::from(Hop::TcpState.id()) % HOP_IDS].count(0);
     }
 
-    fn dropped(&mut self, reason: u32, n: u64) {
-        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
-            *self.drops.entry(reason).or_default() += n;
+    fn dropped(&mut self, freed: Freed, n: u64) {
+        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&freed) {
+            *self.drops.entry(freed).or_default() += n;
         } else {
             self.other_drops += n;
         }
@@ -214,7 +216,7 @@ impl Sums {
     pub fn merge(&mut self, other: &Self) {
         self.kernel.merge(&other.kernel);
         self.hops.iter_mut().zip(other.hops.iter()).for_each(|(sum, rate)| sum.merge(*rate));
-        other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
+        other.drops.iter().for_each(|(freed, n)| self.dropped(*freed, *n));
         self.other_drops += other.other_drops;
         for (sum, n) in self.losses.iter_mut().zip(other.losses) {
             *sum = sum.saturating_add(n);

@@ -18,7 +18,7 @@ use super::state::{CloseReason, CorrelatorState, Half, StreamRef};
 use super::stream::{Admitted, Stream};
 use super::tunnels::Tunnels;
 use crate::batch::Batch;
-use crate::drop_reason::CleanUp;
+use crate::drop_reason::{CleanUp, Freed};
 use crate::event::{Detail, Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task, TcpSample};
 use crate::hash::Map;
@@ -210,7 +210,7 @@ impl Correlator {
     }
 
     fn event(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        if self.clean_up.is_event(event) {
+        if self.clean_up.is_event(event) && !self.clean_up.is_unwanted(Freed::of(event)) {
             self.state.counters.cleaned_up += 1;
             return;
         }

@@ -13,6 +13,7 @@ use super::sockets::{DatagramRef, Queued, Read};
 use super::state::{COPY_NS, CloseReason, StreamRef};
 use super::stream::Stream;
 use super::udp::segments;
+use crate::drop_reason::Freed;
 use crate::event::{Detail, Event, EventFlags, Extent};
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, Role};
@@ -413,11 +414,13 @@ impl Correlator {
             self.state.counters.unmatched_drops += 1; // of a copy: this one has arrived
             return;
         }
-        if self.clean_up.may_be_unwanted(event) && !piece.has(Hop::UdpRecv) {
-            // As on a host that nobody is in the group of: no journey.
+        if self.clean_up.is_unwanted(Freed::of(event)) && !piece.has(Hop::UdpRecv) {
             self.state.counters.cleaned_up += 1;
-            piece.shared = true;
-            stream.close_where(|p| p.start == start, CloseReason::Finished, &mut self.state, done);
+            // As on a host that nobody is in the group of: no journey. Other protocols have no sockets here, and end below.
+            if event.proto == Proto::UDP {
+                piece.shared = true;
+                stream.close_where(|p| p.start == start, CloseReason::Finished, &mut self.state, done);
+            }
             return;
         }
         let drop = self.state.copy_drop(event);

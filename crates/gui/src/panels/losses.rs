@@ -9,6 +9,7 @@ use egui::{
     Color32, FontSelection, Grid, Label, Rect, RichText, Role, ScrollArea, Sense, TextWrapMode, Ui, WidgetInfo,
     WidgetText, pos2,
 };
+use magscope_core::drop_reason::clean_up_words;
 use magscope_scope::Frame;
 use magscope_scope::condition::DROPPED;
 use magscope_scope::format::{SUMMED, count, percent};
@@ -84,7 +85,7 @@ fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
             ui.end_row();
         }
         for (reason, n) in &panel.cleaned_up {
-            let first = ui.label(format!("{reason} (closed sockets, no drop)"));
+            let first = ui.label(format!("{reason} ({}, no drop)", clean_up_words(reason)));
             menu::on_line(ui, &first, cx, || Target::of_text(format!("{reason}\t{n}")));
             ui.label(number(format!("{:>9}", count(*n)), cx.c.dim));
             ui.end_row();

@@ -10,6 +10,7 @@ use crate::names::NetnsKey;
 use crate::pyramid::Lane;
 use crate::window::BUCKET_NS;
 use magscope_core::context::Context;
+use magscope_core::drop_reason::Freed;
 use magscope_core::governed::Level;
 use magscope_core::{Batch, Direction, Event, Hop, Journey, Loss};
 
@@ -133,7 +134,7 @@ impl Scope {
             }
         }
         if event.hop == Hop::SkbDrop {
-            self.count_drops(node, Some(event.drop_reason()), 1);
+            self.count_drops(node, Some(Freed::of(event)), 1);
             if !self.names.is_drop(node, event) {
                 return; // no mark, no trigger
             }
@@ -154,10 +155,10 @@ impl Scope {
     }
 
     /// Drops and clean-up by their reason; `None` for those whose reason found no entry.
-    pub(super) fn count_drops(&mut self, node: u16, reason: Option<u32>, n: u64) {
+    pub(super) fn count_drops(&mut self, node: u16, freed: Option<Freed>, n: u64) {
         // The rows add up to the number of dropped packets.
-        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason));
-        let sum = self.drops.entry((node, reason.filter(|_| has_room))).or_default();
+        let has_room = self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, freed));
+        let sum = self.drops.entry((node, freed.filter(|_| has_room))).or_default();
         *sum = sum.saturating_add(n);
     }
 

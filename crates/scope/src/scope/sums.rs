@@ -9,6 +9,7 @@ use crate::roll::Roll;
 use crate::stats::HopStats;
 use crate::sums::{Raster, Slice, columns_of, part_of};
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
+use magscope_core::drop_reason::Freed;
 use magscope_core::histogram::LONGEST_NS;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Hop, Layer};
@@ -56,8 +57,8 @@ impl Scope {
             }
         }
         if row.hop == Hop::SkbDrop
-            && let Some(reason) = match row.of {
-                Sum::Reason(reason) => Some(Some(reason)),
+            && let Some(freed) = match row.of {
+                Sum::Reason(reason) => Some(Some(Freed::summed(reason))),
                 Sum::Rest => Some(None),
                 _ => None,
             }
@@ -65,7 +66,7 @@ impl Scope {
             if !is_clean_up {
                 self.totals.dropped = self.totals.dropped.saturating_add(row.n);
             }
-            self.count_drops(node, reason, row.n);
+            self.count_drops(node, freed, row.n);
         }
     }
 

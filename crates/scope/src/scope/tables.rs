@@ -147,12 +147,15 @@ impl Scope {
     /// Packets that kernels dropped, or freed in a clean-up, by their reasons; the most frequent first.
     pub(super) fn freed(&self, is_clean_up: bool) -> Vec<(String, u64)> {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
-        for ((node, reason), n) in &self.drops {
-            let listed = |reason| self.names.clean_up(*node).is_some_and(|of| of.has(reason));
-            if reason.is_some_and(listed) != is_clean_up {
+        for ((node, freed), n) in &self.drops {
+            let of = self.names.clean_up(*node);
+            if freed.is_some_and(|freed| of.is_some_and(|of| of.has(freed))) != is_clean_up {
                 continue;
             }
-            let words = reason.map(|reason| self.names.drop_reason(*node, reason));
+            let words = freed.map(|freed| {
+                let reason = self.names.drop_reason(*node, freed.reason);
+                of.map_or_else(|| reason.clone(), |of| of.name(freed, reason.clone()))
+            });
             let words = words.unwrap_or_else(|| "more than there was room for".to_owned());
             let sum = by_words.entry(words).or_default();
             *sum = sum.saturating_add(*n);

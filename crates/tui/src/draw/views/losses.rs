@@ -5,6 +5,7 @@ use crate::draw::help::lines as wrapped;
 use crate::draw::shade::spark_of;
 use crate::draw::{Extras, scrolled};
 use crate::theme::Theme;
+use magscope_core::drop_reason::clean_up_words;
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, bytes, count, percent};
 use magscope_scope::look::LossPanel;
@@ -167,7 +168,7 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let left_out = panel.drops_left_out.iter();
     lines.extend(left_out.map(|(cause, n)| Line::Count(*n, format!("more, {cause}"), theme.dim)));
     let freed = |(reason, n): &(String, u64)| {
-        Line::Count(*n, format!("{reason}: of closed sockets, no drop"), theme.dim)
+        Line::Count(*n, format!("{reason}: {}, no drop", clean_up_words(reason)), theme.dim)
     };
     lines.extend(panel.cleaned_up.iter().map(freed));
     lines
