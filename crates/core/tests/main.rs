@@ -6,6 +6,7 @@ mod common;
 mod dropped_by;
 mod filter;
 mod forwarders;
+mod freed;
 mod groups;
 mod head_of_line;
 mod hops;

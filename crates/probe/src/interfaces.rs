@@ -27,8 +27,8 @@ const IFLA_INFO_KIND: u16 = 1;
 
 /// Attempts to list the interfaces.
 const TRIES: usize = 3;
-/// Names that one look gives, at most; the next one goes on.
-const MOST_NAMES: usize = 4_096;
+/// Notifications that a look takes from one socket, at most; the next one goes on.
+const MOST: usize = 4_096;
 
 /// The interfaces of this thread's namespace, `netns`; none if the kernel does not list them.
 pub fn listed(netns: u32) -> Vec<InterfaceName> {
@@ -64,6 +64,7 @@ impl InterfaceWatch {
             if let Some(watched) = &mut watched
                 && let Ok(Ok(socket)) = target.within(|| notified(None, RTMGRP_LINK))
             {
+                // Without either, it has the names of the start.
                 let _ = ask(&socket, RTM_GETLINK, &[0; IFINFO]);
                 let _ = watched.add(target.inode, socket);
             }
@@ -83,7 +84,7 @@ impl InterfaceWatch {
 
 /// Reads the notifications of one socket.
 fn read(netns: u32, socket: &OwnedFd, buffer: &mut [u8], news: &mut Vec<InterfaceName>) {
-    while news.len() < MOST_NAMES {
+    for _ in 0..MOST {
         match recv(socket, &mut *buffer, RecvFlags::empty()) {
             Ok((_, len)) => {
                 let links =
@@ -91,6 +92,7 @@ fn read(netns: u32, socket: &OwnedFd, buffer: &mut [u8], news: &mut Vec<Interfac
                 news.extend(links.filter_map(|(_, link)| interface(link, netns)));
             }
             Err(Errno::NOBUFS) => {
+                // If the kernel does not answer, the interfaces made meanwhile stay numbers.
                 let _ = ask(socket, RTM_GETLINK, &[0; IFINFO]);
             }
             Err(_) => return,

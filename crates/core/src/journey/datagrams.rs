@@ -416,7 +416,8 @@ impl Correlator {
         }
         if self.clean_up.is_unwanted(Freed::of(event)) && !piece.has(Hop::UdpRecv) {
             self.state.counters.cleaned_up += 1;
-            // As on a host that nobody is in the group of: no journey. Other protocols have no sockets here, and end below.
+            // The host is not in the group, so the datagram has no journey to it. Of other protocols nothing shows a
+            // socket: their copies stay as they are.
             if event.proto == Proto::UDP {
                 piece.shared = true;
                 stream.close_where(|p| p.start == start, CloseReason::Finished, &mut self.state, done);

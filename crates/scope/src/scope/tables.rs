@@ -154,7 +154,10 @@ impl Scope {
             }
             let words = freed.map(|freed| {
                 let reason = self.names.drop_reason(*node, freed.reason);
-                of.map_or_else(|| reason.clone(), |of| of.name(freed, reason.clone()))
+                match of {
+                    Some(of) => of.name(freed, reason),
+                    None => reason,
+                }
             });
             let words = words.unwrap_or_else(|| "more than there was room for".to_owned());
             let sum = by_words.entry(words).or_default();
