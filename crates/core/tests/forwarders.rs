@@ -89,23 +89,28 @@ fn a_journey_through_a_node_has_its_times_and_both_ends() {
     }
 }
 
-#[test]
-fn a_translation_is_proven_by_the_handshake() {
+fn handshake() -> Vec<Event> {
     let syn = |hop, time_ns, flow| Event { tcp_flags: 2, skb: 70, ..tcp(hop, time_ns, flow, 999, 0) };
-    let handshake = [
+    vec![
         syn(Hop::IpOut, 1, CLIENT),
         syn(Hop::DevXmit, 2, CLIENT),
         syn(Hop::DevRecv, 3, NODE_IN),
         syn(Hop::DevXmit, 4, NODE_OUT),
         syn(Hop::DevRecv, 5, SERVER),
         syn(Hop::IpIn, 6, SERVER),
-    ];
-    // The node copies the data into another buffer, which proves nothing.
-    let mut data = segment(100, 1000, 77);
-    for event in data.iter_mut().filter(|event| event.flow == NODE_OUT) {
-        event.skb = 99;
-    }
-    let events = [handshake.to_vec(), data].concat();
+    ]
+}
+
+/// A segment that the node copies into another buffer, which proves nothing.
+fn copied_segment(time_ns: u64) -> Vec<Event> {
+    let mut data = segment(time_ns, 1000, 77);
+    data.iter_mut().filter(|event| event.flow == NODE_OUT).for_each(|event| event.skb = 99);
+    data
+}
+
+#[test]
+fn a_translation_is_proven_by_the_handshake() {
+    let events = [handshake(), copied_segment(100)].concat();
     let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), events);
     assert_eq!(correlator.counters().translations, 1);
     let [journey] = &done[..] else { panic!("{done:#?}") };
@@ -113,13 +118,64 @@ fn a_translation_is_proven_by_the_handshake() {
     assert_eq!((journey.sent_flow(), journey.received_flow()), (NODE_OUT, SERVER));
 }
 
+/// Reads `data` after the proofs of a reader of `all`, from the instant of `data`'s first event.
+fn read_again(flows: fn(Proto) -> Vec<Flow>, all: Vec<Event>, data: Vec<Event>) -> (Vec<Journey>, u64) {
+    let mut survey = Correlator::new(served(), Limits::default());
+    survey.keep_proofs();
+    survey.push(&batch(flows(Proto::TCP), all), &mut Vec::new());
+    let mut reader = Correlator::new(served(), Limits::default());
+    reader.begin_with(survey.proofs().expect("they were kept"), data[0].time_ns);
+    let mut done = Vec::new();
+    reader.push(&batch(flows(Proto::TCP), data), &mut done);
+    reader.finish(&mut done);
+    (done, reader.counters().translations)
+}
+
+#[test]
+fn a_reader_of_a_part_knows_what_was_proven_before_it() {
+    for flows in [routed, masqueraded] {
+        let all = [handshake(), copied_segment(100)].concat();
+        let whole = correlate(served(), flows(Proto::TCP), all.clone()).0;
+        let (part, translations) = read_again(flows, all, copied_segment(100));
+        assert_eq!((part, translations), (whole, 0));
+    }
+}
+
+#[test]
+fn a_reader_of_a_part_knows_nothing_of_later_packets() {
+    let later: Vec<Event> =
+        handshake().into_iter().map(|event| Event { time_ns: event.time_ns + 1000, ..event }).collect();
+    let all = [copied_segment(100), later].concat();
+    let (part, _) = read_again(masqueraded, all, copied_segment(100));
+    assert_eq!(part.len(), 2, "two halves, as a reader of all sees them then: {part:#?}");
+}
+
+/// The port of a node's own address had another connection before.
+#[test]
+fn what_was_proven_before_a_part_yields_to_what_its_packets_prove() {
+    let flows = |proto| {
+        let mut flows = masqueraded(proto);
+        flows.push(flow(OTHER_CLIENT, 1, proto, "10.0.0.1:4001", "10.0.0.2:80"));
+        flows.push(flow(NODE_BACK_IN, 9, proto, "10.0.0.2:80", "10.0.0.1:4001"));
+        flows
+    };
+    let again = |event: Event| Event {
+        flow: match event.flow {
+            CLIENT => OTHER_CLIENT,
+            NODE_IN => NODE_BACK_IN,
+            same => same,
+        },
+        ..event
+    };
+    let second: Vec<Event> = segment(5000, 3_000_000, 79).into_iter().map(again).collect();
+    let (part, _) = read_again(flows, [segment(0, 1000, 77), second.clone()].concat(), second);
+    let ends: Vec<_> = part.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
+    assert_eq!(ends, [(OTHER_CLIENT, SERVER, Verdict::Complete)]);
+}
+
 #[test]
 fn a_node_that_changes_buffer_and_addresses_leaves_two_halves() {
-    let mut data = segment(100, 1000, 77);
-    for event in data.iter_mut().filter(|event| event.flow == NODE_OUT) {
-        event.skb = 99;
-    }
-    let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), data);
+    let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), copied_segment(100));
     assert_eq!(correlator.counters().translations, 0);
     let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
     assert_eq!(ends, [(CLIENT, NODE_IN, Verdict::HalfComplete), (NODE_OUT, SERVER, Verdict::HalfComplete)]);

@@ -141,6 +141,35 @@ fn a_copy_that_no_socket_wants_is_no_journey() {
     assert_eq!(verdicts(6), [(GROUP_HERE, full), (GROUP_THERE, Verdict::Complete)]);
 }
 
+/// A host that is not in the group of a membership report frees it before its own receiver has it.
+#[test]
+fn a_report_of_membership_that_a_host_ignores_is_its_senders_half() {
+    let icmp = Proto(58);
+    let flows = || group_flows().into_iter().map(|flow| Flow { proto: icmp, ..flow }).collect();
+    let drop_reasons = vec![DropReason { number: 2, name: "not_specified".to_owned() }];
+    let info = NodeInfo { drop_reasons, ..node() };
+    let verdicts = |hops: usize| {
+        let freed = Event {
+            detail: DetailKind::DropReason.of(2),
+            flags: EventFlags::GROUP,
+            ..udp(Hop::SkbDrop, 45, GROUP_THERE, 9, 1, 100)
+        };
+        let mut came = group_up(40, GROUP_THERE, 9, &[]);
+        came.truncate(hops);
+        let events = [down(0, 9, 1, 100), came, vec![freed]].concat();
+        let events = events.into_iter().map(|event| Event { proto: icmp, ..event }).collect();
+        let mut correlator = Correlator::of_node(&info, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(flows(), events), &mut done);
+        correlator.finish(&mut done);
+        let counters = correlator.counters();
+        let seen = done.iter().map(|journey| (journey.rx_flow, journey.verdict)).collect::<Vec<_>>();
+        (seen, counters.forwarded, counters.cleaned_up)
+    };
+    assert_eq!(verdicts(2), (vec![(FlowId::NONE, Verdict::HalfComplete)], 0, 1));
+    assert_eq!(verdicts(3), (vec![(GROUP_THERE, Verdict::Complete)], 0, 1));
+}
+
 #[test]
 fn a_group_whose_sender_is_elsewhere() {
     let mut events = group_up(40, GROUP_THERE, 9, &[73, 74]);

@@ -397,7 +397,9 @@ fn what_comes_between_wake_and_run_waited_for_the_cpu() {
 fn the_first_packet_of_all_is_lost_and_comes_after_a_time_out() {
     let mut correlator = Correlator::new(coverage(), Limits::default());
     let mut done = Vec::new();
-    correlator.push(&batch(flows(Proto::TCP), run(&PACKET_TX, 0, CLIENT, 100, 50)), &mut done);
+    let mut sent = vec![tcp(Hop::TcpSend, 0, CLIENT, 100, 50)];
+    sent.extend(run(&PACKET_TX, 1, CLIENT, 100, 50));
+    correlator.push(&batch(flows(Proto::TCP), sent), &mut done);
     correlator.push(&Batch { watermark_ns: 200_000_000, ..Batch::default() }, &mut done);
     let mut events = run(&PACKET_TX, 201_000_000, CLIENT, 100, 50);
     events.extend(run(&PACKET_RX, 202_000_000, SERVER, 100, 50));
@@ -406,4 +408,21 @@ fn the_first_packet_of_all_is_lost_and_comes_after_a_time_out() {
     correlator.finish(&mut done);
     let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.retransmits(), j.bytes())).collect();
     assert_eq!(seen, [(Verdict::Complete, 1, 50)]);
+}
+
+/// A capture begins while bytes wait in the queue of the sender's device.
+#[test]
+fn bytes_under_way_when_the_capture_begins_are_not_complete() {
+    let mut events = whole(0, 100, 50);
+    events.retain(|event| event.hop >= Hop::DevXmit);
+    events.extend(whole(1000, 150, 50));
+    let (done, _) = correlate(coverage(), flows(Proto::TCP), events.clone());
+    let seen: Vec<_> =
+        done.iter().map(|j| (j.range.end - j.range.start, j.precedes_capture, j.verdict)).collect();
+    assert_eq!(seen, [(50, true, Verdict::HalfComplete), (50, false, Verdict::Complete)]);
+    // With its handshake in the capture, nothing of a connection was sent before.
+    let syn = Event { tcp_flags: 2, ..tcp(Hop::IpOut, 0, CLIENT, 99, 0) };
+    events.insert(0, syn);
+    let (done, _) = correlate(coverage(), flows(Proto::TCP), events);
+    assert!(done.iter().all(|j| j.verdict == Verdict::Complete), "{done:#?}");
 }

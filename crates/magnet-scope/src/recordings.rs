@@ -10,7 +10,7 @@ use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::change::HopCount;
 use magscope_core::clock::ClockSample;
-use magscope_core::journey::Limits;
+use magscope_core::journey::{Limits, Proofs};
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::look::ClockPair;
@@ -137,6 +137,12 @@ impl Recordings {
             Box::new(session.replay(from, to)) as Box<dyn Source + '_>
         });
         Walker::new(sources.collect(), &self.alignment, limits, Duration::ZERO)
+    }
+
+    /// A merged reader of a range of the common time line, which knows what a [reader of all](Walker::keep_proofs) has
+    /// proven before.
+    pub fn stretch_walker(&self, limits: Limits, stretch: (u64, u64), proofs: &[Proofs]) -> Walker<'_> {
+        self.walker(limits, Some(stretch)).begin_with(proofs, |node| self.own_ns(node, stretch.0))
     }
 
     /// Converts an instant of the common time line to a recording's own clock.

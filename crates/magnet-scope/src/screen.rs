@@ -3,8 +3,12 @@
 mod follower;
 mod host_cpu;
 mod options;
+mod overlaps;
 mod player;
 mod save;
+mod stretch;
+#[cfg(test)]
+mod stretch_tests;
 mod switch;
 mod trigger_buffers;
 

@@ -7,7 +7,7 @@ use magscope_core::batch::Batch;
 use magscope_core::clock::ClockSample;
 use magscope_core::context::Context;
 use magscope_core::flow::{Flow, FlowId, Task};
-use magscope_core::journey::{Correlator, Counters, Journey, Limits};
+use magscope_core::journey::{Correlator, Counters, Journey, Limits, Proofs};
 use magscope_core::node::{NodeInfo, make_name_unique, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
 use std::collections::{BTreeSet, VecDeque};
@@ -148,6 +148,27 @@ impl<'s> Walker<'s> {
         let mut walker = Walker::new(sources, online, limits, patience);
         walker.joiner = walker.joiner.map(|_| joiner(online, limits, true));
         Walker { online: Some(online), aligns: true, ..walker }
+    }
+
+    /// Keeps what the packets of each node prove of its addresses, for later readers of a part.
+    #[must_use]
+    pub fn keep_proofs(mut self) -> Self {
+        self.lanes.iter_mut().for_each(|lane| lane.correlator.keep_proofs());
+        self
+    }
+
+    /// The proofs of each node so far, if they are kept.
+    pub fn proofs(&self) -> Vec<Proofs> {
+        self.lanes.iter().map(|lane| lane.correlator.proofs().cloned().unwrap_or_default()).collect()
+    }
+
+    /// Begins amid the recordings with the proofs of each node; `at_ns` is the first instant by the node's clock.
+    #[must_use]
+    pub fn begin_with(mut self, proofs: &[Proofs], at_ns: impl Fn(u16) -> u64) -> Self {
+        for ((lane, node), proofs) in self.lanes.iter_mut().zip(0..).zip(proofs) {
+            lane.correlator.begin_with(proofs, at_ns(node));
+        }
+        self
     }
 
     /// Adds a running source; returns its info with a distinct name. Its times are placed by arrival until

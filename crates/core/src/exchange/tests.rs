@@ -101,6 +101,7 @@ fn journey(id: u64) -> Journey {
         ambiguous: false,
         head_of_line: None,
         receive_window_ns: 0,
+        precedes_capture: false,
         forwarders: Vec::new(),
         tunnels: Vec::new(),
     }

@@ -8,6 +8,7 @@ use super::ip_ids::IpIds;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::piece::Mark;
+use super::proofs::{Proofs, Proven};
 use super::read_order::{ReadOrder, ReadProof, ReadReturn};
 use super::readers::{Asked, Readers};
 use super::rules::{Rules, is_certain_end};
@@ -83,6 +84,22 @@ impl Correlator {
         correlator
     }
 
+    /// Keeps what packets prove of the node's addresses, for a later reader of a part of the same recording.
+    pub fn keep_proofs(&mut self) {
+        self.directory.keep_proofs();
+    }
+
+    /// The proofs so far, if they are kept.
+    pub const fn proofs(&self) -> Option<&Proofs> {
+        self.directory.proofs()
+    }
+
+    /// Begins amid a recording, at an instant of the node's clock (nanoseconds), with the proofs of a reader of all of
+    /// it. Call it before the first batch.
+    pub fn begin_with(&mut self, proofs: &Proofs, at_ns: u64) {
+        self.directory.begin_with(Proven::until(proofs, at_ns));
+    }
+
     /// Processes a batch and appends the ended journeys to `done`.
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         let before = done.len();
@@ -136,6 +153,7 @@ impl Correlator {
         }
         self.state.counters.late += batch.late;
         self.state.counters.events += batch.events.len() as u64;
+        self.state.begun_ns = self.state.begun_ns.or(batch.events.first().map(|event| event.time_ns));
         let mut samples = batch.tcp.iter().peekable();
         for event in &batch.events {
             // A sample precedes the bytes that its acknowledgement releases.

@@ -417,8 +417,8 @@ impl Correlator {
         if self.clean_up.is_unwanted(Freed::of(event)) && !piece.has(Hop::UdpRecv) {
             self.state.counters.cleaned_up += 1;
             // The host is not in the group, so the datagram has no journey to it. Of other protocols nothing shows a
-            // socket: their copies stay as they are.
-            if event.proto == Proto::UDP {
+            // socket: what came as far as the kernel's own receiver ends there.
+            if event.proto == Proto::UDP || !piece.has(Hop::IpIn) {
                 piece.shared = true;
                 stream.close_where(|p| p.start == start, CloseReason::Finished, &mut self.state, done);
             }

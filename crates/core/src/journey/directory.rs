@@ -1,6 +1,7 @@
 //! The flows of flow ids, and the stream of each direction of a flow.
 
 use super::limits::Counters;
+use super::proofs::{Proofs, Proven};
 use super::state::StreamRef;
 use super::stream::Stream;
 use crate::flow::{Endpoint, Flow, FlowId, Proto, is_from_anybody};
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 /// the same host in all of them, so the two ends share a key. Connections of other namespaces between equal
 /// addresses have further streams of the same key (see [`super::namesakes`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct StreamKey {
+pub(super) struct StreamKey {
     proto: Proto,
     from: Endpoint,
     to: Endpoint,
@@ -48,6 +49,10 @@ pub(super) struct Directory {
     last: Option<(FlowId, bool, u32)>,
     /// Whether this node only passes on its packets.
     last_passes: bool,
+    /// What was proven before the first event.
+    proven: Proven,
+    /// What was proven since, if it is kept.
+    proofs: Option<Proofs>,
 }
 
 impl StreamKey {
@@ -90,10 +95,8 @@ impl Directory {
         if let Some(announced) = self.flows.get(&flow.id) {
             counters.flow_collisions += u64::from(announced.flow != *flow);
         } else {
-            self.flows.insert(
-                flow.id,
-                Entry { flow: *flow, tx: None, rx: None, passes: [false; 2], batch: self.batches },
-            );
+            let passes = self.proven.passes(flow.id);
+            self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None, passes, batch: self.batches });
         }
     }
 
@@ -134,16 +137,18 @@ impl Directory {
         } else {
             let key = StreamKey::of(&entry.flow, receives);
             let (free, generation, proto) = (&mut self.free, &mut self.generation, entry.flow.proto);
-            let slot = if let Some(slot) = self.keys.get(&key) {
-                if let Some(stream) = streams.get_mut(*slot as usize) {
+            let earlier = self.keys.get(&key).copied().or_else(|| self.proven.slot(&key));
+            let slot = if let Some(slot) = earlier {
+                if let Some(stream) = streams.get_mut(slot as usize) {
                     stream.has_several_flows = true;
                 }
-                *slot
+                slot
             } else {
                 let slot = new_stream(free, generation, proto, streams);
-                self.keys.insert(key, slot);
+                self.proven.begins(&key, slot);
                 slot
             };
+            self.keys.insert(key, slot);
             *place = Some(slot);
             slot
         };
@@ -190,8 +195,38 @@ impl Directory {
         let unused = alone || self.keys.values().all(|slot| *slot != from);
         if unused {
             self.free.push(from);
+            self.proven.replace(|slot| Some(if slot == from { to } else { slot }));
         }
         unused
+    }
+
+    /// Keeps what is proven from now on.
+    pub fn keep_proofs(&mut self) {
+        self.proofs.get_or_insert_default();
+    }
+
+    pub const fn proofs(&self) -> Option<&Proofs> {
+        self.proofs.as_ref()
+    }
+
+    pub fn begin_with(&mut self, proven: Proven) {
+        self.proven = proven;
+    }
+
+    /// A packet has shown that the addresses of `before` became those of `after`; each is a flow, and whether it receives.
+    pub fn note_translation(&mut self, time_ns: u64, before: (FlowId, bool), after: (FlowId, bool)) {
+        let key = |(flow, receives)| self.get(flow).map(|flow| StreamKey::of(flow, receives));
+        let keys = key(before).zip(key(after));
+        if let (Some(proofs), Some((before, after))) = (&mut self.proofs, keys) {
+            proofs.translated(time_ns, before, after);
+        }
+    }
+
+    /// A packet has shown that the node passes on those of the flow.
+    pub fn note_passed_on(&mut self, time_ns: u64, flow: FlowId, receives: bool) {
+        if let Some(proofs) = &mut self.proofs {
+            proofs.passes_on(time_ns, flow, receives);
+        }
     }
 
     /// True for an announced flow without one of its ports.
@@ -265,6 +300,7 @@ impl Directory {
             let (tx, rx) = (stays(&mut entry.tx), stays(&mut entry.rx));
             tx || rx || (fresh && batches.wrapping_sub(entry.batch) <= 1)
         });
+        self.proven.replace(|slot| Some(slot).filter(|slot| decided.get(slot) != Some(&false)));
         (before - self.flows.len()) as u64
     }
 }

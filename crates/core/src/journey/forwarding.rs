@@ -65,15 +65,18 @@ impl Correlator {
         };
         let [tx, rx] = self.directory.streams_of(before.flow);
         let Some(earlier) = (if received { rx } else { tx }).map(|slot| slot as usize) else { return slot };
-        if earlier != slot && !self.translate(event, slot, earlier, done) {
-            self.state.counters.unproven_translations += 1;
-            return slot;
+        if earlier != slot {
+            if !self.translate(event, slot, earlier, done) {
+                self.state.counters.unproven_translations += 1;
+                return slot;
+            }
+            self.directory.note_translation(event.time_ns, (before.flow, received), (event.flow, receives));
         }
         if is_passed_on {
-            self.note_forwarder(before.flow, true, earlier, here);
-            self.note_forwarder(event.flow, false, earlier, here);
+            self.note_forwarder(before.flow, true, earlier, here, event.time_ns);
+            self.note_forwarder(event.flow, false, earlier, here, event.time_ns);
         } else if self.directory.passes(before.flow, receives) {
-            self.note_forwarder(event.flow, receives, earlier, here);
+            self.note_forwarder(event.flow, receives, earlier, here, event.time_ns);
         } else if let Some(stream) = self.streams.get_mut(earlier) {
             stream.note_translated_end(before.flow, event.flow, receives);
         }
@@ -123,13 +126,14 @@ impl Correlator {
     }
 
     /// A node passes on the packets that it receives, or sends, in this flow.
-    fn note_forwarder(&mut self, flow: FlowId, receives: bool, slot: usize, netns: u32) {
+    fn note_forwarder(&mut self, flow: FlowId, receives: bool, slot: usize, netns: u32, time_ns: u64) {
         if self.directory.passes(flow, receives) {
             return;
         }
         let Some(stream) = self.streams.get_mut(slot) else { return };
         if stream.yield_end(flow, receives, netns) {
             self.directory.set_passes(flow, receives);
+            self.directory.note_passed_on(time_ns, flow, receives);
         }
     }
 

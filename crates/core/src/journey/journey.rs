@@ -75,6 +75,8 @@ pub struct Journey {
     /// TCP: time between its send and its first transmission in which the peer's receive window was certainly closed,
     /// nanoseconds.
     pub receive_window_ns: u64,
+    /// It was under way when the capture began: its sender's first events are missing.
+    pub precedes_capture: bool,
     /// The nodes that passed its packet on, in the order of the path. With `n` of them the journey has `n + 1` legs.
     pub forwarders: Vec<Forwarder>,
     /// The passages of its packet inside outer packets, which are journeys of their own: in the order of the path, of

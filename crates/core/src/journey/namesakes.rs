@@ -115,7 +115,7 @@ impl Stream {
         }
         let is_packet = event.hop >= Hop::TcpXmit && event.hop <= Hop::IpIn;
         if is_packet && event.tcp_flags & 2 != 0 {
-            return u32::from(self.first_seq == Some(event.seq()));
+            return u32::from(self.ends.first_seq == Some(event.seq()));
         }
         if event.len == 0 {
             return 0;

@@ -80,6 +80,8 @@ pub(super) struct Ends {
     pub proto: Proto,
     pub tx: Half,
     pub rx: Half,
+    /// TCP: number of its SYN, if that is in the capture.
+    pub first_seq: Option<u32>,
 }
 
 /// The reason why a piece is closed.
@@ -136,6 +138,8 @@ pub(super) struct CorrelatorState {
     pub rules_changed_ns: Option<u64>,
     /// The flow of the outer packet that the kernel dropped, while that is recorded for the packet inside.
     pub outer_drop: Option<FlowId>,
+    /// The first event.
+    pub begun_ns: Option<u64>,
     /// All events before this instant have been processed.
     pub now_ns: u64,
     /// Number of open pieces.
@@ -154,6 +158,7 @@ impl CorrelatorState {
             receive_windows: ReceiveWindows::default(),
             rules_changed_ns: None,
             outer_drop: None,
+            begun_ns: None,
             now_ns: 0,
             open: 0,
             visits: BinaryHeap::new(),
@@ -318,6 +323,7 @@ impl CorrelatorState {
             ambiguous: piece.ambiguous,
             head_of_line: piece.head_of_line.filter(|wait| wait.follows(&rungs)),
             receive_window_ns: piece.receive_window_ns,
+            precedes_capture: self.precedes_capture(ends, piece),
             forwarders,
             tunnels,
         });
@@ -343,7 +349,7 @@ impl CorrelatorState {
                     None
                 };
                 // The other end may be in the capture, with its records lost.
-                let lonely = !(reached && piece.any(TX) && ends.tx.sure);
+                let lonely = !(reached && piece.any(TX) && ends.tx.sure) || self.precedes_capture(ends, piece);
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =
                     || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));
@@ -401,13 +407,24 @@ impl CorrelatorState {
         side(&ends.tx, TX) | side(&ends.rx, RX)
     }
 
+    /// True if hops before its first event were served and have none.
+    fn lacks_start(&self, ends: &Ends, piece: &Piece) -> bool {
+        let missing = self.required(ends, piece) & !piece.rungs.present();
+        // Events taken at return are late and precede the others in path order.
+        missing.trailing_zeros() < piece.rungs.in_order().trailing_zeros()
+    }
+
+    /// True if its bytes were sent before the capture began.
+    fn precedes_capture(&self, ends: &Ends, piece: &Piece) -> bool {
+        let until_ns = self.begun_ns.map_or(0, |ns| ns.saturating_add(self.limits.max_age_ns));
+        let may_be = ends.first_seq.is_none() && piece.first_ns < until_ns && !piece.ambiguous;
+        may_be && piece.any(TX) && self.lacks_start(ends, piece)
+    }
+
     /// Earliest possible time of a loss of the missing events: if the missing hops precede the first event, so
     /// may the loss.
     fn earliest(&self, ends: &Ends, piece: &Piece) -> u64 {
-        let missing = self.required(ends, piece) & !piece.rungs.present();
-        // Events taken at return are late and precede the others in path order.
-        let first = piece.rungs.in_order().trailing_zeros();
-        if missing.trailing_zeros() < first {
+        if self.lacks_start(ends, piece) {
             piece.first_ns.saturating_sub(self.limits.max_age_ns)
         } else {
             piece.first_ns

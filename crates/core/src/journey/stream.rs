@@ -43,8 +43,6 @@ pub(super) struct Stream {
     pub ready: u64,
     /// TCP: the thread of its last read, and whether another thread had read before ([`super::read_order`]).
     pub last_reader: u32,
-    /// First byte of the connection, if its SYN was seen.
-    pub first_seq: Option<u32>,
     /// End of the bytes that were sent. New bytes leave in order.
     pub sent_to: u64,
     pub last_ns: u64,
@@ -81,7 +79,7 @@ impl Stream {
     pub fn new(proto: Proto, me: StreamRef) -> Self {
         Stream {
             me,
-            ends: Ends { proto, tx: Half::default(), rx: Half::default() },
+            ends: Ends { proto, ..Ends::default() },
             has_namesakes: false,
             has_several_flows: false,
             has_calls: false,
@@ -91,7 +89,6 @@ impl Stream {
             floor: 0,
             ready: 0,
             last_reader: 0,
-            first_seq: None,
             sent_to: 0,
             last_ns: 0,
             visit_at: u64::MAX,
@@ -301,7 +298,7 @@ impl Stream {
         self.floor = 0;
         self.ready = 0;
         self.last_reader = 0;
-        self.first_seq = None;
+        self.ends.first_seq = None;
         self.sent_to = 0;
         state.receive_windows.remove(self.me);
         self.age_at = u64::MAX;

@@ -93,21 +93,24 @@ impl Stream {
 
     /// A SYN at a packet hop; `seq` is the first byte of the connection.
     pub fn open_connection(&mut self, seq: u32, state: &mut CorrelatorState, done: &mut Vec<Journey>) {
-        if self.first_seq == Some(seq) {
+        if self.ends.first_seq == Some(seq) {
             return; // the same SYN at another hop, or a retransmission
         }
         // Fast open: the send was reported first, and the connection has no other event.
         let declared =
             |at: u64| self.floor <= at && self.pieces.iter().all(|p| p.start >= at && p.is_only_promised());
-        if self.first_seq.is_none() && !self.pieces.is_empty() && self.position_of(seq).is_some_and(declared) {
-            self.first_seq = Some(seq);
+        if self.ends.first_seq.is_none()
+            && !self.pieces.is_empty()
+            && self.position_of(seq).is_some_and(declared)
+        {
+            self.ends.first_seq = Some(seq);
             return;
         }
         if self.position.is_some() {
             state.counters.resets += 1;
             self.reset(CloseReason::Reset, state, done);
         }
-        self.first_seq = Some(seq);
+        self.ends.first_seq = Some(seq);
         self.position = Some((1 << 32) + u64::from(seq));
     }
 

@@ -13,7 +13,7 @@ pub enum Verdict {
     /// Both ends are in the capture, and it reached its end: it was read, or without a reader in its protocol,
     /// it was received.
     Complete,
-    /// Only one end is in the capture, and that half is complete.
+    /// Only one end is in the capture, and that half is complete; or it was under way when the capture began.
     HalfComplete,
     /// It has no event after this hop, and no relevant record is missing.
     LostAfter {

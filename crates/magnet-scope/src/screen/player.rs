@@ -3,12 +3,14 @@
 //! A survey reads everything once, in slices between key presses, so that the first picture appears at once. A
 //! zoomed-in window is read again, with a margin for journeys in flight.
 
+use super::stretch::{self, Found};
 use super::{ScreenArgs, end_of, save};
 use crate::recordings::Recordings;
 use anyhow::Result;
+use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, SourceError};
-use magscope_scope::recorded::{MOST_EVENTS, MOST_HEADS, MOST_HITS, MOST_SCANNED, Stretch, Window};
+use magscope_scope::recorded::Window;
 use magscope_scope::{Options, Scope, State};
 use magscope_timeline::merged_reader::{Piece, Walker};
 use magscope_tui::{Picture, Pump};
@@ -24,10 +26,6 @@ const MOST_READ: usize = 300_000;
 const MOST_READ_IN_BACKGROUND: usize = 1_500_000;
 /// Maximum number of windows read between two keys.
 const MOST_WINDOWS: usize = 16;
-/// Minimum margin around a window, nanoseconds.
-const AROUND_NS: u64 = 10_000_000;
-/// Maximum margin.
-const MOST_AROUND_NS: u64 = 1_000_000_000;
 
 /// Shows recordings until the user quits.
 pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenArgs) -> Result<()> {
@@ -86,6 +84,10 @@ pub struct Player<'r> {
     /// The survey reader, until its end.
     survey: Option<Walker<'r>>,
     number: u64,
+    /// What the first survey has found.
+    found: Found,
+    /// True until the end of the first survey.
+    is_first: bool,
     /// True if the survey is paused.
     idle: bool,
     /// Maximum number of events read for a window.
@@ -98,17 +100,20 @@ pub struct Player<'r> {
 impl<'r> Player<'r> {
     /// A player at the start.
     pub fn new(recordings: &'r Recordings, limits: Limits) -> Self {
-        let survey = Some(recordings.walker(limits, None));
-        Player {
+        let mut player = Player {
             recordings,
             limits,
-            survey,
+            survey: None,
             number: 0,
+            found: Found::nothing(recordings),
+            is_first: true,
             idle: false,
             most_read: MOST_READ,
             asked: None,
             ticked: Instant::now(),
-        }
+        };
+        player.begin_survey();
+        player
     }
 
     /// A player in a separate thread, where no key waits for a window.
@@ -116,15 +121,35 @@ impl<'r> Player<'r> {
         Player { most_read: MOST_READ_IN_BACKGROUND, ..self }
     }
 
+    fn begin_survey(&mut self) {
+        let mut walker = self.recordings.walker(self.limits, None);
+        if self.is_first {
+            self.found = Found::nothing(self.recordings);
+            walker = walker.keep_proofs();
+        }
+        self.survey = Some(walker);
+    }
+
     /// Continues the survey until the end of the slice or of the recording.
     fn read_on(&mut self, scope: &mut dyn ScopeAccess, until: Instant) -> Result<(), SourceError> {
         while let Some(survey) = &mut self.survey {
-            let progress = survey.step(&mut |piece| match piece {
-                Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
-                Piece::Journey(journey, ..) => scope.hold(&mut |scope| scope.ingest_journey(journey.clone())),
+            let mut found = Some(&mut self.found).filter(|_| self.is_first);
+            let progress = survey.step(&mut |piece| {
+                if let Some(found) = &mut found {
+                    found.add(&piece);
+                }
+                match piece {
+                    Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
+                    Piece::Journey(journey, ..) => {
+                        scope.hold(&mut |scope| scope.ingest_journey(journey.clone()));
+                    }
+                }
             })?;
             if progress == Progress::End {
-                self.survey = None;
+                if let Some(found) = found {
+                    found.proofs = survey.proofs();
+                }
+                (self.survey, self.is_first) = (None, false);
                 scope.hold(&mut Scope::end);
             }
             if Instant::now() >= until {
@@ -135,43 +160,14 @@ impl<'r> Player<'r> {
     }
 
     /// Reads a window.
-    fn read(&self, scope: &mut dyn ScopeAccess, window: Window) -> Result<(), SourceError> {
-        // A fraction of the width: a full width on each side would be mostly wasted.
-        let around = ((window.to_ns - window.from_ns) / 4).clamp(AROUND_NS, MOST_AROUND_NS);
-        let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
-        let mut walker = self.recordings.walker(self.limits, Some(wide));
-        let mut stretch = Stretch { window, ..Stretch::default() };
-        let (mut progress, mut read) = (Progress::More, 0);
-        while progress == Progress::More && !stretch.truncated {
-            stretch.truncated |= read > self.most_read;
-            progress = walker.step(&mut |piece| match piece {
-                Piece::Batch(node, batch) => {
-                    scope.hold(&mut |scope| scope.learn(node, batch));
-                    read += batch.events.len();
-                    let inside = |ns: u64| (window.from_ns..=window.to_ns).contains(&ns);
-                    let room = MOST_EVENTS - stretch.events.len().min(MOST_EVENTS);
-                    let events = batch.events.iter().filter(|event| inside(event.time_ns)).take(room);
-                    stretch.events.extend(events.map(|event| (node, *event)));
-                    let room = MOST_HITS - stretch.hits.len().min(MOST_HITS);
-                    let hits = batch.hits.iter().filter(|hit| inside(hit.time_ns)).take(room);
-                    stretch.hits.extend(hits.map(|hit| (node, *hit)));
-                    let room = MOST_HEADS - stretch.heads.len().min(MOST_HEADS);
-                    let heads = batch.heads.iter().filter(|head| inside(head.time_ns)).take(room);
-                    stretch.heads.extend(heads.map(|head| (node, head.clone())));
-                }
-                Piece::Journey(journey, ..) => {
-                    let (start, end) = (journey.start_ns(), journey.end_ns());
-                    let overlaps = start.is_some_and(|ns| ns <= window.to_ns)
-                        && end.is_some_and(|ns| ns >= window.from_ns);
-                    if overlaps && stretch.journeys.len() < MOST_SCANNED {
-                        stretch.journeys.push(journey.clone());
-                    } else {
-                        stretch.truncated |= overlaps;
-                    }
-                }
-            })?;
+    fn read(&mut self, scope: &mut dyn ScopeAccess, window: Window) -> Result<(), SourceError> {
+        if let Some(survey) = self.survey.as_ref().filter(|_| self.is_first) {
+            self.found.proofs = survey.proofs();
         }
-        scope.hold(&mut |scope| scope.fill(std::mem::take(&mut stretch)));
+        let learn = &mut |node, batch: &Batch| scope.hold(&mut |scope| scope.learn(node, batch));
+        let stretch = stretch::read(self.recordings, self.limits, window, self.most_read, &self.found, learn)?;
+        let mut stretch = Some(stretch);
+        scope.hold(&mut |scope| stretch.take().into_iter().for_each(|stretch| scope.fill(stretch)));
         Ok(())
     }
 
@@ -190,7 +186,7 @@ impl<'r> Player<'r> {
         });
         if number != self.number {
             self.number = number;
-            self.survey = Some(self.recordings.walker(self.limits, None));
+            self.begin_survey();
         }
         if let Some(window) = wanted {
             self.read(scope, window)?;
@@ -207,7 +203,7 @@ impl<'r> Player<'r> {
         let number = scope.survey();
         if number != self.number {
             self.number = number;
-            self.survey = Some(self.recordings.walker(self.limits, None));
+            self.begin_survey();
         }
         while self.survey.is_some() {
             self.read_on(scope, Instant::now())?;

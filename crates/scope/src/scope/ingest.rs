@@ -291,6 +291,8 @@ impl Scope {
         self.conclude();
         if let Some(recorded) = &mut self.recorded {
             recorded.read_ns = recorded.all.to_ns;
+            // It was read before all was known that helps its reader.
+            recorded.filled = None;
             self.close_captures(u64::MAX);
             self.measure();
             self.relist();

@@ -63,6 +63,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
 fn verdict(tx: &Journey, rx: &Journey) -> Verdict {
     match (tx.verdict, rx.verdict) {
         (broken @ Verdict::BrokenByEventLoss { .. }, _) => broken,
+        (_, Verdict::HalfComplete) if tx.precedes_capture => Verdict::HalfComplete,
         (_, Verdict::HalfComplete) => Verdict::Complete,
         (_, end) => end,
     }
