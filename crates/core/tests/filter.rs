@@ -2,6 +2,7 @@
 
 use crate::common;
 use common::*;
+use magscope_core::condition::Problem;
 use magscope_core::context::NodeContext;
 use magscope_core::exchange::ExchangeFilter;
 use magscope_core::filter::MAX_DEPTH;
@@ -118,7 +119,8 @@ fn journeys_that_are_meant() {
         ("not lost and not (dropped or retransmitted)", true),
         ("bytes = 1kB and bytes = 1KB", true),
         ("bytes < 1KiB and bytes < 1 MiB and bytes < 0.5MB", true),
-        ("total > 1s or bytes > 1 and port = 80", true),
+        ("total > 1s or (bytes > 1 and port = 80)", true),
+        ("total > 1s and port = 81 or bytes > 1", true),
         ("(total > 1s or bytes > 1) and port = 81", false),
         ("NOT (port = 81 OR not proto = tcp)", true),
     ];
@@ -141,6 +143,27 @@ fn journeys_that_are_meant() {
     ] {
         let context = NodeContext { correlator: &nobody, node: &node };
         assert!(!Filter::parse(text).unwrap().matches(&journey, &context), "{text}");
+    }
+}
+
+#[test]
+fn ports_have_ranges_and_qualify_a_protocol() {
+    let (journey, correlator) = one_journey();
+    let node = NodeInfo::default();
+    let context = NodeContext { correlator: &correlator, node: &node };
+    for (text, meant) in [
+        ("not tcp port 81", true),
+        ("not tcp port 80", false),
+        ("not tcp dst port 80 and tcp", false),
+        ("port 79-80", true),
+        ("portrange 81-3999", false),
+        ("src portrange 1-100", false),
+        ("dst portrange 1-100", true),
+        ("port != 81-3999 and port != 1-79", true),
+        ("port != 4000-4001", false),
+    ] {
+        let filter = Filter::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(filter.matches(&journey, &context), meant, "{text}");
     }
 }
 
@@ -218,6 +241,7 @@ fn comparison() -> impl Strategy<Value = String> {
         }),
         (op.clone(), number).prop_map(|(op, n)| format!("bytes {op} {n}")),
         (op, any::<u16>()).prop_map(|(op, n)| format!("port {op} {n}")),
+        (is.clone(), 0..999_u16, 999..=u16::MAX).prop_map(|(is, a, b)| format!("dport {is} {a}-{b}")),
         (is.clone(), 0..Verdict::KINDS).prop_map(|(is, n)| format!("verdict {is} {}", Verdict::NAMES[n])),
         (is.clone(), any::<[u8; 4]>(), 0..=32_u8)
             .prop_map(|(is, [a, b, c, d], bits)| format!("host {is} {a}.{b}.{c}.{d}/{bits}")),
@@ -242,7 +266,7 @@ fn condition() -> impl Strategy<Value = String> {
         prop_oneof![
             inner.clone().prop_map(|a| format!("not ({a})")),
             inner.clone().prop_map(|a| format!("({a})")),
-            prop::collection::vec(inner.clone(), 1..4).prop_map(|all| format!("({})", all.join(") and ("))),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|all| format!("(({}))", all.join(") and ("))),
             prop::collection::vec(inner, 1..4).prop_map(|any| any.join(" or ")),
         ]
     })
@@ -290,6 +314,8 @@ fn the_same_words_choose_in_every_filter() {
         "pid 4711",
         "not (udp or port 53) && host fd00::1",
         "!udp || proc = \"my server\"",
+        "not tcp port 80",
+        "portrange 8000-8099",
     ] {
         let journeys = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let events =
@@ -321,6 +347,33 @@ fn either_direction_has_a_word() {
     same("udp dst port 53", "proto = udp and dport = 53");
 }
 
+/// tcpdump reads `and` and `or` from the left, other languages read `and` first.
+#[test]
+fn no_filter_has_another_meaning_than_in_tcpdump() {
+    let mixed =
+        ["tcp or udp and port 53", "udp and port 53 or tcp and port 80", "not (tcp or udp and port 53)"];
+    for text in mixed {
+        let errors = [
+            Filter::parse(text).map(|_| ()),
+            ExchangeFilter::parse(text).map(|_| ()),
+            magscope_core::CaptureFilter::parse(text).map(|_| ()),
+        ];
+        for error in errors {
+            assert!(error.is_err_and(|error| error.problem == Problem::Mixed), "{text}");
+        }
+    }
+    for text in ["udp and port 53 or tcp", "tcp or (udp and port 53)", "tcp or udp or port 53"] {
+        let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(Filter::parse(&filter.to_string()), Ok(filter), "{text}");
+    }
+    // A protocol and its port are one comparison.
+    let written = |text: &str| Filter::parse(text).map(|filter| filter.to_string());
+    assert_eq!(
+        written("not tcp port 80 and udp"),
+        Ok("not (proto = tcp and port = 80) and proto = udp".to_owned())
+    );
+}
+
 /// The identifier of an echo is stored in the place of its ports, and is none.
 #[test]
 fn a_ping_has_no_port() {
@@ -349,6 +402,9 @@ fn a_ping_has_no_port() {
         ("port 443", false),
         ("dst port 443", false),
         ("not port 443", true),
+        ("port != 443", true),
+        ("dport != 1-9", true),
+        ("port 1-9", false),
         ("port < 1024", false),
         ("icmp and host 10.0.0.1", true),
         ("proto 1", true),

@@ -41,6 +41,11 @@ pub enum Problem {
         /// Which filter takes it, and why this one does not.
         place: &'static str,
     },
+    /// `and` behind `or`: tcpdump reads both from the left, other languages `and` first.
+    #[error(
+        "`and` behind `or` needs parentheses, because tcpdump reads `a or b and c` as `(a or b) and c`, and others as `a or (b and c)`"
+    )]
+    Mixed,
     /// A number that exceeds 64 bits.
     #[error("`{0}` is too large")]
     TooLarge(String),

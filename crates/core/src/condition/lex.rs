@@ -25,6 +25,8 @@ pub enum Kind {
     Word(String),
     /// A text in quotes.
     Quoted(String),
+    /// Between a protocol and what qualifies it, as in `tcp port 443`: both are one comparison.
+    Qualifies,
     End,
 }
 
@@ -147,7 +149,7 @@ impl fmt::Display for Kind {
             Self::Op(op) => write!(f, "`{}`", op.sign()),
             Self::Word(word) => write!(f, "`{}`", shown(word)),
             Self::Quoted(text) => write!(f, "`{}` in quotes", shown(text).escape_debug()),
-            Self::End => f.write_str("the end"),
+            Self::Qualifies | Self::End => f.write_str("the end"),
         }
     }
 }

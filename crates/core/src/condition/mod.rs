@@ -1,5 +1,8 @@
 //! Conditions: comparisons joined by `and`, `or`, `not` and parentheses, generic over the comparison.
 //!
+//! `not` is of the next comparison, or parenthesis. `and` before `or` goes first; behind an `or` it needs parentheses, so that
+//! no text has another meaning than in tcpdump.
+//!
 //! The journeys' filter ([`crate::filter`]) and the capture filter ([`crate::capture_filter`]) differ in their
 //! comparisons alone.
 
@@ -84,8 +87,8 @@ impl<T: fmt::Display> fmt::Display for Expr<T> {
                 if n > 0 {
                     write!(f, " {word} ")?;
                 }
-                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
-                if word == "and" && matches!(expr, Expr::Any(_)) {
+                // A mixture is read with parentheses alone.
+                if matches!(expr, Expr::All(_) | Expr::Any(_)) {
                     write!(f, "({expr})")?;
                 } else {
                     write!(f, "{expr}")?;

@@ -59,19 +59,26 @@ impl<'a> Parser<'a> {
     }
 
     fn any<T>(&mut self, test: Reads<T>, depth: usize) -> Result<Expr<T>, FilterError> {
-        let mut list = vec![self.all(test, depth)?];
+        let mut list = vec![self.all(test, depth)?.0];
         while self.word_is("or") {
-            list.push(self.all(test, depth)?);
+            let (expr, and) = self.all(test, depth)?;
+            if let Some(position) = and {
+                return Err(FilterError { position, problem: Problem::Mixed });
+            }
+            list.push(expr);
         }
         Expr::any(list).ok_or_else(|| self.no_comparison())
     }
 
-    fn all<T>(&mut self, test: Reads<T>, depth: usize) -> Result<Expr<T>, FilterError> {
+    /// A conjunction, and the position of its first `and`.
+    fn all<T>(&mut self, test: Reads<T>, depth: usize) -> Result<(Expr<T>, Option<usize>), FilterError> {
         let mut list = vec![self.one(test, depth)?];
+        let (position, _) = self.peek();
         while self.word_is("and") {
             list.push(self.one(test, depth)?);
         }
-        Expr::all(list).ok_or_else(|| self.no_comparison())
+        let and = (list.len() > 1).then_some(position);
+        Ok((Expr::all(list).ok_or_else(|| self.no_comparison())?, and))
     }
 
     /// The error for a token that is no comparison.
@@ -94,6 +101,11 @@ impl<'a> Parser<'a> {
             self.want(&Kind::Close)?;
             return Ok(inner);
         }
-        test(self)
+        let mut list = vec![test(self)?];
+        while self.peek().1 == &Kind::Qualifies {
+            self.next();
+            list.push(test(self)?);
+        }
+        Expr::all(list).ok_or_else(|| self.no_comparison())
     }
 }

@@ -4,10 +4,10 @@
 //! | written | read as |
 //! |---|---|
 //! | `net`, `addr`, `src host`, `src net`, `dst host`, `dst net` | `host`, `src`, `dst` |
-//! | `src port`, `dst port`, `portrange` | `sport`, `dport`, `port` |
+//! | `src port`, `dst port`, `portrange`, `src portrange` | `sport`, `dport`, `port`, `sport` |
 //! | `proc`, `process` | `comm` |
 //! | `resent` | `retransmitted` |
-//! | `tcp port 443`, `udp dst port 53` | `tcp and port 443`, `udp and dport 53` |
+//! | `tcp port 443`, `udp dst port 53` | `(tcp and port 443)`, `(udp and dport 53)` |
 //!
 //! Only a word where a comparison begins is read so: a process may be called `net`.
 //!
@@ -73,8 +73,25 @@ impl Language {
             "runnable",
             "blocked",
         ];
+        const PACKETS: [&str; 14] = [
+            "arp",
+            "broadcast",
+            "ether",
+            "gateway",
+            "greater",
+            "igmp",
+            "inbound",
+            "ip",
+            "ip6",
+            "less",
+            "multicast",
+            "outbound",
+            "sctp",
+            "vlan",
+        ];
         let in_list = |list: &[&str]| list.iter().any(|other| other.eq_ignore_ascii_case(word));
         match self {
+            _ if in_list(&PACKETS) => Some("is a word for single packets: `record --pcap` takes it"),
             _ if self != Self::Events && in_list(&EVENTS) => {
                 Some("is a property of single events: `--filter` takes it")
             }
@@ -102,7 +119,7 @@ pub fn canonical(tokens: Vec<Token>) -> Vec<Token> {
     let mut rest = tokens.into_iter().peekable();
     while let Some(mut token) = rest.next() {
         let begins = match out.last().map(|token| &token.kind) {
-            None | Some(Kind::Open) => true,
+            None | Some(Kind::Open | Kind::Qualifies) => true,
             Some(Kind::Word(before)) => {
                 let before_word = before.to_ascii_lowercase();
                 let joins = ["and", "or", "not"].contains(&before_word.as_str());
@@ -117,8 +134,8 @@ pub fn canonical(tokens: Vec<Token>) -> Vec<Token> {
         let replacement = match (here.as_deref(), next.as_deref()) {
             (Some("src"), Some("host" | "net" | "addr")) => Some(("src", true)),
             (Some("dst"), Some("host" | "net" | "addr")) => Some(("dst", true)),
-            (Some("src"), Some("port")) => Some(("sport", true)),
-            (Some("dst"), Some("port")) => Some(("dport", true)),
+            (Some("src"), Some("port" | "portrange")) => Some(("sport", true)),
+            (Some("dst"), Some("port" | "portrange")) => Some(("dport", true)),
             (Some("net" | "addr"), _) => Some(("host", false)),
             (Some("proc" | "process"), _) => Some(("comm", false)),
             (Some("portrange"), _) => Some(("port", false)),
@@ -135,7 +152,7 @@ pub fn canonical(tokens: Vec<Token>) -> Vec<Token> {
         out.push(token);
         let is_protocol = here.is_some_and(|here| PROTOCOLS.contains(&here.as_str()));
         if is_protocol && next.is_some_and(|next| QUALIFIERS.contains(&next.as_str())) {
-            out.push(Token { position, kind: Kind::Word("and".to_owned()) });
+            out.push(Token { position, kind: Kind::Qualifies });
         }
     }
     out
@@ -154,6 +171,7 @@ mod tests {
             Kind::Open => "(".to_owned(),
             Kind::Close => ")".to_owned(),
             Kind::Comma => ",".to_owned(),
+            Kind::Qualifies => "+".to_owned(),
             Kind::End => String::new(),
         });
         words.collect::<Vec<_>>().join(" ").trim().to_owned()
@@ -162,11 +180,14 @@ mod tests {
     #[test]
     fn words_of_tcpdump_are_words_of_the_filters() {
         for (written, as_read) in [
-            ("tcp port 443", "tcp and port 443"),
-            ("udp dst port 53 or icmp", "udp and dport 53 or icmp"),
+            ("tcp port 443", "tcp + port 443"),
+            ("udp dst port 53 or icmp", "udp + dport 53 or icmp"),
             ("src host 10.0.0.1 && !dst net 10.0.0.0/8", "src 10.0.0.1 and not dst 10.0.0.0/8"),
             ("net 10.0.0.0/8 || proc nginx", "host 10.0.0.0/8 or comm nginx"),
-            ("not (tcp src port 80)", "not ( tcp and sport 80 )"),
+            ("not (tcp src port 80)", "not ( tcp + sport 80 )"),
+            ("src portrange 1-9", "sport 1-9"),
+            ("not tcp port net", "not tcp + port net"),
+            ("udp proc x", "udp + comm x"),
             ("resent and tcp", "retransmitted and tcp"),
             ("comm = net and proto = tcp", "comm = net and proto = tcp"),
             ("comm net", "comm net"),
@@ -196,6 +217,7 @@ mod tests {
 
     #[test]
     fn a_word_of_another_language_has_a_place() {
+        assert!(Language::Requests.place_of("ip6").is_some_and(|place| place.contains("--pcap")));
         assert!(Language::Journeys.place_of("len").is_some_and(|place| place.contains("--filter")));
         assert!(Language::Events.place_of("lost").is_some_and(|place| place.contains("--where")));
         assert!(Language::Journeys.place_of("request").is_some_and(|place| place.contains("requests")));

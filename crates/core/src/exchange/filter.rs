@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::filter::Prefix;
 use crate::filter::matching::{either, of_either};
 use crate::filter::parse::{
-    SIZE, TIME, equality, hop_pair, no_field, number, op_or_equal, prefix, protocol, unknown,
+    SIZE, TIME, equality, hop_pair, no_field, number, op_or_equal, port_range, prefix, protocol, unknown,
 };
 use crate::filter::quantity::{TIMES, write_size, write_time};
 use crate::flow::Proto;
@@ -67,6 +67,8 @@ enum Property {
     Container(String),
     Pod(String),
     Unit(String),
+    /// The port of the responder, from the first number to the last.
+    Ports(u16, u16),
 }
 
 /// Names of the quantities without arguments; of several, the first is written.
@@ -220,11 +222,18 @@ fn test(parser: &mut Parser<'_>) -> Result<Test, FilterError> {
 fn read_number(parser: &mut Parser<'_>, what: Quantity) -> Result<Test, FilterError> {
     let is_name = matches!(what, Quantity::Port | Quantity::Pid);
     let op = op_or_equal(parser, is_name, "`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
+    if what == Quantity::Port
+        && let Some((equal, from, to)) = port_range(parser, op)?
+    {
+        return Ok(Test::Is { what: Property::Ports(from, to), equal });
+    }
     let value = match what {
         Quantity::RequestBytes | Quantity::ResponseBytes => {
             number(parser, &size::UNITS, false, u64::MAX, SIZE)?
         }
-        Quantity::Port => number(parser, &[], false, u64::from(u16::MAX), "a port, as in `443`")?,
+        Quantity::Port => {
+            number(parser, &[], false, u64::from(u16::MAX), "a port or a range, as in `443` or `8000-8099`")?
+        }
         Quantity::Retransmits => number(parser, &[], false, u64::MAX, "a number, as in `0`")?,
         Quantity::Pid => number(parser, &[], false, u64::MAX, "a process's number, as in `4711`")?,
         _ => number(parser, &TIMES, true, u64::MAX, TIME)?,
@@ -283,6 +292,10 @@ fn is(what: &Property, equal: bool, exchange: &Exchange, context: &dyn Context) 
         Property::Host(prefix) => {
             either(ends.filter_map(|end| end.addr), equal, |addr| prefix.contains(addr.ip()))
         }
+        Property::Ports(first, last) => {
+            let port = exchange.responder.addr.map(|addr| addr.port());
+            either(port.into_iter(), equal, |port| (*first..=*last).contains(&port))
+        }
         Property::Container(name) => {
             either(ends.filter_map(|end| end.member(context)), equal, |end| end.is_in_container(name))
         }
@@ -323,6 +336,7 @@ impl fmt::Display for Test {
                 match what {
                     Property::Grade(grade) => write!(f, "grade {sign} {grade}"),
                     Property::Proto(proto) => write!(f, "proto {sign} {proto}"),
+                    Property::Ports(from, to) => write!(f, "port {sign} {from}-{to}"),
                     Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| write_name(f, comm)),
                     Property::Container(name) => {
                         write!(f, "container {sign} ").and_then(|()| write_name(f, name))
@@ -350,7 +364,7 @@ mod tests {
             "request > 20ms and response_transfer > 1ms and request_transfer < 1ms",
             "host = 10.0.0.0/8 and pid != 7 and retransmits > 0",
             "grade = unanswered or grade = broken",
-            "container = web and pod = shop/web-7f9c or not unit = nginx.service",
+            "(container = web and pod = shop/web-7f9c) or not unit = nginx.service",
         ] {
             let filter = ExchangeFilter::parse(text).expect("a filter");
             assert_eq!(filter.to_string(), text);

@@ -49,6 +49,8 @@ pub enum Property {
     Pod(String),
     Unit(String),
     Flow(FlowIs),
+    /// A port of one of these three kinds, from the first number to the last.
+    Ports(Quantity, u16, u16),
 }
 
 /// A flow, for either sender.
@@ -197,6 +199,7 @@ impl fmt::Display for Test {
                     Property::Pod(name) => write!(f, "pod {sign} ").and_then(|()| write_name(f, name)),
                     Property::Unit(name) => write!(f, "unit {sign} ").and_then(|()| write_name(f, name)),
                     Property::Flow(flow) => write!(f, "flow {sign} {flow}"),
+                    Property::Ports(which, from, to) => write!(f, "{which} {sign} {from}-{to}"),
                 }
             }
         }

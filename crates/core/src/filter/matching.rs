@@ -21,11 +21,10 @@ pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
 fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn Context) -> bool {
     let one = |actual: Option<u64>| actual.is_some_and(|actual| op.holds(actual, value));
     let has_ports = journey.proto.has_ports();
-    let ports = || {
-        let ends = ends(journey, context).filter(|_| has_ports);
-        ends.map(|(from, to)| (u64::from(from.port()), u64::from(to.port())))
-    };
+    let ports = || ends(journey, context).map(|(from, to)| (u64::from(from.port()), u64::from(to.port())));
     match what {
+        // It has no port, and so no other one either.
+        Quantity::Port | Quantity::Sport | Quantity::Dport if !has_ports => op == Op::Differs,
         Quantity::Total => one(journey.total_ns()),
         Quantity::Between(from, to) => one(journey.between_ns(from, to)),
         Quantity::Bytes => one(Some(journey.bytes())),
@@ -99,6 +98,16 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
         Property::Container(name) => of_members(journey, equal, context, |end| end.is_in_container(name)),
         Property::Pod(name) => of_members(journey, equal, context, |end| end.is_in_pod(name)),
         Property::Unit(name) => of_members(journey, equal, context, |end| end.is_in_unit(name)),
+        Property::Ports(..) if !journey.proto.has_ports() => !equal,
+        Property::Ports(which, first, last) => {
+            let of_ends = |(from, to): (SocketAddr, SocketAddr)| match which {
+                Quantity::Sport => [Some(from.port()), None],
+                Quantity::Dport => [None, Some(to.port())],
+                _ => [Some(from.port()), Some(to.port())],
+            };
+            let ports = ends(journey, context).into_iter().flat_map(of_ends).flatten();
+            either(ports, equal, |port| (*first..=*last).contains(&port))
+        }
         Property::Flow(FlowIs::Id(id)) => {
             let ids = [journey.tx_flow, journey.rx_flow].into_iter();
             either(ids.filter(|other| !other.is_none()), equal, |other| other == *id)

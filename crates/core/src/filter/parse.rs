@@ -94,8 +94,15 @@ impl Comparison<'_, '_> {
             Quantity::Retransmits => (&[], "a number, as in `0`"),
             Quantity::Pid => (&[], "a process's number, as in `4711`"),
             Quantity::Cpu => (&[], "a CPU's number, as in `3`"),
-            Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
+            Quantity::Port | Quantity::Sport | Quantity::Dport => {
+                (&[], "a port or a range, as in `443` or `8000-8099`")
+            }
         };
+        if let Quantity::Port | Quantity::Sport | Quantity::Dport = what
+            && let Some((equal, from, to)) = port_range(self.parser, op)?
+        {
+            return Ok(Test::Is { what: Property::Ports(what, from, to), equal });
+        }
         let needs_unit = matches!(what, Quantity::Total | Quantity::Between(..));
         let is_port = matches!(what, Quantity::Port | Quantity::Sport | Quantity::Dport);
         let most = if is_port { u64::from(u16::MAX) } else { u64::MAX };
@@ -144,6 +151,27 @@ fn hop(parser: &mut Parser<'_>) -> Result<(usize, Hop), FilterError> {
     let names = || Hop::path().iter().map(|hop| hop.name());
     let hop = on_path.ok_or_else(|| unknown_of(position, "hop on the way of a packet", word, names()))?;
     Ok((position, *hop))
+}
+
+/// The range of ports behind an operator, if there is one (`8000-8099`), and whether it is `=`.
+pub(crate) fn port_range(parser: &mut Parser<'_>, op: Op) -> Result<Option<(bool, u16, u16)>, FilterError> {
+    let (position, Kind::Word(word)) = parser.peek() else { return Ok(None) };
+    let Some((from, to)) = word.split_once('-') else { return Ok(None) };
+    let port = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
+    let range = port(from).zip(port(to)).filter(|(from, to)| from <= to);
+    match (op, range) {
+        (Op::Equal | Op::Differs, Some((from, to))) => {
+            parser.next();
+            Ok(Some((op == Op::Equal, from, to)))
+        }
+        (_, Some(_)) => {
+            Err(FilterError::expected(position, "`=` or `!=` before a range", format!("`{}`", op.sign())))
+        }
+        (_, None) => {
+            let found = format!("`{}`", shown(word));
+            Err(FilterError::expected(position, "a port or a range, as in `443` or `8000-8099`", found))
+        }
+    }
 }
 
 /// The operator of a comparison, and its position.
