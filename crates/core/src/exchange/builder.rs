@@ -23,7 +23,7 @@ use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::Journey;
 use crate::node::NodeInfo;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Waiting time for journeys with earlier bytes, nanoseconds: between two ends of one recording, and else. A journey
 /// ends at most 50 ms after it was read, a half without its other end 300 ms after its last event, and halves of two
@@ -83,8 +83,8 @@ pub struct ExchangeBuilder {
     by_end: Map<(u16, FlowId), Openings>,
     /// Connections with waiting pieces, by the instant of their processing; one queue a waiting time.
     due: [VecDeque<(u64, Slot)>; 2],
-    /// Every connection, roughly by the instant at which it may be idle.
-    idle: VecDeque<(u64, Slot)>,
+    /// Every connection, by the instant at which it may be idle.
+    idle: BTreeSet<(u64, Slot)>,
     /// Closed exchanges that wait for those within them, and for what their connection shows.
     closed: VecDeque<(u64, Slot, Exchange)>,
     /// The best grade of connections that do not take turns.
@@ -191,7 +191,7 @@ impl ExchangeBuilder {
     /// Ends the input: closes all open exchanges.
     pub fn finish(&mut self, ready: &mut Vec<Exchange>) {
         self.process_waiting(u64::MAX);
-        let slots: Vec<Slot> = self.idle.drain(..).map(|(_, slot)| slot).collect();
+        let slots: Vec<Slot> = std::mem::take(&mut self.idle).into_iter().map(|(_, slot)| slot).collect();
         for slot in slots {
             let closing = self.closing_at_end(slot);
             self.remove(slot, closing);
@@ -318,7 +318,7 @@ impl ExchangeBuilder {
         context: &dyn Context,
     ) -> Slot {
         while self.connections.len() - self.free.len() >= self.limits.connections {
-            let Some((_, slot)) = self.idle.pop_front() else { break };
+            let Some((_, slot)) = self.idle.pop_first() else { break };
             if self.connection(slot).is_some() {
                 self.counters.evicted += 1;
                 self.remove(slot, Closing::Evicted);
@@ -351,7 +351,7 @@ impl ExchangeBuilder {
         let Some(place) = self.connections.get_mut(index) else { return (index, 0) };
         place.1 = Some(connection);
         let slot = (index, place.0);
-        self.idle.push_back((self.now_ns.saturating_add(IDLE_NS), slot));
+        self.idle.insert((self.now_ns.saturating_add(IDLE_NS), slot));
         slot
     }
 
@@ -472,9 +472,10 @@ impl ExchangeBuilder {
                 self.process_due(slot, now_ns);
             }
         }
-        while let Some((_, slot)) = self.idle.pop_front_if(|(ns, _)| *ns <= now_ns) {
+        while let Some((_, slot)) = self.idle.first().copied().filter(|(ns, _)| *ns <= now_ns) {
+            self.idle.pop_first();
             let Some(connection) = self.connection(slot) else { continue };
-            let idle_ns = connection.last_ns.saturating_add(IDLE_NS);
+            let mut idle_ns = connection.last_ns.saturating_add(IDLE_NS);
             if idle_ns <= now_ns && connection.proto == Proto::UDP && !connection.has_waiting() {
                 let Some((_, place)) = self.connections.get_mut(slot.0) else { continue };
                 let Some(mut connection) = place.take() else { continue };
@@ -483,7 +484,10 @@ impl ExchangeBuilder {
                     *place = Some(connection);
                 }
             }
-            self.idle.push_back((idle_ns.max(now_ns.saturating_add(IDLE_NS)), slot));
+            if idle_ns <= now_ns {
+                idle_ns = now_ns.saturating_add(IDLE_NS);
+            }
+            self.idle.insert((idle_ns, slot));
         }
         self.release(ready, now_ns);
     }
