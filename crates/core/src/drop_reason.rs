@@ -5,6 +5,7 @@
 //! counts of drops leave these out, and show them separately.
 
 use crate::event::{Event, EventFlags};
+use crate::flow::Proto;
 use crate::hop::Hop;
 use crate::node::NodeInfo;
 use crate::synthesis::{Sum, Synthesis};
@@ -32,10 +33,17 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
 pub const IGNORED_MULTICAST: &str = "ignored_multicast";
 /// The kernel's names of the reasons that such packets are freed for.
 const UNWANTED: [&str; 2] = ["not_specified", "no_socket"];
+/// The name of another one: of an ICMP message that no socket of ping wants. Raw sockets had their copies of it before, and
+/// `ping` with privileges reads from one; `ping_rcv()` frees the original as `no_socket`.
+pub const IGNORED_ICMP: &str = "ignored_icmp";
 
 /// What a clean-up of this name frees, in words that follow a number of packets.
 pub fn clean_up_words(name: &str) -> &'static str {
-    if name == IGNORED_MULTICAST { "for groups that nobody here is in" } else { "of closed sockets" }
+    match name {
+        IGNORED_MULTICAST => "for groups that nobody here is in",
+        IGNORED_ICMP => "of ICMP that raw sockets alone take",
+        _ => "of closed sockets",
+    }
 }
 
 /// What the kernel freed a packet for.
@@ -45,17 +53,23 @@ pub struct Freed {
     pub reason: u32,
     /// The packet was for a group.
     pub is_of_group: bool,
+    /// It was an ICMP message.
+    pub is_icmp: bool,
 }
 
 impl Freed {
     /// Of an event of a freed packet.
     pub const fn of(event: &Event) -> Self {
-        Freed { reason: event.drop_reason(), is_of_group: event.flags.contains(EventFlags::GROUP) }
+        Freed {
+            reason: event.drop_reason(),
+            is_of_group: event.flags.contains(EventFlags::GROUP),
+            is_icmp: matches!(event.proto, Proto::ICMP | Proto::ICMPV6),
+        }
     }
 
-    /// Of the kernel's sums, which do not divide groups from others.
+    /// Of the kernel's sums, which do not divide groups and protocols from others.
     pub const fn summed(reason: u32) -> Self {
-        Freed { reason, is_of_group: false }
+        Freed { reason, is_of_group: false, is_icmp: false }
     }
 }
 
@@ -64,6 +78,7 @@ impl Freed {
 pub struct CleanUp {
     numbers: Vec<u32>,
     unwanted: Vec<u32>,
+    no_socket: Vec<u32>,
 }
 
 impl CleanUp {
@@ -74,7 +89,11 @@ impl CleanUp {
             let reasons = info.drop_reasons.iter().filter(|reason| of(&reason.name));
             reasons.map(|reason| reason.number).collect()
         };
-        CleanUp { numbers: numbers(&is_listed), unwanted: numbers(&|name| UNWANTED.contains(&name)) }
+        CleanUp {
+            numbers: numbers(&is_listed),
+            unwanted: numbers(&|name| UNWANTED.contains(&name)),
+            no_socket: numbers(&|name| name == "no_socket"),
+        }
     }
 
     /// True for a group's packet that no socket of the host wants.
@@ -82,14 +101,23 @@ impl CleanUp {
         freed.is_of_group && self.unwanted.contains(&freed.reason)
     }
 
+    /// True for an ICMP message that no socket of ping wants.
+    fn is_of_icmp(&self, freed: Freed) -> bool {
+        freed.is_icmp && !freed.is_of_group && self.no_socket.contains(&freed.reason)
+    }
+
     /// The name of what a packet was freed for: `reason` is the kernel's.
     pub fn name(&self, freed: Freed, reason: String) -> String {
-        if self.is_unwanted(freed) { IGNORED_MULTICAST.to_owned() } else { reason }
+        match freed {
+            _ if self.is_unwanted(freed) => IGNORED_MULTICAST.to_owned(),
+            _ if self.is_of_icmp(freed) => IGNORED_ICMP.to_owned(),
+            _ => reason,
+        }
     }
 
     /// True if a packet was freed in a clean-up.
     pub fn has(&self, freed: Freed) -> bool {
-        self.numbers.contains(&freed.reason) || self.is_unwanted(freed)
+        self.numbers.contains(&freed.reason) || self.is_unwanted(freed) || self.is_of_icmp(freed)
     }
 
     /// True for the event of a packet freed in a clean-up.
@@ -115,12 +143,17 @@ mod tests {
             names.iter().zip(7..).map(|(name, number)| DropReason { number, name: (*name).to_owned() });
         let clean_up = CleanUp::of(&NodeInfo { drop_reasons: reasons.collect(), ..NodeInfo::default() });
         let found = |is_of_group| -> Vec<u32> {
-            (0..20).filter(|reason| clean_up.has(Freed { reason: *reason, is_of_group })).collect()
+            let freed = |reason| Freed { is_of_group, ..Freed::summed(reason) };
+            (0..20).filter(|reason| clean_up.has(freed(*reason))).collect()
         };
         assert_eq!((found(false), found(true)), (vec![9, 11], vec![7, 8, 9, 11]));
         assert!(!CleanUp::default().has(Freed::summed(9)), "a reason without a name is a drop");
-        let names = [7, 9].map(|reason| clean_up.name(Freed { reason, is_of_group: true }, "x".to_owned()));
-        assert_eq!(names, [IGNORED_MULTICAST, "x"]);
+        let name = |freed| clean_up.name(freed, "x".to_owned());
+        let to_group = |reason| Freed { is_of_group: true, ..Freed::summed(reason) };
+        assert_eq!([to_group(7), to_group(9)].map(name), [IGNORED_MULTICAST, "x"]);
+        let of_icmp = |reason| Freed { is_icmp: true, ..Freed::summed(reason) };
+        assert_eq!([of_icmp(7), of_icmp(8), of_icmp(10)].map(name), ["x", IGNORED_ICMP, "x"]);
+        assert!(clean_up.has(of_icmp(8)) && !clean_up.has(Freed::summed(8)));
     }
 
     #[test]
