@@ -513,3 +513,29 @@ fn a_joined_journey_keeps_no_passage_of_another_copy() {
         assert_eq!((joined.copy, joined.forwarders.len()), (u32::from(ip_id), forwarders));
     }
 }
+
+/// Without `ip.in`, no hop shows that a packet of a protocol without sockets came to its end.
+#[test]
+fn a_ping_that_a_node_drops_is_dropped_there() {
+    let mut served = served();
+    for hop in [Hop::IpIn, Hop::IpPre, Hop::IpPost] {
+        served.remove(hop);
+    }
+    let echo = |hop, time_ns, flow| Event { skb: 77, ..udp(hop, time_ns, flow, 7, 1, 64) };
+    let icmp =
+        |events: Vec<Event>| events.into_iter().map(|event| Event { proto: Proto::ICMP, ..event }).collect();
+    let sent =
+        vec![echo(Hop::IpOut, 10, CLIENT), echo(Hop::DevXmit, 20, CLIENT), echo(Hop::DevRecv, 30, NODE_IN)];
+    let drop = |flow| Event { detail: DetailKind::DropReason.of(9), ..echo(Hop::SkbDrop, 40, flow) };
+    let verdicts = |events: Vec<Event>| -> Vec<Verdict> {
+        let (done, _) = correlate(served, masqueraded(Proto::ICMP), icmp(events));
+        done.iter().map(|journey| journey.verdict).collect()
+    };
+    let dropped = |hop| vec![Verdict::Dropped { hop, reason: 9 }];
+    for flow in [NODE_IN, NODE_OUT] {
+        assert_eq!(verdicts([sent.clone(), vec![drop(flow)]].concat()), dropped(Hop::DevRecv), "{flow}");
+    }
+    assert_eq!(verdicts(sent.clone()), [Verdict::HalfComplete]);
+    let passed = vec![echo(Hop::DevXmit, 40, NODE_OUT), echo(Hop::DevRecv, 50, SERVER)];
+    assert_eq!(verdicts([sent, passed].concat()), [Verdict::HalfComplete]);
+}

@@ -3,6 +3,7 @@
 use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
+use magscope_core::node::NodeInfo;
 use magscope_core::{
     Batch, Blame, DetailKind, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Part, Proto,
 };
@@ -425,4 +426,47 @@ fn bytes_under_way_when_the_capture_begins_are_not_complete() {
     events.insert(0, syn);
     let (done, _) = correlate(coverage(), flows(Proto::TCP), events);
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete), "{done:#?}");
+}
+
+/// A sampler left out the notification of the first bytes, and a later one announces all bytes below it.
+#[test]
+fn a_later_notification_is_not_that_of_bytes_whose_own_was_left_out() {
+    let second_ns = 1_000_000_000;
+    let mut events = whole(0, 100, 50);
+    events.retain(|event| !matches!(event.hop, Hop::SockReady | Hop::AppCopy | Hop::AppRecv));
+    events.extend(whole(second_ns, 150, 50));
+    let announced = |settings: &[&str]| {
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut correlator = Correlator::of_node(&NodeInfo { settings, ..node() }, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(flows(Proto::TCP), events.clone()), &mut done);
+        correlator.finish(&mut done);
+        done.sort_by_key(Journey::start_ns);
+        done.iter().map(|journey| journey.rungs.time_ns(Hop::SockReady)).collect::<Vec<_>>()
+    };
+    assert_eq!(announced(&["sample 1/10 all"]), [None, Some(second_ns + 110)]);
+    assert_eq!(announced(&[]), [Some(second_ns + 110); 2], "bytes may wait for earlier ones");
+}
+
+/// The same for datagrams.
+#[test]
+fn a_later_notification_is_not_that_of_a_datagram_whose_own_was_left_out() {
+    let at = |hop, time_ns, ip_id| by(udp(hop, time_ns, SERVER, ip_id, 1, 100), 0, 70);
+    let arrives = |time_ns, ip_id| {
+        [
+            at(Hop::DevRecv, time_ns, ip_id),
+            at(Hop::IpIn, time_ns + 1, ip_id),
+            at(Hop::UdpRecv, time_ns + 2, ip_id),
+        ]
+    };
+    let ready = by(udp(Hop::SockReady, 1_000_000_010, FlowId::NONE, 0, 0, 0), 0, 70);
+    let events = [arrives(0, 7).to_vec(), arrives(1_000_000_000, 8).to_vec(), vec![ready]].concat();
+    let settings = vec!["sample 1/10 all".to_owned()];
+    let mut correlator = Correlator::of_node(&NodeInfo { settings, ..node() }, Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows(Proto::UDP), events), &mut done);
+    correlator.finish(&mut done);
+    done.sort_by_key(Journey::start_ns);
+    let announced: Vec<_> = done.iter().map(|journey| journey.rungs.time_ns(Hop::SockReady)).collect();
+    assert_eq!(announced, [None, Some(1_000_000_010)]);
 }

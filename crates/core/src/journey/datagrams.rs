@@ -176,6 +176,9 @@ impl Correlator {
             for start in stream.with_copies(start) {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
                 let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { continue };
+                if mark.hop == Hop::SockReady && !self.state.may_announce(piece, mark.time_ns) {
+                    continue;
+                }
                 // A send that returns after a loss may belong to an unseen datagram.
                 let in_doubt = mark.at_return && self.state.losses.overlap(piece.first_ns, mark.time_ns);
                 piece.read_in_doubt_since_ns = piece.read_in_doubt_since_ns.or(in_doubt_since_ns);
@@ -433,6 +436,8 @@ impl Correlator {
             stream.want_visit(until_ns, &mut self.state);
             return;
         }
+        // It does not wait for late events any more: this was its end.
+        piece.state = State::Open;
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.state);
         self.state.counters.drops += 1;

@@ -84,8 +84,10 @@ impl Correlator {
     pub(super) fn drop_between_ends(&self, ends: &Ends, flow: FlowId) -> Option<u32> {
         let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
         let here = netns(flow)?;
-        let is_at = |half: &Half| half.sure && netns(half.flow) == Some(here);
-        (!is_at(&ends.tx) && !is_at(&ends.rx)).then_some(here)
+        let is_at = |half: &Half, sure: bool| sure && netns(half.flow) == Some(here);
+        // Where no hop shows the receiver's end of a protocol, the last node that had the packet counts as it.
+        let has_end = ends.rx.sure || !self.state.rules.of(ends.proto).shows_rx_end;
+        (!is_at(&ends.tx, ends.tx.sure) && !is_at(&ends.rx, has_end)).then_some(here)
     }
 
     fn find_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> DropMatch {

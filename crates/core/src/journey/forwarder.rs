@@ -57,6 +57,13 @@ impl Forwarder {
         Some((self.rungs.time_ns(first)?, self.rungs.time_ns(last)?))
     }
 
+    /// Time between its first and its last event, nanoseconds; `None` with fewer than two, as of the copies of a packet to
+    /// a group.
+    pub fn inside_ns(&self) -> Option<u64> {
+        let (from_ns, to_ns) = self.span_ns().filter(|_| self.hops().count() > 1)?;
+        Some(to_ns.saturating_sub(from_ns))
+    }
+
     /// The last hop that the packet passed in it.
     pub fn last(&self) -> Option<Hop> {
         self.hops().last()

@@ -55,6 +55,8 @@ pub(super) struct ProtocolRules {
     pub tx_end_only: u32,
     /// Hops that only the true receiver passes.
     pub rx_end_only: u32,
+    /// True if packets of the protocol pass one of these.
+    pub shows_rx_end: bool,
 }
 
 impl Rules {
@@ -89,6 +91,7 @@ impl Rules {
                     & (packets | bit(Hop::TcpSend) | bit(Hop::TcpXmit) | bit(Hop::TcpRecv) | bit(Hop::AppRecv)),
                 tx_end_only,
                 rx_end_only,
+                shows_rx_end: true,
             },
             udp: ProtocolRules {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
@@ -102,16 +105,19 @@ impl Rules {
                 expected: mask & (packets | bit(Hop::UdpRecv) | bit(Hop::AppRecv)),
                 tx_end_only,
                 rx_end_only,
+                shows_rx_end: true,
             },
             packet: ProtocolRules {
                 rx_top: served(&rx),
-                shows_end: true,
+                // A receiver's stack that neither takes nor drops it has no hop.
+                shows_end: coverage.contains(Hop::IpIn) || coverage.contains(Hop::SkbDrop),
                 blind_after: None,
                 tx_last: served(&tx),
                 counted_at: Hop::TcpRetransmit,
                 expected: mask & packets,
                 tx_end_only,
                 rx_end_only,
+                shows_rx_end: coverage.contains(Hop::IpIn),
             },
             has_dev_done: coverage.contains(Hop::DevDone),
             begins_at_done: served(&packet_tx) == Some(Hop::DevDone),

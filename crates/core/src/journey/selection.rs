@@ -150,8 +150,8 @@ fn of_a_packet(field: Field) -> bool {
 
 /// Fields equal for all arrivals at a socket and all reads of it.
 fn of_a_socket(field: Field) -> bool {
-    use Field::{Cgroup, Comm, Netns, Socket, Tgid, Uid};
-    matches!(field, Tgid | Uid | Comm | Cgroup | Netns | Socket)
+    use Field::{Cgroup, Comm, Container, Netns, Pod, Socket, Tgid, Uid, Unit};
+    matches!(field, Tgid | Uid | Comm | Cgroup | Container | Pod | Unit | Netns | Socket)
 }
 
 /// True if a setting can leave out some events of a journey and keep others.
@@ -181,9 +181,13 @@ mod tests {
             }
             selection.order_since_ns(true)
         };
-        for setting in
-            ["filter tgid = 1 and port = 53", "sample flows 1/16", "disable ip.in", "snap 64 app.recv"]
-        {
+        for setting in [
+            "filter tgid = 1 and port = 53",
+            "filter container = web or pod = shop/web or unit = nginx.service",
+            "sample flows 1/16",
+            "disable ip.in",
+            "snap 64 app.recv",
+        ] {
             assert!(after(&[setting]).is_some(), "{setting}");
         }
         assert_eq!(after(&[]), Some(0));

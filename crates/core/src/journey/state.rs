@@ -33,6 +33,9 @@ const GAP_NS: u64 = 50_000_000;
 /// Time that a datagram dropped between its ends waits: a bridge or a mirror may have made several copies of it, of which
 /// another one arrives.
 pub(super) const COPY_NS: u64 = 1_000_000_000;
+/// Maximum time between the arrival of a packet at its socket and the notification of the reader: both are in one run of
+/// the receiver's stack.
+const READY_NS: u64 = 1_000_000;
 /// Minimum interval between visits of a stream.
 const VISIT_NS: u64 = 1_000_000;
 /// Number of requested visits beyond two for each stream at which replaced requests are removed.
@@ -163,6 +166,12 @@ impl CorrelatorState {
             open: 0,
             visits: BinaryHeap::new(),
         }
+    }
+
+    /// True if a `sock.ready` may announce this piece: always, unless records may be left out. Then the piece's own one may
+    /// be among them, and only one that follows its arrival at once is its own.
+    pub fn may_announce(&self, piece: &Piece, time_ns: u64) -> bool {
+        !self.selection.may_hide(time_ns) || time_ns.saturating_sub(piece.last_ns) < READY_NS
     }
 
     /// The drop that an event reports.
@@ -339,6 +348,7 @@ impl CorrelatorState {
         match why {
             CloseReason::Finished => {
                 let reached = protocol.rx_top.is_some_and(|top| piece.has(top));
+                let is_copy = !piece.rx_flow.is_none();
                 // Independent of the time of the visit: a loss after the end of its waiting time does not
                 // affect it.
                 let waited_ns = piece.last_ns.saturating_add(half_wait_ns(ends.proto, piece).max(GAP_NS));
@@ -348,8 +358,10 @@ impl CorrelatorState {
                 } else {
                     None
                 };
-                // The other end may be in the capture, with its records lost.
-                let lonely = !(reached && piece.any(TX) && ends.tx.sure) || self.precedes_capture(ends, piece);
+                // The other end may be in the capture, with its records lost. A receiver that no hop of an end shows may
+                // pass the packet on.
+                let both = reached && piece.any(TX) && ends.tx.sure && (is_copy || ends.rx.sure);
+                let lonely = !both || self.precedes_capture(ends, piece);
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =
                     || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));

@@ -199,7 +199,8 @@ impl Stream {
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
-            if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
+            let is_new = piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady);
+            if is_new && state.may_announce(piece, mark.time_ns) {
                 self.cut(index, to, state);
                 if let Some(piece) = self.pieces.get_mut(index) {
                     arrivals.pass(piece);

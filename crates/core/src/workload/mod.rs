@@ -101,7 +101,7 @@ pub struct Container {
     /// The path of its cgroup; every cgroup below belongs to it.
     #[serde(deserialize_with = "crate::foreign::text")]
     pub cgroup: String,
-    /// Its network namespace, inode number; 0 if unknown.
+    /// Its network namespace, inode number; 0 if unknown, or if it uses that of its host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub netns: u32,
     /// True if it holds the namespaces of a pod and nothing else.
