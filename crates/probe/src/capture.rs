@@ -38,6 +38,8 @@ use crate::order::{HOLD_NS, take_until};
 use crate::pages;
 use crate::pcap;
 use crate::plan::{Plan, plan_by};
+use crate::restarts::Restarts;
+use crate::setting::Setting;
 use crate::symbols;
 use crate::time_namespace::TimeOffsets;
 use crate::tsc::Tsc;
@@ -89,6 +91,8 @@ pub struct Capture {
     interfaces: InterfaceWatch,
     /// Names of containers, pods and units.
     workloads: Option<workload::Watch>,
+    /// Restarts of what the filter names.
+    pub(crate) restarts: Restarts,
     collector: Rc<RefCell<Collector>>,
     pub(crate) info: NodeInfo,
     pub(crate) options: CaptureOptions,
@@ -175,7 +179,6 @@ impl Capture {
         let collector = collector(facts.cpus as usize);
         let rings = open_rings(&ring_maps, &collector, mapped.is_none())?;
         let mut control = Control::new(&object, &ring_maps[0])?;
-        let doorbell = Doorbell::new(&ring_maps)?;
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let mut info = node_info(&facts, &options, event_clock, probes, &names);
@@ -196,12 +199,13 @@ impl Capture {
             rings,
             mapped,
             object,
+            doorbell: Doorbell::new(&ring_maps)?,
             _ring_maps: ring_maps,
-            doorbell,
             wakeups: 0,
             control,
             facts,
             loaded,
+            restarts: Restarts::of(names.cgroups_of(options.filter.as_ref())),
             names,
             changes: Vec::new(),
             rules,
@@ -385,6 +389,10 @@ impl Source for Capture {
             self.wakeups += u64::from(is_woken);
         }
         batch.clock.extend(self.clock.poll());
+        if self.restarts.are_new() {
+            // A refused one stays as it was, and is tried again.
+            let _ = self.change(&Setting::Filter(self.options.filter.clone()));
+        }
         batch.changes.append(&mut self.changes);
         self.name_interfaces(batch);
         self.drain(batch);

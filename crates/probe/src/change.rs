@@ -15,6 +15,7 @@ use crate::filter::Program;
 use crate::netns::NetnsTarget;
 use crate::plan::plan_by;
 use crate::record::mag_insn;
+use crate::restarts::Restarts;
 use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Backend, Service};
@@ -224,6 +225,7 @@ impl Capture {
             return Err(error);
         }
         self.control.set_filter(program)?;
+        self.restarts = Restarts::of(names.cgroups_of(filter));
         // only now: what the old filter lived on may go
         self.rewire(self.hops())
     }

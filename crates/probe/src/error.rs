@@ -74,7 +74,7 @@ pub enum ProbeError {
     /// Sums in the kernel and a sampler together.
     #[error(
         "sums in the kernel (`--detail histograms` or `both`) and a sampler do not go together: times would lead from one \
-         packet to another, and nothing would scale the sums; leave out `--sample` (`ctl sample off`, `ctl sample flows 1/1`), \
+         packet to another, and nothing would scale the sums; leave out `--sample` (`ctl sample off`), \
          or ask for `--detail full`"
     )]
     SampledSums,

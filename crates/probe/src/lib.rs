@@ -49,6 +49,7 @@ mod pages;
 pub mod pcap;
 pub mod plan;
 pub mod record;
+mod restarts;
 pub mod ring;
 pub mod setting;
 mod symbols;

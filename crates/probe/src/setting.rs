@@ -105,7 +105,7 @@ pub enum BadSetting {
 /// Maximum interval and maximum wait: a day.
 const LONGEST: Duration = Duration::from_hours(24);
 
-const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
+const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N`, `flows off` or `off`, and hops, as in `1/10 dev.xmit`";
 const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";
 const DETAIL: &str = "`full`, `histograms`, or `both` for full records and histograms";
 const PROBE: &str = "`on` or `off` and the name of a custom probe, as in `off refill`";

@@ -3,12 +3,12 @@
 //!
 //! Each switch waits for an RCU grace period: a thousand take some 18 s on an idle machine.
 
-use crate::common;
+use crate::common::{self, waits};
 
 use common::{CLIENT, Net, SERVER, can_capture, can_capture_with, passes_alone};
 use magscope_core::hop::HopSet;
 use magscope_core::node::Ability;
-use magscope_core::{CaptureFilter, Hop};
+use magscope_core::{Batch, CaptureFilter, Hop};
 use magscope_probe::{CaptureOptions, HostFacts, Setting};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use std::io::{BufRead, BufReader, Write};
@@ -247,4 +247,40 @@ fn a_container_s_view_shows_its_own_events_and_no_other_s() {
     recording.stop();
     let of_client = recording.flows.values().filter(|flow| flow.netns == net.client.target.inode).count();
     assert_eq!((of_client, recording.events.iter().any(|e| e.hop == Hop::DevRecv)), (0, true));
+}
+
+/// A container that starts again has its path, and a cgroup of another number.
+#[test]
+fn what_a_filter_names_stays_in_the_capture_when_it_starts_again() {
+    if !can_capture_with(&[Ability::Filter]) {
+        return;
+    }
+    let _alone = alone();
+    let Some(root) = HostFacts::read().expect("facts").cgroup2 else {
+        println!("skipped, because no cgroup v2 hierarchy is mounted");
+        return;
+    };
+    let net = Net::new();
+    let _sink = net.server.run(|| UdpSocket::bind((SERVER, 5700)).expect("bind"));
+    let process = || CgroupProcess::new(&root, "again", &net.client, 5700);
+    let mut first = process();
+    let text = format!("container = magscope-{}-again", std::process::id());
+    let filter = Some(CaptureFilter::parse(&text).expect("a filter"));
+    let at = hops(&[Hop::AppSend, Hop::DevXmit]);
+    let mut recording = net.capture_with(CaptureOptions { hops: at, filter, ..CaptureOptions::default() });
+    first.send(20);
+    recording.drain_all();
+    drop(first);
+    let mut second = process();
+    let is_set_again =
+        |batch: &Batch| batch.changes.iter().any(|change| change.what == format!("filter {text}"));
+    waits::until("the filter is set again", || {
+        recording.drain(Duration::ZERO);
+        recording.batches.iter().any(is_set_again)
+    });
+    second.send(30);
+    recording.drain_all();
+    recording.stop();
+    let sent = recording.events.iter().filter(|event| event.hop == Hop::AppSend).count();
+    assert_eq!(sent, 50, "those of both");
 }

@@ -3,7 +3,8 @@
 use crate::interfaces;
 use crate::netns::NetnsTarget;
 use crate::record::MAG_CGROUP_LEVELS;
-use magscope_core::capture_filter::Field;
+use magscope_core::CaptureFilter;
+use magscope_core::capture_filter::{Field, Value};
 use magscope_core::node::InterfaceName;
 use magscope_core::workload::{self, Container};
 use std::collections::BTreeSet;
@@ -149,6 +150,22 @@ impl HostNames {
         }
     }
 
+    /// The directories of the cgroups that a filter names, each with its number now.
+    pub fn cgroups_of(&self, filter: Option<&CaptureFilter>) -> Vec<(PathBuf, u64)> {
+        let (Some(root), Some(filter)) = (&self.cgroups, filter) else { return Vec::new() };
+        let mut found = Vec::new();
+        filter.expr().tests(&mut |test| {
+            let is_cgroup = matches!(test.field, Field::Cgroup | Field::Container | Field::Pod | Field::Unit);
+            if let (true, Value::Name(name)) = (is_cgroup, &test.value) {
+                let paths = self.paths(test.field, name).unwrap_or_default();
+                let with_number = |path: PathBuf| Some((fs::metadata(&path).ok()?.ino(), path));
+                let numbers = paths.into_iter().map(|path| root.join(path)).filter_map(with_number);
+                found.extend(numbers.map(|(number, path)| (path, number)));
+            }
+        });
+        found
+    }
+
     /// A path as `ls` shows it, or as `/proc/<pid>/cgroup` does, below the root.
     fn below_root(&self, name: &str) -> PathBuf {
         let root = self.cgroups.clone().unwrap_or_default();
@@ -159,6 +176,10 @@ impl HostNames {
     fn container_path(&self, name: &str) -> Result<PathBuf, NotFound> {
         let called = self.containers.iter().filter(|container| container.is_called(name));
         let mut found: Vec<PathBuf> = called.map(|container| self.below_root(&container.cgroup)).collect();
+        // An earlier one of this name may have ended.
+        if found.len() > 1 {
+            found.retain(|path| self.below(path).is_ok());
+        }
         if found.is_empty() {
             found = self.find(|directory, _| directory.contains(name))?;
         }

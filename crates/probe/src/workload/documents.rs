@@ -39,6 +39,8 @@ pub struct Document {
     pub is_infra: bool,
     /// It uses the network namespace of another container.
     pub joins_netns: bool,
+    /// It uses the network namespace of its host.
+    pub is_of_host: bool,
     /// The host's name within it.
     pub hostname: String,
 }
@@ -57,6 +59,7 @@ impl Document {
             netns_path,
             is_infra,
             joins_netns,
+            is_of_host,
             hostname,
         } = other;
         if self.engine == Engine::Unknown {
@@ -79,6 +82,7 @@ impl Document {
         }
         self.is_infra |= is_infra;
         self.joins_netns |= joins_netns;
+        self.is_of_host |= is_of_host;
     }
 }
 
@@ -137,10 +141,12 @@ pub fn docker(bytes: &[u8]) -> Option<Document> {
     let name = name.unwrap_or_else(|| name_at(&value, &["Name"]).trim_start_matches('/').to_owned());
     let netns_path = text_at(&value, &["NetworkSettings", "SandboxKey"], LONGEST_PATH);
     let sandbox = text_at(&value, &["NetworkSettings", "SandboxID"], LONGEST_NAME);
+    let networks = at(&value, &["NetworkSettings", "Networks"]).and_then(Value::as_object);
     let is_running = at(&value, &["State", "Running"]).and_then(Value::as_bool).unwrap_or(false);
     (!id.is_empty()).then(|| Document {
         engine: Engine::Docker,
         joins_netns: is_running && sandbox.is_empty(),
+        is_of_host: networks.is_some_and(|networks| networks.contains_key("host")),
         is_infra: first_of(marks, &["io.kubernetes.docker.type"]) == "podsandbox",
         pod: first_of(marks, &POD),
         pod_namespace: first_of(marks, &POD_NAMESPACE),
@@ -160,9 +166,9 @@ pub fn oci(bytes: &[u8], engine: Engine, id: &str) -> Option<Document> {
     let marks = value.get("annotations").and_then(Value::as_object);
     let is_of = |manager: &str| first_of(marks, &["io.container.manager"]) == manager;
     let engine = if is_of("cri-o") { Engine::CriO } else { engine };
-    let network = at(&value, &["linux", "namespaces"]).and_then(Value::as_array);
+    let namespaces = at(&value, &["linux", "namespaces"]).and_then(Value::as_array);
     let network =
-        network.into_iter().flatten().find(|one| one.get("type").and_then(Value::as_str) == Some("network"));
+        namespaces.into_iter().flatten().find(|one| one.get("type").and_then(Value::as_str) == Some("network"));
     let netns_path = network.map(|one| text_at(one, &["path"], LONGEST_PATH)).unwrap_or_default();
     let of_crio = first_of(marks, &["io.kubernetes.cri-o.Labels"]);
     let of_crio: Option<Value> = serde_json::from_str(&of_crio).ok();
@@ -179,6 +185,7 @@ pub fn oci(bytes: &[u8], engine: Engine, id: &str) -> Option<Document> {
         cgroup: text_at(&value, &["linux", "cgroupsPath"], LONGEST_PATH),
         // A container that has `/proc/PID/ns/net` of another one shares it.
         joins_netns: netns_path.starts_with("/proc/"),
+        is_of_host: namespaces.is_some() && network.is_none(),
         is_infra: first_of(marks, &KIND) == "sandbox",
         hostname: name_at(&value, &["hostname"]),
         netns_path,
@@ -265,6 +272,9 @@ mod tests {
         assert_eq!(web.labels, [Label { key: "com.docker.compose.project".into(), value: "shop".into() }]);
         let joined = DOCKER.replace("\"SandboxID\":\"8975\"", "\"SandboxID\":\"\"");
         assert!(docker(joined.as_bytes()).expect("a document").joins_netns);
+        let networks = r#""SandboxKey":"/var/run/docker/netns/default","Networks":{"host":{}}"#;
+        let of_host = DOCKER.replace(r#""SandboxKey":"/var/run/docker/netns/8975fa44cbab""#, networks);
+        assert!(docker(of_host.as_bytes()).expect("a document").is_of_host && !web.is_of_host);
     }
 
     #[test]
@@ -291,7 +301,9 @@ mod tests {
             ("nginx", "web-7f9c", "shop")
         );
         assert_eq!((nginx.cgroup.as_str(), nginx.netns_path.as_str()), ("/k8s.io/c1", "/proc/7/ns/net"));
-        assert!(nginx.joins_netns && !nginx.is_infra);
+        assert!(nginx.joins_netns && !nginx.is_infra && !nginx.is_of_host);
+        let of_host = text.replace(r#",{"type":"network","path":"/proc/7/ns/net"}"#, "");
+        assert!(oci(of_host.as_bytes(), Engine::Containerd, "c1").expect("a document").is_of_host);
         assert_eq!(nginx.labels, [Label { key: "app".into(), value: "web".into() }]);
         assert_eq!(oci(b"{}", Engine::Containerd, "c1"), None);
     }

@@ -79,7 +79,9 @@ pub fn containers(found: &Found) -> Vec<Container> {
         let is_member =
             |paths: &BTreeSet<String>| paths.iter().any(|path| workload::is_below(path, &container.cgroup));
         let by_process = found.members.iter().find(|(_, paths)| is_member(paths)).map(|(netns, _)| *netns);
-        container.netns = by_process.or(by_path).unwrap_or(0);
+        // The namespace of the host is of all its processes.
+        let is_of_host = document.is_some_and(|document| document.is_of_host);
+        container.netns = by_process.or(by_path).filter(|_| !is_of_host).unwrap_or(0);
         if container.pod.is_empty()
             && let Some(pod) = workload::pod(&container.cgroup).and_then(|root| pods.get(root))
         {

@@ -125,7 +125,9 @@ struct Reader {
 
 impl Reader {
     fn answer(&mut self, netns: &[u32]) -> Names {
-        let (mut found, _) = read_all(self.root.as_deref(), self.members.clone());
+        let (mut found, _) = read_all(self.root.as_deref(), BTreeMap::new());
+        self.forget_ended(&found.cgroups);
+        found.members = self.members.clone();
         let first = containers(&found);
         look_into(&mut found, &first, self.root.as_deref());
         let containers = containers(&found);
@@ -140,6 +142,17 @@ impl Reader {
         let news = locate::news(&found, containers, names, &self.node);
         self.node.learn(&news);
         news
+    }
+
+    /// Forgets the namespaces of cgroups that are gone: a container that starts again has its path, and another namespace.
+    fn forget_ended(&mut self, cgroups: &[CgroupName]) {
+        let ids: BTreeMap<&str, u64> = cgroups.iter().map(|cgroup| (cgroup.path.as_str(), cgroup.id)).collect();
+        let is_gone = |cgroup: &&CgroupName| ids.get(cgroup.path.as_str()) != Some(&cgroup.id);
+        let gone: BTreeSet<&str> =
+            self.node.cgroups.iter().filter(is_gone).map(|cgroup| cgroup.path.as_str()).collect();
+        for paths in self.members.values_mut() {
+            paths.retain(|path| !gone.contains(path.as_str()));
+        }
     }
 
     fn run(mut self, questions: &Receiver<Question>, answers: &SyncSender<Names>, give_up: GiveUp) {
