@@ -430,7 +430,7 @@ impl ReportBuilder {
             }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             drops,
-            connections: self.points.finish(&self.infos, self.findings.peers()),
+            connections: self.points.finish(&self.infos, self.findings.peers(), &self.rates),
             losses,
             governed: self.governed.all(),
             estimates: estimates.rows,

@@ -1,7 +1,8 @@
 //! Attempts to connect and their ends, resets, and SYN-ACKs that were sent again.
 
 use super::attempts::{Peers, UnansweredPeer};
-use super::figures::{listed, plural, wrap};
+use super::figures::{self, listed, plural, wrap};
+use super::hop_rates::HopRates;
 use magscope_core::event::error_name;
 use magscope_core::hop::{Hop, Role};
 use magscope_core::node::NodeInfo;
@@ -43,6 +44,8 @@ pub struct Connections {
     pub synacks_resent: u64,
     /// Segments that TCP did not accept and answered with a challenge acknowledgement (RFC 5961).
     pub challenge_acks: u64,
+    /// Events of these points that a sampler left out: the numbers are lower bounds, unless it is 0.
+    pub left_out: u64,
 }
 
 impl Connections {
@@ -94,7 +97,9 @@ impl PointSums {
         }
     }
 
-    pub fn finish(self, infos: &[NodeInfo], peers: &Peers) -> Connections {
+    pub fn finish(self, infos: &[NodeInfo], peers: &Peers, rates: &[HopRates]) -> Connections {
+        let points = || Hop::ALL.iter().copied().filter(|hop| hop.role() == Role::Point);
+        let left_out = rates.iter().flat_map(|node| points().map(|hop| node.sampled.overall(hop).1));
         let mut by_name = BTreeMap::<String, u64>::new();
         for ((node, reason), times) in self.resets_sent {
             let info = infos.get(usize::from(node)).filter(|_| reason != 0);
@@ -110,6 +115,7 @@ impl PointSums {
             resets_received: self.resets_received,
             synacks_resent: self.synacks_resent,
             challenge_acks: self.challenge_acks,
+            left_out: left_out.fold(0, u64::saturating_add),
         }
     }
 }
@@ -148,13 +154,16 @@ fn all_of(rows: &[PointReason]) -> u64 {
 
 pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::Result {
     let listed = |rows: &[PointReason]| listed(rows.iter().map(|row| (row.times, row.reason.as_str())));
+    let at_least = connections.left_out > 0;
+    let begin = if at_least { "At least " } else { "" };
+    let plural = |n, one, many| format!("{}{}", if at_least { "at least " } else { "" }, plural(n, one, many));
     if !connections.failed.is_empty() {
-        let attempts = plural(all_of(&connections.failed), "attempt", "attempts");
+        let attempts = begin.to_owned() + &figures::plural(all_of(&connections.failed), "attempt", "attempts");
         let to = to_whom(&connections.unanswered_peers, |peer| all_of(&peer.failed));
         wrap(out, &format!("{attempts} to connect failed: {}{to}.", listed(&connections.failed)), width, "  ")?;
     }
     if connections.given_up > 0 {
-        let attempts = plural(connections.given_up, "attempt", "attempts");
+        let attempts = begin.to_owned() + &figures::plural(connections.given_up, "attempt", "attempts");
         let to = to_whom(&connections.unanswered_peers, |peer| peer.given_up);
         let text = format!("{attempts} to connect had no answer when the program gave up{to}.");
         wrap(out, &text, width, "  ")?;
@@ -177,6 +186,10 @@ pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::
             "TCP did not accept {challenged} and answered with challenge acknowledgements: they may be forged or old."
         );
         wrap(out, &text, width, "  ")?;
+    }
+    if at_least {
+        let events = figures::plural(connections.left_out, "event", "events");
+        wrap(out, &format!("A sampler left out {events} of connections."), width, "  ")?;
     }
     Ok(())
 }
@@ -208,7 +221,7 @@ mod tests {
             sums.event(0, &event);
         }
         let reset_reasons = vec![DropReason { number: 2, name: "no_socket".to_owned() }];
-        let found = sums.finish(&[NodeInfo { reset_reasons, ..NodeInfo::default() }], &Peers::default());
+        let found = sums.finish(&[NodeInfo { reset_reasons, ..NodeInfo::default() }], &Peers::default(), &[]);
         let row = |reason: &str, times| PointReason { reason: reason.to_owned(), times };
         assert_eq!(found.failed, [row("Connection refused", 2), row("Connection timed out", 1)]);
         assert_eq!(found.resets_sent, [row("no_socket", 1)]);
@@ -222,6 +235,12 @@ mod tests {
         );
         assert!(text.contains("1 attempt to connect had no answer when the program gave up."), "{text}");
         assert!(!Connections::is_empty(&found));
+        // A sampler makes them lower bounds.
+        let mut text = String::new();
+        write(&mut text, &Connections { left_out: 7, ..found }, 80).expect("a string");
+        assert!(text.contains("At least 3 attempts to connect failed"), "{text}");
+        assert!(text.contains("TCP received at least 1 reset."), "{text}");
+        assert!(text.contains("A sampler left out 7 events of connections."), "{text}");
     }
 
     #[test]

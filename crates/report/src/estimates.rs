@@ -225,10 +225,11 @@ impl HopArrivals {
     }
 }
 
-/// The hash input of a flow; `None` if the flow is not sampled, because one end is unknown.
+/// The hash input of a flow; `None` if the flow is not sampled, because its protocol has no ports or one end is unknown.
 pub(super) fn connection(flow: &Flow) -> Option<Connection> {
     let (near, far) = (flow.local.min(flow.remote), flow.local.max(flow.remote));
-    (near.port() != 0 && far.port() != 0).then_some((flow.proto, near, far))
+    let has_ports = flow.proto.has_ports() && near.port() != 0 && far.port() != 0;
+    has_ports.then_some((flow.proto, near, far))
 }
 
 impl Estimates {

@@ -174,6 +174,9 @@ impl Sum {
         let mut blame: Vec<Share> =
             Part::ALL.into_iter().map(share).filter(|share| share.share > 0.0).collect();
         blame.sort_by(|a, b| b.share.total_cmp(&a.share));
+        // A sampler of flows keeps all of a protocol without ports.
+        let is_unsampled = self.proto.is_some_and(|proto| !proto.has_ports()) && !self.is_mixed;
+        let weight = weight.map(|weight| if is_unsampled { 1.0 } else { weight });
         let total = self.total.as_ref().filter(|_| !self.is_mixed);
         blame.retain(|_| !self.is_mixed);
         Figures {

@@ -262,7 +262,7 @@ fn write_verdicts(out: &mut String, report: &Report) -> fmt::Result {
                 row.discarded,
                 "discarded in their socket: it was closed, or reads had no room or passed over an urgent byte",
             ),
-            (again, "retransmissions: some were sent again more than once"),
+            (again, "times that a journey was sent again: some more than once"),
             (row.evicted, "given up on, because too many were in flight"),
         ];
         for (number, words) in others.iter().filter(|(number, _)| *number > 0) {

@@ -101,7 +101,7 @@ mod tests {
                     let of_host = if infos.len() > 1 { format!("{host}/{name}") } else { name.to_owned() };
                     let container = Label::Container { name: of_host.clone() };
                     let container = group(GroupKey::Named(0, 1, Role::Reads), container);
-                    let node = group(GroupKey::Node(0, 1, Role::Reads), Label::Node { node: of_host.clone() });
+                    let node = group(GroupKey::Named(0, 1, Role::Reads), Label::Node { node: of_host.clone() });
                     for (group, is) in [
                         (container, format!("container = {}", quoted(name))),
                         (node, format!("node = {}", quoted(&of_host))),

@@ -109,8 +109,8 @@ impl Lifeline {
     /// The times in the forwarders, as a step from the first hop of each to its last, with its number.
     pub fn passages(&self) -> impl Iterator<Item = Step> + '_ {
         self.journey.forwarders.iter().zip(1..).filter_map(|(at, forwarder)| {
-            let ((from_ns, to_ns), from, to) = (at.span_ns()?, at.hops().next()?, at.last()?);
-            let ns = to_ns.saturating_sub(from_ns);
+            let (ns, (_, to_ns)) = (at.inside_ns()?, at.span_ns()?);
+            let (from, to) = (at.hops().next()?, at.last()?);
             Some(Step { from, to, at_ns: to_ns, ns, is_wait: false, forwarder, tunnel: 0 })
         })
     }

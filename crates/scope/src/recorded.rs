@@ -59,6 +59,8 @@ pub struct Stretch {
 pub struct Recorded {
     /// The complete recording.
     pub all: Window,
+    /// The time in which it was recorded, with and without events.
+    pub observed: Window,
     /// Number of the survey; a new one discards the previous one.
     pub survey: u64,
     /// End of the survey so far.
@@ -67,6 +69,15 @@ pub struct Recorded {
     pub filled: Option<Filled>,
     /// Wall time since the picture was taken, nanoseconds.
     pub held_ns: u64,
+}
+
+impl Recorded {
+    /// The time that the survey has counted so far, nanoseconds: without events too, if it has ended.
+    pub const fn counted_ns(&self) -> u64 {
+        let is_read = self.read_ns >= self.all.to_ns;
+        let to_ns = if is_read { self.observed.to_ns } else { self.read_ns };
+        to_ns.saturating_sub(self.observed.from_ns)
+    }
 }
 
 /// A stretch in the scope's memory.

@@ -81,6 +81,8 @@ pub struct Options {
     pub limits: Limits,
     /// Extent of a recording with random access. See [`Scope::survey`].
     pub recorded: Option<Window>,
+    /// The time in which it was recorded, with and without events, for rates; the same if unknown.
+    pub observed: Option<Window>,
     /// Initial playback speed, as a multiple of real time.
     pub speed: f64,
     /// Maximum number of drawn lifelines; more are drawn as density with the slowest on top.
@@ -95,6 +97,7 @@ impl Default for Options {
             state: State::default(),
             limits: Limits::default(),
             recorded: None,
+            observed: None,
             speed: 1.0,
             most_lifelines: MAX_LIFELINES,
             suggests: false,
@@ -202,8 +205,12 @@ impl Scope {
         let correlator = Correlator::of_node(&info, options.limits);
         let weights = Weights::new(&infos);
         let keep = if options.recorded.is_some() { Keep::All } else { Keep::Newest };
-        let recorded =
-            options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
+        let recorded = options.recorded.map(|all| Recorded {
+            all,
+            observed: options.observed.unwrap_or(all),
+            read_ns: all.from_ns,
+            ..Recorded::default()
+        });
         let probes = Probes::new(&infos);
         let clocks = Clocks::of(&infos);
         let last_event_ns = vec![None; infos.len()];

@@ -16,6 +16,8 @@ pub struct Totals {
     pub late: u64,
     /// Journeys that ended.
     pub outcomes: Outcomes,
+    /// Those of protocols without ports, of which a sampler of flows leaves none out.
+    pub never_sampled: u64,
     /// Packets that a kernel dropped for any reason except clean-up, also those without a journey.
     pub dropped: u64,
     /// Times that TCP sent again, from the kernel's sums without events.
@@ -55,6 +57,13 @@ impl Totals {
     /// Counts a journey.
     pub(crate) fn journey(&mut self, journey: &Journey) {
         self.outcomes.journey(journey);
+        self.never_sampled += u64::from(!journey.proto.has_ports());
+    }
+
+    /// All journeys, if each recorded one that a sampler of flows may leave out counts `weight`.
+    pub(crate) fn all_journeys(&self, weight: f64) -> f64 {
+        let chosen = self.outcomes.journeys().saturating_sub(self.never_sampled);
+        chosen as f64 * weight + self.never_sampled as f64
     }
 }
 
@@ -75,12 +84,12 @@ impl WindowTotals {
         }
     }
 
-    /// Journeys per second over the window.
-    pub(crate) fn journeys_per_s(&self) -> Option<f64> {
+    /// Journeys per second over the window, if each recorded one counts `weight`.
+    pub(crate) fn journeys_per_s(&self, weight: f64) -> Option<f64> {
         let (first, last) = (self.edges.front()?, self.edges.back()?);
         let buckets = self.edges.len() - 1;
         let secs = (buckets as u64 * BUCKET_NS) as f64 / 1e9;
-        (buckets > 0).then(|| (last.outcomes.journeys() - first.outcomes.journeys()) as f64 / secs)
+        (buckets > 0).then(|| (last.all_journeys(weight) - first.all_journeys(weight)) / secs)
     }
 
     /// Events missed since the window began.
@@ -94,7 +103,7 @@ impl WindowTotals {
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
-    use magscope_core::{Hop, Loss};
+    use magscope_core::{Hop, Loss, Proto};
 
     #[test]
     fn missed_events_are_counted_by_cause_and_forgotten_by_the_window() {
@@ -115,13 +124,21 @@ mod tests {
         let mut totals = Totals::default();
         let mut lately = WindowTotals::default();
         let journey = lifeline(1, &[(Hop::AppSend, 1), (Hop::AppRecv, 2)]).journey;
-        assert_eq!(lately.journeys_per_s(), None);
+        assert_eq!(lately.journeys_per_s(1.0), None);
         for _ in 0..4 {
             lately.edge(totals, 1);
             for _ in 0..50 {
                 totals.journey(&journey);
             }
         }
-        assert_eq!(lately.journeys_per_s(), Some(100.0));
+        assert_eq!((lately.journeys_per_s(1.0), lately.journeys_per_s(4.0)), (Some(100.0), Some(400.0)));
+        // A sampler of flows leaves out no ping.
+        let ping = Journey { proto: Proto::ICMP, ..journey };
+        lately = WindowTotals::default();
+        for _ in 0..3 {
+            lately.edge(totals, 1);
+            (0..50).for_each(|_| totals.journey(&ping));
+        }
+        assert_eq!(lately.journeys_per_s(4.0), Some(100.0));
     }
 }

@@ -274,10 +274,17 @@ fn events(out: &mut impl Figures, snapshot: &Snapshot) {
     );
     for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).events);
+        for hop in host.total.kernel.hops.iter().filter(|hop| hop.hop == Hop::TcpRetransmit) {
+            out.counter(&labels.with(&[KERNEL]), host, hop.events);
+        }
     }
     out.family("magnet_scope_tcp_retransmitted_bytes", Kind::Counter, "bytes", "Payload that TCP sent again.");
     for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).bytes);
+        let summed = host.total.kernel.hops.iter().filter(|hop| hop.hop == Hop::TcpRetransmit);
+        for bytes in summed.filter_map(|hop| hop.bytes) {
+            out.counter(&labels.with(&[KERNEL]), host, bytes);
+        }
     }
     out.family("magnet_scope_drops", Kind::Counter, "", "Packets that the kernel dropped, by its own reason.");
     for (labels, host) in hosts(snapshot) {

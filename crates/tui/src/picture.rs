@@ -40,7 +40,8 @@ impl Picture {
     /// The screen as text after these keys. `settle` reads what the scope asks for, before the first key and after each.
     ///
     /// Blanks separate keys: `Enter`, `Esc`, `Space`, `Tab`, `Backspace`, `Up`, `Down`, `Left`, `Right`, `Home`, `End`,
-    /// `PageUp`, `PageDown`. Any other word is typed: `/port`.
+    /// `PageUp`, `PageDown`. Any other word is typed: `m`. A line that `/` or `:` begins has its blanks, until the next of
+    /// these keys: `/port 443 Enter`.
     pub fn text(
         self,
         scope: &mut Scope,
@@ -51,7 +52,7 @@ impl Picture {
         let area = Rect::new(0, 0, self.columns, self.rows);
         let mut front = Front::new(options);
         settle(scope)?;
-        for code in keys.split_ascii_whitespace().flat_map(codes) {
+        for code in codes(keys) {
             front.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)), scope, area);
             settle(scope)?;
         }
@@ -61,9 +62,26 @@ impl Picture {
     }
 }
 
-/// The keys of a word.
-fn codes(word: &str) -> Vec<KeyCode> {
-    let named = match word {
+/// The keys of a text.
+fn codes(keys: &str) -> Vec<KeyCode> {
+    let mut codes = Vec::new();
+    let mut in_line = false;
+    for word in keys.split_ascii_whitespace() {
+        if let Some(code) = named(word) {
+            codes.push(code);
+            in_line = false;
+            continue;
+        }
+        codes.extend(in_line.then_some(KeyCode::Char(' ')));
+        codes.extend(word.chars().map(KeyCode::Char));
+        in_line |= word.starts_with(['/', ':']);
+    }
+    codes
+}
+
+/// The key of this name.
+fn named(word: &str) -> Option<KeyCode> {
+    Some(match word {
         "Enter" => KeyCode::Enter,
         "Esc" => KeyCode::Esc,
         "Space" => KeyCode::Char(' '),
@@ -77,9 +95,8 @@ fn codes(word: &str) -> Vec<KeyCode> {
         "End" => KeyCode::End,
         "PageUp" => KeyCode::PageUp,
         "PageDown" => KeyCode::PageDown,
-        typed => return typed.chars().map(KeyCode::Char).collect(),
-    };
-    vec![named]
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -93,6 +110,20 @@ mod tests {
         for wrong in ["", "100", "100x", "x30", "9x30", "100x501", "100x30x2", "-1x30"] {
             assert_eq!(wrong.parse::<Picture>(), Err(BadPicture(wrong.to_owned())));
         }
+    }
+
+    #[test]
+    fn a_line_has_its_blanks() {
+        let typed = |keys: &str| -> String {
+            let char = |code| match code {
+                KeyCode::Char(c) => c,
+                KeyCode::Enter => '⏎',
+                _ => '?',
+            };
+            codes(keys).into_iter().map(char).collect()
+        };
+        assert_eq!(typed("/port 443 Enter m z"), "/port 443⏎mz");
+        assert_eq!(typed("- : save x Enter"), "-: save x⏎");
     }
 
     #[test]

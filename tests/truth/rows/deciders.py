@@ -2,7 +2,7 @@
 
     deciders.py attach KIND DIRECTION NAME [DEVICE]
                                                 attaches one to a device of this namespace, `v0` by default, and ends;
-                                                `by_chance` drops one packet of seven
+                                                `by_chance` drops one packet of seven, `passes` none
     deciders.py ROLE ADDRESS PEER DIRECTORY     as packets.py
 """
 
@@ -87,7 +87,9 @@ def attach(kind, direction, name, device="v0"):
     index = socket.if_nametoindex(device)
     is_egress = direction == "egress"
     if kind in ("xdp", "xdp_generic"):
-        program = loaded(XDP, name, of_bytes((0, 4), ETHERNET + IP + UDP + LAST, 2, 1))
+        passes = [instruction(0xB7, value=2), instruction(0x95)]
+        of_seventh = of_bytes((0, 4), ETHERNET + IP + UDP + LAST, 2, 1)
+        program = loaded(XDP, name, passes if name == "passes" else of_seventh)
         attach_xdp(index, program, kind == "xdp_generic")
         return
     by_chance = [instruction(0x85, value=RANDOM)] + verdict(0, 2)

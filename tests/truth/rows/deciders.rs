@@ -171,6 +171,14 @@ rows! {
                 Ok(())
             },
         );
+    a_generic_xdp_program_passes_received_ones:
+        "UDP over IPv6 through an XDP program in generic mode",
+        Seen::Marked("the kernel copies the packet for it, and without an identification only order connects both"),
+        Scene {
+            v6: true,
+            loses: false,
+            ..udp(|network| attach(network, 1, ["xdp_generic", "ingress", "passes"]), |_| Ok(()))
+        };
     an_xdp_program_of_the_driver_drops_received_ones:
         "UDP: an XDP program of a driver drops some",
         Seen::Dropped("the named program of XDP dropped it; marked *perhaps*, because the kernel gives no reason"),

@@ -80,6 +80,11 @@ def of_several_lengths(sock, notes, _):
         send_one(sock, notes, [4_000, 9_000, 200, 60_000, 1_473, 3_001][number % 6])
 
 
+def of_several_lengths_with_extensions(sock, notes, place):
+    add_extensions(sock)
+    of_several_lengths(sock, notes, place)
+
+
 def by_segments(sock, notes, _):
     """Super-packets of up to ten datagrams; the last datagram of each is shorter."""
     sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, SEGMENT)

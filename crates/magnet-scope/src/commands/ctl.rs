@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,
-    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `detail full|histograms|both`, `probe on|off NAME`, `watermark latency|screen|N events|...`
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N|off`, `sample off` of both, `detail full|histograms|both`, `probe on|off NAME`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,
 }
@@ -40,15 +40,22 @@ pub fn run(args: &Args) -> Result<()> {
         return list_all();
     }
     let mut capture = client::find(args.pid)?;
-    let answer = capture.ask(&words)?;
-    if args.json {
-        output::json(&answer)?;
+    // Without a hop, no sampler stays: neither of events nor of flows.
+    let all: &[&str] = if words == "sample off" { &["sample off", "sample flows off"] } else { &[&words] };
+    for words in all {
+        let answer = capture.ask(words)?;
+        if args.json {
+            output::json(&answer)?;
+        }
+        if let Some(error) = answer.error {
+            let what = format!("the capture of process {} refused `{words}`: {error}", capture.pid);
+            return Err(Hint::error(what, "", "`magnet-scope ctl --help` shows what can be asked"));
+        }
+        if !args.json {
+            output::text(&text(capture.pid, &answer))?;
+        }
     }
-    if let Some(error) = answer.error {
-        let what = format!("the capture of process {} refused `{words}`: {error}", capture.pid);
-        return Err(Hint::error(what, "", "`magnet-scope ctl --help` shows what can be asked"));
-    }
-    if args.json { Ok(()) } else { output::text(&text(capture.pid, &answer)) }
+    Ok(())
 }
 
 fn list_all() -> Result<()> {

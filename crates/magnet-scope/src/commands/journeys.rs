@@ -93,6 +93,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let asked = args.wanted.filter.as_ref().map(Filter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
+    recordings.missing().iter().for_each(|missing| output::note(missing));
     let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());
     let (rows, counts, walked, let_go) = collector.read(|visit| recordings.walk(limits, visit))?;
     reporting::note_evicted(&walked);

@@ -88,6 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let asked = args.wanted.matching.as_ref().map(ExchangeFilter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
+    recordings.missing().iter().for_each(|missing| output::note(missing));
     let mut collector = Collector::new(&args.wanted, recordings.infos(), Cow::Borrowed(recordings.utc()));
     let walked = recordings.walk(limits, |piece| collector.piece(&piece))?;
     reporting::note_evicted(&walked);

@@ -57,6 +57,7 @@ fn scope_of(recordings: &Recordings, speed: f64, limits: Limits) -> Scope {
         state: State::Replay,
         limits,
         recorded: Some(Window { from_ns, to_ns }),
+        observed: recordings.observed().map(|(from_ns, to_ns)| Window { from_ns, to_ns }),
         speed,
         ..Options::default()
     };

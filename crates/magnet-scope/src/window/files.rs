@@ -97,6 +97,7 @@ impl Files {
             state: State::Replay,
             limits: self.limits,
             recorded,
+            observed: recordings.observed().map(|(from_ns, to_ns)| Window { from_ns, to_ns }),
             speed: self.speed,
             most_lifelines: MOST_JOURNEYS,
             ..Options::default()

@@ -182,9 +182,7 @@ pub enum GroupKey {
     Process(u16, u32, Role),
     /// A cgroup, likewise.
     Cgroup(u16, u64, Role),
-    /// A network namespace, likewise.
-    Node(u16, u32, Role),
-    /// A container, a pod or a unit, by the hash of its name.
+    /// A container, a pod, a unit or a network namespace, by the hash of its name.
     Named(u16, u64, Role),
     /// That end was not seen, or its owner is unknown.
     Unknown(Role),
@@ -198,7 +196,6 @@ impl GroupKey {
             Self::Process(_, _, role)
             | Self::Cgroup(_, _, role)
             | Self::Named(_, _, role)
-            | Self::Node(_, _, role)
             | Self::Unknown(role) => Some(role),
         }
     }
@@ -259,9 +256,8 @@ impl GroupEnd {
             }
             GroupBy::Pod => Label::Pod { name: on_host(&member()?.pod().unwrap_or_default()) },
             GroupBy::Unit => Label::Unit { name: on_host(member()?.unit.unwrap_or_default()) },
-            GroupBy::Flow | GroupBy::Service | GroupBy::Process | GroupBy::Cgroup | GroupBy::Node => {
-                return None;
-            }
+            GroupBy::Node => Label::Node { node: self.place(context)? },
+            GroupBy::Flow | GroupBy::Service | GroupBy::Process | GroupBy::Cgroup => return None,
         })
     }
 
@@ -270,14 +266,14 @@ impl GroupEnd {
         let (node, role) = (self.node, self.role);
         let key = match by {
             GroupBy::Flow | GroupBy::Service => None,
-            GroupBy::Container | GroupBy::Pod | GroupBy::Unit => {
+            // A network namespace's number may be that of several containers, one after the other.
+            GroupBy::Container | GroupBy::Pod | GroupBy::Unit | GroupBy::Node => {
                 self.named(by, context).map(|label| GroupKey::Named(node, hash(&label), role))
             }
             GroupBy::Process => {
                 self.who.filter(|who| who.tgid != 0).map(|who| GroupKey::Process(node, who.tgid, role))
             }
             GroupBy::Cgroup => self.task(context).map(|task| GroupKey::Cgroup(node, task.cgroup, role)),
-            GroupBy::Node => self.netns.map(|netns| GroupKey::Node(node, netns, role)),
         };
         key.unwrap_or(GroupKey::Unknown(role))
     }
@@ -295,7 +291,6 @@ impl GroupEnd {
                 let path = context.info(node).and_then(|info| info.cgroup_path(id)).unwrap_or_default();
                 Label::Cgroup { id, path: path.to_owned() }
             }
-            GroupKey::Node(..) => Label::Node { node: self.place(context).unwrap_or_default() },
             GroupKey::Named(..) => self.named(by, context).unwrap_or_default(),
             GroupKey::Flow(..) | GroupKey::Service(_) | GroupKey::Unknown(_) => Label::Unknown,
         }
@@ -305,7 +300,9 @@ impl GroupEnd {
 fn hash(label: &Label) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    if let Label::Container { name } | Label::Pod { name } | Label::Unit { name } = label {
+    if let Label::Container { name } | Label::Pod { name } | Label::Unit { name } | Label::Node { node: name } =
+        label
+    {
         name.hash(&mut hasher);
     }
     hasher.finish()

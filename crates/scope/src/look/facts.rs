@@ -59,9 +59,13 @@ pub fn facts(footer: &Footer<'_>) -> Vec<Fact> {
     facts.push(Fact::new(missed, some(counts.missed_events, Tone::MissedEvents)));
     // Coloured only if a journey ended in a drop: kernels also drop useless packets.
     let ended = some(totals.outcomes.dropped_journeys(), Tone::NetworkLoss);
-    facts.push(Fact::new(format!("dropped {}", count(counts.dropped)), ended));
-    facts.push(Fact::new(format!("lost {}", count(counts.lost)), some(counts.lost, Tone::NetworkLoss)));
-    facts.push(Fact::new(format!("resent {}", count(counts.resent)), Tone::Plain));
+    let summed = if footer.sums { SUMMED.to_string() } else { String::new() };
+    facts.push(Fact::new(format!("dropped {summed}{}", count(counts.dropped)), ended));
+    // Where the kernel adds up, no journey shows these.
+    let has_journeys = counts.journeys > 0 || !footer.sums;
+    let of_journeys = |n: u64| if has_journeys { count(n) } else { "·".to_owned() };
+    facts.push(Fact::new(format!("lost {}", of_journeys(counts.lost)), some(counts.lost, Tone::NetworkLoss)));
+    facts.push(Fact::new(format!("resent {}", of_journeys(counts.resent)), Tone::Plain));
     if counts.broken > 0 {
         facts.push(Fact::new(format!("broken {}", count(counts.broken)), Tone::MissedEvents));
     }
@@ -121,6 +125,16 @@ mod tests {
         assert_eq!(of(Tone::MissedEvents), ["events missed 7 (ring buffer full)", "broken 3"]);
         for words in ["resent 4", "in flight 6"] {
             assert!(facts.iter().any(|fact| fact.text == words), "{words}: {facts:?}");
+        }
+    }
+
+    #[test]
+    fn what_only_journeys_show_is_unknown_where_the_kernel_adds_up() {
+        let totals = Totals { dropped: 9, summed_retransmits: 4, ..Totals::default() };
+        let footer = Footer { totals, counts: totals.counts(0), sums: true, ..Footer::default() };
+        let words: Vec<String> = facts(&footer).into_iter().map(|fact| fact.text).collect();
+        for expected in ["dropped Σ9", "lost ·", "resent ·", "retransmits Σ4"] {
+            assert!(words.iter().any(|word| word == expected), "{expected}: {words:?}");
         }
     }
 

@@ -47,7 +47,10 @@ impl Scope {
             infos: self.names.infos(),
             omissions: self.weights.omissions(),
             events: self.hop_events.iter().sum(),
-            duration_ns: self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
+            duration_ns: match &self.recorded {
+                Some(recorded) => recorded.counted_ns(),
+                None => self.begin_ns.map_or(0, |begin_ns| self.now_ns.saturating_sub(begin_ns)),
+            },
             sums: counts.journeys == 0 && self.draws_sums(),
             reasons: &reasons,
         });

@@ -264,6 +264,13 @@ impl Scope {
         self.totals.counts(self.correlator.in_flight() as u64)
     }
 
+    /// Journeys per second if each counts `weight`: lately, or over a whole recording.
+    fn journeys_per_s(&self, weight: f64) -> Option<f64> {
+        let Some(recorded) = &self.recorded else { return self.lately.journeys_per_s(weight) };
+        let secs = recorded.counted_ns() as f64 / 1e9;
+        (secs > 0.0).then(|| self.totals.all_journeys(weight) / secs)
+    }
+
     fn footer(&self) -> Footer<'_> {
         let sums = self.draws_sums();
         Footer {
@@ -273,7 +280,7 @@ impl Scope {
                 .weights
                 .of_journeys()
                 .filter(|_| !sums)
-                .and_then(|weight| Some(self.lately.journeys_per_s()? * weight)),
+                .and_then(|weight| self.journeys_per_s(weight)),
             journeys_estimated: self.weights.of_journeys().is_some_and(|weight| weight > 1.0),
             counts: self.counts_now(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),

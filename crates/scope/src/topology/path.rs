@@ -112,10 +112,10 @@ impl Passage {
         let came_by = if at.rx_flow.is_none() { 0 } else { at.rx_ifindex };
         let came = rx.map(|flow| Addresses::of(flow, Direction::Rx));
         let left = tx.map(|flow| Addresses::of(flow, Direction::Tx));
-        let passed = at.span_ns().filter(|_| !at.rx_flow.is_none() && !at.tx_flow.is_none());
+        let is_whole = !at.rx_flow.is_none() && !at.tx_flow.is_none();
         Passage {
             leg: PathLeg { left_by: 0, came_by, to: PathPlace::Node(NetnsKey { node, netns }) },
-            inside_ns: passed.map(|(from_ns, to_ns)| to_ns.saturating_sub(from_ns)),
+            inside_ns: at.inside_ns().filter(|_| is_whole),
             changed_inside: came.zip(left).and_then(Change::between),
             exit: at.tx_flow,
             arrival: Arrival::Of(number),

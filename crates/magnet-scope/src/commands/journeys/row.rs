@@ -122,7 +122,7 @@ pub struct Passed {
     #[serde(skip_serializing_if = "Option::is_none")]
     translated: Option<(String, String)>,
     /// Time in the node, nanoseconds.
-    pub ns: u64,
+    pub ns: Option<u64>,
     /// The same as text.
     #[serde(skip)]
     pub text: String,
@@ -135,12 +135,15 @@ impl Passed {
         let interface = |flow, ifindex| context.interface_of(node, flow, ifindex).to_owned();
         let changed = rx.zip(tx).filter(|(rx, tx)| !rx.mirrors(tx));
         let translated = changed.map(|(_, tx)| (tx.local.to_string(), tx.remote.to_string()));
-        let ns = at.span_ns().map_or(0, |(from, to)| to.saturating_sub(from));
+        let ns = at.inside_ns();
         let (rx_interface, tx_interface) =
             (interface(at.rx_flow, at.rx_ifindex), interface(at.tx_flow, at.tx_ifindex));
         let node = context.forwarder(journey, at);
         Passed {
-            text: format!("through {node} in {}", duration(ns)),
+            text: match ns {
+                Some(ns) => format!("through {node} in {}", duration(ns)),
+                None => format!("through {node}"),
+            },
             node,
             rx_interface,
             tx_interface,
