@@ -121,8 +121,7 @@ fn every_word(running: &Running) -> Vec<String> {
     assert!(refused.contains("sampler"), "{refused}");
     for (words, reported) in [
         (&["filter", "off"][..], "filter off"),
-        (&["sample", "off"], "sample off all"),
-        (&["sample", "flows", "1/1"], "sample flows 1/1"),
+        (&["sample", "off"], "sample off all\nsample flows 1/1"),
         (&["detail", "histograms"], "detail histograms"),
         (&["detail", "both"], "detail both"),
         (&["detail", "full"], "detail full"),
@@ -130,7 +129,7 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["enable", "dev.recv"], "enable dev.recv"),
     ] {
         assert_eq!(running.ctl(words).expect("done")["done"].as_str(), Some(reported));
-        changes.push(reported.to_owned());
+        changes.extend(reported.lines().map(str::to_owned));
     }
     // invalid commands are refused with a message and change nothing
     for (words, expected) in [

@@ -95,7 +95,7 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
             ("netns client", Hop::DevXmit, [150, 0, 0, 0]),
             ("netns server", Hop::DevXmit, [0, 150, 0, 0]),
             (
-                "port 5100 and (len < 300 or host 10.78.1.1) or port 5200 and not len 1",
+                "port 5100 and (len < 300 or host 10.78.1.1) or (port 5200 and not len 1)",
                 Hop::DevXmit,
                 [50, 100, 0, 0],
             ),

@@ -33,7 +33,8 @@ rows! {
         "UDP over IPv6 in fragments", Seen::Complete,
         Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "of_several_lengths"]) };
     extension_headers_precede_fragments:
-        "UDP over IPv6 in fragments, with extension headers", Seen::Complete,
+        "UDP over IPv6 in fragments, with extension headers",
+        Seen::Marked("only their order connects the fragments with the datagram that was cut"),
         Scene { v6: true, ..udp(&["reads", "by_recvfrom"], &["sends", "of_several_lengths_with_extensions"]) };
     segments_are_read_one_by_one:
         "UDP over IPv4: `UDP_SEGMENT`, read without `UDP_GRO`", Seen::Complete,

@@ -40,22 +40,21 @@ pub fn run(args: &Args) -> Result<()> {
         return list_all();
     }
     let mut capture = client::find(args.pid)?;
+    let mut answer = capture.ask(&words)?;
     // Without a hop, no sampler stays: neither of events nor of flows.
-    let all: &[&str] = if words == "sample off" { &["sample off", "sample flows off"] } else { &[&words] };
-    for words in all {
-        let answer = capture.ask(words)?;
-        if args.json {
-            output::json(&answer)?;
-        }
-        if let Some(error) = answer.error {
-            let what = format!("the capture of process {} refused `{words}`: {error}", capture.pid);
-            return Err(Hint::error(what, "", "`magnet-scope ctl --help` shows what can be asked"));
-        }
-        if !args.json {
-            output::text(&text(capture.pid, &answer))?;
-        }
+    if words == "sample off" && answer.error.is_none() {
+        let flows = capture.ask("sample flows off")?;
+        answer.error = flows.error;
+        answer.done = answer.done.zip(flows.done).map(|(events, flows)| format!("{events}\n{flows}"));
     }
-    Ok(())
+    if args.json {
+        output::json(&answer)?;
+    }
+    if let Some(error) = answer.error {
+        let what = format!("the capture of process {} refused `{words}`: {error}", capture.pid);
+        return Err(Hint::error(what, "", "`magnet-scope ctl --help` shows what can be asked"));
+    }
+    if args.json { Ok(()) } else { output::text(&text(capture.pid, &answer)) }
 }
 
 fn list_all() -> Result<()> {

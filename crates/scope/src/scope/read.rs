@@ -264,11 +264,11 @@ impl Scope {
         self.totals.counts(self.correlator.in_flight() as u64)
     }
 
-    /// Journeys per second if each counts `weight`: lately, or over a whole recording.
+    /// Journeys per second if each counts `weight`: lately, or over a whole recording of a second at least.
     fn journeys_per_s(&self, weight: f64) -> Option<f64> {
         let Some(recorded) = &self.recorded else { return self.lately.journeys_per_s(weight) };
         let secs = recorded.counted_ns() as f64 / 1e9;
-        (secs > 0.0).then(|| self.totals.all_journeys(weight) / secs)
+        (secs >= 1.0).then(|| self.totals.all_journeys(weight) / secs)
     }
 
     fn footer(&self) -> Footer<'_> {
