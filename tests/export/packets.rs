@@ -4,13 +4,14 @@ use crate::common::exports::{export, table, tool};
 use crate::common::{stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
 #[test]
 fn tshark_reads_the_packets_to_the_nanosecond() {
     let test = "tshark_reads_the_packets_to_the_nanosecond";
-    if !tool(test, "tshark") {
+    if !tool(test, "tshark") || !tool(test, "tcpdump") {
         return;
     }
     for session in ["demo", "drops", "half", "retransmissions"] {
@@ -47,6 +48,7 @@ fn tshark_reads_the_packets_to_the_nanosecond() {
             .collect();
         assert!(!events.is_empty());
         assert_eq!(seen.len(), events.len(), "{session}");
+        assert_eq!(read_by_tcpdump(&out), events.len(), "{session}");
         let mut numbered = 0;
         for (fields, event) in seen.iter().zip(&events) {
             let ns: i128 = fields[0].replace('.', "").parse().expect("a time");
@@ -83,4 +85,12 @@ fn tshark_reads_the_packets_to_the_nanosecond() {
             seen.len()
         );
     }
+}
+
+/// Number of packets that tcpdump reads, from several interfaces.
+fn read_by_tcpdump(file: &Path) -> usize {
+    let output = Command::new("tcpdump").args(["-n", "-r"]).arg(file).arg("ip or ip6").output();
+    let output = output.expect("tcpdump runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).lines().filter(|line| line.contains(" IP")).count()
 }

@@ -183,7 +183,7 @@ pub struct CaptureArgs {
     /// be given several times
     #[arg(long, value_name = "[HOP=]BYTES", value_parser = snapping)]
     pub snap: Vec<Setting>,
-    /// Record only processes of this container: its name, its id or the first characters of that, or a cgroup's path.
+    /// Record only processes of this container: its name, its id or six of its first characters, or a cgroup's path.
     /// Without `--netns`, its network namespaces are captured too
     #[arg(long, value_name = "NAME|ID|PATH")]
     pub container: Option<String>,

@@ -436,8 +436,11 @@ impl Correlator {
             stream.want_visit(until_ns, &mut self.state);
             return;
         }
-        // It does not wait for late events any more: this was its end.
-        piece.state = State::Open;
+        // It does not wait for late events any more: this was its end. Of other protocols than UDP, a host frees the copies
+        // of packets to groups that it is not in, and some kernels give no reason.
+        if event.proto == Proto::UDP || piece.rx_flow.is_none() {
+            piece.state = State::Open;
+        }
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.state);
         self.state.counters.drops += 1;

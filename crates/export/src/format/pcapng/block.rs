@@ -5,8 +5,12 @@ use magscope_core::change::HopCount;
 use magscope_core::node::NodeInfo;
 use std::fmt::Write;
 
-/// Raw IPv4 or IPv6: no link layer was captured.
-const LINKTYPE_RAW: u16 = 101;
+/// No link layer was captured: four bytes say whether IPv4 or IPv6 follows. tcpdump reads several interfaces of this type,
+/// and refuses those of raw IP (101), which libpcap knows by two numbers.
+const LINKTYPE_NULL: u16 = 0;
+/// Families of addresses in these bytes. Systems differ in that of IPv6; readers take this one as well as the others.
+const IPV4: u32 = 2;
+const IPV6: u32 = 24;
 /// Maximum length of an option's text.
 const LONGEST: usize = 4_000;
 
@@ -52,7 +56,7 @@ pub fn section(out: &mut Vec<u8>, infos: &[NodeInfo]) {
 /// An interface: a hop of a namespace of a host.
 pub fn interface(out: &mut Vec<u8>, name: &str, hop: Hop) {
     block(out, 1, |body| {
-        body.extend(LINKTYPE_RAW.to_le_bytes());
+        body.extend(LINKTYPE_NULL.to_le_bytes());
         body.extend(0_u16.to_le_bytes());
         body.extend(0_u32.to_le_bytes());
         option(body, 2, name.as_bytes());
@@ -99,8 +103,11 @@ impl Packet<'_> {
             body.extend(self.interface.to_le_bytes());
             body.extend(((self.ns >> 32) as u32).to_le_bytes());
             body.extend((self.ns as u32).to_le_bytes());
-            body.extend((self.data.len() as u32).to_le_bytes());
-            body.extend(self.original_len.to_le_bytes());
+            let family = if self.data.first().is_some_and(|byte| byte >> 4 == 6) { IPV6 } else { IPV4 };
+            let with_family = |length: u32| length.saturating_add(size_of_val(&family) as u32).to_le_bytes();
+            body.extend(with_family(self.data.len() as u32));
+            body.extend(with_family(self.original_len));
+            body.extend(family.to_le_bytes());
             body.extend(self.data);
             pad(body);
             option(body, 2, &(if self.outbound { 2_u32 } else { 1 }).to_le_bytes());

@@ -34,7 +34,7 @@ pub enum Format {
     Ulm,
     /// The same in `NetLogger`'s later form, `ts=… event=…`
     Bp,
-    /// Packets with their journeys, for Wireshark and tshark; `--hops` selects the hops
+    /// Packets with their journeys, for Wireshark, tshark and tcpdump; `--hops` selects the hops
     Pcapng,
     /// A trace for ui.perfetto.dev: flows are journeys
     Perfetto,
