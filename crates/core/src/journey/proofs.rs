@@ -7,7 +7,7 @@
 //! **The choice.** Who reads a whole recording keeps the proofs. A later reader of a part begins with those from before
 //! that part, so that both know the same at its first event.
 //!
-//! **Proven limits.** The first [`MOST`] proofs are kept, which is some 10 MiB.
+//! **Known limits.** The first [`MOST`] proofs are kept, which is some 10 MiB.
 
 use super::directory::StreamKey;
 use crate::flow::FlowId;

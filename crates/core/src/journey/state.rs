@@ -360,7 +360,8 @@ impl CorrelatorState {
                 };
                 // The other end may be in the capture, with its records lost. A receiver that no hop of an end shows may
                 // pass the packet on.
-                let both = reached && piece.any(TX) && ends.tx.sure && (is_copy || ends.rx.sure);
+                let is_at_end = is_copy || ends.rx.sure || piece.any(protocol.rx_end_only);
+                let both = reached && piece.any(TX) && ends.tx.sure && is_at_end;
                 let lonely = !both || self.precedes_capture(ends, piece);
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =
