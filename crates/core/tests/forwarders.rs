@@ -31,6 +31,27 @@ fn routed(proto: Proto) -> Vec<Flow> {
     ]
 }
 
+/// Masqueraded, with another client whose connection uses the node's port again.
+fn of_two_clients(proto: Proto) -> Vec<Flow> {
+    let mut flows = masqueraded(proto);
+    flows.push(flow(OTHER_CLIENT, 1, proto, "10.0.0.1:4001", "10.0.0.2:80"));
+    flows.push(flow(NODE_BACK_IN, 9, proto, "10.0.0.2:80", "10.0.0.1:4001"));
+    flows
+}
+
+/// A later segment, of the other client.
+fn segment_of_other_client() -> Vec<Event> {
+    let of_other = |event: Event| Event {
+        flow: match event.flow {
+            CLIENT => OTHER_CLIENT,
+            NODE_IN => NODE_BACK_IN,
+            same => same,
+        },
+        ..event
+    };
+    segment(5000, 3_000_000, 79).into_iter().map(of_other).collect()
+}
+
 fn in_buffer(skb: u32, events: Vec<Event>) -> Vec<Event> {
     events.into_iter().map(|event| Event { skb, ..event }).collect()
 }
@@ -153,22 +174,8 @@ fn a_reader_of_a_part_knows_nothing_of_later_packets() {
 /// The port of a node's own address had another connection before.
 #[test]
 fn what_was_proven_before_a_part_yields_to_what_its_packets_prove() {
-    let flows = |proto| {
-        let mut flows = masqueraded(proto);
-        flows.push(flow(OTHER_CLIENT, 1, proto, "10.0.0.1:4001", "10.0.0.2:80"));
-        flows.push(flow(NODE_BACK_IN, 9, proto, "10.0.0.2:80", "10.0.0.1:4001"));
-        flows
-    };
-    let again = |event: Event| Event {
-        flow: match event.flow {
-            CLIENT => OTHER_CLIENT,
-            NODE_IN => NODE_BACK_IN,
-            same => same,
-        },
-        ..event
-    };
-    let second: Vec<Event> = segment(5000, 3_000_000, 79).into_iter().map(again).collect();
-    let (part, _) = read_again(flows, [segment(0, 1000, 77), second.clone()].concat(), second);
+    let second = segment_of_other_client();
+    let (part, _) = read_again(of_two_clients, [segment(0, 1000, 77), second.clone()].concat(), second);
     let ends: Vec<_> = part.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
     assert_eq!(ends, [(OTHER_CLIENT, SERVER, Verdict::Complete)]);
 }
@@ -390,19 +397,8 @@ fn a_bridge_may_translate_between_its_own_device_and_its_port() {
 
 #[test]
 fn a_port_used_again_leads_to_its_new_connection() {
-    let mut flows = masqueraded(Proto::TCP);
-    flows.push(flow(OTHER_CLIENT, 1, Proto::TCP, "10.0.0.1:4001", "10.0.0.2:80"));
-    flows.push(flow(NODE_BACK_IN, 9, Proto::TCP, "10.0.0.2:80", "10.0.0.1:4001"));
-    let again = |event: Event| Event {
-        flow: match event.flow {
-            CLIENT => OTHER_CLIENT,
-            NODE_IN => NODE_BACK_IN,
-            same => same,
-        },
-        ..event
-    };
-    let second: Vec<Event> = segment(5000, 3_000_000, 79).into_iter().map(again).collect();
-    let (done, _) = correlate(served(), flows, [segment(0, 1000, 77), second].concat());
+    let second = segment_of_other_client();
+    let (done, _) = correlate(served(), of_two_clients(Proto::TCP), [segment(0, 1000, 77), second].concat());
     let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
     assert_eq!(ends, [(CLIENT, SERVER, Verdict::Complete), (OTHER_CLIENT, SERVER, Verdict::Complete)]);
 }

@@ -43,7 +43,8 @@ fn about(frame: &Frame, lane: &Lane, number: u8) -> String {
         _ = write!(words, "\ntime in it: p50 {p50}, p99 {p99}, max {max}");
     }
     if let Some(forwarding) = frame.forwarding(number) {
-        _ = write!(words, "\nthis journey: {}", short_duration(forwarding.ns));
+        let time = forwarding.ns.map_or_else(|| "one event".to_owned(), short_duration);
+        _ = write!(words, "\nthis journey: {time}");
         if !(forwarding.rx_interface.is_empty() && forwarding.tx_interface.is_empty()) {
             _ = write!(words, ", {} → {}", forwarding.rx_interface, forwarding.tx_interface);
         }

@@ -6,8 +6,8 @@ use magscope_core::Hop;
 /// The passage of the highlighted journey through a forwarder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forwarding {
-    /// From its first event there to its last, nanoseconds.
-    pub ns: u64,
+    /// From its first event there to its last, nanoseconds; `None` with fewer than two.
+    pub ns: Option<u64>,
     /// Interface at which the packet came in; empty if unknown.
     pub rx_interface: String,
     /// Interface at which it left; empty if unknown or if it did not leave.

@@ -113,7 +113,7 @@ impl Scope {
         let interface = |flow, ifindex| context.interface_of(node, flow, ifindex).to_owned();
         let steps = line.steps().filter(|step| step.forwarder == number).map(|step| (step.to, step.ns));
         Some(Forwarding {
-            ns: at.span_ns().map_or(0, |(from_ns, to_ns)| to_ns.saturating_sub(from_ns)),
+            ns: at.inside_ns(),
             rx_interface: interface(at.rx_flow, at.rx_ifindex),
             tx_interface: interface(at.tx_flow, at.tx_ifindex),
             translation: self.translation(line, at),
