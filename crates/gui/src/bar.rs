@@ -179,7 +179,7 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 
 fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
-    let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
+    let words = frame.filter_words().map_or_else(|| "Filter …".to_owned(), |filter| format!("only {filter}"));
     let counts = frame.header.counts_words().unwrap_or_default();
     let means = ["only journeys and requests for which something holds", now.as_str(), counts.as_str()];
     let means = means.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");

@@ -315,13 +315,15 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
         let wrong = [("dropped", m.drops, cx.c.bad), ("events missed", m.missed_events, cx.c.missed)];
         for (words, n, colour) in wrong {
             let colour = if n > 0 { colour } else { cx.c.dim };
-            explained(ui.label(RichText::new(format!("{} {words}", count(n))).color(colour)), words);
+            let label = m.label_of_all(words);
+            explained(ui.label(RichText::new(format!("{} {label}", count(n))).color(colour)), words);
         }
         if m.untimed > 0 {
             explained(ui.label(format!("{} without times", count(m.untimed))), "without times");
         }
         let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
-        let response = ui.label(RichText::new(format!("{} retransmits", count(m.retransmits))).color(colour));
+        let words = format!("{} {}", count(m.retransmits), m.label_of_all("retransmits"));
+        let response = ui.label(RichText::new(words).color(colour));
         explained(response, "retransmits");
         if let Some(ratio) = m.loss_ratio.filter(|ratio| *ratio > 0.0) {
             let words = format!("{} dropped or lost", percent(ratio).trim());

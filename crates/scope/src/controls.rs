@@ -221,9 +221,11 @@ impl Controls {
 
     /// True if any filter or pick of journeys is active.
     pub fn is_narrowed(&self) -> bool {
-        self.proto.is_some()
-            || self.route.is_some()
-            || !self.picks.is_empty()
-            || self.journey_filter().is_some()
+        self.proto.is_some() || self.route.is_some() || self.chooses_journeys()
+    }
+
+    /// True if only whole journeys show what is looked at: an event alone matches no filter and no pick.
+    pub fn chooses_journeys(&self) -> bool {
+        !self.picks.is_empty() || self.journey_filter().is_some()
     }
 }

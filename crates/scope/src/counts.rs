@@ -13,6 +13,7 @@ use crate::measure::Below;
 use crate::names::Names;
 use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
+use crate::stats::carries_payload;
 use crate::topology::Topology;
 use magscope_core::Event;
 use magscope_core::custom::{MOST_VALUES, ValueKind};
@@ -72,6 +73,14 @@ impl Counts {
         let served = names.served(&line.journey, line.end_ns());
         self.flows.journey(line, served, names);
         self.topology.journey(&line.journey, names);
+    }
+
+    /// Counts the payload of a journey at each hop of its own packets, for a filter that no event matches by itself.
+    pub fn payload_of(&mut self, line: &Lifeline) {
+        for rung in line.journey.all_rungs().filter(|rung| rung.tunnel == 0) {
+            let bytes = if carries_payload(rung.hop) { line.journey.bytes() } else { 0 };
+            self.pyramid.count(Lane::Payload(rung.hop), rung.time_ns, bytes);
+        }
     }
 
     /// Counts the payload of an event of the path.

@@ -92,6 +92,8 @@ pub struct Footer<'a> {
     pub window: Duration,
     /// Reduced capture levels by budgets, one text per host.
     pub governed: Vec<String>,
+    /// True if a filter or a pick chooses among the journeys, but not among these counts.
+    pub is_of_all: bool,
     /// True if only the kernel's sums arrive: there are no journeys, and their number is unknown.
     pub sums: bool,
     /// True if part of the picture's time has only sums.

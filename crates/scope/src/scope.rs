@@ -41,7 +41,7 @@ use crate::pyramid::Keep;
 use crate::recorded::{Recorded, Window};
 use crate::requests::Requests;
 use crate::signals::Signals;
-use crate::stats::{HopStats, Sides, Stats};
+use crate::stats::{HopStats, Stats};
 use crate::sums::Sums;
 use crate::sweep::{MAX_LIFELINES, Sweep};
 use crate::switches::HopState;
@@ -302,7 +302,8 @@ impl Scope {
 
     /// Reads the windows into the lanes.
     fn measure(&mut self) {
-        let sides: Sides = self.controls.route.map(|route| (route.from, route.to));
+        // The windows of live statistics have all traffic.
+        let has_window = !self.is_recorded() && !self.controls.is_narrowed();
         let summed = self.lately_summed().filter(|_| self.controls.route.is_none());
         self.bands = self.bands_now();
         self.lanes.clear();
@@ -327,12 +328,10 @@ impl Scope {
             };
             let state = self.hop_state(hop);
             let served = state.is_on();
-            let stats = match (served, self.is_recorded()) {
+            let stats = match (served, has_window) {
                 (false, _) => None,
-                (true, false) => {
-                    self.stats.read(hop, sides).map(|stats| stats.scaled(self.weights.lately(hop)))
-                }
-                (true, true) => self.lately_recorded(hop),
+                (true, true) => self.stats.read(hop).map(|stats| stats.scaled(self.weights.lately(hop))),
+                (true, false) => self.lately_counted(hop),
             };
             let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));

@@ -1,39 +1,18 @@
-//! Sliding-window statistics of every node and hop.
+//! Sliding-window statistics of every hop, of all traffic. What a filter chooses is counted over time instead, see
+//! [`crate::counts`].
 //!
-//! A node is a network namespace. At most [`MAX_NODES`] have windows of their own. Events of further ones, and
-//! those of an unknown node, are counted together and are visible only in the view of all nodes.
+//! The places where it was are noted for their names: at most [`MAX_NODES`] network namespaces.
 
 use crate::format;
 use crate::lifeline::Lifeline;
 use crate::names::NetnsKey;
-use crate::protocols::{ByProtocol, order};
-use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
+use crate::protocols::ByProtocol;
+use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency};
 use magscope_core::hop::{PATH_HOPS, Role};
-use magscope_core::{Direction, Event, Hop};
+use magscope_core::{Event, Hop};
 
-/// Nodes with windows of their own.
+/// Network namespaces that are noted.
 pub const MAX_NODES: usize = 16;
-/// Index of the windows for data without a node of its own.
-const ELSEWHERE: u8 = 0;
-
-struct Node {
-    netns: Option<NetnsKey>,
-    hops: [HopWindow; PATH_HOPS],
-    /// Times to each hop, by protocol: their steps begin at different hops.
-    times: ByProtocol<[HopWindow; PATH_HOPS]>,
-}
-
-impl Node {
-    fn windows(&mut self) -> impl Iterator<Item = &mut HopWindow> {
-        self.hops.iter_mut().chain(self.times.values_mut().flatten())
-    }
-}
-
-impl Node {
-    fn new(netns: Option<NetnsKey>) -> Self {
-        Node { netns, hops: std::array::from_fn(|_| HopWindow::default()), times: ByProtocol::default() }
-    }
-}
 
 /// Displayed statistics of one hop, over the complete buckets of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,29 +52,35 @@ impl HopStats {
     }
 }
 
-/// The nodes whose windows are read, per side of the journey. `None` for all nodes.
-pub type Sides = Option<(Option<NetnsKey>, Option<NetnsKey>)>;
+/// True if events of the hop have payload: those of readers stand for data that others moved.
+pub const fn carries_payload(hop: Hop) -> bool {
+    !matches!(hop.role(), Role::Ready | Role::Reader)
+}
 
-/// The windows of all nodes.
+/// The windows of all hops.
 pub struct Stats {
-    nodes: Vec<Node>,
+    hops: [HopWindow; PATH_HOPS],
+    /// Times to each hop, by protocol: their steps begin at different hops.
+    times: ByProtocol<[HopWindow; PATH_HOPS]>,
+    /// Namespaces in order of appearance.
+    netns_keys: Vec<NetnsKey>,
     /// Number of the bucket being filled, in event time.
     bucket: Option<u64>,
     /// Whole buckets in the window so far.
     whole: usize,
-    merged: Merged,
 }
 
 impl Default for Stats {
     fn default() -> Self {
-        Stats { nodes: vec![Node::new(None)], bucket: None, whole: 0, merged: Merged::default() }
+        let hops = std::array::from_fn(|_| HopWindow::default());
+        Stats { hops, times: ByProtocol::default(), netns_keys: Vec::new(), bucket: None, whole: 0 }
     }
 }
 
 impl Stats {
-    /// The nodes seen, in order of appearance.
+    /// The namespaces seen, in order of appearance.
     pub fn netns_keys(&self) -> impl Iterator<Item = NetnsKey> + '_ {
-        self.nodes.iter().filter_map(|node| node.netns)
+        self.netns_keys.iter().copied()
     }
 
     /// Advances the window to `time_ns`. Returns the number of bucket edges crossed. Time never decreases: a
@@ -113,7 +98,7 @@ impl Stats {
         // After a silence longer than the window every slot is empty, so that the numbering may jump.
         for bucket in before..before + edges.min(2 * (BUCKETS as u64 + 1)) {
             let (closing, leaving) = (Self::slot(bucket), Self::slot(bucket + 1));
-            for window in self.nodes.iter_mut().flat_map(Node::windows) {
+            for window in self.hops.iter_mut().chain(self.times.values_mut().flatten()) {
                 window.close(closing);
                 window.expire(leaving);
             }
@@ -132,70 +117,49 @@ impl Stats {
         Self::slot(self.bucket.unwrap_or(0))
     }
 
-    /// Counts an event of a node.
+    /// Counts an event, and notes where it was.
     pub fn event(&mut self, event: &Event, netns_key: Option<NetnsKey>) {
         let Some(index) = event.hop.rank() else { return };
-        let node = netns_key.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
+        if let Some(netns_key) = netns_key {
+            self.note(netns_key);
+        }
         let at = self.filling();
-        self.nodes[usize::from(node)].hops[index].event(at, event.payload_bytes());
+        self.hops[index].event(at, event.payload_bytes());
     }
 
-    fn node(&mut self, netns_key: NetnsKey) -> u8 {
-        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(netns_key)) {
-            return at as u8;
+    fn note(&mut self, netns_key: NetnsKey) {
+        if self.netns_keys.len() < MAX_NODES && !self.netns_keys.contains(&netns_key) {
+            self.netns_keys.push(netns_key);
         }
-        if self.nodes.len() > MAX_NODES {
-            return ELSEWHERE;
-        }
-        self.nodes.push(Node::new(Some(netns_key)));
-        (self.nodes.len() - 1) as u8
     }
 
-    /// Counts the latencies of a journey, each at the node of its upper hop.
+    /// Counts the latencies of a journey, and notes its ends.
     pub fn journey(&mut self, line: &Lifeline) {
-        let from = line.from.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
-        let to = line.to.map_or(ELSEWHERE, |netns_key| self.node(netns_key));
+        for netns_key in [line.from, line.to].into_iter().flatten() {
+            self.note(netns_key);
+        }
         let at = self.filling();
         for step in line.steps_outside_forwarders() {
-            let node = if step.to.direction() == Direction::Tx { from } else { to };
             if let Some(index) = step.to.rank()
-                && let Some(times) = self.nodes[usize::from(node)].times.entry(line.journey.proto)
+                && let Some(times) = self.times.entry(line.journey.proto)
             {
                 times[index].latency(at, step.from, step.ns);
             }
         }
     }
 
-    /// Displayed statistics of `hop`. `None` before the first complete bucket, and for an outside node.
-    pub fn read(&mut self, hop: Hop, sides: Sides) -> Option<HopStats> {
+    /// Displayed statistics of `hop`. `None` before the first complete bucket.
+    pub fn read(&self, hop: Hop) -> Option<HopStats> {
         let index = hop.rank()?;
         if self.whole == 0 {
             return None;
         }
-        let wanted = match sides {
-            None => None,
-            Some((from, to)) => Some(if hop.direction() == Direction::Tx { from? } else { to? }),
-        };
-        let (mut events, mut bytes) = (0, 0);
-        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
-            events += node.hops[index].events();
-            bytes += node.hops[index].bytes();
-        }
-        let (nodes, merged) = (&self.nodes, &mut self.merged);
-        let nodes = || nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted);
-        let mut protocols: Vec<_> = nodes().flat_map(|node| node.times.protocols()).collect();
-        protocols.sort_by_key(|proto| order(*proto));
-        protocols.dedup();
-        let latency = Latency::of_most(protocols.into_iter().filter_map(|proto| {
-            merged.clear();
-            nodes().filter_map(|node| node.times.get(proto)).for_each(|times| times[index].add_latency(merged));
-            Some((proto, merged.latency()?))
-        }));
+        let of = |proto| Some((proto, self.times.get(proto)?[index].latency_read()?));
+        let latency = Latency::of_most(self.times.protocols().filter_map(of));
         let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
-        let carries = !matches!(hop.role(), Role::Ready | Role::Reader);
         Some(HopStats {
-            events_per_s: events as f64 / secs,
-            bytes_per_s: carries.then(|| bytes as f64 / secs),
+            events_per_s: self.hops[index].events() as f64 / secs,
+            bytes_per_s: carries_payload(hop).then(|| self.hops[index].bytes() as f64 / secs),
             estimated: false,
             summed: false,
             latency,
@@ -214,61 +178,45 @@ mod tests {
         Event { len, ..Event::at(hop, time_ns) }
     }
 
-    #[allow(clippy::unnecessary_wraps)] // window queries take an `Option`
-    fn netns_key(netns: u32) -> Option<NetnsKey> {
-        Some(NetnsKey { node: 0, netns })
-    }
-
     #[test]
-    fn rates_are_per_node_and_over_the_window() {
+    fn rates_are_over_the_window() {
         let mut stats = Stats::default();
         for i in 0..400 {
             let time = i * S / 100;
             stats.advance(time);
-            stats.event(&event(Hop::DevXmit, time, 1000), netns_key(10));
-            if i % 2 == 0 {
-                stats.event(&event(Hop::DevXmit, time, 10), netns_key(20));
-            }
-            stats.event(&event(Hop::DevXmit, time, 1), None);
+            stats.event(&event(Hop::DevXmit, time, 1000), None);
         }
         stats.advance(4 * S);
-        let client = stats.read(Hop::DevXmit, Some((netns_key(10), None))).unwrap();
-        assert_eq!((client.events_per_s as u64, client.bytes_per_s.map(|b| b as u64)), (100, Some(100_000)));
-        let server = stats.read(Hop::DevXmit, Some((netns_key(20), None))).unwrap();
-        assert_eq!(server.events_per_s as u64, 50);
-        assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 250);
-        let meant = stats.read(Hop::DevXmit, None).unwrap().scaled(4.0);
-        assert_eq!((meant.events_per_s as u64, meant.estimated), (1_000, true));
-        assert_eq!(stats.read(Hop::DevRecv, Some((netns_key(10), None))), None, "the receiver is outside");
+        let xmit = stats.read(Hop::DevXmit).unwrap();
+        assert_eq!((xmit.events_per_s as u64, xmit.bytes_per_s.map(|b| b as u64)), (100, Some(100_000)));
+        let meant = xmit.scaled(4.0);
+        assert_eq!((meant.events_per_s as u64, meant.estimated), (400, true));
         // Silence empties the window, however long it is.
         stats.advance(4000 * S);
-        assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 0);
+        assert_eq!(stats.read(Hop::DevXmit).unwrap().events_per_s as u64, 0);
     }
 
     #[test]
-    fn latencies_stand_at_the_node_of_the_upper_hop() {
+    fn latencies_stand_at_the_upper_hop() {
         let mut stats = Stats::default();
         stats.advance(0);
-        let mut line = lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]);
-        (line.from, line.to) = (netns_key(10), netns_key(20));
-        stats.journey(&line);
+        stats.journey(&lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]));
         stats.advance(S);
-        let xmit = stats.read(Hop::DevXmit, Some((netns_key(10), netns_key(20)))).unwrap().latency.unwrap();
-        assert_eq!((xmit.from, xmit.n), (Hop::DevQueue, 1));
-        let recv = stats.read(Hop::DevRecv, Some((netns_key(10), netns_key(20)))).unwrap().latency.unwrap();
-        assert_eq!((recv.from, recv.n), (Hop::DevXmit, 1));
-        assert_eq!(stats.read(Hop::DevRecv, Some((netns_key(20), netns_key(10)))).unwrap().latency, None);
+        let from = |hop| stats.read(hop).unwrap().latency.map(|latency| (latency.from, latency.n));
+        assert_eq!(from(Hop::DevXmit), Some((Hop::DevQueue, 1)));
+        assert_eq!(from(Hop::DevRecv), Some((Hop::DevXmit, 1)));
+        assert_eq!(from(Hop::DevQueue), None);
     }
 
     #[test]
-    fn nodes_are_bounded() {
+    fn noted_namespaces_are_bounded() {
         let mut stats = Stats::default();
         stats.advance(0);
         for netns in 1..1000 {
-            stats.event(&event(Hop::IpOut, 0, 1), netns_key(netns));
+            stats.event(&event(Hop::IpOut, 0, 1), Some(NetnsKey { node: 0, netns }));
         }
         assert_eq!(stats.netns_keys().count(), MAX_NODES);
         stats.advance(S / 2);
-        assert_eq!(stats.read(Hop::IpOut, None).unwrap().events_per_s as u64, 1998);
+        assert_eq!(stats.read(Hop::IpOut).unwrap().events_per_s as u64, 1998);
     }
 }

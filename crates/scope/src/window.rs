@@ -140,33 +140,9 @@ impl HopWindow {
         self.bytes
     }
 
-    /// Adds this window's latencies to a histogram over several nodes.
-    pub(crate) fn add_latency(&self, into: &mut Merged) {
-        if let Some(latency) = &self.latency
-            && !latency.is_empty()
-        {
-            into.below = into.below.or(self.below);
-            if into.histogram.is_none() {
-                into.histogram = histogram();
-            }
-            if let Some(total) = &mut into.histogram {
-                let _ = total.add(&**latency);
-            }
-        }
-    }
-}
-
-/// Latencies of one hop over several nodes.
-#[derive(Default)]
-pub(crate) struct Merged {
-    histogram: Option<Histogram<u32>>,
-    below: Option<Hop>,
-}
-
-impl Merged {
-    /// The percentiles, if there are measurements.
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
+    /// The percentiles of the window, if there are measurements.
+    pub fn latency_read(&self) -> Option<Latency> {
+        let histogram = self.latency.as_ref().filter(|histogram| !histogram.is_empty())?;
         Some(Latency {
             from: self.below?,
             proto: None,
@@ -177,25 +153,11 @@ impl Merged {
             max_ns: histogram.max(),
         })
     }
-
-    /// Empties it and keeps its memory.
-    pub(crate) fn clear(&mut self) {
-        self.below = None;
-        if let Some(histogram) = &mut self.histogram {
-            histogram.reset();
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(window: &HopWindow) -> Option<Latency> {
-        let mut merged = Merged::default();
-        window.add_latency(&mut merged);
-        merged.latency()
-    }
 
     #[test]
     fn what_leaves_the_window_leaves_the_percentiles() {
@@ -204,21 +166,21 @@ mod tests {
             window.event(0, 100);
             window.latency(0, Hop::DevRecv, 1_000);
         }
-        assert_eq!((window.events(), read(&window)), (0, None), "an open bucket is not shown");
+        assert_eq!((window.events(), window.latency_read()), (0, None), "an open bucket is not shown");
         window.close(0);
         window.latency(1, Hop::DevRecv, 1_000_000);
         window.close(1);
-        let latency = read(&window).unwrap();
+        let latency = window.latency_read().unwrap();
         assert_eq!((window.events(), window.bytes(), latency.n), (99, 9_900, 100));
         assert!((990..=1_010).contains(&latency.p50_ns), "{latency:?}");
         assert!((990_000..=1_010_000).contains(&latency.max_ns), "{latency:?}");
 
         window.expire(0);
-        let latency = read(&window).unwrap();
+        let latency = window.latency_read().unwrap();
         assert_eq!((window.events(), latency.n), (0, 1));
         assert!(latency.p50_ns > 990_000);
         window.expire(1);
-        assert_eq!(read(&window), None);
+        assert_eq!(window.latency_read(), None);
     }
 
     #[test]
@@ -227,6 +189,6 @@ mod tests {
         window.latency(0, Hop::AppSend, 0);
         window.latency(0, Hop::AppSend, u64::MAX);
         window.close(0);
-        assert_eq!(read(&window).unwrap().n, 2);
+        assert_eq!(window.latency_read().unwrap().n, 2);
     }
 }

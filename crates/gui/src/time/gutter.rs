@@ -147,8 +147,8 @@ fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Ui
 }
 
 /// Draws the titles of the numbers at a height.
-pub fn titles(ui: &Ui, left: f32, y: f32, cx: &UiContext) {
-    for (end, words) in columns(left).into_iter().zip(["p50", "p99", "events"]) {
+pub fn titles(ui: &Ui, left: f32, y: f32, frame: &Frame, cx: &UiContext) {
+    for (end, words) in columns(left).into_iter().zip(["p50", "p99", frame.rate_title()]) {
         text::put_explained(ui, pos2(end, y), Align2::RIGHT_CENTER, words, SMALL, cx.c.dim, 60.0);
     }
 }

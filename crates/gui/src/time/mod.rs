@@ -95,7 +95,7 @@ impl Timeline {
         gutter::names(ui, &plot, all.left(), frame, cx);
         Self::titles(&painter, &plot, all, frame, cx);
         if figures == gutter::FIGURES {
-            gutter::titles(ui, area.right(), all.top() + TITLE * 0.5, cx);
+            gutter::titles(ui, area.right(), all.top() + TITLE * 0.5, frame, cx);
             gutter::figures(&painter, &plot, area.right(), frame, cx);
         }
         if let Some((from, to)) = self.pointer.drag {

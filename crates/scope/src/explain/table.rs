@@ -33,6 +33,7 @@ pub const TABLE: &[Label] = &[
     row("on the mean", "step", "what the step adds to the mean time of a journey, second recording less first"),
     row("difference", "percentile", "whether the two recordings differ by more than their own spread"),
     row("events", "event", "events of this hop per second"),
+    row("all traffic", "controls", "no filter and no pick narrows these counts"),
     row("from → to", "step", "the two hops between which the time passed"),
     // Flows.
     row("flow", "flow", "protocol, addresses and ports, from sender to receiver"),

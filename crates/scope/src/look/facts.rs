@@ -52,6 +52,9 @@ pub fn facts(footer: &Footer<'_>) -> Vec<Fact> {
     } else if footer.shows_sums {
         facts.push(Fact::new(format!("{SUMMED} added up by the kernel"), Tone::Accent));
     }
+    if footer.is_of_all {
+        facts.push(Fact::new("all traffic:".to_owned(), Tone::Dim));
+    }
     let mut missed = format!("events missed {}", count(counts.missed_events));
     if let Some(cause) = totals.main_cause() {
         _ = write!(missed, " ({cause})"); // writing into a String cannot fail
@@ -136,6 +139,13 @@ mod tests {
         for expected in ["dropped Σ9", "lost ·", "resent ·", "retransmits Σ4"] {
             assert!(words.iter().any(|word| word == expected), "{expected}: {words:?}");
         }
+    }
+
+    #[test]
+    fn counts_beside_a_filter_say_that_they_are_of_all_traffic() {
+        let footer = Footer { is_of_all: true, ..Footer::default() };
+        let words: Vec<String> = facts(&footer).into_iter().map(|fact| fact.text).take(2).collect();
+        assert_eq!(words, ["all traffic:", "events missed 0"]);
     }
 
     #[test]

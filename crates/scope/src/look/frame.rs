@@ -11,6 +11,7 @@ use crate::frame::Frame;
 use crate::lane::{Lane, Place};
 use crate::lifeline::Lifeline;
 use crate::probes::{Probe, ProbeId};
+use crate::views::View;
 use magscope_core::Event;
 use std::ops::Range;
 
@@ -64,6 +65,18 @@ impl<'a> Frame<'a> {
             Place::Forwarder(number) => self.scope.bands().get(number).map_or("", |band| &band.name),
             Place::Probe(id) => self.probe(id).map_or("", |probe| &probe.name),
         }
+    }
+
+    /// Title of the rates at the hops: an event by itself matches no filter, so that those of a filter are of journeys.
+    pub fn rate_title(&self) -> &'static str {
+        if self.controls.chooses_journeys() { "journeys" } else { "events" }
+    }
+
+    /// The filter in words, if there is one; with a note where it chooses nothing of what most views show.
+    pub fn filter_words(&self) -> Option<String> {
+        let filter = self.controls.filter.as_ref()?;
+        let of_requests = filter.journeys.is_none() && self.controls.view != View::Requests;
+        Some(if of_requests { format!("{filter} (requests only)") } else { filter.to_string() })
     }
 
     /// What the highlighted journey did in the forwarder of a band, by its number from 1; `None` without one there.

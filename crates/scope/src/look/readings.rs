@@ -142,6 +142,8 @@ pub struct Measurements {
     pub journeys: u64,
     /// Of these, journeys of protocols beyond the first [`MAX_PROTOCOLS`](crate::MAX_PROTOCOLS), which have no times.
     pub untimed: u64,
+    /// True if a filter or a pick chooses among the journeys, but not among the three counts below.
+    pub is_narrowed: bool,
     /// Packets the kernel dropped.
     pub drops: u64,
     /// Times that TCP sent again.
@@ -152,6 +154,13 @@ pub struct Measurements {
     pub loss_ratio: Option<f64>,
     /// The shown loadlines with a sample there.
     pub channels: Vec<ChannelReading>,
+}
+
+impl Measurements {
+    /// The label of a count that no filter narrows.
+    pub fn label_of_all(&self, label: &str) -> String {
+        if self.is_narrowed { format!("{label} (all traffic)") } else { label.to_owned() }
+    }
 }
 
 /// The readings of the cursors.

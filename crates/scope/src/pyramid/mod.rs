@@ -178,15 +178,6 @@ impl Pyramid {
         }
     }
 
-    /// Has the payload of another, which keeps it.
-    pub fn copy_payload(&mut self, other: &Self) {
-        for lane in Hop::path().iter().map(|hop| Lane::Payload(*hop)) {
-            if let (Some(place), Some(levels)) = (self.levels_mut(lane), other.levels(lane)) {
-                place.clone_from(levels);
-            }
-        }
-    }
-
     /// The protocols with times of their own, in order.
     pub fn protocols(&self) -> impl Iterator<Item = Proto> + '_ {
         self.times.protocols()

@@ -168,13 +168,50 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
     let stretch = scope.extent();
     let before = |scope: &Scope| {
         let of = |lane| scope.counts.pyramid.total(lane, 0, stretch.1 + 1).count;
-        [Counted::Drops, Counted::Events, Counted::Payload(Hop::DevXmit)].map(of)
+        [Counted::Drops, Counted::Events, Counted::Retransmits].map(of)
     };
     let all = before(&scope);
-    assert_eq!((all[0], all[2]), (1, 200));
+    assert_eq!((all[0], all[1] > 1_000), (1, true));
     scope.apply(Action::Filter("pid = 1".to_owned()));
     assert!(scope.frame().controls.filter.is_some());
     assert_eq!(before(&scope), all);
+}
+
+#[test]
+fn figures_beside_the_lanes_are_of_what_a_filter_chooses() {
+    /// Passes a second, bytes a second, and journeys with a latency.
+    fn at(scope: &Scope, hop: Hop) -> (u64, Option<u64>, u64) {
+        let lane = scope.lanes.iter().find(|lane| lane.hop() == Some(hop)).expect("a lane");
+        let stats = lane.stats.expect("figures");
+        let n = stats.latency.map_or(0, |latency| latency.n);
+        (stats.events_per_s.round() as u64, stats.bytes_per_s.map(|bytes| bytes.round() as u64), n)
+    }
+    let mut scope = busy();
+    scope.ingest(&Batch { watermark_ns: 2_000 * MS, ..Batch::default() });
+    let all = at(&scope, Hop::DevRecv);
+    assert_eq!((all, scope.frame().rate_title()), ((100, Some(10_000), 200), "events"));
+    assert!(!scope.frame().footer.is_of_all);
+
+    // One journey in two seconds.
+    scope.apply(Action::Filter("total > 1ms".to_owned()));
+    assert_eq!((at(&scope, Hop::DevRecv), scope.frame().rate_title()), ((1, Some(50), 1), "journeys"));
+    assert_eq!(at(&scope, Hop::SockReady).1, None, "it has no payload of its own");
+    assert!(scope.frame().footer.is_of_all, "the footer's counts are of all traffic");
+    let layers = scope.frame().measurements().layers;
+    assert!(layers.iter().all(|layer| layer.bytes_per_s.is_none()), "a rate needs ten: {layers:?}");
+    // What comes later is chosen too.
+    feed(&mut scope, message(200, 2_000 * MS, 5 * MS), 2_009 * MS);
+    feed(&mut scope, message(201, 2_010 * MS, 2_000), 2_500 * MS);
+    assert_eq!(at(&scope, Hop::DevRecv), (1, Some(80), 2));
+
+    scope.apply(Action::Filter(String::new()));
+    assert_eq!((at(&scope, Hop::DevRecv).2, scope.frame().rate_title()), (202, "events"));
+    // A protocol can be seen in each event.
+    scope.apply(Action::NextProto);
+    assert_eq!((at(&scope, Hop::DevRecv).2, scope.frame().rate_title()), (202, "events"));
+    scope.apply(Action::NextProto);
+    assert!(!scope.lanes.iter().any(|lane| lane.hop() == Some(Hop::TcpRecv)), "no lane of another protocol");
+    assert_eq!(at(&scope, Hop::DevRecv), (0, Some(0), 0));
 }
 
 #[test]
@@ -194,6 +231,9 @@ fn a_filter_of_requests_alone_chooses_no_journeys() {
         assert_eq!(frame.controls.filter.as_ref().map(ToString::to_string).as_deref(), Some("request > 20ms"));
         assert!(!frame.controls.is_narrowed());
         assert_eq!(filtered(&scope), Filtered::Matching);
+        assert_eq!(frame.filter_words().as_deref(), Some("request > 20ms"));
+        scope.apply(Action::Show(View::Flows));
+        assert_eq!(scope.frame().filter_words().as_deref(), Some("request > 20ms (requests only)"));
         if !scope.is_recorded() {
             assert_eq!(scope.frame().footer.counts.journeys, journeys);
         }

@@ -163,7 +163,7 @@ impl Scope {
         let (from_ns, to_ns) = match &self.recorded {
             None => {
                 let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
-                (to_ns.saturating_sub(window_ns).max(self.begin_ns?), to_ns)
+                (to_ns.saturating_sub(window_ns).max(self.begin_ns?).max(self.chosen_from_ns()), to_ns)
             }
             Some(recorded) => {
                 let to_ns = self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns);

@@ -118,7 +118,7 @@ impl Scope {
         }
         self.counts.pyramid.count(Lane::Events, event.time_ns, 1);
         if event.hop.rank().is_some() {
-            if self.looks_at(event, netns_key) {
+            if !self.controls.chooses_journeys() && self.looks_at(event, netns_key) {
                 self.counts.payload(event);
             }
             if let Some(unfiltered) = &mut self.unfiltered {
@@ -234,6 +234,9 @@ impl Scope {
     /// Counts an accepted journey.
     pub(super) fn count(&mut self, line: &Lifeline) {
         self.counts.journey(line, &self.names);
+        if self.controls.chooses_journeys() {
+            self.counts.payload_of(line);
+        }
         if let Some(overlay) = &mut self.overlay {
             overlay.draw(line);
         }

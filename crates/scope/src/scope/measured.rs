@@ -7,9 +7,8 @@ use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairRe
 use crate::measure::{MeasureSpan, estimated, exact, rate};
 use crate::protocols::only;
 use crate::pyramid::{Extent, Lane, Part};
-use crate::stats::HopStats;
-use crate::window::{BUCKET_NS, BUCKETS, Latency};
-use magscope_core::hop::Role;
+use crate::stats::{HopStats, carries_payload};
+use crate::window::Latency;
 use magscope_core::{Direction, Hop, Layer, Proto};
 
 /// Columns of a rate measurement.
@@ -69,6 +68,7 @@ impl Scope {
             layers: self.layer_rates(seen_from_ns, seen_to_ns.saturating_add(1)),
             journeys,
             untimed: count(Lane::Untimed),
+            is_narrowed: self.controls.is_narrowed(),
             drops: count(Lane::Drops).saturating_add(summed.drops),
             retransmits: count(Lane::Retransmits)
                 .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
@@ -134,16 +134,11 @@ impl Scope {
         rates
     }
 
-    /// The statistics of a hop of a recording: the five seconds before the head, or the picture if that is
-    /// later.
-    pub(super) fn lately_recorded(&self, hop: Hop) -> Option<HopStats> {
-        let recorded = self.recorded.as_ref()?;
-        let to_ns = self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns);
-        let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64).max(recorded.all.from_ns);
-        if to_ns <= from_ns || recorded.read_ns <= from_ns {
-            return None;
-        }
-        let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
+    /// The statistics of a hop from what is counted over time, so that they are of what is chosen. Of a recording
+    /// they are those of the five seconds before the head, or before the end of the picture if that is later.
+    pub(super) fn lately_counted(&self, hop: Hop) -> Option<HopStats> {
+        let (from_ns, to_ns) = self.lately()?;
+        let s = (to_ns - from_ns) as f64 / 1e9;
         let payload = self.counts.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
         let index = hop.rank()?;
         let of = |proto: Proto| {
@@ -151,10 +146,9 @@ impl Scope {
             Some((proto, Latency::of(self.counts.below.get(proto)?[index]?, times)))
         };
         let latency = Latency::of_most(self.counts.below.protocols().filter_map(of));
-        let carries = !matches!(hop.role(), Role::Ready | Role::Reader);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,
-            bytes_per_s: carries.then(|| payload.sum as f64 / s),
+            bytes_per_s: carries_payload(hop).then(|| payload.sum as f64 / s),
             estimated: false,
             summed: false,
             latency,

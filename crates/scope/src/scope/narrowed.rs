@@ -45,9 +45,7 @@ impl Scope {
         let all = before.map_or(shown, |unfiltered| unfiltered.counts);
         self.recount_journeys();
         let mut chosen_from_ns = self.memory.complete_from_ns();
-        if self.controls.route.is_none() && self.controls.proto.is_none() {
-            self.counts.pyramid.copy_payload(&all.pyramid);
-        } else {
+        if !self.controls.chooses_journeys() {
             self.recount_payload();
             chosen_from_ns = chosen_from_ns.max(self.journal.entries_from_ns());
         }
@@ -57,6 +55,11 @@ impl Scope {
         }
         self.unfiltered = Some(Unfiltered { counts: all, chosen_from_ns });
         self.all_counts().for_each(|counts| counts.pyramid.settle());
+    }
+
+    /// Since when the counts of what is chosen lack nothing; 0 from the start.
+    pub(super) fn chosen_from_ns(&self) -> u64 {
+        self.unfiltered.as_ref().map_or(0, |unfiltered| unfiltered.chosen_from_ns)
     }
 
     /// How long ago the counts of what is chosen begin, nanoseconds, where there was something before that is not in them.

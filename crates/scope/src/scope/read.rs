@@ -285,6 +285,7 @@ impl Scope {
             counts: self.counts_now(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             governed: self.governed(),
+            is_of_all: self.controls.is_narrowed(),
             sums,
             shows_sums: self.shows_sums(),
             overhead: self.overhead,

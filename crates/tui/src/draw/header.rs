@@ -116,7 +116,7 @@ fn narrowing(frame: &Frame) -> Vec<String> {
         Persistence::Endless => words.push("persistence endless".to_owned()),
     }
     words.extend(controls.proto.map(|proto| format!("{proto} only")));
-    words.extend(controls.filter.as_ref().map(|filter| format!("/ {filter}")));
+    words.extend(frame.filter_words().map(|filter| format!("/ {filter}")));
     words.extend(controls.picks.iter().filter_map(|pick| match pick {
         Pick::Nothing => None,
         Pick::Flow(_) => Some("one flow".to_owned()),

@@ -1,13 +1,13 @@
 //! The number columns next to the lanes, and their selection by width.
 
 use magscope_core::Proto;
-use magscope_scope::HopStats;
 use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
+use magscope_scope::{Frame, HopStats};
 
 /// A column of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Events per second.
+    /// Events per second; journeys per second of a filter.
     Rate,
     /// Payload bits per second.
     Bits,
@@ -28,9 +28,9 @@ impl Column {
     const BY_NEED: [Column; 6] = [Self::P50, Self::P99, Self::Rate, Self::Max, Self::Bits, Self::Count];
 
     /// Title.
-    pub const fn title(self) -> &'static str {
+    pub fn title(self, frame: &Frame) -> &'static str {
         match self {
-            Self::Rate => "events",
+            Self::Rate => frame.rate_title(),
             Self::Bits => "bit rate",
             Self::P50 => "p50",
             Self::P99 => "p99",

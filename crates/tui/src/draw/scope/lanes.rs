@@ -49,7 +49,7 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let mut x = layout.numbers.x - area.x;
     for column in &layout.columns {
         x += GAP + column.width();
-        canvas.put_right(area, x, 0, &format!(" {}", column.title()), theme.dim);
+        canvas.put_right(area, x, 0, &format!(" {}", column.title(frame)), theme.dim);
     }
     let mut words = match frame.sweep.align {
         Align::Time => {

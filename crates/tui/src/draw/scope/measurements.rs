@@ -88,7 +88,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
     }
     // Failures come before slow journeys.
     if m.drops > 0 {
-        lines.push(counted("dropped", m.drops, true));
+        lines.push(counted(&m.label_of_all("dropped"), m.drops, true));
     }
     if m.missed_events > 0 {
         let missed = counted("events missed", m.missed_events, false);
@@ -98,7 +98,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
         lines.push(counted("without times", m.untimed, false));
     }
     if m.retransmits > 0 {
-        lines.push(counted("retransmits", m.retransmits, false));
+        lines.push(counted(&m.label_of_all("retransmits"), m.retransmits, false));
     }
     let whole = |pair: &PairReading| pair.span == Span::Whole && pair.times.n == 0 && !m.sums.is_empty();
     let pairs = m.pairs.iter().filter(|pair| !whole(pair)).map(|pair| (pair, false));
