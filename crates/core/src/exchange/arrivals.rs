@@ -56,27 +56,26 @@ impl Arrivals {
         self.waiting.is_empty()
     }
 
-    /// The instant of the next piece at the observed end.
-    pub fn head_ns(&self, sent: bool) -> Option<u64> {
+    /// The instant of the next piece at the observed end. Pieces whose bytes were processed already leave: one that came
+    /// late stands before the others and has an old instant, which says nothing of the order of the two directions.
+    pub fn head_ns(&mut self, sent: bool) -> Option<u64> {
+        while let (true, Some(next), Some(piece)) = (self.is_stream, self.next, self.waiting.front())
+            && piece.part.end <= next
+            && piece.part.end != piece.part.start
+        {
+            self.waiting.pop_front();
+        }
         self.waiting.front().map(|piece| piece.part.ns(sent))
     }
 
-    /// The next piece, and whether bytes before it are missing. Bytes that were processed already are skipped.
+    /// The next piece, and whether bytes before it are missing. Its bytes that were processed already are left out.
     pub fn pop(&mut self) -> Option<(Box<Piece>, bool)> {
-        while let Some(mut piece) = self.waiting.pop_front() {
-            let Some(next) = self.next.filter(|_| self.is_stream) else {
-                self.next = Some(piece.part.end);
-                return Some((piece, false));
-            };
-            let part = &mut piece.part;
-            if part.end <= next && part.end != part.start {
-                continue;
-            }
-            let is_gap = part.start > next;
-            part.start = part.start.max(next);
-            self.next = Some(part.end);
-            return Some((piece, is_gap));
-        }
-        None
+        self.head_ns(true);
+        let mut piece = self.waiting.pop_front()?;
+        let (part, next) = (&mut piece.part, self.next.filter(|_| self.is_stream));
+        let is_gap = next.is_some_and(|next| part.start > next);
+        part.start = part.start.max(next.unwrap_or(part.start));
+        self.next = Some(part.end);
+        Some((piece, is_gap))
     }
 }

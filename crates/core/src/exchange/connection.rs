@@ -194,8 +194,9 @@ impl Connection {
         if self.requester_by != RequesterBy::Unknown {
             return;
         }
-        let first_ns = |arrivals: &Arrivals| arrivals.head_ns(true).unwrap_or(u64::MAX);
-        let first_sender = usize::from(first_ns(&self.arrivals[1]) < first_ns(&self.arrivals[0]));
+        let [first_ns, second_ns] =
+            self.arrivals.each_mut().map(|arrivals| arrivals.head_ns(true).unwrap_or(u64::MAX));
+        let first_sender = usize::from(second_ns < first_ns);
         let by_ports = match self.addrs {
             [Some(first), Some(second)] => {
                 asks_by_port(first.port(), second.port()).map(|first| usize::from(!first))

@@ -551,6 +551,52 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
 }
 
 #[test]
+fn bytes_that_come_again_late_change_no_order() {
+    let mut connection = Connection::new(Proto::TCP, 0);
+    for (index, flow) in [(0, 1), (1, 2)] {
+        connection.index_of(End { node: 0, flow: FlowId(flow) }, index == 0).expect("an end");
+    }
+    connection.opened_by(0);
+    let at = |ns, who| Some(Moment { ns, who: Some(who) });
+    let ask = |start, ns| Part {
+        start,
+        end: start + 100,
+        sent: at(ns, CLIENT),
+        read: at(ns + 10, SERVER),
+        broken: None,
+    };
+    let answer = |start, ns| Part {
+        start,
+        end: start + 10,
+        sent: at(ns, SERVER),
+        read: at(ns + 10, CLIENT),
+        broken: None,
+    };
+    let (mut next_id, mut closed) = (0, Vec::new());
+    let mut around = Surroundings {
+        next_id: &mut next_id,
+        closed: &mut closed,
+        heads: &Heads::default(),
+        threads: &Threads::default(),
+        losses: &Losses::default(),
+    };
+    connection.push(0, ask(0, 10), &journey(1));
+    connection.push(1, answer(0, 30), &journey(2));
+    connection.push(0, ask(100, 60), &journey(3));
+    connection.process(65, &mut around);
+    // The reader's half of the first request, behind the second one, while the second answer and the third request
+    // wait.
+    connection.push(0, Part { sent: None, ..ask(0, 10) }, &journey(4));
+    connection.push(1, answer(10, 80), &journey(5));
+    connection.push(0, ask(200, 110), &journey(6));
+    connection.push(1, answer(20, 130), &journey(7));
+    connection.process(u64::MAX, &mut around);
+    connection.close_all(Closing::Closed, &mut around);
+    let grades: Vec<_> = closed.iter().map(|exchange| exchange.grade).collect();
+    assert_eq!(grades, [Grade::Turn; 3], "{closed:#?}");
+}
+
+#[test]
 fn an_upload_without_an_answer_takes_no_more_memory_with_its_length() {
     let mut talk = Talk::default();
     for _ in 0..10_000 {
