@@ -26,15 +26,13 @@ use summed::Summed;
 /// errors. The others are counted together, and in their groups.
 pub const MOST: usize = 4096;
 
-/// Recording, flow, and true for the sending side.
-type SumKey = (u16, FlowId, bool);
+/// Recording, flow, and true where it sends. Two hosts can have the same addresses and numbers, and a socket has one
+/// flow for both directions.
+type OneDirection = (u16, FlowId, bool);
 
-/// Recording and flow: two hosts can have the same addresses and numbers.
-type NodeFlow = (u16, FlowId);
-
-/// A flow between two processes: their numbers, 0 for one that was not seen. Journeys of a flow can have several
-/// readers, and each is of the group of its own.
-type PageKey = (NodeFlow, u32, u32);
+/// One direction of a connection between two processes: their numbers, 0 for one that was not seen. Its journeys can
+/// have several readers, and each is of the group of its own.
+type PageKey = (OneDirection, u32, u32);
 
 /// Which rows a table has.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +49,7 @@ pub struct FlowQuery<'a> {
 pub struct Flows {
     pages: Heaviest<PageKey, Page>,
     folded: Folded,
-    sums: Heaviest<SumKey, Summed>,
+    sums: Heaviest<OneDirection, Summed>,
     newest_ns: u64,
     /// The end of the newest interval.
     summed_ns: u64,
@@ -73,6 +71,7 @@ impl Default for Flows {
 #[derive(Default)]
 struct Entry<'f> {
     flow: FlowId,
+    sends: bool,
     group: Option<FlowGroup>,
     page: Option<Cow<'f, Page>>,
     summed: Option<Cow<'f, Summed>>,
@@ -92,9 +91,9 @@ impl Flows {
     pub fn journey(&mut self, line: &Lifeline, served: HopSet, names: &Names) {
         let journey = &line.journey;
         let flow = if journey.tx_flow.is_none() {
-            (journey.rx_node, journey.rx_flow)
+            (journey.rx_node, journey.rx_flow, false)
         } else {
-            (journey.tx_node, journey.tx_flow)
+            (journey.tx_node, journey.tx_flow, true)
         };
         let pid = |who: Option<ThreadRef>| who.map_or(0, |who| who.tgid);
         let (pages, folded) = (&mut self.pages, &mut self.folded);
@@ -149,7 +148,7 @@ impl Flows {
 
     /// Each flow once.
     fn flows<'f>(&'f self, query: &FlowQuery<'_>) -> Vec<Entry<'f>> {
-        let mut of_flow: Map<NodeFlow, usize> = Map::default();
+        let mut of_flow: Map<OneDirection, usize> = Map::default();
         let mut entries: Vec<Entry<'f>> = Vec::with_capacity(self.pages.len());
         for ((flow, ..), page) in self.pages.iter() {
             let is_within =
@@ -163,7 +162,7 @@ impl Flows {
             } else {
                 of_flow.insert(*flow, entries.len());
                 let page = Some(Cow::Borrowed(page));
-                entries.push(Entry { flow: flow.1, page, ..Entry::default() });
+                entries.push(Entry { flow: flow.1, sends: flow.2, page, ..Entry::default() });
             }
         }
         self.add_sums(query, &mut entries, &of_flow);
@@ -175,7 +174,7 @@ impl Flows {
         &'f self,
         query: &FlowQuery<'_>,
         entries: &mut Vec<Entry<'f>>,
-        of_flow: &Map<NodeFlow, usize>,
+        of_flow: &Map<OneDirection, usize>,
     ) {
         let mut of_ends: Map<(Proto, Endpoint, Endpoint), usize> = Map::default();
         for (at, entry) in entries.iter().enumerate().filter(|_| !self.sums.is_empty()) {
@@ -188,7 +187,7 @@ impl Flows {
         for ((node, flow, sends), summed) in sums {
             let ends = summed.ends.map(|(from, to)| (summed.proto, from, to));
             // The sending end is the flow itself. Two hosts with the same addresses have one each.
-            let own = of_flow.get(&(*node, *flow)).filter(|_| *sends || ends.is_none());
+            let own = of_flow.get(&(*node, *flow, *sends)).filter(|_| *sends || ends.is_none());
             let found = own.or_else(|| ends.and_then(|ends| of_ends.get(&ends)));
             let found = found.and_then(|at| entries.get_mut(*at));
             if let Some(entry) = found.filter(|entry| entry.summed.is_none() || !sends) {
@@ -201,7 +200,8 @@ impl Flows {
             if let Some(ends) = ends {
                 of_ends.insert(ends, entries.len());
             }
-            entries.push(Entry { flow: *flow, summed: Some(Cow::Borrowed(summed)), ..Entry::default() });
+            let summed = Some(Cow::Borrowed(summed));
+            entries.push(Entry { flow: *flow, sends: *sends, summed, ..Entry::default() });
         }
     }
 
@@ -226,6 +226,7 @@ impl Flows {
             let (words, role) = (group.label.words(), id.0.role());
             Entry {
                 flow: FlowId::NONE,
+                sends: true,
                 group: Some(FlowGroup { id, words, role, label: group.label, flows: group.flows }),
                 page: (page.journeys > 0).then_some(Cow::Owned(page)),
                 summed: group.summed.map(Cow::Owned),
@@ -243,7 +244,7 @@ impl Flows {
         let mut all = self.entries(query);
         all.sort_by_cached_key(|entry| {
             let id = entry.group.as_ref().map(|group| group.id);
-            (std::cmp::Reverse(entry.rank(query.order)), entry.flow, id)
+            (std::cmp::Reverse(entry.rank(query.order)), entry.flow, !entry.sends, id)
         });
         let selected = selected.min(all.len().saturating_sub(1));
         let first = (selected + 1).saturating_sub(most.max(1));
@@ -280,16 +281,16 @@ impl Flows {
 
     /// True for more than one flow.
     pub fn has_several(&self) -> bool {
-        let mut flows = self.pages.iter().map(|((flow, ..), _)| *flow);
+        let mut flows = self.pages.iter().map(|(((node, flow, _), ..), _)| (*node, *flow));
         let first = flows.next();
         flows.any(|flow| Some(flow) != first)
     }
 
     /// The flow that carried most journeys.
     pub fn busiest(&self) -> Option<FlowId> {
-        let mut journeys: Map<NodeFlow, u64> = Map::default();
-        for ((flow, ..), page) in self.pages.iter() {
-            *journeys.entry(*flow).or_default() += page.journeys;
+        let mut journeys: Map<(u16, FlowId), u64> = Map::default();
+        for (((node, flow, _), ..), page) in self.pages.iter() {
+            *journeys.entry((*node, *flow)).or_default() += page.journeys;
         }
         journeys.into_iter().max_by_key(|(flow, journeys)| (*journeys, *flow)).map(|((_, flow), _)| flow)
     }

@@ -3,12 +3,13 @@
 //! A flow that is evicted from the table goes into its groups first: of ten thousand short connections a group has
 //! all.
 
+use super::OneDirection;
 use super::page::Page;
 use super::summed::Summed;
 use crate::look::GroupId;
 use crate::names::Names;
+use magscope_core::Proto;
 use magscope_core::hash::Map;
-use magscope_core::{FlowId, Proto};
 use magscope_report::stats::heaviest::{Heaviest, Weighed};
 use magscope_report::{GroupBy, GroupKey, Label, Role, ServiceKey};
 use std::collections::HashSet;
@@ -75,14 +76,14 @@ impl Folded {
     pub fn groups<'f>(
         &self,
         by: GroupBy,
-        pages: impl Iterator<Item = ((u16, FlowId), &'f Page)>,
+        pages: impl Iterator<Item = (OneDirection, &'f Page)>,
         names: &Names,
     ) -> Map<GroupId, Group> {
         let mut all: Map<GroupId, Group> = Map::default();
         for (key, group) in self.of(by).into_iter().flat_map(Heaviest::iter) {
             all.insert(*key, group.clone());
         }
-        let mut counted: HashSet<(GroupId, (u16, FlowId))> = HashSet::new();
+        let mut counted: HashSet<(GroupId, OneDirection)> = HashSet::new();
         for (flow, page) in pages {
             for (key, label) in groups_of(page, by, names) {
                 let group = all.entry(key).or_default();

@@ -68,6 +68,27 @@ fn two_hosts_with_the_same_addresses_have_a_row_each() {
 }
 
 #[test]
+fn both_directions_of_a_connection_with_one_end_captured_have_a_row_each() {
+    let (mut flows, names) = (Flows::default(), Names::default());
+    let (own, other) = ("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
+    for n in 0..3 {
+        // One socket has one flow, whichever direction its bytes take.
+        let mut sent = line(n * 2, 7, 100);
+        (sent.journey.rx_flow, sent.ends) = (FlowId::NONE, Some((own, other)));
+        let mut received = line(n * 2 + 1, 7, 100);
+        (received.journey.tx_flow, received.journey.rx_flow) = (FlowId::NONE, FlowId(7));
+        received.ends = Some((other, own));
+        for line in [sent, received] {
+            flows.journey(&line, HopSet::all(), &names);
+        }
+    }
+    let rows = flows.table(&query(&names, GroupBy::Flow, FlowOrder::Journeys), 10, 0).rows;
+    let rows: Vec<_> = rows.iter().map(|row| (row.flow, row.ends, row.journeys)).collect();
+    assert_eq!(rows, [(FlowId(7), Some((own, other)), 3), (FlowId(7), Some((other, own)), 3)]);
+    assert!(!flows.has_several(), "they are one connection");
+}
+
+#[test]
 fn two_hosts_with_the_same_addresses_have_their_own_sums() {
     let (mut flows, mut names) = (Flows::default(), Names::new(vec![NodeInfo::default(), NodeInfo::default()]));
     let (local, remote) = ("127.0.0.1:4000".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
