@@ -91,7 +91,9 @@ pub fn of_all(recordings: &Recordings, limits: Limits, report: ReportBuilder) ->
     let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
     note_left_out(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
-    Ok(Findings::new(report, walked, joint))
+    let mut findings = Findings::new(report, walked, joint);
+    findings.report.damage = recordings.damage();
+    Ok(findings)
 }
 
 /// Reads agents for a duration or until a signal, and reports.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 /// Opens the recording in a directory and prints damage on stderr.
 pub fn open(dir: &Path) -> Result<Session> {
-    let session = Session::open(dir)?;
+    let mut session = Session::open(dir)?;
+    session.check_small_tables();
     for damage in session.damage() {
         output::note(&damage.to_string());
     }

@@ -432,17 +432,18 @@ impl ReportBuilder {
             drops,
             connections: self.points.finish(&self.infos, self.findings.peers(), &self.rates),
             losses,
+            damage: Vec::new(),
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
             not_followed: self.infos.iter().flat_map(NotFollowed::of).collect(),
-            unobserved_hops: if self.journeys.contains_key(&Proto::UDP) {
-                UnobservedHop::of(&self.infos)
-            } else {
-                Vec::new()
-            },
+            unobserved_hops: Self::unobserved(&self.infos, self.journeys.contains_key(&Proto::UDP)),
             denominator,
         }
+    }
+
+    fn unobserved(infos: &[NodeInfo], has_datagrams: bool) -> Vec<UnobservedHop> {
+        if has_datagrams { UnobservedHop::of(infos) } else { Vec::new() }
     }
 
     fn host(&self, node: u16) -> &str {

@@ -121,6 +121,8 @@ pub struct Report {
     pub connections: Connections,
     /// Records that were lost.
     pub losses: Losses,
+    /// Damage of the recordings, and that one was not closed: a sentence for each place.
+    pub damage: Vec<String>,
     /// Reduced capture levels by budgets, with their times.
     #[serde(skip_serializing_if = "Governed::is_empty")]
     pub governed: Governed,

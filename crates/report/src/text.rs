@@ -44,7 +44,7 @@ pub fn render_connections(connections: &Connections, width: usize) -> String {
 /// Missed events as text, also that none was missed.
 pub fn render_losses(losses: &Losses) -> String {
     let mut out = String::new();
-    let _ = write_losses(&mut out, losses);
+    let _ = write_losses(&mut out, losses, true);
     out
 }
 
@@ -88,7 +88,8 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
     super::drops::write(out, &report.drops, width)?;
     super::connections::write(out, &report.connections, width)?;
-    write_losses(out, &report.losses)?;
+    write_losses(out, &report.losses, report.damage.is_empty())?;
+    write_damage(out, &report.damage, width)?;
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
@@ -313,10 +314,12 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
     }
 }
 
-fn write_losses(out: &mut String, losses: &Losses) -> fmt::Result {
+fn write_losses(out: &mut String, losses: &Losses, is_whole: bool) -> fmt::Result {
     writeln!(out)?;
-    if losses.records == 0 {
+    if losses.records == 0 && is_whole {
         writeln!(out, "No event was missed.")?;
+    } else if losses.records == 0 {
+        writeln!(out, "No event was missed, as far as the recording can be read.")?;
     } else {
         let stretches = plural(losses.stretches, "stretch", "stretches");
         let missed = plural(losses.records, "event was missed", "events were missed");
@@ -335,13 +338,24 @@ fn write_losses(out: &mut String, losses: &Losses) -> fmt::Result {
     Ok(())
 }
 
+fn write_damage(out: &mut String, damage: &[String], width: usize) -> fmt::Result {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nNot whole:")?;
+    for place in damage {
+        wrap(out, &format!("  {place}"), width, "    ")?;
+    }
+    Ok(())
+}
+
 fn write_missing(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     if report.missing.is_empty() {
         return Ok(());
     }
     writeln!(out, "\nNot served here:")?;
     for row in &report.missing {
-        wrap(out, &format!("  {:<15} {}", row.hop.name(), row.because), width, &" ".repeat(18))?;
+        wrap(out, &format!("  {:<17} {}", row.hop.name(), row.because), width, &" ".repeat(20))?;
     }
     Ok(())
 }

@@ -40,6 +40,20 @@ pub enum Table {
 }
 
 impl Table {
+    /// True for a small table without which the rows of others are not understood.
+    pub const fn explains_others(self) -> bool {
+        match self {
+            Self::Flows
+            | Self::Tasks
+            | Self::Losses
+            | Self::Clock
+            | Self::Changes
+            | Self::Counts
+            | Self::Names => true,
+            Self::Events | Self::Tcp | Self::Index | Self::Hits | Self::Heads | Self::Synthesis => false,
+        }
+    }
+
     /// Every table, the index last: it is written after its targets.
     pub const ALL: [Table; 13] = [
         Self::Events,

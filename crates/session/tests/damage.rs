@@ -215,6 +215,12 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
                 && replayed.synthesis == all.synthesis
                 && reported == all.losses;
             assert!(same || !damage.is_empty(), "{place}");
+            // And before anything is read, where no loss at a place in time would say so.
+            if table.explains_others() && !same {
+                let mut session = small.open();
+                session.check_small_tables();
+                assert!(!session.damage().is_empty(), "{place}");
+            }
         }
         fs::write(small.file(table), &whole).unwrap();
     }

@@ -51,6 +51,8 @@ struct Info<'a> {
     deleted: Vec<String>,
     losses: LossTotals,
     damage: Vec<String>,
+    #[serde(skip)]
+    is_verified: bool,
     changes: Vec<Change>,
     counts: Vec<HopCount>,
     node: &'a NodeInfo,
@@ -61,7 +63,10 @@ pub fn run(args: &Args) -> Result<()> {
     let (mut opened, mut failed) = (Vec::new(), Vec::new());
     for dir in &args.dirs {
         match Session::open(dir) {
-            Ok(session) => opened.push((dir, session)),
+            Ok(mut session) => {
+                session.check_small_tables();
+                opened.push((dir, session));
+            }
             Err(error) => failed.push(error.into()),
         }
     }
@@ -112,6 +117,7 @@ fn look<'a>(args: &Args, dir: &Path, session: &'a Session) -> (Info<'a>, Option<
         deleted: deleted(meta),
         losses: summary.losses,
         damage: damage.iter().map(ToString::to_string).collect(),
+        is_verified: args.verify,
         changes,
         counts,
         node: session.info(),
@@ -138,10 +144,13 @@ fn text(info: &Info<'_>) -> String {
         line("recording", recording.clone());
     }
     let node = info.node;
-    line("host", format!("{}, kernel {}, {} CPUs", node.host, node.kernel, node.cpus));
+    let or_unknown = |word: &str| if word.is_empty() { "unknown".to_owned() } else { word.to_owned() };
+    let (host, kernel) = (or_unknown(&node.host), or_unknown(&node.kernel));
+    line("host", format!("{host}, kernel {kernel}, {} CPUs", node.cpus));
     let names: Vec<_> = node.netns.iter().map(|netns| format!("{} ({})", netns.name, netns.netns)).collect();
     line("namespaces", names.join(", "));
-    line("recorded", format!("{} by {}, format {}", info.created_utc, info.tool, info.format));
+    let (created, tool) = (or_unknown(info.created_utc), or_unknown(info.tool));
+    line("recorded", format!("{created} by {tool}, format {}", info.format));
     if let (Some(first), Some(last)) = (&info.first_utc, &info.last_utc) {
         line("from", first.clone());
         line("to", last.clone());
@@ -164,13 +173,17 @@ fn text(info: &Info<'_>) -> String {
     for deleted in &info.deleted {
         line("deleted", deleted.clone());
     }
-    line("lost", losses(&info.losses));
+    let open_end = if info.closed { "" } else { ", as far as it was written" };
+    line("lost", losses(&info.losses) + open_end);
     line(
         "closed",
         if info.closed { "yes" } else { "no: still being recorded, or the recorder was killed" }.to_owned(),
     );
     for damage in &info.damage {
         line("damage", damage.clone());
+    }
+    if info.is_verified && info.damage.is_empty() {
+        line("verified", "every batch and every file: no damage".to_owned());
     }
     for probe in &node.probes {
         line("probe", probe.to_string());

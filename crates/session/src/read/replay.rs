@@ -184,7 +184,10 @@ impl Replay {
         };
         let (damage, losses) = (&mut self.damage, &mut batch.losses);
         let window = self.from_ns..=self.to_ns;
-        open.flows.until(until_ns, damage, |f| batch.flows.push(f.what), |_| {});
+        // Without its flow an event is in no journey.
+        let mut lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
+        open.flows.until(until_ns, damage, |f| batch.flows.push(f.what), &mut lost);
+        // What these explain is still there, and `Session::check_small_tables` names their damage.
         open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
         open.changes.until(until_ns, damage, |c| batch.changes.push(c), |_| {});
@@ -195,13 +198,12 @@ impl Replay {
                 batch.synthesis.push(sum);
             }
         };
-        open.synthesis.until(until_ns, damage, keep_sum, |_| {});
+        open.synthesis.until(until_ns, damage, keep_sum, &mut lost);
         let keep_tcp = |t: TcpSample| {
             if window.contains(&t.time_ns) {
                 batch.tcp.push(t);
             }
         };
-        let mut lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
         open.tcp.until(until_ns, damage, keep_tcp, &mut lost);
         let keep_hit = |hit: ProbeHit| {
             if window.contains(&hit.time_ns) {
@@ -223,10 +225,10 @@ impl Replay {
         losses.sort_by_key(|l| l.to_ns);
     }
 
-    /// Adds losses for samples, hits, heads and losses in gaps of their tables, at the time of the segment.
+    /// Adds losses for rows in gaps of their tables, at the time of the segment.
     fn hidden(&self, segment: &SegmentMap, batch: &mut Batch) {
-        let numbered = [Table::Tcp, Table::Hits, Table::Heads, Table::Losses];
-        let rows: u64 = numbered.into_iter().map(|table| hidden(segment.table(table))).sum();
+        let counted = [Table::Flows, Table::Tcp, Table::Hits, Table::Heads, Table::Losses, Table::Synthesis];
+        let rows: u64 = counted.into_iter().map(|table| hidden(segment.table(table))).sum();
         if rows > 0 {
             let (from_ns, to_ns) = segment.range_ns().unwrap_or((self.watermark_ns, self.watermark_ns));
             batch.losses.push(damaged(from_ns, to_ns, rows));

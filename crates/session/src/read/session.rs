@@ -22,6 +22,8 @@ pub struct Session {
     inner: Arc<Inner>,
     summary: Summary,
     damage: Vec<Damage>,
+    /// The damage has that of the small tables.
+    small_checked: bool,
 }
 
 /// State shared by replays.
@@ -73,8 +75,8 @@ impl Session {
         };
         let unfinished = meta.as_ref().is_some_and(|m| m.closed.is_none());
         if unfinished {
-            let what = "unfinished: the recorder did not close it, so what came after its last flush is missing \
-                        (at most 1 s unless the disk was slow)";
+            let what = "unfinished: the recorder did not close it, so what came after its last write is missing (the \
+                        last second after a kill, and all the rest after a full disk)";
             damage.push(Damage::of("", what.to_owned()).unfinished(true));
         }
         let meta = meta.unwrap_or_default();
@@ -92,7 +94,7 @@ impl Session {
                 format!("it had {then} events when it was closed, and {now} are there now"),
             ));
         }
-        Ok(Session { inner: Arc::new(inner), summary, damage })
+        Ok(Session { inner: Arc::new(inner), summary, damage, small_checked: false })
     }
 
     /// The node that was recorded.
@@ -110,10 +112,24 @@ impl Session {
         &self.summary
     }
 
-    /// Missing or unreadable data found at the opening. Checksums of batches are compared when they are read:
-    /// see [`Session::verify`] and [`Replay::damage`].
+    /// Missing or unreadable data found at the opening, and by [`Session::check_small_tables`]. Checksums of other
+    /// batches are compared when they are read: see [`Session::verify`] and [`Replay::damage`].
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// Reads the tables that explain all others: flows, tasks, losses, clocks, changes, counts, names. Their damage is
+    /// then in [`Session::damage`]. Without a row of them events are still there, but not what they mean, and no loss at
+    /// a place in time would say so.
+    pub fn check_small_tables(&mut self) {
+        if std::mem::replace(&mut self.small_checked, true) {
+            return;
+        }
+        for segment in &self.inner.segments {
+            for table in Table::ALL.into_iter().filter(|table| table.explains_others()) {
+                unreadable(segment, table, &mut self.damage);
+            }
+        }
     }
 
     /// First and last instant with data: events, and the kernel's sums. Without data, the observed time.
@@ -198,16 +214,10 @@ impl Session {
     pub fn verify(&self) -> Vec<Damage> {
         let mut damage = self.damage.clone();
         for segment in &self.inner.segments {
-            for (table, file) in Table::ALL.into_iter().zip(&segment.tables) {
-                let Ok(reader) = file.reader(table) else {
-                    continue; // Reported at the opening, or never present.
-                };
-                for entry in file.entries() {
-                    if let Err(bad) = reader.batch(entry.offset, entry.length, entry.crc, None) {
-                        let what = super::cursor::skipped(&file.name, entry, &bad.to_string());
-                        damage.push(Damage::skipped(&file.name, entry.length, u64::from(entry.rows), what));
-                    }
-                }
+            let is_left =
+                |table: &Table| *table != Table::Index && !(self.small_checked && table.explains_others());
+            for table in Table::ALL.into_iter().filter(is_left) {
+                unreadable(segment, table, &mut damage);
             }
         }
         for (number, segment) in self.inner.numbers.iter().zip(&self.inner.segments) {
@@ -225,6 +235,20 @@ impl Session {
 
     pub(super) fn inner(&self) -> &Inner {
         &self.inner
+    }
+}
+
+/// Reads every batch of a table, and reports those that cannot be read.
+fn unreadable(segment: &SegmentMap, table: Table, damage: &mut Vec<Damage>) {
+    let file = segment.table(table);
+    let Ok(reader) = file.reader(table) else {
+        return; // Reported at the opening, or never present.
+    };
+    for entry in file.entries() {
+        if let Err(bad) = reader.batch(entry.offset, entry.length, entry.crc, None) {
+            let what = super::cursor::skipped(&file.name, entry, &bad.to_string());
+            damage.push(Damage::skipped(&file.name, entry.length, u64::from(entry.rows), what));
+        }
     }
 }
 
