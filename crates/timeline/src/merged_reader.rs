@@ -253,6 +253,10 @@ impl<'s> Walker<'s> {
                 None => visit(Piece::Journey(&journey, None, &names)),
             }
         }
+        if let (Some(_), Some(joiner), Some((read_ns, _))) = (self.online, &mut self.joiner, self.order.first())
+        {
+            joiner.release_old(*read_ns, &mut self.joined);
+        }
         self.hand_over(visit);
         Ok(Progress::More)
     }

@@ -95,6 +95,42 @@ fn halves_are_cut_at_each_others_ends() {
 }
 
 #[test]
+fn halves_of_running_recordings_are_output_when_nobody_can_have_the_other() {
+    const S: i64 = 1_000_000_000;
+    let info = NodeInfo::default();
+    let mut joiner = Joiner::live(&OneClock, JoinLimits::default());
+    let push =
+        |joiner: &mut Joiner<'_>, node, Recording { flows, events }: Recording, done: &mut Vec<Joined>| {
+            let (journeys, correlator) = correlate(coverage(), flows, events);
+            let context = NodeContext { correlator: &correlator, node: &info };
+            for journey in journeys {
+                joiner.push(node, journey, &context as &dyn Context, done);
+            }
+        };
+    // Of the other end nothing was seen.
+    let mut done = Vec::new();
+    push(&mut joiner, 0, client(sent(0, 1000, 3000)), &mut done);
+    joiner.release_old(S, &mut done);
+    assert!(done.is_empty(), "the other recording may be a second behind: {done:?}");
+    joiner.release_old(3 * S, &mut done);
+    assert_eq!(done.iter().map(|j| j.journey.verdict).collect::<Vec<_>>(), [Verdict::HalfComplete]);
+    // Both ends were seen: a slow reader has more time.
+    done.clear();
+    push(&mut joiner, 0, client(sent(4 * S as u64, 4000, 100)), &mut done);
+    push(&mut joiner, 1, server(received(4 * S as u64 + 1_000, 4000, 100)), &mut done);
+    push(&mut joiner, 0, client(sent(5 * S as u64, 4100, 100)), &mut done);
+    joiner.release_old(10 * S, &mut done);
+    push(&mut joiner, 1, server(received(10 * S as u64, 4100, 100)), &mut done);
+    assert_eq!(done.iter().map(|j| j.journey.verdict).collect::<Vec<_>>(), [Verdict::Complete; 2]);
+    done.clear();
+    push(&mut joiner, 0, client(sent(11 * S as u64, 4200, 100)), &mut done);
+    joiner.release_old(70 * S, &mut done);
+    assert!(done.is_empty());
+    joiner.release_old(80 * S, &mut done);
+    assert_eq!(done.len(), 1);
+}
+
+#[test]
 fn the_order_of_the_recordings_does_not_matter() {
     let (a, b) = (sent(0, 1000, 3000), received(1_000, 1000, 3000));
     let (done, pairings) = join(vec![server(b), client(a)]);

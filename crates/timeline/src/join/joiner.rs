@@ -1,5 +1,7 @@
 //! The joiner: accepts the journeys of several recordings and returns them joined.
 
+mod release;
+
 use super::connection::Connection;
 use super::empty::EmptySegments;
 use super::half::{Crossing, Half};
@@ -82,6 +84,8 @@ pub struct Joiner<'t> {
     numbering: Numbering,
     /// True for running recordings: they overlap, so crossings need not wait for their ends.
     is_live: bool,
+    /// All recordings were read to here when old halves were output.
+    released_ns: i64,
     /// Number of held crossings.
     held: usize,
     crossings: Vec<Crossing>,
@@ -105,6 +109,7 @@ impl<'t> Joiner<'t> {
             unnumbered: UnnumberedDatagrams::default(),
             numbering: Numbering::default(),
             is_live: false,
+            released_ns: i64::MIN,
             held: 0,
             crossings: Vec::new(),
             next: 0,
