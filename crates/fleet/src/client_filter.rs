@@ -48,7 +48,10 @@ impl ClientFilter {
 
     /// The host's description for this client.
     pub fn host(&self, info: &NodeInfo) -> NodeInfo {
-        self.rows.host(info.clone())
+        let mut info = self.rows.host(info.clone());
+        // Arrivals of the flows that are left out are not reported, and reads of sockets without a peer are kept.
+        info.tells_order &= self.one_in <= 1;
+        info
     }
 
     /// Memory of its tables, bytes.
@@ -148,8 +151,11 @@ impl ClientFilter {
 
     /// True if the client requested the row; `None` if the filter cannot decide.
     fn wants(&self, asked: &Asked, info: &NodeInfo) -> Option<bool> {
-        let flow = self.owners.flow(asked.flow);
-        if self.one_in > 1 && !flow.is_some_and(|flow| wire_hash(flow).is_multiple_of(u64::from(self.one_in))) {
+        let flow = self.owners.flow_or_own_end(asked.flow, asked.socket);
+        // A read of a socket without a peer is kept, as in the kernel: nothing shows the flow of its datagram.
+        let is_chosen = |flow: &Flow| wire_hash(flow).is_multiple_of(u64::from(self.one_in));
+        let is_of_peer = !asked.flow.is_none() || asked.socket == 0;
+        if self.one_in > 1 && is_of_peer && !flow.is_some_and(is_chosen) {
             return Some(false);
         }
         let Some(filter) = &self.filter else { return Some(true) };
@@ -227,4 +233,49 @@ fn wire_hash(flow: &Flow) -> u64 {
 /// FNV-1a, 64 bits.
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A datagram to a socket without a peer, and its read.
+    fn datagram(id: u64, socket: u64, port: u16) -> (Flow, [Event; 2]) {
+        let flow = Flow {
+            id: FlowId(id),
+            netns: 1,
+            proto: Proto::UDP,
+            local: format!("10.0.0.2:{port}").parse().expect("an address"),
+            remote: format!("10.0.0.1:{}", 40_000 + id).parse().expect("an address"),
+        };
+        let of = |hop, flow| Event { proto: Proto::UDP, socket, flow, len: 100, ..Event::at(hop, id) };
+        (flow, [of(Hop::UdpRecv, flow.id), of(Hop::AppRecv, FlowId::NONE)])
+    }
+
+    fn passed(terms: &Terms) -> Vec<(Hop, u64)> {
+        let info = NodeInfo { tells_order: true, ..NodeInfo::default() };
+        let mut filter = ClientFilter::new(terms, &Grants::default()).expect("terms").expect("a filter");
+        assert_eq!(filter.host(&info).tells_order, terms.flows_one_in.is_none());
+        let (flows, events): (Vec<_>, Vec<_>) =
+            [datagram(1, 5, 7001), datagram(2, 6, 7002), datagram(3, 5, 7001)].into_iter().unzip();
+        let mut batch = Batch { flows, events: events.into_iter().flatten().collect(), ..Batch::default() };
+        filter.apply(&mut batch, &info);
+        batch.events.iter().map(|event| (event.hop, event.socket)).collect()
+    }
+
+    #[test]
+    fn a_filter_by_the_own_port_keeps_reads_of_a_socket_without_a_peer() {
+        let terms = Terms { filter: Some("port 7001".to_owned()), ..Terms::default() };
+        let one = [(Hop::UdpRecv, 5), (Hop::AppRecv, 5)];
+        assert_eq!(passed(&terms), one.repeat(2));
+        // Nothing shows whose datagram was read.
+        let terms = Terms { filter: Some("host 10.0.0.1".to_owned()), ..Terms::default() };
+        assert!(passed(&terms).iter().all(|(hop, _)| *hop == Hop::UdpRecv));
+    }
+
+    #[test]
+    fn a_sampler_of_flows_keeps_reads_of_a_socket_without_a_peer() {
+        let terms = Terms { flows_one_in: Some(1 << 30), ..Terms::default() };
+        assert_eq!(passed(&terms), [(Hop::AppRecv, 5), (Hop::AppRecv, 6), (Hop::AppRecv, 5)]);
+    }
 }

@@ -3,6 +3,7 @@
 use magscope_core::{Event, Flow, FlowId, Task};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Maximum number of flows, tasks and sockets, each. The agent repeats announcements, so evicted entries
 /// return.
@@ -15,6 +16,8 @@ pub struct Owners {
     tasks: HashMap<u32, Announced<Task>>,
     sockets: HashMap<u64, Owner>,
     users: HashMap<FlowId, User>,
+    /// The own end of each socket, without its peer.
+    own_ends: HashMap<u64, Flow>,
 }
 
 #[derive(Debug)]
@@ -67,7 +70,8 @@ impl Owners {
             map.capacity() * (size_of::<(K, V)>() + 1) * 8 / 7
         }
         let names: usize = self.tasks.len() * 32;
-        let tables = table(&self.flows) + table(&self.tasks) + table(&self.sockets) + table(&self.users);
+        let announced = table(&self.flows) + table(&self.tasks);
+        let tables = announced + table(&self.sockets) + table(&self.users) + table(&self.own_ends);
         (tables + names) as u64
     }
 
@@ -92,6 +96,7 @@ impl Owners {
         if flow.is_none() {
             return;
         }
+        self.learn_own_end(socket, flow);
         let previous = self.users.get(&flow).copied();
         let by = match (socket, tid, previous) {
             (0, 0, _) => return,
@@ -109,6 +114,26 @@ impl Owners {
         };
         let since_ns = previous.filter(|_| same).map_or(event.time_ns, |user| user.since_ns);
         bounded(&mut self.users).insert(flow, User { since_ns, by });
+    }
+
+    fn learn_own_end(&mut self, socket: u64, flow: FlowId) {
+        let Some(flow) = self.flow(flow).filter(|_| socket != 0).copied() else { return };
+        let nowhere = |port| match flow.local {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+        };
+        let own = Flow { remote: nowhere(0), ..flow };
+        let seen = bounded(&mut self.own_ends).entry(socket).or_insert(own);
+        if (seen.local, seen.netns) != (own.local, own.netns) {
+            // It takes what comes to several addresses; its port is the same.
+            let port = if seen.local.port() == own.local.port() { own.local.port() } else { 0 };
+            *seen = Flow { local: nowhere(port), ..own };
+        }
+    }
+
+    /// The flow of a row; of a socket without a peer its own end, with an unspecified other one.
+    pub fn flow_or_own_end(&self, flow: FlowId, socket: u64) -> Option<&Flow> {
+        if flow.is_none() { self.own_ends.get(&socket) } else { self.flow(flow) }
     }
 
     /// The owner after another thread uses the same socket.

@@ -283,6 +283,12 @@ impl Reading {
                 batch.losses.sort_by_key(|loss| loss.to_ns);
                 unseen = false;
             }
+            // A new reader in the agent does not know from where on records are missing.
+            for loss in batch.losses.iter_mut().filter(|loss| loss.cause == LossCause::Missed) {
+                if loss.from_ns == loss.to_ns && self.read_ns > 0 {
+                    loss.from_ns = self.read_ns.min(loss.to_ns);
+                }
+            }
             self.read_ns = batch.events.iter().map(|event| event.time_ns).fold(self.read_ns, u64::max);
             if !self.feeder.hand_over(batch).await {
                 return Left::ForGood;
