@@ -198,22 +198,26 @@ INLINE void *reserve(struct mag_cpu *state, struct slot *slot, __u8 hop, __u8 ki
 	return h;
 }
 
-/* Whether `id` is due for an announcement. The caller writes `*mark` to `*cell` after it. */
-INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
+/* Whether `id` is due for an announcement, also because its `content` has changed. The caller
+ * writes `*mark` to `*cell` after it. */
+INLINE bool stale(__u64 id, __u64 content, __u64 now, __u64 **cell, __u64 *mark)
 {
 	__u32 index = (id ^ id >> 17) & (CELLS - 1);
 	*cell = bpf_map_lookup_elem(&announced, &index);
-	*mark = id ^ now >> 33;
+	*mark = id ^ content ^ now >> 33;
 	return *cell && **cell != *mark;
 }
 
 /* Announces the current thread. Only if its process uses the socket. A thread that moved to another
- * cgroup is announced again at once: the cgroup decides which viewers may read its rows. */
+ * cgroup is announced again at once: the cgroup decides which viewers may read its rows. So is one
+ * with another name: a shell that has become another program. */
 INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 {
-	__u64 *cell, mark, cgroup = bpf_get_current_cgroup_id();
-	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL ^ cgroup * 0xc2b2ae3d27d4eb4fULL) | 1, now,
-		   &cell, &mark))
+	__u64 *cell, mark, cgroup = bpf_get_current_cgroup_id(), name[2] = {};
+	bpf_get_current_comm(name, sizeof(name));
+	__u64 content = cgroup * 0xc2b2ae3d27d4eb4fULL ^ name[0] * 0x165667b19e3779f9ULL ^
+			name[1] * 0x27d4eb2f165667c5ULL;
+	if (!stale((pid_tgid * 0x9e3779b97f4a7c15ULL) | 1, content, now, &cell, &mark))
 		return;
 	struct slot slot;
 	struct mag_task *task = reserve_aside(state, &slot, MAG_KIND_TASK, sizeof(*task), now);
@@ -224,7 +228,7 @@ INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 	task->tid = pid_tgid;
 	task->uid = bpf_get_current_uid_gid();
 	task->pad = 0;
-	bpf_get_current_comm(task->comm, sizeof(task->comm));
+	__builtin_memcpy(task->comm, name, sizeof(task->comm));
 	submit(state, &slot, task, sizeof(*task));
 	*cell = mark;
 }

@@ -16,7 +16,7 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 	if (!t || !state || !t->netns)
 		return 0;
 	__u64 *cell, mark, id = flow_id(t);
-	if (!stale(id, now, &cell, &mark))
+	if (!stale(id, 0, now, &cell, &mark))
 		return id;
 	struct slot slot;
 	struct mag_flow *flow = reserve_aside(state, &slot, MAG_KIND_FLOW, sizeof(*flow), now);

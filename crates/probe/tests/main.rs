@@ -25,6 +25,7 @@ mod rings;
 mod shared_links;
 mod switches;
 mod synthesis;
+mod tasks;
 mod tcp_state;
 mod time_namespace;
 mod traffic;
