@@ -105,7 +105,7 @@ neutral() {
 
 both=(--netns client --netns server)
 # The scheduler's own events are those of the whole machine, and must not be published.
-every=(--hops all,-sched.switch,-sched.wakeup,-sched.fork,-sched.exit,-sched.switched)
+every=(--hops all,+udp.send,+napi.poll)
 for name in "${wanted[@]}"; do
     case $name in
         demo)

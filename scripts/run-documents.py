@@ -183,7 +183,7 @@ PLAN = {
         "server$ sudo magnet-scope --trigger 'request > 20ms' --save-on-trigger slow": Screen("server", saves="slow"),
     },
     DROPS: {
-        "sudo magnet-scope record -o drops.session --duration 20s": Ends(),
+        "sudo magnet-scope record -o drops.session --duration 20s --hops all": Ends(),
         "magnet-scope report drops.session": Ends(),
         "magnet-scope journeys drops.session --where dropped --slowest 2": Ends(),
         "magnet-scope journeys retransmissions.session --where resent --slowest 2": Ends(),
@@ -194,7 +194,8 @@ PLAN = {
         "magnet-scope report client.session server.session": Ends(),
         "magnet-scope requests client.session": Ends(),
         "magnet-scope requests server.session": Ends(),
-        "magnet-scope compare client.session server.session": Ends(),
+        "magnet-scope compare before-1 before-2 before-3 -- after-1 after-2 after-3":
+            NotRun("it needs six recordings of one service; crates/report/tests compares such"),
     },
     TWO_HOSTS: {
         **BOTH,

@@ -118,6 +118,38 @@ fn the_manual_and_completions_cover_every_subcommand() {
 }
 
 #[test]
+fn bash_completes_options_behind_a_subcommand() {
+    let completed = |words: &[&str]| {
+        let (last, line) = (words[words.len() - 1], words.join(" "));
+        let before = words[words.len() - 2];
+        let script = format!(
+            "source /dev/stdin; COMP_WORDS=({line}); COMP_CWORD={}; _magnet__scope magnet-scope '{last}' '{before}'; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.len() - 1
+        );
+        let mut bash = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let completions = run(&["completions", "bash"]).stdout;
+        std::io::Write::write_all(&mut bash.stdin.take().expect("piped"), &completions).expect("it reads");
+        let output = bash.wait_with_output().expect("it ends");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (words, expected) in [
+        (&["magnet-scope", "rec"][..], "record"),
+        (&["magnet-scope", "record", "--cl"], "--clock"),
+        (&["magnet-scope", "report", "--by", ""], "process"),
+        (&["magnet-scope", "agent", "in"], "init"),
+    ] {
+        let found = completed(words);
+        assert!(found.split_whitespace().any(|word| word == expected), "{words:?}: {found}");
+    }
+}
+
+#[test]
 fn the_manual_has_a_file_a_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("man1");

@@ -1,6 +1,6 @@
 //! Agents on other hosts as sources: `--connect HOST,…` and related options.
 
-use crate::cli::CaptureArgs;
+use crate::cli::{CaptureArgs, NetnsArgs, StampClock};
 use crate::failure::{Hint, Usage};
 use crate::screen::config_dir;
 use crate::signals::Stop;
@@ -83,9 +83,9 @@ impl ConnectArgs {
     }
 
     /// Connects to all available agents. No privilege is needed, so all are dropped before.
-    pub fn open(&self, capture: &CaptureArgs) -> Result<Connected> {
+    pub fn open(&self, capture: &CaptureArgs, netns: &NetnsArgs) -> Result<Connected> {
         capture::drop_privileges()?;
-        let terms = self.terms(capture)?;
+        let terms = self.terms(capture, netns)?;
         let credentials = self.credentials()?;
         let from = self.back.map_or(StartAt::Now, StartAt::Back);
         let options = |address: &Address| ReadOptions {
@@ -113,16 +113,24 @@ impl ConnectArgs {
     }
 
     /// The capture options that an agent supports per client.
-    fn terms(&self, args: &CaptureArgs) -> Result<Terms> {
+    fn terms(&self, args: &CaptureArgs, netns: &NetnsArgs) -> Result<Terms> {
         let own = |what: &str| {
             let why = "what is captured is the agent's business; change it there with `magnet-scope ctl`";
             Err(Usage(format!("`{what}` cannot be asked of agents: {why}")).into())
         };
-        if !args.probe.is_empty() {
-            return own("--probe");
-        }
-        if args.pcap.is_some() {
-            return own("--pcap");
+        // Those that change what a viewer gets. Options of cost alone, as a configuration may have them for all captures,
+        // say nothing to agents.
+        let asked = [
+            ("--hops", !args.hops.is_default()),
+            ("--netns", !netns.netns.is_empty()),
+            ("--backend", args.backend.is_some()),
+            ("--clock", args.clock != StampClock::default()),
+            ("--detail", args.detail.is_some()),
+            ("--probe", !args.probe.is_empty()),
+            ("--pcap", args.pcap.is_some()),
+        ];
+        if let Some((option, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) {
+            return own(option);
         }
         let mut terms = Terms {
             filter: capture::filter(args).map(|filter| filter.to_string()),
@@ -134,7 +142,10 @@ impl ConnectArgs {
             terms.flows_one_in = Some(*one_in);
         }
         for setting in &args.snap {
-            if let Setting::Snap(_, bytes) = setting {
+            if let Setting::Snap(hops, bytes) = setting {
+                if !matches!("snap 1".parse(), Ok(Setting::Snap(all, _)) if all == *hops) {
+                    return own("--snap HOP=BYTES");
+                }
                 terms.snap = Some(*bytes);
             }
         }

@@ -61,11 +61,12 @@ pub trait Plot {
 pub fn write<P: Plot>(path: &Path, plot: impl FnOnce() -> Result<P>) -> Result<()> {
     let could_not = |e: anyhow::Error| output::could_not_write("the plot", path, &format!("{e:#}"));
     let format = Format::of(path)?;
-    let bytes = plot().and_then(|plot| match format {
-        Format::Svg => svg(&plot),
-        Format::Png => png(&plot),
-    });
-    bytes.and_then(|bytes| files::write(path, bytes)).map_err(could_not)
+    let plot = plot()?;
+    let bytes = match format {
+        Format::Svg => svg(&plot)?,
+        Format::Png => png(&plot)?,
+    };
+    files::write(path, bytes).map_err(could_not)
 }
 
 fn size<P: Plot>(plot: &P, pixels: u32) -> (u32, u32) {

@@ -21,7 +21,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 6] = [
         "Record",
         &[
             ("record", "sudo magnet-scope record -o recording --duration 10s"),
-            ("ctl", "magnet-scope ctl hops default,+dev.queue"),
+            ("ctl", "magnet-scope ctl enable dev.queue,ip.post"),
             ("info", "magnet-scope info recording"),
         ],
     ),

@@ -80,7 +80,7 @@ impl Detail {
 pub enum BadSetting {
     /// Unknown first word.
     #[error(
-        "`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `detail`, `probe` and `watermark`"
+        "`{0}` is none of `list`, `stats`, `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `detail`, `probe` and `watermark`"
     )]
     Word(String),
     /// Unknown hop.

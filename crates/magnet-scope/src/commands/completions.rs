@@ -17,5 +17,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "magnet-scope", &mut script);
+    if args.shell == Shell::Bash {
+        // The labels take the hyphen of the name for a subcommand, and the states that lead to them do not.
+        let text = String::from_utf8_lossy(&script).replace("magnet__subcmd__scope", "magnet__scope");
+        script = text.into_bytes();
+    }
     Ok(io::stdout().lock().write_all(&script)?)
 }

@@ -123,9 +123,10 @@ fn text(found: &Examination, width: usize) -> String {
         text.push_str("What can therefore not be concluded:\n");
     }
     for gap in &found.cannot_be_concluded {
-        let indent = &INDENT[..17];
-        wrap(&mut text, &format!("  {:<15}{}", gap.hop, gap.conclusion), width, indent);
-        wrap(&mut text, &format!("{indent}because: {}", gap.because), width, indent);
+        // The longest name of a hop has 17 characters.
+        let indent = format!("{INDENT}  ");
+        wrap(&mut text, &format!("  {:<18}{}", gap.hop, gap.conclusion), width, &indent);
+        wrap(&mut text, &format!("{indent}because: {}", gap.because), width, &indent);
     }
     text
 }

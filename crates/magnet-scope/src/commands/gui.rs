@@ -121,7 +121,7 @@ fn agents(args: &Args) -> Result<()> {
     give_privileges_away()?;
     let limits = args.limits.limits();
     let prepared = args.trigger.prepare()?;
-    let followed = Followed::connected(args.connect.open(&args.capture)?);
+    let followed = Followed::connected(args.connect.open(&args.capture, &args.netns)?);
     let names: Vec<String> = followed.infos().iter().map(|info| info.host.clone()).collect();
     let triggered = Triggered::new(&args.trigger, prepared);
     let mut scope = followed.scope(limits, MOST_JOURNEYS);

@@ -76,7 +76,7 @@ fn agents(args: &Args) -> Result<()> {
     let on_screen = output::is_screen() && !args.json;
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let prepared = args.trigger.prepare()?;
-    let followed = Followed::connected(args.connect.open(&args.capture)?);
+    let followed = Followed::connected(args.connect.open(&args.capture, &args.netns)?);
     let triggered = screen::Triggered::new(&args.trigger, prepared);
     if on_screen {
         return screen::watch(followed, args.limits.limits(), &args.screen, triggered);

@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     if args.connect.is_asked() {
         let stop = Stop::on_signals()?;
-        let followed = Followed::connected(args.connect.open(&args.capture)?);
+        let followed = Followed::connected(args.connect.open(&args.capture, &args.netns)?);
         let server = metrics::answer_http(listener, board.clone(), hosts)?;
         let _pushing = args.pushing(&board)?;
         let serves = || server.serves();

@@ -111,7 +111,7 @@ fn agents(args: &Args) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     let all = Directory::prepare(&args.output)?;
-    let Connected { hosts, discovery } = args.connect.open(&args.capture)?;
+    let Connected { hosts, discovery } = args.connect.open(&args.capture, &args.netns)?;
     let mut infos: Vec<NodeInfo> = Vec::new();
     let mut begin = |host: Host| -> Result<Recorded<Host>> {
         let mut info = host.info().clone();

@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 1 << 16;
     EXPR compares with < <= > >= = != and joins with `and`, `or`, `not` and parentheses:\n  \
     answer > 20ms and hop(task.wake,task.run) > 1ms\n  \
     grade = turn and port = 443 and not comm = curl\n\
-    on total, request, answer, response, pause, on_cpu, runnable, blocked, hop(A,B), request_bytes, response_bytes, \
+    on total (or request), request_transfer, answer, response_transfer, pause, on_cpu, runnable, blocked, hop(A,B), request_bytes, response_bytes, \
     retransmits, port, pid, comm, host, container, pod, unit, grade and proto; unanswered and broken stand alone. A comparison with what \
     is not known is false."
 )]

@@ -21,11 +21,13 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
 use magscope_probe::default_hops;
 use magscope_report::{Connections, Losses, Report, ReportBuilder, render_connections, render_losses};
+use magscope_scope::format::short_duration;
 use magscope_timeline::UtcMap;
 use magscope_timeline::merged_reader::Piece;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -87,8 +89,14 @@ struct Outcome {
     command: String,
     /// Its exit code; 128 and the signal's number if a signal ended it.
     exit_code: u8,
+    /// The number of the signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
     /// Its duration, nanoseconds.
     duration_ns: u64,
+    /// The captured beginning of its duration, nanoseconds, where `--duration` left out the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    captured_ns: Option<u64>,
     /// Its exchanges, as requester or as responder.
     #[serde(flatten)]
     found: Found,
@@ -125,19 +133,27 @@ pub fn run(args: &Args) -> Result<()> {
         };
     })?;
     reporting::note_evicted(&walked);
+    let captured = begin.elapsed();
+    let (exit_code, signal) = source.child.wait()?;
+    let captured_ns = source.duration.is_none().then_some(nanoseconds(captured));
     let duration = source.duration.unwrap_or_else(|| begin.elapsed());
-    let exit_code = source.child.wait()?;
     let Report { connections, losses, .. } = report.finish();
     let outcome = Outcome {
         command: shown(&args.command),
         exit_code,
-        duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        signal,
+        duration_ns: nanoseconds(duration),
+        captured_ns,
         found: collector.finish(),
         connections,
         losses,
     };
     args.print(&outcome)?;
     if exit_code == 0 { Ok(()) } else { Err(Exit(exit_code).into()) }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The command line for people.
@@ -165,8 +181,15 @@ impl Args {
 }
 
 fn text(outcome: &Outcome, width: usize) -> String {
-    let took = magscope_scope::format::duration(outcome.duration_ns);
-    let mut text = format!("\n{}: exit code {} after {}\n\n", outcome.command, outcome.exit_code, took.trim());
+    let took = short_duration(outcome.duration_ns);
+    let signal = outcome.signal.map_or_else(String::new, |number| format!(" (signal {number})"));
+    let mut text = format!("\n{}: exit code {}{signal} after {took}\n", outcome.command, outcome.exit_code);
+    if let Some(ns) = outcome.captured_ns {
+        let captured = short_duration(ns);
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "captured: the first {captured}; what the command did later was not seen");
+    }
+    text.push('\n');
     if outcome.found.is_empty() {
         text.push_str("no request and no response of this command was seen\n");
     } else {
@@ -211,10 +234,13 @@ impl Source for UntilExit {
 /// The error of a command that cannot be started.
 fn cannot_start(command: &OsString, error: std::io::Error) -> anyhow::Error {
     let name = clean(&command.to_string_lossy()).into_owned();
-    let hint = Hint::new(
-        format!("cannot start `{name}`"),
-        "there is no such program, or the user of the command may not run it",
-        "give its path, or `--as-root` under sudo",
-    );
+    let (because, next) = match error.kind() {
+        std::io::ErrorKind::NotFound => ("there is no such program", "give its path"),
+        _ => (
+            "the file is no program, or the user of the command may not run it",
+            "see its mode; under sudo, give `--as-root`",
+        ),
+    };
+    let hint = Hint::new(format!("cannot start `{name}`"), because, next);
     anyhow::Error::new(error).context(hint)
 }

@@ -51,7 +51,11 @@ pub fn read(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
     let file = match file {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+        // One that was named must be there.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+                && std::env::var_os(VARIABLE).is_none_or(|named| named != path.as_os_str()) =>
+        {
             return Ok(File::Missing);
         }
         // Another user's home.

@@ -1,5 +1,6 @@
 //! Screen options: arguments override the user's files, which override the terminal's properties.
 
+use crate::failure::Hint;
 use anyhow::{Context, Result};
 use magscope_tui::keys::{KeyMap, KeyMapError};
 use magscope_tui::{Depth, Options, Theme, is_utf8, parse_theme};
@@ -67,7 +68,8 @@ impl ScreenArgs {
         with_user: fn(&str) -> Result<KeyMap, KeyMapError>,
     ) -> Result<KeyMap> {
         let default_path = config.map(|dir| dir.join("keys.toml"));
-        let Some((path, text)) = chosen(self.keys.as_deref(), default_path)? else {
+        let next = "give the path of a file of keys (docs/window.md)";
+        let Some((path, text)) = chosen(("--keys", next), self.keys.as_deref(), default_path)? else {
             return Ok(built_in());
         };
         with_user(&text).with_context(|| format!("the key map {} is not right", path.display()))
@@ -78,7 +80,9 @@ impl ScreenArgs {
             return Ok(Theme::built_in(name, depth));
         }
         let default_path = config.map(|dir| dir.join("theme.toml"));
-        let Some((path, text)) = chosen(self.theme.as_deref().map(Path::new), default_path)? else {
+        let next = format!("give the path of a theme, or one of {}", THEMES.join(", "));
+        let asked = self.theme.as_deref().map(Path::new);
+        let Some((path, text)) = chosen(("--theme", &next), asked, default_path)? else {
             return Ok(Theme::built_in(Theme::suitable(colorfgbg), depth));
         };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -87,12 +91,19 @@ impl ScreenArgs {
 }
 
 /// The requested file, which must exist, or the default one, which is optional.
-fn chosen(asked: Option<&Path>, default_path: Option<PathBuf>) -> Result<Option<(PathBuf, String)>> {
+fn chosen(
+    (option, next): (&str, &str),
+    asked: Option<&Path>,
+    default_path: Option<PathBuf>,
+) -> Result<Option<(PathBuf, String)>> {
     let Some(path) = asked.map(Path::to_owned).or(default_path) else { return Ok(None) };
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if asked.is_none() && not_ours(error.kind()) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} could not be read", path.display())),
+        Err(error) => {
+            let what = format!("{} could not be read, which `{option}` names", path.display());
+            Err(error).with_context(|| Hint::new(what, "", next))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sets of hops: `default`, `all`, `dev.xmit,dev.recv`, `+tcp.state,-ip.post`.
 
 use magscope_core::hop::{Hop, HopSet, UnknownHop};
+use magscope_probe::plan::full_hops;
 use std::str::FromStr;
 
 /// The value of `--hops`, not yet resolved against the default set.
@@ -56,6 +57,11 @@ impl FromStr for HopSelection {
 }
 
 impl HopSelection {
+    /// True if it asks for the default set and nothing else.
+    pub fn is_default(&self) -> bool {
+        self.steps.iter().all(|step| *step == Step::Default)
+    }
+
     /// The set, given the default. Empty input is the default.
     pub fn resolve(&self, default: HopSet) -> HopSet {
         if self.steps.is_empty() {
@@ -65,7 +71,7 @@ impl HopSelection {
         for step in &self.steps {
             match step {
                 Step::Default => set.0 |= default.0,
-                Step::All => set.0 |= HopSet::all().0,
+                Step::All => set.0 |= full_hops().0,
                 Step::Add(hop) => set.insert(*hop),
                 Step::Remove(hop) => set.remove(*hop),
             }
@@ -89,8 +95,11 @@ mod tests {
         assert_eq!(resolved("app.recv"), [Hop::AppRecv]);
         assert_eq!(resolved("+app.recv,-dev.recv"), [Hop::DevXmit, Hop::AppRecv]);
         assert_eq!(resolved("default, app.recv"), [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv]);
-        assert_eq!(resolved("all").len(), Hop::ALL.len());
-        assert_eq!(resolved("all,-app.recv").len(), Hop::ALL.len() - 1);
+        let full = full_hops().iter().count();
+        assert_eq!((resolved("all").len(), resolved("all,-app.recv").len()), (full, full - 1));
+        // Hops that every task of the machine passes are asked for by name.
+        assert!(!resolved("all").iter().any(|hop| hop.is_optional() || *hop == Hop::SchedSwitch));
+        assert_eq!(resolved("all,+sched.switch").len(), full + 1);
     }
 
     #[test]

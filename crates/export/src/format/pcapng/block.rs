@@ -46,8 +46,9 @@ pub fn section(out: &mut Vec<u8>, infos: &[NodeInfo]) {
             body,
             1,
             b"Headers are put together from what the probes read: addresses, ports, sequence and acknowledgement numbers, \
-              flags, time to live, type of service, identification and lengths are those of the packet; window, options and checksums were not \
-              captured and are 0 or absent. The queue number is the CPU.",
+              flags, time to live, type of service, identification and lengths are those of the packet. Options of TCP, checksums and the \
+              link layer were not captured and are absent, or 0 (UDP over IPv6: 0xffff). A window that was not captured is 65535. The \
+              queue number is the CPU.",
         );
         option(body, 0, b"");
     });

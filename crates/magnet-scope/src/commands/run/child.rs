@@ -12,8 +12,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
-/// Exit codes of shells: a program that cannot be started, and the first of those ended by a signal.
-const NOT_STARTED: u8 = 127;
+/// Exit codes of shells: a program that is not found, one that may not be started, and the first of those ended by a
+/// signal.
+const NOT_FOUND: u8 = 127;
+const NOT_ALLOWED: u8 = 126;
 const BY_SIGNAL: i32 = 128;
 
 /// The process. It waits until [`Child::open`]; dropped before that, it ends without running the command.
@@ -67,14 +69,14 @@ impl Child {
         }
     }
 
-    /// Waits for its end; its exit code as shells have it.
-    pub fn wait(&mut self) -> Result<u8> {
+    /// Waits for its end: its exit code as shells have it, and the number of the signal that ended it.
+    pub fn wait(&mut self) -> Result<(u8, Option<i32>)> {
         let status = match self.status {
             Some(status) => status,
             None => self.process.wait().context("cannot wait for the command")?,
         };
         let code = status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or(0));
-        Ok(u8::try_from(code).unwrap_or(u8::MAX))
+        Ok((u8::try_from(code).unwrap_or(u8::MAX), status.signal()))
     }
 }
 
@@ -86,13 +88,14 @@ pub fn become_command(args: &ChildArgs) -> Result<()> {
     rustix::io::fcntl_setfd(&gate, rustix::io::FdFlags::CLOEXEC)?;
     let mut word = [0];
     if gate.read(&mut word)? == 0 {
-        return Err(Exit(NOT_STARTED).into()); // the capture could not be started
+        return Err(Exit(NOT_FOUND).into()); // the capture could not be started
     }
     privileges::clear_lent()?;
     if !args.as_root {
         privileges::become_the_caller()?;
     }
     let error = Command::new(program).args(arguments).exec();
+    let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_ALLOWED };
     failure::report(&cannot_start(program, error));
-    Err(Exit(NOT_STARTED).into())
+    Err(Exit(code).into())
 }
