@@ -115,6 +115,7 @@ fn chromes_json_is_json_and_has_every_hop() {
         seen.sort_unstable();
         want.sort_unstable();
         assert!(seen == want, "{session}: {} and {} events", seen.len(), want.len());
+        arrows_go_forward(events, session);
         // Doubles are exact to a nanosecond here, because they are relative to the first mark.
         assert!(events.iter().filter_map(|e| e["ts"].as_f64()).all(|us| us < 1e12));
         let spans = events.iter().filter(|event| event["cat"] == "request").map(|event| {
@@ -123,5 +124,22 @@ fn chromes_json_is_json_and_has_every_hop() {
         });
         let spans: BTreeMap<String, u64> = spans.collect();
         assert_eq!(spans, spans_of(&table(&dir, session, "exchanges")), "{session}");
+    }
+}
+
+/// An arrow begins at its first instant and ends at its last one: viewers leave out or reverse others.
+fn arrows_go_forward(events: &[Value], session: &str) {
+    let mut arrows: BTreeMap<&str, Vec<(f64, &str)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["cat"] == "journey") {
+        let (id, phase) = (event["id"].as_str().expect("an id"), event["ph"].as_str().expect("a phase"));
+        arrows.entry(id).or_default().push((event["ts"].as_f64().expect("an instant"), phase));
+    }
+    assert!(!arrows.is_empty());
+    for (id, hits) in arrows {
+        let at = |phase: &str| hits.iter().filter(|hit| hit.1 == phase).map(|hit| hit.0).collect::<Vec<_>>();
+        let ([first], [last]) = (&at("s")[..], &at("f")[..]) else {
+            panic!("{session}, journey {id}: {hits:?}")
+        };
+        assert!(hits.iter().all(|(us, _)| first <= us && us <= last), "{session}, journey {id}: {hits:?}");
     }
 }

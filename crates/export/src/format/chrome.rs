@@ -7,7 +7,7 @@
 use super::marked::MarkWriter;
 use super::tracks::{self, Slice};
 use crate::error::ExportError;
-use crate::mark::{Mark, MarkKind};
+use crate::mark::{Arrow, Mark, MarkKind};
 use crate::output::{Output, Written};
 use magscope_core::Hop;
 use serde_json::{Value, json};
@@ -109,12 +109,11 @@ impl MarkWriter for Chrome {
                     "pid": pid, "tid": thread, "args": args,
                 }))?;
                 // An arrow starts, continues and ends at the slices of one journey.
-                let phase = match hit.ends {
-                    _ if hit.is_after => return Ok(()),
-                    (true, true) => return Ok(()),
-                    (true, false) => "s",
-                    (false, true) => "f",
-                    (false, false) => "t",
+                let phase = match hit.arrow {
+                    None | Some(Arrow::Only) => return Ok(()),
+                    Some(Arrow::First) => "s",
+                    Some(Arrow::Last) => "f",
+                    Some(Arrow::Inner) => "t",
                 };
                 let mut flow = json!({
                     "ph": phase, "name": "journey", "cat": "journey", "id": hit.about.id.to_string(), "ts": us,

@@ -1,5 +1,6 @@
 //! Converts batches and journeys to marks.
 
+use super::arrows::Arrows;
 use super::spans::Spans;
 use super::{About, Ended, Hit, LeftOutBy, Mark, MarkKind, Probed, Took};
 use crate::Chosen;
@@ -152,6 +153,7 @@ impl Marks {
         });
         let places = Places { tx: self.end(journey.tx_node, tx), rx: self.end(journey.rx_node, rx) };
         let first = journey.all_rungs().next().map(|rung| (rung.hop, rung.copy));
+        let arrows = Arrows::of(journey);
         let last = journey.rungs.last().and_then(|hop| journey.rung(hop)).map(|rung| (rung.hop, rung.copy));
         for (rung, span) in journey.spans() {
             let (waited, latency) = span.map_or((None, None), |span| {
@@ -181,6 +183,7 @@ impl Marks {
                 is_after: rung.copy > journey.copy,
                 ends: (first == here && rung.forwarder == 0, last == here && rung.forwarder == 0),
                 forwarder_netns: forwarder.map_or(0, |flow| flow.netns),
+                arrow: arrows.at(&rung),
             });
             let ns = self.line.ns(rung.time_ns);
             if rung.forwarder == 0 {
@@ -207,6 +210,7 @@ impl Marks {
                     is_after: true,
                     ends: (false, false),
                     forwarder_netns: 0,
+                    arrow: None,
                 });
                 out(places.mark(self.line.ns(reported_ns), Hop::TcpXmit, what));
             }

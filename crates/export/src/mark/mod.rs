@@ -1,5 +1,6 @@
 //! Single marks: a hit of a journey, a drop, a loss, a sample. For event formats, as opposed to tables.
 
+mod arrows;
 mod marks;
 mod spans;
 
@@ -170,6 +171,21 @@ pub struct Hit {
     pub ends: (bool, bool),
     /// Network namespace of the forwarder that it is at; 0 at an end.
     pub forwarder_netns: u32,
+    /// Its place on the arrow of the journey; `None` off the order of time.
+    pub arrow: Option<Arrow>,
+}
+
+/// A place on the arrow that viewers draw through the hits of a journey, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrow {
+    /// The only hit.
+    Only,
+    /// The first of several.
+    First,
+    /// Between the first and the last.
+    Inner,
+    /// The last of several.
+    Last,
 }
 
 /// Common data of all marks of a journey.

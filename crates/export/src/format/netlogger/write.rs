@@ -437,6 +437,7 @@ mod tests {
             is_after: false,
             ends: (true, true),
             forwarder_netns: 0,
+            arrow: None,
         };
         let mark = Mark { ns, node: 0, host: host.into(), place: comm.into(), what: MarkKind::Hit(hit) };
         writer.mark(&mark).expect("memory takes all");

@@ -8,7 +8,7 @@ mod messages;
 use super::marked::MarkWriter;
 use super::tracks;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, MarkKind, Probed, RequestSpan};
+use crate::mark::{Arrow, Hit, Mark, MarkKind, Probed, RequestSpan};
 use crate::output::{Output, Written};
 use magscope_core::{Hop, custom};
 use messages::{
@@ -235,8 +235,11 @@ impl MarkWriter for Perfetto {
                 let track = self.process(mark, hit)?;
                 let slice = tracks::slice(mark, hit);
                 let flow = vec![hit.about.id];
-                let (flow_ids, terminating_flow_ids) =
-                    if hit.ends.1 { (Vec::new(), flow) } else { (flow, Vec::new()) };
+                let (flow_ids, terminating_flow_ids) = match hit.arrow {
+                    None => (Vec::new(), Vec::new()),
+                    Some(Arrow::Only | Arrow::Last) => (Vec::new(), flow),
+                    Some(Arrow::First | Arrow::Inner) => (flow, Vec::new()),
+                };
                 self.event(
                     mark.ns,
                     TrackEvent {
