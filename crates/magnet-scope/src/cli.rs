@@ -293,7 +293,7 @@ pub struct SessionsArgs {
 /// Which part of a recording.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct PartArgs {
-    /// Start time: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
+    /// Start time: an offset from the first event (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
     #[arg(long, value_name = "T")]
     pub from: Option<Instant>,
     /// End time

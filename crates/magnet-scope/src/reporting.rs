@@ -88,6 +88,9 @@ pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
 /// Reads recordings to their end for a configured report.
 pub fn of_all(recordings: &Recordings, limits: Limits, report: ReportBuilder) -> Result<Findings> {
     let mut report = report.requests();
+    if let Some((from_ns, to_ns)) = recordings.observed() {
+        report = report.observed(from_ns, to_ns);
+    }
     let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
     note_left_out(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);

@@ -2,7 +2,8 @@
 
 use crate::control::answer::{Answer, List, Stats};
 use crate::control::client;
-use crate::{failure::Hint, output};
+use crate::failure::{Hint, Usage};
+use crate::output;
 use anyhow::Result;
 use magscope_core::Hop;
 use std::fmt::Write;
@@ -35,6 +36,11 @@ pub struct Args {
 
 /// Sends the command and prints the answer.
 pub fn run(args: &Args) -> Result<()> {
+    // What follows the first word belongs to the command, also where it begins with a hyphen.
+    if let Some(option) = args.words.iter().find(|word| *word == "--json" || word.starts_with("--pid")) {
+        let text = format!("`{option}` stands before the command, as in `magnet-scope ctl --json list`");
+        return Err(Usage(text).into());
+    }
     let words = args.words.join(" ");
     if words == "list" && args.pid.is_none() && !args.json {
         return list_all();

@@ -156,7 +156,8 @@ fn programs(facts: &HostFacts, rows: &[Row]) -> Check {
     let served: Vec<&Row> = rows.iter().filter(|row| matches!(row.service, Service::Served { .. })).collect();
     let packets = served.iter().any(|row| is_per_packet(row.hop));
     if hops::is_untried(facts) {
-        return check("capture", true, "not tried: the programs were not loaded, for want of capabilities", "");
+        let found = "not tried: the programs were not loaded, for want of capabilities";
+        return check("capture", false, found, "`sudo magnet-scope doctor` tries them");
     }
     if let Err(error) = facts.check() {
         return check("capture", false, format!("cannot start: {error}"), "");

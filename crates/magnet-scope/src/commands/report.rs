@@ -50,10 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.strict {
         recordings.require_whole()?;
     }
-    let mut report = args.prepare(ReportBuilder::of_many(recordings.infos()));
-    if let Some((from_ns, to_ns)) = recordings.observed() {
-        report = report.observed(from_ns, to_ns);
-    }
+    let report = args.prepare(ReportBuilder::of_many(recordings.infos()));
     reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }
 

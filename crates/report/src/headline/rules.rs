@@ -156,7 +156,9 @@ fn missed_words(facts: &Facts<'_>) -> String {
     match (counts.missed_events, counts.broken) {
         (0, 0) => String::new(),
         (missed, broken) => {
-            format!("; {} events missed, {} journeys broken", small(missed), small(broken))
+            let several = |n: u64| if n == 1 { "" } else { "s" };
+            let missed = format!("{} event{} missed", small(missed), several(missed));
+            format!("; {missed}, {} journey{} broken", small(broken), several(broken))
         }
     }
 }
