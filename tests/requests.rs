@@ -359,4 +359,19 @@ fn a_command_is_reported_with_its_children_and_its_exit_code() {
     let missing = on(&hosts.names[0], &["run", "--", "/nonexistent"]).wait();
     assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).contains("cannot start `/nonexistent`"), "{}", stderr(&missing));
+    assert!(!stderr(&missing).contains("exit code"), "nothing ran: {}", stderr(&missing));
+    let no_program = files.path().join("no-program");
+    fs::write(&no_program, "text").expect("a file");
+    let refused = on(&hosts.names[0], &["run", "--", &no_program.display().to_string()]).wait();
+    assert_eq!(refused.status.code(), Some(126), "{}", stderr(&refused));
+
+    // A capture that ends before its command says how much it has.
+    let arguments = ["run", "--json", "--duration", "100ms", "--", "sh", "-c", "sleep 5; kill -9 $$"];
+    let cut = on(&hosts.names[0], &arguments).wait();
+    let report: Value =
+        serde_json::from_slice(&cut.stderr[cut.stderr.iter().position(|b| *b == b'{').unwrap_or(0)..])
+            .unwrap_or_else(|error| panic!("{error}: {}", stderr(&cut)));
+    assert_eq!((&report["exit_code"], &report["signal"]), (&Value::from(137), &Value::from(9)));
+    let (captured, all) = (report["captured_ns"].as_u64(), report["duration_ns"].as_u64());
+    assert!(captured.is_some() && captured < all, "{report}");
 }

@@ -69,6 +69,9 @@ pub struct ChildArgs {
     /// File descriptor that is readable when the probes are attached
     #[arg(long)]
     gate: i32,
+    /// File descriptor to write to if the command cannot be started
+    #[arg(long)]
+    failed: i32,
     /// See `run --as-root`
     #[arg(long)]
     as_root: bool,
@@ -135,6 +138,9 @@ pub fn run(args: &Args) -> Result<()> {
     reporting::note_evicted(&walked);
     let captured = begin.elapsed();
     let (exit_code, signal) = source.child.wait()?;
+    if source.child.never_began() {
+        return Err(Exit(exit_code).into());
+    }
     let captured_ns = source.duration.is_none().then_some(nanoseconds(captured));
     let duration = source.duration.unwrap_or_else(|| begin.elapsed());
     let Report { connections, losses, .. } = report.finish();

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
@@ -22,6 +22,8 @@ const BY_SIGNAL: i32 = 128;
 pub struct Child {
     process: std::process::Child,
     gate: Option<File>,
+    /// Has a byte if the command could not be started.
+    failed: File,
     status: Option<ExitStatus>,
     interrupted: bool,
 }
@@ -32,13 +34,17 @@ impl Child {
         // The child inherits the reading end, and finds it by its number.
         let (reader, writer): (OwnedFd, OwnedFd) = rustix::pipe::pipe().context("cannot make a pipe")?;
         rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::CLOEXEC).context("cannot set up a pipe")?;
+        let (failed, fails): (OwnedFd, OwnedFd) = rustix::pipe::pipe().context("cannot make a pipe")?;
+        rustix::io::fcntl_setfd(&failed, rustix::io::FdFlags::CLOEXEC).context("cannot set up a pipe")?;
         let mut own = Command::new("/proc/self/exe");
         own.arg("run-child").arg("--gate").arg(reader.as_raw_fd().to_string());
+        own.arg("--failed").arg(fails.as_raw_fd().to_string());
         if as_root {
             own.arg("--as-root");
         }
         let process = own.arg("--").args(command).spawn().context("cannot start a process for the command")?;
-        Ok(Child { process, gate: Some(File::from(writer)), status: None, interrupted: false })
+        let (gate, failed) = (Some(File::from(writer)), File::from(failed));
+        Ok(Child { process, gate, failed, status: None, interrupted: false })
     }
 
     /// Number of the process.
@@ -56,6 +62,11 @@ impl Child {
     pub fn has_ended(&mut self) -> std::io::Result<bool> {
         self.status = self.status.or(self.process.try_wait()?);
         Ok(self.status.is_some())
+    }
+
+    /// True if the command could not be started, which its process has reported. Call it after the end.
+    pub fn never_began(&mut self) -> bool {
+        self.failed.read(&mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
     /// Asks it to end, once.
@@ -90,6 +101,11 @@ pub fn become_command(args: &ChildArgs) -> Result<()> {
     if gate.read(&mut word)? == 0 {
         return Err(Exit(NOT_FOUND).into()); // the capture could not be started
     }
+    let path = format!("/proc/self/fd/{}", args.failed);
+    let mut failed = File::options().write(true).open(&path).with_context(|| format!("cannot open {path}"))?;
+    // SAFETY: the parent has passed it on for this alone, and nothing else here uses the number.
+    #[allow(unsafe_code)]
+    drop(unsafe { OwnedFd::from_raw_fd(args.failed) });
     privileges::clear_lent()?;
     if !args.as_root {
         privileges::become_the_caller()?;
@@ -97,5 +113,7 @@ pub fn become_command(args: &ChildArgs) -> Result<()> {
     let error = Command::new(program).args(arguments).exec();
     let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_ALLOWED };
     failure::report(&cannot_start(program, error));
+    // Without the byte, the parent reports a command that ended with this code.
+    let _ = failed.write_all(b"1");
     Err(Exit(code).into())
 }
