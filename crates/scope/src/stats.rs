@@ -52,7 +52,7 @@ impl HopStats {
     }
 }
 
-/// True if events of the hop have payload: those of readers stand for data that others moved.
+/// True if events of the hop have payload. A wake-up of a reader has none: other hops count the bytes it waits for.
 pub const fn carries_payload(hop: Hop) -> bool {
     !matches!(hop.role(), Role::Ready | Role::Reader)
 }

@@ -56,21 +56,26 @@ impl Arrivals {
         self.waiting.is_empty()
     }
 
-    /// The instant of the next piece at the observed end. Pieces whose bytes were processed already leave: one that came
-    /// late stands before the others and has an old instant, which says nothing of the order of the two directions.
+    /// The instant of the next piece at the observed end.
     pub fn head_ns(&mut self, sent: bool) -> Option<u64> {
+        self.drop_processed();
+        self.waiting.front().map(|piece| piece.part.ns(sent))
+    }
+
+    /// Drops the first pieces whose bytes were processed already. Such a piece came late, so its instant is older than
+    /// what was processed, and would put the two directions in the wrong order.
+    fn drop_processed(&mut self) {
         while let (true, Some(next), Some(piece)) = (self.is_stream, self.next, self.waiting.front())
             && piece.part.end <= next
             && piece.part.end != piece.part.start
         {
             self.waiting.pop_front();
         }
-        self.waiting.front().map(|piece| piece.part.ns(sent))
     }
 
     /// The next piece, and whether bytes before it are missing. Its bytes that were processed already are left out.
     pub fn pop(&mut self) -> Option<(Box<Piece>, bool)> {
-        self.head_ns(true);
+        self.drop_processed();
         let mut piece = self.waiting.pop_front()?;
         let (part, next) = (&mut piece.part, self.next.filter(|_| self.is_stream));
         let is_gap = next.is_some_and(|next| part.start > next);

@@ -73,6 +73,19 @@ impl Stream {
     }
 }
 
+/// The exchanges that are closed while a connection is processed.
+fn closed_by(losses: &Losses, process: impl FnOnce(&mut Surroundings<'_>)) -> Vec<Exchange> {
+    let (mut next_id, mut closed) = (0, Vec::new());
+    process(&mut Surroundings {
+        next_id: &mut next_id,
+        closed: &mut closed,
+        heads: &Heads::default(),
+        threads: &Threads::default(),
+        losses,
+    });
+    closed
+}
+
 /// A journey without a hop.
 fn journey(id: u64) -> Journey {
     Journey {
@@ -190,17 +203,10 @@ impl Talk {
             }
             connection.push(sender, piece, &journey);
         }
-        let (mut next_id, mut closed) = (0, Vec::new());
-        let mut around = Surroundings {
-            next_id: &mut next_id,
-            closed: &mut closed,
-            heads: &Heads::default(),
-            threads: &Threads::default(),
-            losses,
-        };
-        connection.process(u64::MAX, &mut around);
-        connection.close_all(closing, &mut around);
-        closed
+        closed_by(losses, |around| {
+            connection.process(u64::MAX, around);
+            connection.close_all(closing, around);
+        })
     }
 
     fn grades(&self) -> Vec<Grade> {
@@ -534,16 +540,10 @@ fn the_first_datagram_is_the_request_whatever_arrives_first() {
             let journey = Journey { proto: Proto::UDP, ..journey(1 + sender as u64) };
             connection.push(sender, Part { start: 0, end: 5, sent, read, broken: None }, &journey);
         }
-        let (mut next_id, mut closed) = (0, Vec::new());
-        let mut around = Surroundings {
-            next_id: &mut next_id,
-            closed: &mut closed,
-            heads: &Heads::default(),
-            threads: &Threads::default(),
-            losses: &Losses::default(),
-        };
-        connection.process(u64::MAX, &mut around);
-        connection.close_all(Closing::Closed, &mut around);
+        let closed = closed_by(&Losses::default(), |around| {
+            connection.process(u64::MAX, around);
+            connection.close_all(Closing::Closed, around);
+        });
         assert_eq!(closed.len(), 1);
         assert_eq!((closed[0].grade, closed[0].total_ns()), (Grade::Turn, Some(30)));
         assert_eq!(closed[0].requester_by, RequesterBy::FirstSender);
@@ -572,26 +572,20 @@ fn bytes_that_come_again_late_change_no_order() {
         read: at(ns + 10, CLIENT),
         broken: None,
     };
-    let (mut next_id, mut closed) = (0, Vec::new());
-    let mut around = Surroundings {
-        next_id: &mut next_id,
-        closed: &mut closed,
-        heads: &Heads::default(),
-        threads: &Threads::default(),
-        losses: &Losses::default(),
-    };
-    connection.push(0, ask(0, 10), &journey(1));
-    connection.push(1, answer(0, 30), &journey(2));
-    connection.push(0, ask(100, 60), &journey(3));
-    connection.process(65, &mut around);
-    // The reader's half of the first request, behind the second one, while the second answer and the third request
-    // wait.
-    connection.push(0, Part { sent: None, ..ask(0, 10) }, &journey(4));
-    connection.push(1, answer(10, 80), &journey(5));
-    connection.push(0, ask(200, 110), &journey(6));
-    connection.push(1, answer(20, 130), &journey(7));
-    connection.process(u64::MAX, &mut around);
-    connection.close_all(Closing::Closed, &mut around);
+    let closed = closed_by(&Losses::default(), |around| {
+        connection.push(0, ask(0, 10), &journey(1));
+        connection.push(1, answer(0, 30), &journey(2));
+        connection.push(0, ask(100, 60), &journey(3));
+        connection.process(65, around);
+        // The reader's half of the first request, behind the second one, while the second answer and the third request
+        // wait.
+        connection.push(0, Part { sent: None, ..ask(0, 10) }, &journey(4));
+        connection.push(1, answer(10, 80), &journey(5));
+        connection.push(0, ask(200, 110), &journey(6));
+        connection.push(1, answer(20, 130), &journey(7));
+        connection.process(u64::MAX, around);
+        connection.close_all(Closing::Closed, around);
+    });
     let grades: Vec<_> = closed.iter().map(|exchange| exchange.grade).collect();
     assert_eq!(grades, [Grade::Turn; 3], "{closed:#?}");
 }

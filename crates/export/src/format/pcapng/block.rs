@@ -6,7 +6,7 @@ use magscope_core::node::NodeInfo;
 use std::fmt::Write;
 
 /// No link layer was captured: four bytes say whether IPv4 or IPv6 follows. tcpdump reads several interfaces of this type,
-/// and refuses those of raw IP (101), which libpcap knows by two numbers.
+/// and refuses those of raw IP (101), for which libpcap has two numbers.
 const LINKTYPE_NULL: u16 = 0;
 /// Families of addresses in these bytes. Systems differ in that of IPv6; readers take this one as well as the others.
 const IPV4: u32 = 2;
