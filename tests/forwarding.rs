@@ -136,26 +136,27 @@ impl Exchange<'_> {
     }
 
     fn tcp(&self) -> Vec<Call> {
+        self.connected(0).calls()
+    }
+
+    /// A connection on which some questions were asked already.
+    fn connected(&self, asked: usize) -> Connected {
         let listener = in_namespace(self.server, || TcpListener::bind(("0.0.0.0", self.port)).expect("a port"));
         let bytes = self.bytes;
         let answers = std::thread::spawn(move || {
             let (mut stream, _) = uninterrupted(|| listener.accept()).expect("a client");
-            for _ in 0..QUESTIONS {
+            for _ in 0..asked + QUESTIONS {
                 let mut question = vec![0; bytes];
                 stream.read_exact(&mut question).expect("a question");
                 stream.write_all(&question).expect("answered");
             }
         });
-        let mut stream = in_namespace(self.client, || TcpStream::connect(self.to).expect("a server"));
-        let calls = (0..QUESTIONS).map(|_| {
-            let begin_ns = now_ns();
-            stream.write_all(&vec![1; bytes]).expect("asked");
-            stream.read_exact(&mut vec![0; bytes]).expect("an answer");
-            (begin_ns, now_ns())
-        });
-        let calls = calls.collect();
-        answers.join().expect("all were answered");
-        calls
+        let stream = in_namespace(self.client, || TcpStream::connect(self.to).expect("a server"));
+        let mut connected = Connected { stream, answers, bytes };
+        for _ in 0..asked {
+            connected.call();
+        }
+        connected
     }
 
     fn udp(&self) -> Vec<Call> {
@@ -184,6 +185,29 @@ impl Exchange<'_> {
     }
 }
 
+/// A connection of a client, and the server that answers on it.
+struct Connected {
+    stream: TcpStream,
+    answers: std::thread::JoinHandle<()>,
+    bytes: usize,
+}
+
+impl Connected {
+    fn call(&mut self) -> Call {
+        let begin_ns = now_ns();
+        self.stream.write_all(&vec![1; self.bytes]).expect("asked");
+        self.stream.read_exact(&mut vec![0; self.bytes]).expect("an answer");
+        (begin_ns, now_ns())
+    }
+
+    /// Asks the last questions.
+    fn calls(mut self) -> Vec<Call> {
+        let calls = (0..QUESTIONS).map(|_| self.call()).collect();
+        self.answers.join().expect("all were answered");
+        calls
+    }
+}
+
 /// The journeys of a recording.
 fn journeys(dir: &Path, more: &[&str]) -> Vec<Value> {
     let path = dir.display().to_string();
@@ -194,6 +218,15 @@ fn journeys(dir: &Path, more: &[&str]) -> Vec<Value> {
 
 fn number(row: &Value, key: &str) -> u64 {
     row[key].as_u64().unwrap_or_else(|| panic!("no {key} in {row}"))
+}
+
+/// Removes the steps to `dev.done`, which is off the path.
+fn without_done(rows: &mut [Value]) {
+    for row in rows {
+        if let Some(steps) = row["latencies"].as_array_mut() {
+            steps.retain(|step| step["to"] != "dev.done");
+        }
+    }
 }
 
 /// The nodes that it passed.
@@ -252,17 +285,38 @@ fn every_byte_through_a_node_is_in_one_journey() {
                 let calls = network.recorded(&dir, hops, || exchange.calls(tcp));
                 let mine = if tcp { "proto = tcp" } else { "proto = udp" };
                 let mut rows = journeys(&dir, &["--where", mine]);
-                // `dev.done` is off the path.
-                for row in &mut rows {
-                    if let Some(steps) = row["latencies"].as_array_mut() {
-                        steps.retain(|step| step["to"] != "dev.done");
-                    }
-                }
+                without_done(&mut rows);
                 are_whole(&what, &rows, [client, server], through, &calls, 700);
                 are_whole(&what, &rows, [server, client], through, &calls, 700);
                 let others: Vec<&Value> = rows.iter().filter(|row| row["verdict"] != "complete").collect();
                 assert!(others.is_empty(), "{what}: {} others: {:?}", others.len(), others.first());
             }
+        }
+    }
+}
+
+/// Questions and answers acknowledge each other, so every segment has data, and the node copies each.
+#[test]
+fn a_capture_that_begins_amid_a_translated_connection_has_whole_journeys() {
+    const TEST: &str = "a capture that begins amid a translated connection";
+    let Some(network) = Network::new(TEST) else { return };
+    let Network { first, second, node, outside } = &network;
+    let cases = [
+        ("masquerade", first, SocketAddr::new(OUTSIDE.parse().expect("an address"), 80), outside),
+        ("a published port", outside, PUBLISHED.parse().expect("an address"), second),
+        ("a published port from a container", first, PUBLISHED.parse().expect("an address"), second),
+    ];
+    for hops in ["default", "all"] {
+        for (case, client, to, server) in cases {
+            let what = format!("{case}, hops {hops}");
+            let dir = tempfile::tempdir().expect("a directory");
+            let dir = dir.path().join("session");
+            let connected = Exchange { client, to, server, port: 80, bytes: 700 }.connected(3);
+            let calls = network.recorded(&dir, hops, || connected.calls());
+            let mut rows = journeys(&dir, &["--where", "proto = tcp"]);
+            without_done(&mut rows);
+            are_whole(&what, &rows, [client, server], &[node], &calls, 700);
+            are_whole(&what, &rows, [server, client], &[node], &calls, 700);
         }
     }
 }

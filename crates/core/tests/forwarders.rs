@@ -122,7 +122,7 @@ fn handshake() -> Vec<Event> {
     ]
 }
 
-/// A segment that the node copies into another buffer, which proves nothing.
+/// A segment that the node copies into another buffer, which proves nothing without an acknowledgement.
 fn copied_segment(time_ns: u64) -> Vec<Event> {
     let mut data = segment(time_ns, 1000, 77);
     data.iter_mut().filter(|event| event.flow == NODE_OUT).for_each(|event| event.skb = 99);
@@ -186,6 +186,38 @@ fn a_node_that_changes_buffer_and_addresses_leaves_two_halves() {
     assert_eq!(correlator.counters().translations, 0);
     let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
     assert_eq!(ends, [(CLIENT, NODE_IN, Verdict::HalfComplete), (NODE_OUT, SERVER, Verdict::HalfComplete)]);
+}
+
+/// The node copies the packets of a sender on its own host, which may have to send them again.
+#[test]
+fn an_acknowledgement_shows_a_copied_segment() {
+    let acknowledges = |number: u32, ip_id| {
+        let with = move |event: Event| {
+            let detail = if event.hop.spec().has_packet { DetailKind::Ack.of(number) } else { event.detail };
+            Event { detail, ip_id, ..event }
+        };
+        copied_segment(100).into_iter().map(with).collect::<Vec<Event>>()
+    };
+    let ends = |events: Vec<Event>| {
+        let (done, correlator) = correlate(served(), masqueraded(Proto::TCP), events);
+        let ends: Vec<_> = done.iter().map(|j| (j.tx_flow, j.rx_flow, j.verdict)).collect();
+        (ends, correlator.counters().translations)
+    };
+    let halves = vec![(CLIENT, NODE_IN, Verdict::HalfComplete), (NODE_OUT, SERVER, Verdict::HalfComplete)];
+    assert_eq!(ends(acknowledges(7_000_000, 5)), (vec![(CLIENT, SERVER, Verdict::Complete)], 1));
+    let change = |change: fn(&mut Event)| {
+        let mut events = acknowledges(7_000_000, 5);
+        events.iter_mut().filter(|event| event.flow == NODE_OUT).for_each(change);
+        events
+    };
+    let others = [
+        change(|event| event.detail = DetailKind::Ack.of(7_000_001)),
+        change(|event| event.ip_id = 6),
+        change(|event| event.tcp_flags = 24),
+    ];
+    for other in others {
+        assert_eq!(ends(other), (halves.clone(), 0));
+    }
 }
 
 /// A datagram from the client to the server through the node.

@@ -153,6 +153,17 @@ fn through_a_node(seed: u64, weather: Weather, settled: bool) -> Result<(), Stri
     forwarders_are_true(&world, &done)
 }
 
+/// The same, and the capture begins amid it.
+fn midway_through_a_node(seed: u64, weather: Weather) -> Result<(), String> {
+    let mut world = world(seed, weather, 3, 2);
+    model::node::between_all(&mut world);
+    let mut random = Random(seed ^ 2);
+    let capture = Capture::whole(&world).begins_midway(&mut random);
+    // Bytes from before the first proof are two halves.
+    let (done, _) = capture.correlate(&world, LIMITS, &mut random, seed.is_multiple_of(2));
+    tcp_rungs(&world, &done)
+}
+
 /// Most connections, and most datagrams, are inside the packets of a tunnel.
 fn through_a_tunnel(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
     let mut world = world(seed, weather, 3, 2);
@@ -253,6 +264,11 @@ proptest! {
     #[test]
     fn packets_through_a_node_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
         through_a_node(seed, weather, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn a_capture_that_begins_amid_packets_through_a_node_claims_nothing_false(seed in any::<u64>(), weather in weather()) {
+        midway_through_a_node(seed, weather).map_err(TestCaseError::fail)?;
     }
 
     #[test]

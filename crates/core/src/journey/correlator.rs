@@ -7,6 +7,7 @@ use super::hosts::Hosts;
 use super::ip_ids::IpIds;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
+use super::passing_segments::PassingSegments;
 use super::piece::Mark;
 use super::proofs::{Proofs, Proven};
 use super::read_order::{ReadOrder, ReadProof, ReadReturn};
@@ -45,6 +46,7 @@ pub struct Correlator {
     pub(super) sockets: Sockets,
     pub(super) fragments: Fragments,
     pub(super) buffers: Buffers,
+    pub(super) passing_segments: PassingSegments,
     pub(super) tunnels: Tunnels,
     /// Buffer for the datagrams of one event.
     pub(super) starts: Vec<u64>,
@@ -67,6 +69,7 @@ impl Correlator {
             sockets: Sockets::default(),
             fragments: Fragments::default(),
             buffers: Buffers::default(),
+            passing_segments: PassingSegments::default(),
             tunnels: Tunnels::default(),
             starts: Vec::new(),
             several: None,
@@ -282,7 +285,8 @@ impl Correlator {
             if self.tunnels.has_any() {
                 self.follow_tunnel(event, slot, done);
             }
-            if let Some(before) = self.buffers.replace(event, slot) {
+            let in_buffer = self.buffers.replace(event, slot);
+            if let Some(before) = in_buffer.or(self.copied(event, slot)) {
                 let joined = self.connect(event, slot, before, done);
                 if joined != slot {
                     slot = joined;

@@ -1,7 +1,8 @@
 //! The correlator's part for nodes between the ends: forwarders, and translators of addresses.
 //!
 //! A node that passes a packet on shows it in one buffer, first as received, then as sent ([`super::buffers`]). Its
-//! events become passages of the journey ([`super::transits`]). If the addresses changed in between, both pairs of
+//! events become passages of the journey ([`super::transits`]). Where it copies a segment to another buffer, the segment's
+//! numbers show the same ([`super::passing_segments`]). If the addresses changed in between, both pairs of
 //! addresses are one stream from then on.
 
 use super::buffers::Previous;
@@ -81,6 +82,24 @@ impl Correlator {
             stream.note_translated_end(before.flow, event.flow, receives);
         }
         earlier
+    }
+
+    /// The event before this one of a segment that its node received in another buffer. While the receiver of a flow is
+    /// not known, its segments are remembered for that.
+    pub(super) fn copied(&mut self, event: &Event, slot: usize) -> Option<Previous> {
+        let receives = event.hop.direction() == Direction::Rx;
+        if event.proto != Proto::TCP || is_certain_end(event.hop) || self.directory.passes(event.flow, receives)
+        {
+            return None;
+        }
+        let ends = &self.streams.get(slot)?.ends;
+        if receives && !ends.rx.sure {
+            self.passing_segments.received(event, slot);
+        }
+        if receives || ends.tx.sure {
+            return None;
+        }
+        self.passing_segments.sent(event)
     }
 
     /// The addresses of an event belong to the stream `earlier`, where its packet was before their translation.

@@ -48,6 +48,7 @@ mod losses;
 mod namesakes;
 mod outer;
 mod passes;
+mod passing_segments;
 mod piece;
 mod pieces;
 mod proofs;

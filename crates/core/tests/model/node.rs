@@ -1,6 +1,6 @@
 //! A node between two ends: every packet that leaves one of them passes it, or is lost before.
 
-use super::{About, True, World};
+use super::{About, Random, True, World};
 use magscope_core::{DetailKind, Direction, Event, EventFlags, Flow, FlowId, Hop, Proto};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,8 +11,11 @@ const FIRST_FLOW: u64 = 100_000;
 /// Nodes have buffers of their own from this one on.
 pub const FIRST_BUFFER: u32 = 5_000_000;
 
+/// The copies that nodes make have these buffers, so far behind those of the packets.
+const COPIES: u32 = 2_000_000;
+
 /// Puts a node between the ends of every connection, and of the datagrams that are neither cut nor sent to a group.
-/// Some of them get the node's address.
+/// Some of them get the node's address. Of some TCP connections it copies every packet into another buffer.
 pub fn between_all(world: &mut World) {
     let mirrored = world.flows.windows(2).filter(|pair| pair[0].mirrors(&pair[1]));
     let pairs: Vec<(FlowId, FlowId)> = mirrored.map(|pair| (pair[0].id, pair[1].id)).collect();
@@ -49,6 +52,9 @@ fn between(world: &mut World, a: FlowId, b: FlowId, n: u16) {
     world.flows.push(Flow { id: outer, netns: NETNS, local: server.remote, remote: server.local, ..client });
     let leaves = |t: &&True| t.event.hop == Hop::DevXmit && (t.event.flow == a || t.event.flow == b);
     let leaving: Vec<True> = world.events.iter().filter(leaves).copied().collect();
+    // A sequence of its own: the worlds of earlier failures stay as they are.
+    let mut own = Random(leaving.len() as u64 ^ u64::from(n));
+    let copies = server.proto == Proto::TCP && own.chance(40);
     for packet in leaving {
         if !has_arrived(world, &packet) && world.random.chance(50) {
             continue; // lost before
@@ -70,8 +76,13 @@ fn between(world: &mut World, a: FlowId, b: FlowId, n: u16) {
             if hop.direction() == Direction::Tx && !passed {
                 break;
             }
-            let event =
+            let mut event =
                 Event { hop, flow, skb, ifindex, time_ns: at_ns, socket: 0, tid: 0, tgid: 0, ..packet.event };
+            if copies {
+                // Nothing comes back meanwhile: the acknowledgement stays the same.
+                event.detail = DetailKind::Ack.of(1_000_000 + u32::from(n) * 2 + u32::from(forth));
+                event.skb += u32::from(hop.direction() == Direction::Tx) * COPIES;
+            }
             at_ns = world.emit(event, packet.about);
             if let Some(segments) = &segments {
                 world.passes.insert(at_ns, segments.clone());
