@@ -32,6 +32,9 @@ use magscope_tui::{Exit, Pump, TuiError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// After so long without events a source is quiet.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// A source with status information.
 pub trait Feed: Source {
     /// Hits of all probes so far, where there are probes.
@@ -155,6 +158,8 @@ pub struct Feeder<'a, F> {
     /// The recording started by a key.
     switch: Switch,
     ticked: Instant,
+    /// When the last events came.
+    events_at: Instant,
     /// The fault that the traffic has.
     fault: Option<TourFault>,
 }
@@ -171,6 +176,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
             trigger_recorder,
             switch,
             ticked: Instant::now(),
+            events_at: Instant::now(),
             fault: None,
         }
     }
@@ -188,6 +194,9 @@ impl<'a, F: Feed> Feeder<'a, F> {
         scope.ingest(&self.batch);
         self.switch.pass(scope, self.feed.info(), &self.batch);
         let now = Instant::now();
+        if !self.batch.events.is_empty() {
+            self.events_at = now;
+        }
         if scope.tour_fault() != self.fault {
             self.fault = scope.tour_fault();
             self.feed.set_fault(self.fault)?;
@@ -226,6 +235,10 @@ impl<F: Feed> Pump for Feeder<'_, F> {
         let progress = self.wait(timeout)?;
         self.give(scope)?;
         Ok(progress)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.events_at.elapsed() > QUIET
     }
 
     fn save(&mut self, ending: &str, contents: &str) -> Result<String, String> {

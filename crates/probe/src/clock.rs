@@ -13,6 +13,7 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -125,6 +126,8 @@ pub struct ClockSampler {
     /// Opened with the privileges of the beginning, until the first sample.
     clocks: Vec<Phc>,
     events: EventClock,
+    /// The file with the name of the kernel's clock source, open: it is read ten times a second.
+    clocksource: Option<fs::File>,
     /// Begins with the first sample: a thread has the privileges that its process has then.
     utc: Option<UtcWatch>,
 }
@@ -156,6 +159,7 @@ impl ClockSampler {
             clocks: Phc::open_all(&sources.devices),
             sources,
             events: EventClock::Monotonic,
+            clocksource: fs::File::open(CLOCKSOURCE).ok(),
             utc: None,
         };
         sampler.arm();
@@ -219,7 +223,7 @@ impl ClockSampler {
             suspended_ns: u64::try_from(asleep).unwrap_or(0),
             tai_offset_s,
             realtime_steps: self.realtime_steps,
-            clocksource: clocksource(),
+            clocksource: self.clocksource.as_ref().map_or(Clocksource::Unknown, clocksource),
             frequency,
             status,
             generations,
@@ -235,10 +239,12 @@ impl ClockSampler {
     }
 }
 
-/// The kernel's current clock source. The read takes some microseconds.
-fn clocksource() -> Clocksource {
-    fs::read_to_string(CLOCKSOURCE)
-        .map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
+/// The kernel's current clock source. A read at the beginning of the file has the current one.
+fn clocksource(file: &fs::File) -> Clocksource {
+    let mut name = [0; 64];
+    let length = file.read_at(&mut name, 0).unwrap_or(0);
+    let name = name.get(..length).and_then(|name| std::str::from_utf8(name).ok());
+    name.map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
 }
 
 /// `adjtimex` without a change: the rate that `CLOCK_MONOTONIC` is set to (ppm times 2¹⁶), the status bits, the offset

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum wait of the pump, the maximum delay of a key press.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Maximum wait while nothing is captured, for keys alone: the first events then come that much later.
+const PATIENCE_WHEN_QUIET: Duration = Duration::from_millis(40);
 /// Maximum wait after the end of the source, when only keys can change anything.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
 
@@ -25,6 +27,11 @@ pub trait Pump {
     ///
     /// Not called after [`Progress::End`]; the picture stays open.
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError>;
+
+    /// True if nothing has come for some time: a wait for data is then a waste, and one for keys is not.
+    fn is_quiet(&self) -> bool {
+        false
+    }
 
     /// Writes a screenshot to a new file with this extension. Returns its name or the error.
     fn save(&mut self, ending: &str, contents: &str) -> Result<String, String>;
@@ -62,7 +69,11 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
         let due = pace.due_in(Instant::now(), scope.revision());
         match progress {
             Progress::More => {
-                let timeout = due.unwrap_or(PATIENCE).min(PATIENCE);
+                let mut timeout = due.unwrap_or(PATIENCE).min(PATIENCE);
+                if pump.is_quiet() {
+                    keyboard.wait(due.unwrap_or(PATIENCE_WHEN_QUIET).min(PATIENCE_WHEN_QUIET))?;
+                    timeout = Duration::ZERO;
+                }
                 progress = pump.pump(scope, timeout).map_err(TuiError::Source)?;
                 if progress == Progress::End {
                     scope.end();

@@ -22,7 +22,7 @@ const SELDOM: Duration = Duration::from_secs(64);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Timeout for a reading of a card; they are a second apart.
 const READING: Duration = Duration::from_millis(1500);
-/// Interval at which the thread checks for its end.
+/// Interval at which the thread checks a program that it waits for.
 const LOOK: Duration = Duration::from_millis(50);
 /// Maximum length of an answer: chronyc's is one line, pmc's some per port.
 const LONGEST_ANSWER: u64 = 1 << 16;
@@ -65,11 +65,15 @@ struct Shared {
 #[derive(Debug)]
 pub struct UtcWatch {
     shared: Arc<Shared>,
+    thread: Option<thread::Thread>,
 }
 
 impl Drop for UtcWatch {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.unpark();
+        }
     }
 }
 
@@ -79,9 +83,9 @@ impl UtcWatch {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         // A failed spawn costs the UTC bound and nothing else.
-        let _ =
+        let watching =
             thread::Builder::new().name("utc-watch".to_owned()).spawn(move || watch(&theirs, &sources, clocks));
-        UtcWatch { shared }
+        UtcWatch { shared, thread: watching.ok().map(|watching| watching.thread().clone()) }
     }
 
     /// Maximum error of `CLOCK_REALTIME` at an instant of `CLOCK_MONOTONIC`.
@@ -120,7 +124,7 @@ fn watch(shared: &Shared, sources: &UtcSources, clocks: Vec<Phc>) {
         }
         let until = Instant::now() + pause;
         while Instant::now() < until && !shared.over.load(Ordering::Relaxed) {
-            thread::sleep(LOOK);
+            thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
     }
 }
@@ -224,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_reading_from_before_the_clock_was_set_is_none() {
-        let utc = UtcWatch { shared: Arc::new(Shared::default()) };
+        let utc = UtcWatch { shared: Arc::new(Shared::default()), thread: None };
         // It does not wait.
         utc.shared.over.store(true, Ordering::Relaxed);
         let offset = PhcOffset { ns: 5, half_ns: 1 };

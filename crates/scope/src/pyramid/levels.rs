@@ -79,7 +79,6 @@ impl<T: Part> Levels<T> {
             return;
         }
         let (number, part) = (level.open.0, std::mem::take(&mut level.open.1));
-        level.write(number, &part, most);
         let above = number >> FAN_OUT_BITS;
         if self.levels.get(at + 1).is_some_and(|next| next.open.0 != above) {
             self.flush(at + 1, most);
@@ -87,6 +86,9 @@ impl<T: Part> Levels<T> {
         if let Some(next) = self.levels.get_mut(at + 1) {
             next.open.0 = above;
             next.open.1.merge(&part);
+        }
+        if let Some(level) = self.levels.get_mut(at) {
+            level.write(number, part, most);
         }
     }
 
@@ -150,28 +152,20 @@ impl<T> Levels<T> {
 }
 
 impl<T: Part> Level<T> {
-    fn write(&mut self, number: u64, part: &T, most: usize) {
+    fn write(&mut self, number: u64, part: T, most: usize) {
         if number < self.forgotten {
             return; // too late for this level; the levels above accept it
         }
         match self.tiles.back_mut() {
-            Some((last, tile)) if *last == number => tile.merge(part),
+            Some((last, tile)) if *last == number => tile.merge(&part),
             Some((last, _)) if *last > number => {
                 let at = self.tiles.partition_point(|(other, _)| *other < number);
                 match self.tiles.get_mut(at) {
-                    Some((other, tile)) if *other == number => tile.merge(part),
-                    _ => {
-                        let mut tile = T::default();
-                        tile.merge(part);
-                        self.tiles.insert(at, (number, tile));
-                    }
+                    Some((other, tile)) if *other == number => tile.merge(&part),
+                    _ => self.tiles.insert(at, (number, part)),
                 }
             }
-            _ => {
-                let mut tile = T::default();
-                tile.merge(part);
-                self.tiles.push_back((number, tile));
-            }
+            _ => self.tiles.push_back((number, part)),
         }
         while self.tiles.len() > most {
             if let Some((number, _)) = self.tiles.pop_front() {

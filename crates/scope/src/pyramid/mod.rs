@@ -144,6 +144,8 @@ pub struct Pyramid {
     keep: Keep,
     lowest: usize,
     most: usize,
+    /// Something was counted since the counts were made readable.
+    is_unsettled: bool,
 }
 
 impl Pyramid {
@@ -158,7 +160,8 @@ impl Pyramid {
         let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
         let (lanes, values) = (Vec::new(), Vec::new());
         let times = ByProtocol::default();
-        let mut pyramid = Pyramid { lanes, times, slowest: Levels::default(), values, keep, lowest: 0, most };
+        let slowest = Levels::default();
+        let mut pyramid = Pyramid { lanes, times, slowest, values, keep, lowest: 0, most, is_unsettled: false };
         pyramid.grow(probes);
         pyramid
     }
@@ -176,6 +179,7 @@ impl Pyramid {
                 *place = std::mem::take(levels);
             }
         }
+        self.is_unsettled |= other.is_unsettled;
     }
 
     /// The protocols with times of their own, in order.
@@ -205,6 +209,7 @@ impl Pyramid {
     /// Counts a value.
     pub fn count(&mut self, lane: Lane, time_ns: u64, value: u64) {
         let (lowest, most) = (self.lowest, self.limit());
+        self.is_unsettled = true;
         if let Some(levels) = self.levels_mut(lane) {
             levels.add(time_ns, lowest, most, |tile| tile.add(value, lane.has_classes()));
         }
@@ -220,6 +225,7 @@ impl Pyramid {
     /// Counts a value of a custom probe, by its index.
     pub fn value(&mut self, (probe, number): (ProbeId, usize), time_ns: u64, value: f64) {
         let (lowest, most) = (self.lowest, self.limit());
+        self.is_unsettled = true;
         if let Some(levels) = self.values.get_mut(probe.index() * MOST_VALUES + number) {
             levels.add(time_ns, lowest, most, |extent| extent.merge(&Extent::of(time_ns, value)));
         }
@@ -229,8 +235,12 @@ impl Pyramid {
         if self.keep == Keep::All { usize::MAX } else { self.most }
     }
 
-    /// Makes all counts readable and enforces the bound. Call it after every batch.
+    /// Makes all counts readable and enforces the bound. Call it before the counts are read: it costs as much as the
+    /// lanes that were counted in, whatever is read.
     pub fn settle(&mut self) {
+        if !std::mem::take(&mut self.is_unsettled) {
+            return;
+        }
         let (lowest, most) = (self.lowest, self.limit());
         self.all_levels().for_each(|levels| levels.settle(lowest, most));
         self.slowest.settle(lowest, most);

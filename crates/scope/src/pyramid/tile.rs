@@ -1,6 +1,7 @@
 //! A tile: the counts of one place in one stretch of time.
 
 use crate::look::{Exemplar, Percentiles};
+use smallvec::SmallVec;
 
 /// Maximum number of slowest journeys of a tile.
 pub const SLOWEST: usize = 4;
@@ -26,8 +27,8 @@ pub struct Tile {
     pub min: u64,
     /// The largest.
     pub max: u64,
-    /// Classes and their counts, ascending. Empty for a lane without classes.
-    classes: Vec<(u16, u32)>,
+    /// Classes and their counts, ascending. Empty for a lane without classes. Most tiles are of one value or two.
+    classes: SmallVec<[(u16, u32); 2]>,
 }
 
 /// Classes of an octave.

@@ -23,6 +23,7 @@ impl Scope {
     pub fn apply(&mut self, action: Action) {
         self.revision += 1;
         self.controls.message = None;
+        self.settle_counts();
         let left = self.in_time(action).and_then(|action| self.on_axes(action));
         let left = left.and_then(|action| self.with_instruments(action));
         if let Some(action) = left.and_then(|action| self.with_selection(action)) {

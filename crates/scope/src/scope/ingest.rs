@@ -242,9 +242,17 @@ impl Scope {
         }
     }
 
+    /// Makes everything counted readable.
+    pub(super) fn settle_counts(&mut self) {
+        self.all_counts().for_each(|counts| counts.pyramid.settle());
+    }
+
     /// Ends a batch: counts become readable, windows of triggers close, and the picture advances.
     fn settle(&mut self, edges: u64, batch: &Batch) {
-        self.all_counts().for_each(|counts| counts.pyramid.settle());
+        // Live, the picture changes at edges of buckets, with a loss, and by a user's action, which settles for itself.
+        if edges > 0 || !batch.losses.is_empty() || self.is_recorded() {
+            self.settle_counts();
+        }
         if let Some(recorded) = &mut self.recorded {
             let read_ns = if batch.watermark_ns == u64::MAX { self.now_ns } else { batch.watermark_ns };
             let summed_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().unwrap_or(0);
@@ -278,6 +286,7 @@ impl Scope {
                 self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some_and(is_new);
             if self.held_edges >= HOLD_EDGES || nothing_yet || self.rolls() && edges > 0 {
                 self.memory.age(self.now_ns);
+                self.settle_counts();
                 self.retake();
             }
         }
@@ -289,7 +298,7 @@ impl Scope {
         self.correlator.finish(&mut self.journeys);
         self.take_journeys();
         self.watch_exchanges(|requests, names, visit| requests.end(names, visit));
-        self.all_counts().for_each(|counts| counts.pyramid.settle());
+        self.settle_counts();
         self.revision += 1;
         self.conclude();
         if let Some(recorded) = &mut self.recorded {

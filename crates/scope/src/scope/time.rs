@@ -51,6 +51,7 @@ impl Scope {
         if self.playhead.head_ns == before_ns && !ended {
             return;
         }
+        self.settle_counts();
         let rolls = self.rolls();
         let Some(recorded) = &mut self.recorded else {
             // Playback of a live session's past uses the wall clock; at its end the picture is live again.
