@@ -297,6 +297,7 @@ fn a_slow_answer_is_the_responders_and_its_blocked_time_is_known() {
     assert!(blocked_ns > 40_000_000 && blocked_ns <= ns(&slow[0], "answer_ns"), "{}", slow[0]);
     let (_, by_sleep) = found(&session, &["--where", "blocked > 40ms"]);
     assert_eq!(by_sleep.len(), 1);
+    assert_eq!(all["incomparable"].as_u64(), Some(0), "{all}");
 }
 
 #[test]

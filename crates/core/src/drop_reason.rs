@@ -28,6 +28,9 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
     ),
 ];
 
+/// Bit of a header of TCP.
+const FIN: u8 = 1;
+
 /// The name of a clean-up that the kernel has no reason of its own for: of a packet to a group (broadcast, multicast) that
 /// no socket of the host wants. `__udp4_lib_mcast_deliver()` counts it as `IgnoredMulti`, and not as an error.
 pub const IGNORED_MULTICAST: &str = "ignored_multicast";
@@ -37,11 +40,16 @@ const UNWANTED: [&str; 2] = ["not_specified", "no_socket"];
 /// `ping` with privileges reads from one; `ping_rcv()` frees the original as `no_socket`.
 pub const IGNORED_ICMP: &str = "ignored_icmp";
 
+/// The name of another one: of a TCP segment with FIN and without data. The host has acknowledged it, and its socket is in
+/// `FIN_WAIT2` without a process: `tcp_v4_rcv()` frees it behind `discard_it` without a reason.
+pub const IGNORED_FIN: &str = "ignored_fin";
+
 /// What a clean-up of this name frees, in words that follow a number of packets.
 pub fn clean_up_words(name: &str) -> &'static str {
     match name {
         IGNORED_MULTICAST => "for groups that nobody here is in",
         IGNORED_ICMP => "of ICMP that raw sockets alone take",
+        IGNORED_FIN => "that end connections and hold no data",
         _ => "of closed sockets",
     }
 }
@@ -55,6 +63,8 @@ pub struct Freed {
     pub is_of_group: bool,
     /// It was an ICMP message.
     pub is_icmp: bool,
+    /// It was a segment of TCP with FIN and without data.
+    pub is_fin: bool,
 }
 
 impl Freed {
@@ -64,12 +74,13 @@ impl Freed {
             reason: event.drop_reason(),
             is_of_group: event.flags.contains(EventFlags::GROUP),
             is_icmp: matches!(event.proto, Proto::ICMP | Proto::ICMPV6),
+            is_fin: matches!(event.proto, Proto::TCP) && event.tcp_flags & FIN != 0 && event.len == 0,
         }
     }
 
     /// Of the kernel's sums, which do not divide groups and protocols from others.
     pub const fn summed(reason: u32) -> Self {
-        Freed { reason, is_of_group: false, is_icmp: false }
+        Freed { reason, is_of_group: false, is_icmp: false, is_fin: false }
     }
 }
 
@@ -79,6 +90,7 @@ pub struct CleanUp {
     numbers: Vec<u32>,
     unwanted: Vec<u32>,
     no_socket: Vec<u32>,
+    not_specified: Vec<u32>,
 }
 
 impl CleanUp {
@@ -93,6 +105,7 @@ impl CleanUp {
             numbers: numbers(&is_listed),
             unwanted: numbers(&|name| UNWANTED.contains(&name)),
             no_socket: numbers(&|name| name == "no_socket"),
+            not_specified: numbers(&|name| name == "not_specified"),
         }
     }
 
@@ -106,18 +119,27 @@ impl CleanUp {
         freed.is_icmp && !freed.is_of_group && self.no_socket.contains(&freed.reason)
     }
 
+    /// True for the end of a connection that its host has acknowledged.
+    fn is_of_fin(&self, freed: Freed) -> bool {
+        freed.is_fin && self.not_specified.contains(&freed.reason)
+    }
+
     /// The name of what a packet was freed for: `reason` is the kernel's.
     pub fn name(&self, freed: Freed, reason: String) -> String {
         match freed {
             _ if self.is_unwanted(freed) => IGNORED_MULTICAST.to_owned(),
             _ if self.is_of_icmp(freed) => IGNORED_ICMP.to_owned(),
+            _ if self.is_of_fin(freed) => IGNORED_FIN.to_owned(),
             _ => reason,
         }
     }
 
     /// True if a packet was freed in a clean-up.
     pub fn has(&self, freed: Freed) -> bool {
-        self.numbers.contains(&freed.reason) || self.is_unwanted(freed) || self.is_of_icmp(freed)
+        self.numbers.contains(&freed.reason)
+            || self.is_unwanted(freed)
+            || self.is_of_icmp(freed)
+            || self.is_of_fin(freed)
     }
 
     /// True for the event of a packet freed in a clean-up.
@@ -154,6 +176,9 @@ mod tests {
         let of_icmp = |reason| Freed { is_icmp: true, ..Freed::summed(reason) };
         assert_eq!([of_icmp(7), of_icmp(8), of_icmp(10)].map(name), ["x", IGNORED_ICMP, "x"]);
         assert!(clean_up.has(of_icmp(8)) && !clean_up.has(Freed::summed(8)));
+        let of_fin = |reason| Freed { is_fin: true, ..Freed::summed(reason) };
+        assert_eq!([of_fin(7), of_fin(8), of_fin(10)].map(name), [IGNORED_FIN, "x", "x"]);
+        assert!(clean_up.has(of_fin(7)) && !clean_up.has(Freed::summed(7)));
     }
 
     #[test]

@@ -179,11 +179,13 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 
 fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
-    let words = frame.filter_words().map_or_else(|| "Filter …".to_owned(), |filter| format!("only {filter}"));
+    let proto = frame.controls.proto.map(|proto| proto.to_string());
+    let only: Vec<String> = proto.into_iter().chain(frame.filter_words()).collect();
+    let words = if only.is_empty() { "Filter …".to_owned() } else { format!("only {}", only.join(", ")) };
     let counts = frame.header.counts_words().unwrap_or_default();
     let means = ["only journeys and requests for which something holds", now.as_str(), counts.as_str()];
     let means = means.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
-    let response = ui.add(Button::selectable(!now.is_empty(), shortened(&words)));
+    let response = ui.add(Button::selectable(!only.is_empty(), shortened(&words)));
     if response.on_hover_text(means).clicked() {
         cx.over = Some(Overlay::ask(Question::Filter, now));
     }

@@ -59,6 +59,8 @@ impl From<DataFusionError> for QueryError {
         let message = root.message().trim_end().to_owned();
         match root {
             DataFusionError::ResourcesExhausted(_) => QueryError::Memory(message),
+            // Its message is the variant's debug text; this one has words, line and column.
+            DataFusionError::SQL(error, _) => QueryError::Query(error.to_string()),
             _ => QueryError::Query(unknown_table(&message).unwrap_or(message)),
         }
     }

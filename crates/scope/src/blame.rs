@@ -1,8 +1,10 @@
 //! The blamed step in words: the words of the model, and the thread's name.
 
+use crate::format::short_duration;
 use crate::lifeline::{Lifeline, Step};
 use magscope_core::blame::Part;
 pub use magscope_core::blame::step_words;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The blamed step with its details, without the time: `waiting for a CPU (postgres/2211)`.
@@ -10,7 +12,7 @@ use std::fmt::Write as _;
 /// `comm_of` gives the name of a thread, if available.
 pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) -> Option<&'a str>) -> String {
     if let Some(words) = wait_words(line, step) {
-        return words.to_owned();
+        return words.into_owned();
     }
     let mut words = step_words(step.from, step.to, line.journey.proto);
     if let Some(rung) = line.journey.rung(step.to).filter(|rung| rung.tid != 0) {
@@ -27,17 +29,22 @@ pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) ->
     }
 }
 
-/// A step that is a wait for other bytes or another copy, in words.
-pub fn wait_words(line: &Lifeline, step: Step) -> Option<&'static str> {
+/// A step that is a wait for other bytes or another copy, in words, with the proven time where that is not all of the step.
+pub fn wait_words(line: &Lifeline, step: Step) -> Option<Cow<'static, str>> {
     if step.is_wait {
-        return Some(Part::Retransmission.words());
+        return Some(Part::Retransmission.words().into());
     }
-    if line.journey.receive_window_within_ns(step.from, step.to, step.ns) > step.ns / 2 {
-        return Some(Part::ReceiveWindow.words());
-    }
-    let wait = line.journey.head_of_line?;
     // The rest of the step is the stack's.
-    (wait.within_ns(step.from, step.to, step.at_ns, step.ns) > step.ns / 2).then(|| wait.words())
+    let words = |words: &'static str, ns: u64| match ns {
+        ns if ns == step.ns => Some(words.into()),
+        ns if ns > step.ns / 2 => Some(format!("{words}, {} of it", short_duration(ns)).into()),
+        _ => None,
+    };
+    let window_ns = line.journey.receive_window_within_ns(step.from, step.to, step.ns);
+    words(Part::ReceiveWindow.words(), window_ns).or_else(|| {
+        let wait = line.journey.head_of_line?;
+        words(wait.words(), wait.within_ns(step.from, step.to, step.at_ns, step.ns))
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::flows::Flows;
 use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
 use crate::look::Exemplar;
-use crate::measure::Below;
+use crate::measure::{Below, Origin};
 use crate::names::Names;
 use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
@@ -47,7 +47,7 @@ impl Counts {
             for step in line.steps_outside_forwarders() {
                 self.pyramid.count(Lane::Latency(proto, step.to), step.at_ns, step.ns);
                 if let Some(below) = step.to.rank().and_then(|index| below.get_mut(index)) {
-                    *below = Some(step.from);
+                    *below = Some(Origin::with(*below, step.from));
                 }
             }
             for passage in line.passages() {

@@ -51,7 +51,7 @@ impl Edge {
         match self {
             Self::Live => "▶ live".to_owned(),
             Self::Held { behind_ns } => {
-                format!("▶ live, picture {} old, none newer", short_duration(*behind_ns))
+                format!("▶ live, picture {} old", short_duration(*behind_ns))
             }
             Self::Selected { behind_ns } => {
                 format!("▶ selected, {} old{}", short_duration(*behind_ns), back("back"))

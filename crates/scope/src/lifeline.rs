@@ -56,9 +56,24 @@ pub struct Lifeline {
     pub to: Option<NetnsKey>,
     /// Node of each forwarder, in the order of the path.
     pub passed: Vec<Option<NetnsKey>>,
+    /// Instants of its first and last event: every picture asks each journey in memory for them.
+    span_ns: (u64, u64),
 }
 
 impl Lifeline {
+    /// A journey with the addresses of its ends, if one of its flows is known, and the nodes of its sender, its receiver
+    /// and its forwarders.
+    pub fn new(
+        journey: Journey,
+        ends: Option<(Endpoint, Endpoint)>,
+        (from, to): (Option<NetnsKey>, Option<NetnsKey>),
+        passed: Vec<Option<NetnsKey>>,
+    ) -> Self {
+        let of_copies = || journey.start_ns().map(|ns| (ns, ns));
+        let (start_ns, end_ns) = journey.span_ns().or_else(of_copies).unwrap_or_default();
+        Lifeline { journey, ends, from, to, passed, span_ns: (start_ns, end_ns.max(start_ns)) }
+    }
+
     /// The correlator's number for the journey.
     pub const fn id(&self) -> u64 {
         self.journey.id
@@ -75,17 +90,17 @@ impl Lifeline {
     }
 
     /// Instant of the first event; 0 without one.
-    pub fn start_ns(&self) -> u64 {
-        self.journey.start_ns().unwrap_or(0)
+    pub const fn start_ns(&self) -> u64 {
+        self.span_ns.0
     }
 
     /// Instant of the last event on the path.
-    pub fn end_ns(&self) -> u64 {
-        self.journey.end_ns().unwrap_or(0).max(self.start_ns())
+    pub const fn end_ns(&self) -> u64 {
+        self.span_ns.1
     }
 
     /// Time from the first event to the last, as far as the events show.
-    pub fn total_ns(&self) -> u64 {
+    pub const fn total_ns(&self) -> u64 {
         self.end_ns() - self.start_ns()
     }
 
@@ -146,7 +161,7 @@ impl Lifeline {
     }
 
     /// True if part of it lies within `[from_ns, to_ns]`.
-    pub fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
+    pub const fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
         self.start_ns() <= to_ns && self.end_ns() >= from_ns
     }
 }
@@ -195,7 +210,7 @@ pub(crate) mod tests {
         journey.verdict = Verdict::Complete;
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
         let netns_key = |netns| Some(NetnsKey { node: 0, netns });
-        Lifeline { journey, ends, from: netns_key(1), to: netns_key(2), passed: Vec::new() }
+        Lifeline::new(journey, ends, (netns_key(1), netns_key(2)), Vec::new())
     }
 
     #[test]

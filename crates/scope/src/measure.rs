@@ -18,8 +18,36 @@ pub enum MeasureSpan {
     Cursors,
 }
 
-/// The hop below each hop, from journeys of each protocol.
-pub type Below = ByProtocol<[Option<Hop>; PATH_HOPS]>;
+/// The hops that the counted times to a hop are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// All from this one.
+    One(Hop),
+    /// From several: a journey without the event of a hop has a step from the hop below it.
+    Several,
+}
+
+impl Origin {
+    /// With a time from this hop.
+    pub fn with(before: Option<Self>, from: Hop) -> Self {
+        match before {
+            Some(Self::Several) => Self::Several,
+            Some(Self::One(other)) if other != from => Self::Several,
+            _ => Self::One(from),
+        }
+    }
+
+    /// The hop, if it is one.
+    pub const fn hop(self) -> Option<Hop> {
+        match self {
+            Self::One(hop) => Some(hop),
+            Self::Several => None,
+        }
+    }
+}
+
+/// The hops below each hop, from journeys of each protocol.
+pub type Below = ByProtocol<[Option<Origin>; PATH_HOPS]>;
 
 /// Minimum number of events of a rate, for stretches shorter than a second.
 const FEWEST: u64 = 10;
@@ -37,7 +65,11 @@ pub fn counted(below: &Below) -> impl Iterator<Item = (Proto, Span, Lane)> + '_ 
     let steps = Hop::path().iter().enumerate().flat_map(move |(at, to)| {
         let rows = below.protocols().zip(below.values());
         rows.filter_map(move |(proto, below)| {
-            Some((proto, Span::Step((*below.get(at)?)?, *to), Lane::Latency(proto, *to)))
+            let span = match (*below.get(at)?)? {
+                Origin::One(from) => Span::Step(from, *to),
+                Origin::Several => Span::Into(*to),
+            };
+            Some((proto, span, Lane::Latency(proto, *to)))
         })
     });
     let forwarders = (1..=MAX_FORWARDERS as u8).flat_map(move |number| {
@@ -162,6 +194,21 @@ mod tests {
     /// Instant of sending, time on the wire, time of the reader.
     type Made = (u64, u64, u64);
 
+    #[test]
+    fn times_from_several_hops_have_no_pair() {
+        let mut below = Below::default();
+        let place = &mut below.entry(Proto::TCP).unwrap()[Hop::AppRecv.rank().unwrap()];
+        for from in [Hop::TaskRun, Hop::TaskRun] {
+            *place = Some(Origin::with(*place, from));
+        }
+        assert_eq!(*place, Some(Origin::One(Hop::TaskRun)));
+        for from in [Hop::SockReady, Hop::TaskRun] {
+            *place = Some(Origin::with(*place, from));
+        }
+        let span = counted(&below).map(|(_, span, _)| span).find(|span| span.to() == Some(Hop::AppRecv));
+        assert_eq!((span, span.and_then(Span::hops)), (Some(Span::Into(Hop::AppRecv)), None));
+    }
+
     proptest! {
         #[test]
         fn measurements_equal_brute_force(
@@ -219,7 +266,7 @@ mod tests {
             }
             pyramid.settle();
             let mut below = Below::default();
-            below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()] = Some(Hop::DevXmit);
+            below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()] = Some(Origin::One(Hop::DevXmit));
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
             for reading in &seen {

@@ -52,6 +52,8 @@ pub struct Stretch {
     pub heads: Vec<(u16, PayloadHead)>,
     /// True if the stretch has more journeys.
     pub truncated: bool,
+    /// True if these are only the journeys that a filter or a pick chose.
+    pub is_chosen: bool,
 }
 
 /// The scope's state for a recording.
@@ -89,6 +91,8 @@ pub struct Filled {
     pub lines: Vec<Lifeline>,
     /// True if the stretch has more journeys.
     pub truncated: bool,
+    /// True if these are only the journeys that a filter or a pick chose.
+    pub is_chosen: bool,
     /// All journeys hit by hit, if they are too many for lines and all were read.
     pub scan: Option<Scan>,
     /// True if the journal has every hit of the stretch.

@@ -203,8 +203,8 @@ mod tests {
         stats.journey(&lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]));
         stats.advance(S);
         let from = |hop| stats.read(hop).unwrap().latency.map(|latency| (latency.from, latency.n));
-        assert_eq!(from(Hop::DevXmit), Some((Hop::DevQueue, 1)));
-        assert_eq!(from(Hop::DevRecv), Some((Hop::DevXmit, 1)));
+        assert_eq!(from(Hop::DevXmit), Some((Some(Hop::DevQueue), 1)));
+        assert_eq!(from(Hop::DevRecv), Some((Some(Hop::DevXmit), 1)));
         assert_eq!(from(Hop::DevQueue), None);
     }
 

@@ -5,6 +5,7 @@
 //! traffic. Only complete buckets are shown: numbers change at bucket edges only.
 
 use crate::look::Percentiles;
+use crate::measure::Origin;
 use hdrhistogram::Histogram;
 use magscope_core::{Hop, Proto};
 
@@ -19,8 +20,8 @@ const LONGEST_NS: u64 = 100_000_000_000;
 /// Percentiles of the latency from the hop below, over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// The hop it is measured from.
-    pub from: Hop,
+    /// The hop it is measured from; `None` for several.
+    pub from: Option<Hop>,
     /// Protocol of the journeys, where journeys of others passed as well.
     pub proto: Option<Proto>,
     /// How many journeys it is about.
@@ -37,7 +38,7 @@ pub struct Latency {
 
 impl Latency {
     /// The percentiles of times measured from there.
-    pub(crate) const fn of(from: Hop, times: Percentiles) -> Self {
+    pub(crate) const fn of(from: Option<Hop>, times: Percentiles) -> Self {
         let Percentiles { n, p50_ns, p90_ns, p99_ns, max_ns, .. } = times;
         Latency { from, proto: None, n, p50_ns, p90_ns, p99_ns, max_ns }
     }
@@ -73,7 +74,7 @@ pub struct HopWindow {
     events: u64,
     bytes: u64,
     latency: Option<Box<Histogram<u32>>>,
-    below: Option<Hop>,
+    below: Option<Origin>,
 }
 
 impl HopWindow {
@@ -85,7 +86,7 @@ impl HopWindow {
 
     /// Counts a latency from hop `below` into the bucket `at`.
     pub fn latency(&mut self, at: usize, below: Hop, ns: u64) {
-        self.below = Some(below);
+        self.below = Some(Origin::with(self.below, below));
         let slot = &mut self.slots[at].latency;
         if slot.is_none() {
             *slot = histogram().map(Box::new);
@@ -144,7 +145,7 @@ impl HopWindow {
     pub fn latency_read(&self) -> Option<Latency> {
         let histogram = self.latency.as_ref().filter(|histogram| !histogram.is_empty())?;
         Some(Latency {
-            from: self.below?,
+            from: self.below.and_then(Origin::hop),
             proto: None,
             n: histogram.len(),
             p50_ns: histogram.value_at_quantile(0.5),

@@ -7,10 +7,11 @@ use super::connection::{Connection, End, Slot, Surroundings};
 use super::exchange::Exchange;
 use super::grade::Grade;
 use super::group::Closing;
+use super::late::{Closed, Late};
 use super::losses::Losses;
 use super::nested::Processes;
 use super::openings::{Opening, Openings};
-use super::piece::{Part, is_followed};
+use super::piece::{Part, Piece, is_followed};
 use super::threads::Threads;
 use super::tls::Heads;
 use crate::batch::Batch;
@@ -35,6 +36,11 @@ pub const LAG_NS: u64 = 5_000_000_000;
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// UDP: a response without further datagrams for this long is complete, nanoseconds. TCP may go on after any silence.
 pub const IDLE_NS: u64 = 30_000_000_000;
+/// The same for datagrams that look as if one before them was not answered: the answer may have been lost, and a lost
+/// datagram is given up ten seconds after it was sent.
+const JUDGE_LOST_NS: u64 = 11_000_000_000;
+/// Time between two datagrams of a request from which on the second may be a repetition, nanoseconds.
+const REPEATED_NS: u64 = 10_000_000;
 /// Waiting time for bytes that an ended socket had accepted and nobody has read, nanoseconds. The correlator closes their
 /// journeys meanwhile.
 pub const UNREAD_NS: u64 = 11_000_000_000;
@@ -71,6 +77,8 @@ pub struct ExchangeCounters {
     pub evicted: u64,
     /// Journeys of connections that fit to none of the two ends.
     pub unplaced: u64,
+    /// Lost datagrams that were given up when the exchanges around them had been output.
+    pub late: u64,
 }
 
 /// Builds exchanges. Feed it every batch and every journey in the order of a reader of recordings, and take the closed
@@ -86,7 +94,7 @@ pub struct ExchangeBuilder {
     /// Every connection, by the instant at which it may be idle.
     idle: BTreeSet<(u64, Slot)>,
     /// Closed exchanges that wait for those within them, and for what their connection shows.
-    closed: VecDeque<(u64, Slot, Exchange)>,
+    closed: Closed,
     /// The best grade of connections that do not take turns.
     best: BTreeMap<(usize, u32), Grade>,
     threads: Threads,
@@ -94,11 +102,9 @@ pub struct ExchangeBuilder {
     losses: Losses,
     processes: Processes,
     served: Map<(u16, u16), HopSet>,
-    /// Newest event of each recording, and of all.
+    /// The instant up to which each recording is observed, with or without events, and the newest of them.
     newest_ns: Vec<u64>,
     now_ns: u64,
-    /// The newest watermark: observed up to it, with or without events.
-    observed_ns: u64,
     waiting: usize,
     next_id: u64,
     counters: ExchangeCounters,
@@ -136,16 +142,15 @@ impl ExchangeBuilder {
         }
         self.losses.take(node, &batch.losses);
         batch.heads.iter().for_each(|head| self.heads.push(node, head));
-        // 0 and the maximum are no instants.
-        if batch.watermark_ns != u64::MAX {
-            self.observed_ns = self.observed_ns.max(batch.watermark_ns);
-        }
         let at = usize::from(node);
         if self.newest_ns.len() <= at {
             self.newest_ns.resize(at + 1, 0);
         }
-        if let (Some(last), Some(newest_ns)) = (batch.events.last(), self.newest_ns.get_mut(at)) {
-            *newest_ns = (*newest_ns).max(last.time_ns);
+        // A silent host has a watermark and no events. 0 and the maximum are no instants.
+        let watermark_ns = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX).unwrap_or(0);
+        let last_ns = batch.events.last().map_or(0, |event| event.time_ns);
+        if let Some(newest_ns) = self.newest_ns.get_mut(at) {
+            *newest_ns = (*newest_ns).max(last_ns).max(watermark_ns);
             self.now_ns = self.now_ns.max(*newest_ns);
         }
     }
@@ -179,6 +184,10 @@ impl ExchangeBuilder {
             self.counters.unplaced += 1;
             return;
         };
+        if let Some(late) = connection.late(sender, &part) {
+            self.take_late(slot, &late, Piece::new(part, journey));
+            return;
+        }
         let is_new = connection.push(sender, part, journey);
         self.queue(slot);
         self.waiting += usize::from(is_new);
@@ -226,7 +235,7 @@ impl ExchangeBuilder {
 
     /// How an exchange that is open at the end of the capture has ended.
     fn closing_at_end(&self, slot: Slot) -> Closing {
-        let end_ns = self.now_ns.max(self.observed_ns);
+        let end_ns = self.now_ns;
         let Some(connection) = self.connection(slot) else { return Closing::End(end_ns) };
         let first_ns = connection.first_ns;
         let mut openings = self.openings_of(connection);
@@ -395,7 +404,7 @@ impl ExchangeBuilder {
         }
         self.best.insert(slot, best);
         if self.best.len() > self.limits.connections {
-            let old = self.closed.front().map(|(_, slot, _)| *slot);
+            let old = self.closed.oldest();
             self.best.retain(|slot, _| {
                 Some(*slot) == old || self.connections.get(slot.0).is_some_and(|c| c.0 == slot.1)
             });
@@ -414,9 +423,28 @@ impl ExchangeBuilder {
         run(&mut around);
         for exchange in closed.drain(..) {
             self.processes.note_closed(&exchange);
-            self.closed.push_back((self.now_ns.saturating_add(JUDGE_NS), slot, exchange));
+            let wait_ns = if may_lack_answer(&exchange) { JUDGE_LOST_NS } else { JUDGE_NS };
+            self.closed.push(self.now_ns.saturating_add(wait_ns), slot, exchange);
         }
         self.buffer = closed;
+    }
+
+    /// Takes a lost datagram whose successors were processed already.
+    fn take_late(&mut self, slot: Slot, late: &Late, piece: Box<Piece>) {
+        let is_broken = |connection: &mut Connection| connection.break_open(late);
+        if self.connection_mut(slot).is_some_and(is_broken) || self.closed.break_by(slot, late) {
+            return;
+        }
+        self.counters.late += 1;
+        if !late.asks {
+            return;
+        }
+        let Some((_, place)) = self.connections.get_mut(slot.0) else { return };
+        let Some(mut connection) = place.take() else { return };
+        self.with_surroundings(slot, |around| connection.close_alone(piece, around));
+        if let Some((_, place)) = self.connections.get_mut(slot.0) {
+            *place = Some(connection);
+        }
     }
 
     /// Processes the pieces of a connection up to an instant.
@@ -492,15 +520,9 @@ impl ExchangeBuilder {
         self.release(ready, now_ns);
     }
 
-    /// The oldest closed exchange, if it has waited long enough or too many wait.
-    fn next_closed(&mut self, until_ns: u64) -> Option<(u64, Slot, Exchange)> {
-        let is_full = self.closed.len() > self.limits.closed;
-        self.closed.pop_front_if(|(ns, ..)| is_full || *ns <= until_ns)
-    }
-
     /// Outputs closed exchanges, with those within them.
     fn release(&mut self, ready: &mut Vec<Exchange>, until_ns: u64) {
-        while let Some((_, slot, mut exchange)) = self.next_closed(until_ns) {
+        while let Some((slot, mut exchange)) = self.closed.pop(until_ns, self.limits.closed) {
             if exchange.grade == Grade::Turn {
                 exchange.grade = self.best.get(&slot).copied().unwrap_or(Grade::Turn);
             }
@@ -549,6 +571,13 @@ impl ExchangeBuilder {
             self.queue(slot);
         }
     }
+}
+
+/// True for datagrams of which one may be a repetition because the answer to the one before was lost.
+fn may_lack_answer(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    let between = request.first_sent_ns.zip(request.last_sent_ns);
+    exchange.proto == Proto::UDP && between.is_some_and(|(first, last)| last - first >= REPEATED_NS)
 }
 
 /// Stores the addresses of both ends from the flow of one.

@@ -114,6 +114,8 @@ pub(super) struct Connection {
     pub pending: Option<Group>,
     shown: Shown,
     previous_end_ns: Option<u64>,
+    /// Instant of the newest processed piece, at the observed end.
+    processed_ns: u64,
     is_midway: bool,
     /// Instants of the first and of the last piece.
     pub first_ns: u64,
@@ -138,7 +140,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    fn new_group(&mut self, at: u64) -> Group {
+    pub fn new_group(&mut self, at: u64) -> Group {
         *self.next_id += 1;
         Group::new(*self.next_id, at)
     }
@@ -161,6 +163,7 @@ impl Connection {
             pending: None,
             shown: Shown::default(),
             previous_end_ns: None,
+            processed_ns: 0,
             is_midway: is_stream,
             first_ns,
             last_ns: first_ns,
@@ -241,6 +244,21 @@ impl Connection {
         usize::from(first.is_none() || first != second)
     }
 
+    /// The index of the end that asks.
+    pub const fn requester(&self) -> usize {
+        self.requester
+    }
+
+    /// True if the instants of the requester's calls order the pieces, else those of the responder's.
+    pub fn requester_observes(&self) -> bool {
+        self.view() != View::Responder
+    }
+
+    /// Instant of the newest processed piece, at the observed end; 0 before the first.
+    pub const fn processed_ns(&self) -> u64 {
+        self.processed_ns
+    }
+
     pub fn view(&self) -> View {
         match (self.ends[self.requester], self.ends[1 - self.requester]) {
             (Some(_), None) => View::Requester,
@@ -262,7 +280,7 @@ impl Connection {
     pub fn process(&mut self, until_ns: u64, around: &mut Surroundings<'_>) {
         self.assume_requester();
         let view = self.view();
-        let requester_observes = view != View::Responder;
+        let requester_observes = self.requester_observes();
         loop {
             let asks_ns = self.arrivals[self.requester].head_ns(requester_observes);
             let answers_ns = self.arrivals[1 - self.requester].head_ns(!requester_observes);
@@ -278,6 +296,7 @@ impl Connection {
             if ns.is_none_or(|ns| ns > until_ns) {
                 return;
             }
+            self.processed_ns = self.processed_ns.max(ns.unwrap_or(0));
             let sender = if asks { self.requester } else { 1 - self.requester };
             let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
             if is_gap {
@@ -387,7 +406,7 @@ impl Connection {
         self.close(closing, around);
     }
 
-    fn close(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
+    pub fn close(&mut self, closing: Closing, around: &mut Surroundings<'_>) {
         let Some(mut group) = self.group.take() else { return };
         group.response.note_runnable(self.requester_end(), around.threads);
         let view = self.view();

@@ -153,6 +153,18 @@ impl ExchangeFilter {
         hops.into_iter().collect()
     }
 
+    /// True if the filter compares a number that the exchange does not have: one of its ends or a hop is not in the
+    /// capture, or its grade has no times. That comparison is false.
+    pub fn compares_unknown(&self, exchange: &Exchange) -> bool {
+        let mut is_unknown = false;
+        self.root.tests(&mut |test| {
+            if let Test::Number { what, .. } = test {
+                is_unknown |= !compare(*what, Op::AtLeast, 0, exchange);
+            }
+        });
+        is_unknown
+    }
+
     /// True if an exchange matches; `context` resolves its processes. A comparison with what is not known is false.
     pub fn matches(&self, exchange: &Exchange, context: &dyn Context) -> bool {
         holds(&self.root, exchange, context)

@@ -33,6 +33,9 @@ mod exchange;
 mod filter;
 mod grade;
 mod group;
+mod late;
+#[cfg(test)]
+mod late_tests;
 mod losses;
 mod nested;
 mod openings;

@@ -18,8 +18,8 @@ use crate::stored_context::StoredContext;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
-const CLIENT: ThreadRef = ThreadRef { tgid: 100, tid: 101 };
-const SERVER: ThreadRef = ThreadRef { tgid: 200, tid: 201 };
+pub(super) const CLIENT: ThreadRef = ThreadRef { tgid: 100, tid: 101 };
+pub(super) const SERVER: ThreadRef = ThreadRef { tgid: 200, tid: 201 };
 
 /// The instant of a read that a filter or a hop that was off has left out.
 const UNSEEN: u64 = u64::MAX;
@@ -74,7 +74,7 @@ impl Stream {
 }
 
 /// The exchanges that are closed while a connection is processed.
-fn closed_by(losses: &Losses, process: impl FnOnce(&mut Surroundings<'_>)) -> Vec<Exchange> {
+pub(super) fn closed_by(losses: &Losses, process: impl FnOnce(&mut Surroundings<'_>)) -> Vec<Exchange> {
     let (mut next_id, mut closed) = (0, Vec::new());
     process(&mut Surroundings {
         next_id: &mut next_id,
@@ -87,7 +87,7 @@ fn closed_by(losses: &Losses, process: impl FnOnce(&mut Surroundings<'_>)) -> Ve
 }
 
 /// A journey without a hop.
-fn journey(id: u64) -> Journey {
+pub(super) fn journey(id: u64) -> Journey {
     Journey {
         id,
         proto: Proto::TCP,

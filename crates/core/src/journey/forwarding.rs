@@ -88,15 +88,15 @@ impl Correlator {
     /// not known, its segments are remembered for that.
     pub(super) fn copied(&mut self, event: &Event, slot: usize) -> Option<Previous> {
         let receives = event.hop.direction() == Direction::Rx;
-        if event.proto != Proto::TCP || is_certain_end(event.hop) || self.directory.passes(event.flow, receives)
-        {
+        if event.proto != Proto::TCP || is_certain_end(event.hop) {
             return None;
         }
         let ends = &self.streams.get(slot)?.ends;
+        // Also of a flow that is passed on: a mirror's copy may have shown that, and the packet itself goes on elsewhere.
         if receives && !ends.rx.sure {
             self.passing_segments.received(event, slot);
         }
-        if receives || ends.tx.sure {
+        if receives || ends.tx.sure || self.directory.passes(event.flow, false) {
             return None;
         }
         self.passing_segments.sent(event)

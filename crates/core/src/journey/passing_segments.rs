@@ -18,7 +18,7 @@ use crate::hop::Hop;
 
 /// Number of segments that are remembered. Between two hops of a segment in its node lie some microseconds.
 const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 8;
+const PLACE_BITS: u32 = 7;
 /// Maximum time between two hops of a segment in one node, nanoseconds.
 const MAX_NS: u64 = 1_000_000_000;
 

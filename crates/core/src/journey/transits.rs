@@ -66,7 +66,9 @@ impl Transits {
             }
             None => return false,
         };
-        let Some(Transit { at, .. }) = self.list.get_mut(index) else { return false };
+        let Some(Transit { at, ended, .. }) = self.list.get_mut(index) else { return false };
+        // The kernel frees the parts of a merged packet that it cuts, and sends their bytes.
+        *ended &= receives;
         if receives {
             at.rx_flow = event.flow;
             at.rungs.set_first(hop, time_ns, cpu);
@@ -86,9 +88,13 @@ impl Transits {
 
     /// The hops at the node of this flow, which is the receiver after all.
     pub fn give_end(&mut self, flow: FlowId) -> Rungs {
-        let is_its = |of: &Transit| of.at.rx_flow == flow && of.at.tx_flow.is_none() && !of.is_outer;
-        let found = self.list.iter().position(is_its);
-        found.map(|index| self.list.remove(index).at.rungs).unwrap_or_default()
+        let found = self.list.iter().position(|of| of.at.rx_flow == flow && !of.is_outer);
+        let mut rungs = Rungs::default();
+        if let Some(index) = found {
+            // What it sends is a copy, as of a mirror.
+            rungs.take(&self.list.remove(index).at.rungs, RX);
+        }
+        rungs
     }
 
     /// The hops of an end that was a forwarder after all become its passage.
@@ -122,7 +128,9 @@ impl Transits {
         let (left_ns, came_ns) = (times(TX).max().unwrap_or(0), times(RX).min().unwrap_or(u64::MAX));
         let fits = |of: &&Transit| {
             let is_between = of.at.span_ns().is_some_and(|(from, to)| left_ns <= from && to <= came_ns);
-            let is_end = !is_outer && of.at.tx_flow.is_none() && of.at.rx_flow == ends.rx.flow;
+            // An end may send a copy of what it receives, as a mirror does.
+            let has_sent = !of.at.tx_flow.is_none();
+            let is_end = !is_outer && of.at.rx_flow == ends.rx.flow && !(has_sent && ends.rx.flow.is_none());
             let is_its = !ids.is_present() || !of.ids.is_present() || of.ids.meets(ids);
             // A node that dropped its copy of a packet that arrived was not on the way.
             let is_aside = of.ended && came_ns != u64::MAX;

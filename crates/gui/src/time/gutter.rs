@@ -96,7 +96,7 @@ fn measured(lane: &Lane) -> String {
         Some(l) => format!(
             "{served}\n{}from {}: p50 {}, p99 {}, max {}",
             l.proto.map_or_else(String::new, |proto| format!("{proto} ")),
-            l.from,
+            l.from.map_or("several hops", magscope_core::Hop::name),
             short_duration(l.p50_ns),
             short_duration(l.p99_ns),
             short_duration(l.max_ns)

@@ -203,7 +203,9 @@ impl Timeline {
         if let Some(max_ns) = longest.map(|pair| pair.times.max_ns).max() {
             _ = write!(words, ", longest {}", short_duration(max_ns)); // writing into a String cannot fail
         }
-        _ = write!(words, ", {} dropped, {} retransmits", count(m.drops), count(m.retransmits));
+        for (label, n) in [("dropped", m.drops), ("retransmits", m.retransmits)] {
+            _ = write!(words, ", {} {}", count(n), m.label_of_all(label));
+        }
         words
     }
 

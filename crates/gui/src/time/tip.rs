@@ -46,7 +46,7 @@ pub fn journey(frame: &Frame, line: &Lifeline) -> String {
     );
     if let Some(step) = line.blame() {
         let what = match wait_words(line, step) {
-            Some(words) => words.to_owned(),
+            Some(words) => words.into_owned(),
             None => format!("{} → {}", step.from, step.to),
         };
         _ = write!(words, "\nlongest: {what}, {}", short_duration(step.ns));

@@ -75,6 +75,9 @@ pub fn run(args: &Args) -> Result<()> {
 fn agents(args: &Args) -> Result<()> {
     let on_screen = output::is_screen() && !args.json;
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
+    if !on_screen {
+        args.trigger.is_of_use_without_screen()?;
+    }
     let prepared = args.trigger.prepare()?;
     let followed = Followed::connected(args.connect.open(&args.capture, &args.netns)?);
     let triggered = screen::Triggered::new(&args.trigger, prepared);

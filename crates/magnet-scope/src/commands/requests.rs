@@ -115,6 +115,8 @@ pub struct Found {
     table: RequestTable,
     /// Number of exchanges of which `--where` is false.
     not_matching: u64,
+    /// Of these, those without a number that it compares.
+    incomparable: u64,
     /// The slowest ones.
     exchanges: Vec<Row>,
 }
@@ -133,6 +135,7 @@ pub struct Collector<'a> {
     reader: ExchangeReader,
     sums: RequestSums,
     not_matching: u64,
+    incomparable: u64,
     /// By length and then start, the shortest first.
     slowest: BTreeMap<(u64, Reverse<u64>), Row>,
     /// What exchanges within others are called, and their length.
@@ -150,6 +153,7 @@ impl<'a> Collector<'a> {
             reader: ExchangeReader::new(infos),
             sums: RequestSums::new(wanted.by),
             not_matching: 0,
+            incomparable: 0,
             slowest: BTreeMap::new(),
             named: BTreeMap::new(),
             only: None,
@@ -195,13 +199,10 @@ impl<'a> Collector<'a> {
             if self.only.as_ref().is_some_and(|tree| !tree.has(exchange)) {
                 continue;
             }
-            let matches = self
-                .wanted
-                .matching
-                .as_ref()
-                .is_none_or(|filter| filter.matches(exchange, self.reader.context()));
-            if !matches {
+            let filter = self.wanted.matching.as_ref();
+            if let Some(filter) = filter.filter(|filter| !filter.matches(exchange, self.reader.context())) {
                 self.not_matching += 1;
+                self.incomparable += u64::from(filter.compares_unknown(exchange));
                 continue;
             }
             self.sums.add(exchange, self.reader.context());
@@ -219,7 +220,7 @@ impl<'a> Collector<'a> {
         if is_full && self.slowest.first_key_value().is_none_or(|(shortest, _)| key < *shortest) {
             return;
         }
-        self.slowest.insert(key, Row::of(exchange, self.reader.context(), &self.utc, &self.named));
+        self.slowest.insert(key, Row::of(exchange, self.reader.context(), &self.utc));
         if is_full {
             self.slowest.pop_first();
         }
@@ -229,9 +230,11 @@ impl<'a> Collector<'a> {
     pub fn finish(mut self) -> Found {
         let open = self.reader.finish();
         self.add(&open);
+        self.slowest.values_mut().for_each(|row| row.name_inner(&self.named));
         Found {
             table: self.sums.table(usize::from(self.wanted.top)),
             not_matching: self.not_matching,
+            incomparable: self.incomparable,
             exchanges: self.slowest.into_values().rev().collect(),
         }
     }
@@ -269,6 +272,9 @@ mod tests {
         assert!(count(&all) > 0);
         assert_eq!(count(&all), count(&broken) + count(&others));
         assert_eq!((broken.not_matching, others.not_matching), (count(&others), count(&broken)));
+        assert_eq!(broken.incomparable, 0, "each has a grade");
+        let without_scheduler = found(Some("blocked > 1ms"));
+        assert_eq!(without_scheduler.incomparable, count(&all));
     }
 
     #[test]

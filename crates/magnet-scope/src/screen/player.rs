@@ -14,6 +14,7 @@ use magscope_scope::recorded::Window;
 use magscope_scope::{Options, Scope, State};
 use magscope_timeline::merged_reader::{Piece, Walker};
 use magscope_tui::{Picture, Pump};
+use std::cell::Cell;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,7 +52,7 @@ pub fn picture(
     text.map_err(anyhow::Error::from_boxed)
 }
 
-fn scope_of(recordings: &Recordings, speed: f64, limits: Limits) -> Scope {
+pub(super) fn scope_of(recordings: &Recordings, speed: f64, limits: Limits) -> Scope {
     let (from_ns, to_ns) = recordings.extent();
     let options = Options {
         state: State::Replay,
@@ -131,8 +132,19 @@ impl<'r> Player<'r> {
         self.survey = Some(walker);
     }
 
-    /// Continues the survey until the end of the slice or of the recording.
+    /// Continues the survey until the end of the slice or of the recording, or until the scope wants another one: in a
+    /// window, the user acts between two pieces.
     fn read_on(&mut self, scope: &mut dyn ScopeAccess, until: Instant) -> Result<(), SourceError> {
+        let (number, is_stale) = (self.number, Cell::new(false));
+        let mut give = |give: &mut dyn FnMut(&mut Scope)| {
+            scope.hold(&mut |scope| {
+                if scope.survey() == number {
+                    give(scope);
+                } else {
+                    is_stale.set(true);
+                }
+            });
+        };
         while let Some(survey) = &mut self.survey {
             let mut found = Some(&mut self.found).filter(|_| self.is_first);
             let progress = survey.step(&mut |piece| {
@@ -140,10 +152,8 @@ impl<'r> Player<'r> {
                     found.add(&piece);
                 }
                 match piece {
-                    Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
-                    Piece::Journey(journey, ..) => {
-                        scope.hold(&mut |scope| scope.ingest_journey(journey.clone()));
-                    }
+                    Piece::Batch(node, batch) => give(&mut |scope| scope.ingest_batch(node, batch)),
+                    Piece::Journey(journey, ..) => give(&mut |scope| scope.ingest_journey(journey.clone())),
                 }
             })?;
             if progress == Progress::End {
@@ -151,9 +161,9 @@ impl<'r> Player<'r> {
                     found.proofs = survey.proofs();
                 }
                 (self.survey, self.is_first) = (None, false);
-                scope.hold(&mut Scope::end);
+                give(&mut Scope::end);
             }
-            if Instant::now() >= until {
+            if is_stale.get() || Instant::now() >= until {
                 break;
             }
         }

@@ -1,5 +1,7 @@
-//! A part of a recording that is read again has the journeys that a reader of all of it has.
+//! A part of a recording that is read again has the journeys that a reader of all of it has, and a survey that the user
+//! interrupts leaves nothing behind.
 
+use super::player::{Player, ScopeAccess, scope_of};
 use super::stretch::{Found, read};
 use crate::cli::PartArgs;
 use crate::recordings::Recordings;
@@ -7,8 +9,10 @@ use magscope_core::Journey;
 use magscope_core::journey::{Limits, Verdict};
 use magscope_core::source::Progress;
 use magscope_scope::recorded::Window;
+use magscope_scope::{Action, Scope};
 use magscope_timeline::merged_reader::Piece;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const WINDOWS: u64 = 7;
 
@@ -85,4 +89,41 @@ fn each_window_has_the_journeys_of_the_whole_recording() {
         }
     }
     assert!(compared > 1000, "{compared}");
+}
+
+/// A scope whose user sets a filter between two pieces of the survey.
+struct Interrupted {
+    scope: Scope,
+    /// Accesses until then.
+    left: usize,
+}
+
+impl ScopeAccess for Interrupted {
+    fn hold(&mut self, with: &mut dyn FnMut(&mut Scope)) {
+        self.left = self.left.wrapping_sub(1);
+        if self.left == 0 {
+            self.scope.apply(Action::Filter("tcp".to_owned()));
+        }
+        with(&mut self.scope);
+    }
+}
+
+#[test]
+fn a_filter_amid_a_survey_counts_no_journey_twice() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/demo/session");
+    let recordings = Recordings::open(&[golden], PartArgs::default(), Limits::default());
+    let recordings = recordings.expect("a golden recording");
+    let counted = |left: usize| {
+        let scope = scope_of(&recordings, 1.0, Limits::default());
+        let mut interrupted = Interrupted { scope, left };
+        let mut player = Player::new(&recordings, Limits::default());
+        while player.turn(&mut interrupted, Duration::MAX / 4).expect("a golden recording is read") {}
+        let rows = interrupted.scope.frame().flows(100).rows;
+        rows.iter().map(|row| row.journeys).collect::<Vec<u64>>()
+    };
+    let from_the_start = counted(1);
+    assert!(from_the_start.iter().sum::<u64>() > 100, "{from_the_start:?}");
+    for left in [2, 3, 20, 500] {
+        assert_eq!(counted(left), from_the_start, "after {left} accesses");
+    }
 }

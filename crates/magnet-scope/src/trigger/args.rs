@@ -69,6 +69,12 @@ impl TriggerArgs {
         if self.trigger.is_some() { Err(Usage(text.to_owned())) } else { Ok(()) }
     }
 
+    /// Of agents, a trigger is watched by the screen alone.
+    pub fn is_of_use_without_screen(&self) -> Result<(), Usage> {
+        let text = "without a screen no trigger watches agents: leave out `--trigger`, or run `record --trigger` on the host";
+        if self.trigger.is_some() { Err(Usage(text.to_owned())) } else { Ok(()) }
+    }
+
     /// Creates the target directory of triggers. Called before privileges are dropped.
     pub fn prepare(&self) -> Result<Option<Directory>> {
         self.save_on_trigger.as_deref().map(Directory::prepare).transpose()

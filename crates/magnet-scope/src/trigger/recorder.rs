@@ -25,6 +25,8 @@ pub struct TriggerRecorder {
     flows: HashMap<FlowId, Flow>,
     tasks: HashMap<u32, Task>,
     clock: Option<ClockSample>,
+    /// Up to here, data were evicted; 0 if none were. Nanoseconds of the events' clock.
+    evicted_ns: u64,
     saved: u64,
     windows: u64,
 }
@@ -42,6 +44,7 @@ impl TriggerRecorder {
             flows: HashMap::new(),
             tasks: HashMap::new(),
             clock: None,
+            evicted_ns: 0,
             saved: 0,
             windows: 0,
         }
@@ -74,6 +77,8 @@ impl TriggerRecorder {
         while self.bytes > self.most_bytes {
             let Some(oldest) = self.held.pop_front() else { return };
             self.bytes -= cost(&oldest);
+            let last_ns = oldest.events.last().map_or(0, |event| event.time_ns);
+            self.evicted_ns = self.evicted_ns.max(oldest.watermark_ns).max(last_ns);
             // The last evicted clock sample precedes all remaining data.
             self.clock = oldest.clock.last().copied().or(self.clock);
         }
@@ -84,12 +89,17 @@ impl TriggerRecorder {
         self.saved += 1;
         let path = self.free_name();
         let mut recorder = Recorder::create(&path, &self.info, RecordOptions::default())?;
-        let inside = |ns: u64| (capture.from_ns..=capture.to_ns).contains(&ns);
+        // Behind what was evicted: the recording is of the time that it has all events of.
+        let is_short = self.evicted_ns > capture.from_ns;
+        let from_ns = if is_short { self.evicted_ns.saturating_add(1) } else { capture.from_ns };
+        let inside = |ns: u64| (from_ns..=capture.to_ns).contains(&ns);
+        let mut samples = self.clock.iter().chain(self.held.iter().flat_map(|batch| &batch.clock));
+        let before = samples.rfind(|sample| sample.monotonic_ns < from_ns).copied();
         let names = Batch {
             flows: self.flows.values().copied().collect(),
             tasks: self.tasks.values().cloned().collect(),
-            clock: self.clock.into_iter().collect(),
-            watermark_ns: capture.from_ns,
+            clock: before.into_iter().collect(),
+            watermark_ns: from_ns,
             ..Batch::default()
         };
         recorder.append(&names)?;
@@ -105,15 +115,15 @@ impl TriggerRecorder {
                 losses: batch
                     .losses
                     .iter()
-                    .filter(|loss| loss.to_ns >= capture.from_ns && loss.from_ns <= capture.to_ns)
+                    .filter(|loss| loss.to_ns >= from_ns && loss.from_ns <= capture.to_ns)
                     .copied()
                     .collect(),
                 hits: batch.hits.iter().filter(|hit| inside(hit.time_ns)).copied().collect(),
                 heads: batch.heads.iter().filter(|head| inside(head.time_ns)).cloned().collect(),
-                clock: batch.clock.clone(),
+                clock: batch.clock.iter().filter(|sample| inside(sample.monotonic_ns)).copied().collect(),
                 changes: batch.changes.clone(),
                 names: batch.names.clone(),
-                counts: batch.counts.clone(),
+                counts: batch.counts.iter().filter(|count| inside(count.time_ns)).copied().collect(),
                 synthesis: batch.synthesis.iter().filter(|sum| inside(sum.to_ns)).cloned().collect(),
                 watermark_ns: batch.watermark_ns.min(capture.to_ns),
                 ..Batch::default()
@@ -124,9 +134,7 @@ impl TriggerRecorder {
         }
         let summary = recorder.close()?;
         self.windows += 1;
-        let first = self.held.front().and_then(|batch| batch.events.first()).map(|event| event.time_ns);
-        let short = first.is_some_and(|ns| ns > capture.from_ns) && self.bytes * 10 > self.most_bytes * 9;
-        let short = if short { "; its beginning was forgotten already (`--trigger-memory`)" } else { "" };
+        let short = if is_short { "; its beginning was forgotten already (`--trigger-memory`)" } else { "" };
         Ok(format!("{}: {} events, {}{short}", path.display(), summary.events, capture.because))
     }
 
@@ -149,6 +157,9 @@ impl TriggerRecorder {
 fn cost(batch: &Batch) -> u64 {
     let names = size_of_val(&batch.flows[..]) + batch.tasks.len() * 64;
     let rest = size_of_val(&batch.tcp[..]) + size_of_val(&batch.losses[..]) + size_of_val(&batch.clock[..]);
+    let heads: usize = batch.heads.iter().map(|head| size_of_val(head) + head.bytes.len()).sum();
+    let sums: usize = batch.synthesis.iter().map(|sum| size_of_val(sum) + size_of_val(&sum.buckets[..])).sum();
+    let rest = rest + heads + sums + size_of_val(&batch.hits[..]) + size_of_val(&batch.counts[..]);
     (size_of::<Batch>() + size_of_val(&batch.events[..]) + names + rest) as u64
 }
 
@@ -209,9 +220,18 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_missing_is_said() {
-        let (_dir, mut trigger_recorder, all) = recorder(1 << 20);
+        let (dir, mut trigger_recorder, all) = recorder(1 << 20);
         assert!(trigger_recorder.bytes <= 1 << 20 && trigger_recorder.held.len() > 5);
-        let summary = trigger_recorder.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
+        let to_ns = all[all.len() - 1].time_ns;
+        let summary = trigger_recorder.save(&capture(all[0].time_ns, to_ns)).expect("it is saved");
         assert!(summary.contains("forgotten"), "{summary}");
+        // It claims no time that it has no events of.
+        let session = Session::open(&dir.path().join("kept/trigger-0001.session")).expect("a session");
+        let first_ns = all[all.len() - session.summary().events as usize].time_ns;
+        let (observed_ns, _) = session.observed_ns().expect("it is closed");
+        assert!(
+            observed_ns > trigger_recorder.evicted_ns && observed_ns <= first_ns,
+            "{observed_ns} {first_ns}"
+        );
     }
 }

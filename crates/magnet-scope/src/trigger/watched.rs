@@ -74,7 +74,11 @@ impl<S: Source> Source for Watched<S> {
                 scope.end();
             }
             for capture in scope.take_captures() {
-                output::note(&recorder.save(&capture)?);
+                // The recording beside it, or the report, goes on.
+                match recorder.save(&capture) {
+                    Ok(summary) => output::note(&summary),
+                    Err(error) => output::note(&format!("not saved: {error:#}")),
+                }
             }
         }
         Ok(progress)

@@ -465,7 +465,9 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
     } else {
         let longest = row.slowest.first().filter(|part| part.share > 0.0)?;
         let cause = match longest.part {
-            "until answered" => "until answered, the server is not in the capture".to_owned(),
+            "until answered" if row.answer.is_none() => {
+                "until answered, the server is not in the capture".to_owned()
+            }
             part => format!("{} of it {part}", percent(longest.share)),
         };
         format!("{name}: requests take {} (p99), {cause}", time(total.p99_ns).trim())

@@ -34,6 +34,8 @@ pub enum Span {
     Whole,
     /// From one hop to the next one that is served, within one copy.
     Step(Hop, Hop),
+    /// From several hops to this one, where single times are no longer available.
+    Into(Hop),
     /// In the forwarder of this number on the path, from 1.
     Forwarder(u8),
     /// Between two copies: waiting for retransmission.
@@ -45,13 +47,16 @@ impl Span {
     pub const fn hops(self) -> Option<(Hop, Hop)> {
         match self {
             Self::Step(from, to) => Some((from, to)),
-            Self::Whole | Self::Forwarder(_) | Self::Wait => None,
+            Self::Whole | Self::Into(_) | Self::Forwarder(_) | Self::Wait => None,
         }
     }
 
     /// The hop that a step leads to.
     pub fn to(self) -> Option<Hop> {
-        self.hops().map(|(_, to)| to)
+        match self {
+            Self::Step(_, to) | Self::Into(to) => Some(to),
+            Self::Whole | Self::Forwarder(_) | Self::Wait => None,
+        }
     }
 }
 
@@ -83,6 +88,7 @@ pub(crate) fn span_words(proto: Option<Proto>, span: Span, arrow: &str) -> Strin
     let words = match span {
         Span::Whole => "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
+        Span::Into(to) => format!("several{arrow}{to}"),
         Span::Forwarder(number) => format!("forwarder {number}"),
         // TCP alone sends again.
         Span::Wait => return Part::Retransmission.words().to_owned(),

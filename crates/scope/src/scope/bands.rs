@@ -53,7 +53,7 @@ impl Scope {
         let first = self.bands.get(number)?.hops.first()?;
         let of = |proto| {
             let tile = self.counts.pyramid.total(Lane::Forwarded(proto, number), from_ns, to_ns);
-            (proto, Latency::of(*first, tile.percentiles()))
+            (proto, Latency::of(Some(*first), tile.percentiles()))
         };
         let times: Vec<_> = self.counts.below.protocols().map(of).collect();
         let n: u64 = times.iter().map(|(_, latency)| latency.n).sum();

@@ -228,7 +228,7 @@ impl Scope {
             Some(NetnsKey { node, netns: flow.netns })
         });
         let passed = passed.collect();
-        Lifeline { journey, ends, from, to, passed }
+        Lifeline::new(journey, ends, (from, to), passed)
     }
 
     /// Counts an accepted journey.

@@ -143,7 +143,7 @@ impl Scope {
         let index = hop.rank()?;
         let of = |proto: Proto| {
             let times = self.counts.pyramid.total(Lane::Latency(proto, hop), from_ns, to_ns).percentiles();
-            Some((proto, Latency::of(self.counts.below.get(proto)?[index]?, times)))
+            Some((proto, Latency::of(self.counts.below.get(proto)?[index]?.hop(), times)))
         };
         let latency = Latency::of_most(self.counts.below.protocols().filter_map(of));
         let stats = HopStats {

@@ -83,6 +83,10 @@ impl Scope {
             line.journey.id = numbers.get(&line.key()).copied().unwrap_or(0);
         }
         let mut truncated = stretch.truncated;
+        let is_chosen = self.controls.is_narrowed();
+        if is_chosen {
+            lines.retain(|line| self.controls.accepts(line, &self.names));
+        }
         let mut scan = None;
         if lines.len() > MOST_JOURNEYS {
             scan = (!truncated).then(|| Scan::new(&lines));
@@ -96,8 +100,8 @@ impl Scope {
         let has_heads = !stretch.truncated && stretch.heads.len() < MOST_HEADS;
         self.fill_journal(&stretch.events, &stretch.hits, &stretch.heads);
         if let Some(recorded) = &mut self.recorded {
-            recorded.filled =
-                Some(Filled { window: stretch.window, lines, truncated, scan, has_hits, has_heads });
+            let window = stretch.window;
+            recorded.filled = Some(Filled { window, lines, truncated, is_chosen, scan, has_hits, has_heads });
         }
         let anchor = self.sweep.anchor.and_then(|key| self.find(key));
         if let Some(selected) = anchor.filter(|line| self.controls.journey == Some(line.key())) {
@@ -137,6 +141,8 @@ impl Scope {
         let Some(recorded) = &mut self.recorded else { return self.recount_live() };
         recorded.survey += 1;
         recorded.read_ns = recorded.all.from_ns;
+        // It has all journeys of its stretch, or it is read again.
+        recorded.filled.take_if(|filled| filled.truncated || filled.is_chosen);
         self.counts = Counts::new(Keep::All, self.probes.all().len());
         self.memory = Memory::default();
         self.forget_counts();

@@ -153,7 +153,7 @@ impl Scope {
     pub(super) fn or_summed(stats: HopStats, hop: Hop, lately: Option<&Slice>) -> HopStats {
         let Some(slice) = lately.filter(|_| stats.events_per_s == 0.0) else { return stats };
         let counted = slice.hops.get(&hop).copied().unwrap_or_default();
-        let latency = slice.latency_to(hop).map(|(from, times)| Latency::of(from, times));
+        let latency = slice.latency_to(hop).map(|(from, times)| Latency::of(Some(from), times));
         HopStats {
             events_per_s: counted.hits as f64 / slice.secs(),
             bytes_per_s: counted.bytes.map(|bytes| bytes as f64 / slice.secs()),

@@ -69,7 +69,7 @@ fn numbers_are_the_kernels_where_there_are_no_others_and_say_so() {
     let stats = lane(Hop::DevXmit).stats.unwrap();
     assert!(stats.summed && lane(Hop::DevXmit).seen);
     assert!((stats.events_per_s - 100.0).abs() < 1e-6 && stats.bytes_per_s == Some(64_000.0), "{stats:?}");
-    assert_eq!(stats.latency.map(|latency| latency.from), Some(Hop::DevQueue));
+    assert_eq!(stats.latency.and_then(|latency| latency.from), Some(Hop::DevQueue));
     assert_eq!(lane(Hop::IpOut).stats.unwrap().bytes_per_s, None, "not known is not zero");
     let totals = frame.footer.totals;
     assert_eq!((totals.dropped, totals.summed_retransmits, totals.outcomes.journeys()), (32, 16, 0));

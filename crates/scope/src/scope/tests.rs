@@ -118,7 +118,7 @@ fn rates_latencies_and_the_slowest_come_from_events() {
     let recv = lane(Hop::DevRecv).stats.unwrap();
     assert!((recv.events_per_s - 100.0).abs() < 25.0, "{recv:?}");
     let latency = recv.latency.unwrap();
-    assert_eq!((latency.from, latency.n), (Hop::DevXmit, 200));
+    assert_eq!((latency.from, latency.n), (Some(Hop::DevXmit), 200));
     assert!((9_900..=10_100).contains(&latency.p50_ns));
     let slow = &frame.table[0];
     assert!(slow.anchor || frame.sweep.anchor.is_some());

@@ -136,17 +136,14 @@ fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Res
 
 impl Row {
     /// Resolves all names.
-    pub fn of(
-        exchange: &Exchange,
-        context: &dyn Context,
-        utc: &UtcMap,
-        named: &BTreeMap<u64, (String, Option<u64>)>,
-    ) -> Self {
+    pub fn of(exchange: &Exchange, context: &dyn Context, utc: &UtcMap) -> Self {
         let start_ns = exchange.start_ns();
         let has_latency = exchange.grade.has_latency();
-        let inner = |nested: &Nested| {
-            let (what, envelope_ns) = named.get(&nested.exchange).cloned().unwrap_or_default();
-            Inner { exchange: nested.exchange, what, envelope_ns, by: nested.by }
+        let inner = |nested: &Nested| Inner {
+            exchange: nested.exchange,
+            what: String::new(),
+            envelope_ns: None,
+            by: nested.by,
         };
         Row {
             id: exchange.id,
@@ -169,6 +166,14 @@ impl Row {
             longest_idle_ns: exchange.longest_idle_ns,
             notes: ExchangePart::ALL.map(|part| part_note(exchange, part)),
             during: exchange.during.iter().map(inner).collect(),
+        }
+    }
+
+    /// Names the exchanges within it: one may be closed after this one.
+    pub fn name_inner(&mut self, named: &BTreeMap<u64, (String, Option<u64>)>) {
+        for inner in &mut self.during {
+            let name = named.get(&inner.exchange).cloned();
+            (inner.what, inner.envelope_ns) = name.unwrap_or_default();
         }
     }
 }

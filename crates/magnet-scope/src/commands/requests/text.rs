@@ -25,6 +25,13 @@ pub fn page(found: &Found, width: usize) -> String {
     let _ = write_requests(&mut text, &found.table, width);
     if found.not_matching > 0 {
         let _ = writeln!(text, "{} do not match", count(found.not_matching));
+        if found.incomparable > 0 {
+            let why = format!(
+                "{} of them lack what `--where` compares: an end or a hop is not in the capture, or the grade has no times",
+                count(found.incomparable)
+            );
+            paragraph(&mut text, &why, width, "  ");
+        }
     }
     if found.exchanges.is_empty() {
         return text;
