@@ -13,6 +13,8 @@ pub const RECENT: usize = 16_384;
 pub const SLOWEST: usize = 32;
 /// Maximum number of dropped and lost journeys.
 pub const BAD: usize = 64;
+/// Maximum number of stretches without stored journeys.
+const MOST_GAPS: usize = 64;
 /// Time in the list of the slowest, nanoseconds of event time.
 pub const SLOWEST_FOR_NS: u64 = 30_000_000_000;
 
@@ -29,6 +31,11 @@ pub struct Memory {
     of_requests: BTreeMap<u64, Vec<Lifeline>>,
     /// Journeys that ended up to here are not all among the recent ones.
     forgotten_ns: u64,
+    /// Stretches in which journeys ended that were left out while the picture was stopped: the first end and the last,
+    /// oldest first. Of too many, the two oldest are one.
+    gaps: VecDeque<(u64, u64)>,
+    /// The last journey was left out so.
+    is_in_gap: bool,
 }
 
 /// The slowest journeys, slowest first.
@@ -56,6 +63,7 @@ impl Slowest {
 impl Memory {
     /// Stores a journey. `listed` allows it among the slowest.
     pub fn push(&mut self, line: Lifeline, listed: bool) {
+        self.is_in_gap = false;
         if line.is_bad() {
             if self.bad.len() >= BAD {
                 self.bad.pop_front();
@@ -79,6 +87,27 @@ impl Memory {
     /// A journey is not among the recent ones.
     pub fn leave_out(&mut self, line: &Lifeline) {
         self.forgotten_ns = self.forgotten_ns.max(line.end_ns().saturating_add(1));
+    }
+
+    /// Leaves out a journey while the picture is stopped.
+    pub fn skip(&mut self, line: &Lifeline) {
+        self.leave_out(line);
+        let end_ns = line.end_ns();
+        match self.gaps.back_mut().filter(|_| self.is_in_gap) {
+            Some((from_ns, to_ns)) => (*from_ns, *to_ns) = ((*from_ns).min(end_ns), (*to_ns).max(end_ns)),
+            None => self.gaps.push_back((end_ns, end_ns)),
+        }
+        self.is_in_gap = true;
+        if self.gaps.len() > MOST_GAPS
+            && let (Some((from_ns, _)), Some(next)) = (self.gaps.pop_front(), self.gaps.front_mut())
+        {
+            next.0 = next.0.min(from_ns);
+        }
+    }
+
+    /// True if journeys of a stretch were left out while the picture was stopped.
+    pub fn has_gap(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.gaps.iter().any(|(first_ns, last_ns)| *first_ns <= to_ns && from_ns <= *last_ns)
     }
 
     /// Since when every journey that began is still among the recent ones.
@@ -166,6 +195,25 @@ mod tests {
         assert!(in_memory(17) && !in_memory(3) && memory.reaches_back_to() == Some(40_000 - RECENT as u64));
         memory.age(2 * SLOWEST_FOR_NS);
         assert!(memory.slowest().is_empty());
+    }
+
+    #[test]
+    fn what_is_left_out_is_a_gap() {
+        let mut memory = Memory::default();
+        memory.push(lasting(10, 5), true);
+        for id in [20, 30] {
+            memory.skip(&lasting(id, 5));
+        }
+        memory.push(lasting(40, 5), true);
+        memory.skip(&lasting(50, 5));
+        let gaps =
+            [(0, 15), (0, 25), (26, 30), (36, 54), (55, 60), (56, 90)].map(|(a, b)| memory.has_gap(a, b));
+        assert_eq!(gaps, [false, true, true, false, true, false]);
+        for id in 0..200 {
+            memory.push(lasting(1_000 * id + 900, 1), true);
+            memory.skip(&lasting(1_000 * id + 950, 1));
+        }
+        assert!(memory.gaps.len() <= MOST_GAPS && memory.has_gap(25, 25) && !memory.has_gap(199_000, 199_900));
     }
 
     #[test]

@@ -47,6 +47,9 @@ impl<S: Source> Watched<S> {
     pub fn end(self) -> S {
         if let Some((scope, recorder)) = &self.watch.0 {
             let (fired, windows) = (scope.times_triggered(), recorder.windows());
+            if fired == 0 {
+                output::note("the trigger did not fire");
+            }
             if fired > windows {
                 let fired = counted(fired, "time", "times");
                 let windows = counted(windows, "window was", "windows were");

@@ -32,7 +32,11 @@ pub const TABLE: &[Label] = &[
     row("step", "step", "from one hop to the next one that is served"),
     row("on the mean", "step", "what the step adds to the mean time of a journey, second recording less first"),
     row("difference", "percentile", "whether the two recordings differ by more than their own spread"),
-    row("events", "event", "events of this hop per second"),
+    row(
+        "events",
+        "event",
+        "events of this hop per second, over five seconds: the last ones, or those before the playhead",
+    ),
     row("all traffic", "controls", "no filter and no pick narrows these counts"),
     row("from → to", "step", "the two hops between which the time passed"),
     // Flows.

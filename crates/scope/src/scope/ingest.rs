@@ -206,7 +206,7 @@ impl Scope {
                 unfiltered.counts.journey(&line, &self.names);
             }
             if self.controls.paused && !self.is_recorded() {
-                self.memory.leave_out(&line);
+                self.memory.skip(&line);
             } else {
                 self.memory.push(line, accepted);
             }

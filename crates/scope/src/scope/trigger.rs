@@ -165,6 +165,11 @@ impl Scope {
                     None => Ok(()),
                 }
             }
+            Condition::Latency { from, to, .. }
+                if from.rank().zip(to.rank()).is_some_and(|(from, to)| from >= to) =>
+            {
+                Err(format!("no journey passes {from} before {to}: swap them"))
+            }
             _ => condition.hops().iter().try_for_each(|hop| self.has_hop(hop)),
         }
     }
