@@ -7,6 +7,7 @@ mod table;
 pub use table::{Label, TABLE};
 
 use crate::channel::Channel;
+use crate::look::readings::SEVERAL;
 use magscope_core::{Hop, Verdict};
 
 /// The explanation of a text on the screen: of a label, a hop, a pair of hops, a signal, or of the longest label that
@@ -49,7 +50,13 @@ fn of_hop(name: &str) -> Option<String> {
 fn of_pair(text: &str) -> Option<String> {
     let (from, to) = text.split_once('→')?;
     let hop = |name: &str| Hop::ALL.iter().find(|hop| hop.name() == name);
-    let (from, to) = (hop(from.trim().rsplit(' ').next()?)?, hop(to.trim())?);
+    let (from, to) = (from.trim().rsplit(' ').next()?, hop(to.trim())?);
+    if from == SEVERAL {
+        return Some(format!(
+            "time to {to} from the hop before it, which is not the same in all journeys; zoom in for each"
+        ));
+    }
+    let from = hop(from)?;
     Some(format!("time from {from} to {to}: {}", to.spec().part.words()))
 }
 
@@ -139,7 +146,7 @@ mod tests {
         is_explained(ExchangePart::ALL.iter().map(|part| part.words().to_owned()));
         is_explained(Verdict::NAMES.iter().map(|name| (*name).to_owned()));
         is_explained(Channel::ALL.iter().map(|channel| channel.name().to_owned()));
-        let spans = [Span::Whole, Span::Step(Hop::DevXmit, Hop::DevRecv), Span::Wait];
+        let spans = [Span::Whole, Span::Step(Hop::DevXmit, Hop::DevRecv), Span::Into(Hop::AppRecv), Span::Wait];
         for proto in [None, Some(Proto::TCP)] {
             let reading =
                 |span| PairReading { proto, span, times: Percentiles::default(), per_s: None, jitter_ns: None };

@@ -8,7 +8,7 @@ mod facts;
 mod frame;
 mod hits;
 mod panels;
-mod readings;
+pub(crate) mod readings;
 mod tables;
 mod traces;
 

@@ -83,12 +83,15 @@ impl PairReading {
     }
 }
 
+/// The name of the hops that times of [`Span::Into`] are from.
+pub(crate) const SEVERAL: &str = "several";
+
 /// A span in words.
 pub(crate) fn span_words(proto: Option<Proto>, span: Span, arrow: &str) -> String {
     let words = match span {
         Span::Whole => "whole journey".to_owned(),
         Span::Step(from, to) => format!("{from}{arrow}{to}"),
-        Span::Into(to) => format!("several{arrow}{to}"),
+        Span::Into(to) => format!("{SEVERAL}{arrow}{to}"),
         Span::Forwarder(number) => format!("forwarder {number}"),
         // TCP alone sends again.
         Span::Wait => return Part::Retransmission.words().to_owned(),
