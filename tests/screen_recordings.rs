@@ -88,7 +88,8 @@ fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
     let (client, server) = (path("client"), path("server"));
     let recorders =
         [RecorderChild::start(&hosts.names[0], &client), RecorderChild::start(&hosts.names[2], &server)];
-    let mut terminal = Terminal::start(&["replay", "--follow", &client, &server], dir.path(), 120, 40);
+    // Wide enough for the state of the clocks beside the age of the picture.
+    let mut terminal = Terminal::start(&["replay", "--follow", &client, &server], dir.path(), 160, 40);
     terminal.shows("▶ live");
     slowly_read(&hosts, Duration::from_millis(3));
     terminal.keys("4");
