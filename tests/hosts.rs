@@ -138,12 +138,8 @@ fn clocks_are_told_while_recordings_run() {
     }
     let last = rows.last().expect("a row");
     assert_eq!(last["state"], "CERTIFIED", "{reported}");
-    // A writer that is late is not waited for; once both have ended, all packets count.
-    assert!(last["used"].as_u64() > Some(0), "{last}");
-    let output = run(&["align", "--json", &run_a, &run_b]);
-    let whole: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let both_directions = (2 * REQUESTS + 2 * DATAGRAMS) as u64;
-    assert!(whole["pairs"][0]["used"].as_u64() >= Some(both_directions), "{whole}");
+    assert!(last["used"].as_u64() >= Some(both_directions), "{last}");
     println!("{} lines; in the end ±{} ns by {} packets", rows.len(), last["half_width_ns"], last["used"]);
 }
 

@@ -45,6 +45,10 @@ struct Lane<'s> {
     correlator: Correlator,
     /// Approximate common time of the data read so far, nanoseconds.
     at_ns: i64,
+    /// Instants of its first and of its newest data by its own clock.
+    own_ns: Option<(u64, u64)>,
+    /// Its first data came when they happened, or when the others had hardly been read.
+    is_placed: bool,
     /// Ended journeys that wait for clock information around them.
     held: VecDeque<Journey>,
 }
@@ -52,7 +56,15 @@ struct Lane<'s> {
 impl<'s> Lane<'s> {
     fn new(source: Box<dyn Source + 's>, info: NodeInfo, limits: Limits) -> Self {
         let correlator = Correlator::of_node(&info, limits);
-        Lane { source, correlator, info, at_ns: i64::MIN, held: VecDeque::new() }
+        Lane {
+            source,
+            correlator,
+            info,
+            at_ns: i64::MIN,
+            own_ns: None,
+            is_placed: false,
+            held: VecDeque::new(),
+        }
     }
 }
 
@@ -60,6 +72,10 @@ fn joiner(timeline: &dyn Timeline, limits: Limits, is_live: bool) -> Joiner<'_> 
     let new = if is_live { Joiner::live } else { Joiner::new };
     new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
 }
+
+/// How far other sources may have been read before the first data of one, so that its place by arrival is good enough
+/// to give up waiting halves by it, nanoseconds.
+const LEAD_NS: u64 = 1_000_000_000;
 
 /// The names of all lanes.
 struct Names<'a, 's>(&'a [Lane<'s>]);
@@ -183,7 +199,8 @@ impl<'s> Walker<'s> {
         // Earlier journeys here have no possible match, later ones have.
         self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits, self.online.is_some()));
         self.order.insert((i64::MIN, self.lanes.len()));
-        self.lanes.push(Lane::new(source, info.clone(), self.limits));
+        let lane = Lane::new(source, info.clone(), self.limits);
+        self.lanes.push(Lane { is_placed: true, ..lane });
         self.finished = false;
         info
     }
@@ -197,6 +214,7 @@ impl<'s> Walker<'s> {
             return Ok(Progress::End);
         };
         let node = at as u16;
+        let lead_ns = if self.lanes[at].own_ns.is_none() { self.lead_ns() } else { 0 };
         let lane = &mut self.lanes[at];
         // Quiet hosts are waited for if all of them are: otherwise each would delay the others in turn.
         let patience = if self.quiet > self.order.len() { self.patience } else { Duration::ZERO };
@@ -213,6 +231,10 @@ impl<'s> Walker<'s> {
             self.quiet = if newest.is_some() { 0 } else { self.quiet.saturating_add(1) };
             if let (Some(online), Some(own_ns)) = (self.online, newest) {
                 online.arrived(node, own_ns);
+            }
+            if let Some(own_ns) = newest {
+                lane.is_placed |= lane.own_ns.is_none() && lead_ns <= LEAD_NS;
+                lane.own_ns = Some(lane.own_ns.map_or((own_ns, own_ns), |(first_ns, _)| (first_ns, own_ns)));
             }
             let first = at == 0 && lane.at_ns == i64::MIN;
             lane.at_ns = match newest {
@@ -253,12 +275,32 @@ impl<'s> Walker<'s> {
                 None => visit(Piece::Journey(&journey, None, &names)),
             }
         }
-        if let (Some(_), Some(joiner), Some((read_ns, _))) = (self.online, &mut self.joiner, self.order.first())
-        {
-            joiner.release_old(*read_ns, &mut self.joined);
+        if let (Some(read_ns), Some(joiner)) = (self.surely_read_ns(), &mut self.joiner) {
+            joiner.release_old(read_ns, &mut self.joined);
         }
         self.hand_over(visit);
         Ok(Progress::More)
+    }
+
+    /// The longest stretch of one source that has been read so far, nanoseconds.
+    fn lead_ns(&self) -> u64 {
+        let read = self.lanes.iter().filter_map(|lane| lane.own_ns);
+        read.map(|(first_ns, newest_ns)| newest_ns.saturating_sub(first_ns)).max().unwrap_or(0)
+    }
+
+    /// The instant of the common time line up to which all running sources have been read. `None` for recordings that
+    /// do not run, and while one has given nothing yet or has no certain place: its data may be older than others that
+    /// were read long ago.
+    fn surely_read_ns(&self) -> Option<i64> {
+        let online = self.online?;
+        let read_ns = |at: usize| {
+            let (lane, node) = (self.lanes.get(at)?, at as u16);
+            let (_, own_ns) = lane.own_ns?;
+            (lane.is_placed || online.is_aligned(node, own_ns)).then(|| self.timeline.rough_ns(node, own_ns))
+        };
+        let mut running = self.order.iter().map(|(_, at)| read_ns(*at));
+        let first = running.next()??;
+        running.try_fold(first, |least, ns| Some(least.min(ns?)))
     }
 
     /// Outputs held journeys of a node in order, as long as the clocks permit: by node, journey, and number

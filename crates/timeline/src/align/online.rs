@@ -98,6 +98,11 @@ impl Online {
         *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
+    /// True if packets, or a common clock, place an instant of a source on the time line.
+    pub fn is_aligned(&self, node: u16, event_ns: u64) -> bool {
+        self.0.borrow().alignment.shift_ns(node, event_ns).is_some()
+    }
+
     /// Adds a current clock sample of a source.
     pub fn clock(&self, node: u16, sample: ClockSample) {
         self.0.borrow_mut().clock(node, sample);
