@@ -10,7 +10,7 @@ use magscope_core::flow::{Flow, FlowId, Task};
 use magscope_core::journey::{Correlator, Counters, Journey, Limits, Proofs};
 use magscope_core::node::{NodeInfo, make_name_unique, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Maximum number of journeys of a node that wait for its clocks; beyond it the oldest continue without.
@@ -47,10 +47,15 @@ struct Lane<'s> {
     at_ns: i64,
     /// Instants of its first and of its newest data by its own clock.
     own_ns: Option<(u64, u64)>,
-    /// Its first data came when they happened, or when the others had hardly been read.
-    is_placed: bool,
-    /// Ended journeys that wait for clock information around them.
-    held: VecDeque<Journey>,
+    /// It was added while the others ran.
+    is_late: bool,
+    /// Whether its place by arrival is certain to [`LEAD_NS`]. `None` before it has one.
+    is_placed: Option<bool>,
+    /// Ended journeys that wait for clock information around them, by the instant of their end and a number: a
+    /// correlator closes them in another order.
+    held: BTreeMap<(u64, u64), Journey>,
+    /// Journeys that were held so far.
+    held_count: u64,
 }
 
 impl<'s> Lane<'s> {
@@ -62,8 +67,10 @@ impl<'s> Lane<'s> {
             info,
             at_ns: i64::MIN,
             own_ns: None,
-            is_placed: false,
-            held: VecDeque::new(),
+            is_late: false,
+            is_placed: None,
+            held: BTreeMap::new(),
+            held_count: 0,
         }
     }
 }
@@ -73,8 +80,10 @@ fn joiner(timeline: &dyn Timeline, limits: Limits, is_live: bool) -> Joiner<'_> 
     new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
 }
 
-/// How far other sources may have been read before the first data of one, so that its place by arrival is good enough
-/// to give up waiting halves by it, nanoseconds.
+/// Least time between two searches for halves that have waited long enough, nanoseconds.
+const RELEASE_STEP_NS: u64 = 250_000_000;
+/// How much of running sources may have been read when one is placed by arrival, so that its place is good enough to
+/// give up waiting halves by it, nanoseconds.
 const LEAD_NS: u64 = 1_000_000_000;
 
 /// The names of all lanes.
@@ -115,6 +124,8 @@ pub struct Walker<'s> {
     patience: Duration,
     /// Steps since the last data.
     quiet: usize,
+    /// The place of the least advanced source when halves that waited too long were last sought.
+    asked_ns: i64,
     batch: Batch,
     done: Vec<Journey>,
     joined: Vec<Joined>,
@@ -145,6 +156,7 @@ impl<'s> Walker<'s> {
             limits,
             patience,
             quiet: 0,
+            asked_ns: i64::MIN,
             batch: Batch::default(),
             done: Vec::new(),
             joined: Vec::new(),
@@ -200,7 +212,7 @@ impl<'s> Walker<'s> {
         self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits, self.online.is_some()));
         self.order.insert((i64::MIN, self.lanes.len()));
         let lane = Lane::new(source, info.clone(), self.limits);
-        self.lanes.push(Lane { is_placed: true, ..lane });
+        self.lanes.push(Lane { is_late: true, ..lane });
         self.finished = false;
         info
     }
@@ -214,13 +226,13 @@ impl<'s> Walker<'s> {
             return Ok(Progress::End);
         };
         let node = at as u16;
-        let lead_ns = if self.lanes[at].own_ns.is_none() { self.lead_ns() } else { 0 };
         let lane = &mut self.lanes[at];
         // Quiet hosts are waited for if all of them are: otherwise each would delay the others in turn.
         let patience = if self.quiet > self.order.len() { self.patience } else { Duration::ZERO };
         // the last batch was of another source
         self.batch.watermark_ns = 0;
-        if lane.source.next(&mut self.batch, patience)? == Progress::End {
+        let has_ended = lane.source.next(&mut self.batch, patience)? == Progress::End;
+        if has_ended {
             lane.correlator.finish(&mut self.done);
             if let Some(online) = self.online {
                 online.ended(node);
@@ -233,8 +245,8 @@ impl<'s> Walker<'s> {
                 online.arrived(node, own_ns);
             }
             if let Some(own_ns) = newest {
-                lane.is_placed |= lane.own_ns.is_none() && lead_ns <= LEAD_NS;
-                lane.own_ns = Some(lane.own_ns.map_or((own_ns, own_ns), |(first_ns, _)| (first_ns, own_ns)));
+                let first_ns = lane.own_ns.map_or_else(|| oldest(&self.batch).unwrap_or(own_ns), |(ns, _)| ns);
+                lane.own_ns = Some((first_ns, own_ns));
             }
             let first = at == 0 && lane.at_ns == i64::MIN;
             lane.at_ns = match newest {
@@ -257,16 +269,20 @@ impl<'s> Walker<'s> {
             if let Some(joiner) = self.joiner.as_mut().filter(|_| self.aligns) {
                 joiner.push_events(node, &lane.info, &self.batch, &lane.correlator);
             }
+            self.note_place(at);
             on_time_line(&mut self.batch, node, self.timeline);
             visit(Piece::Batch(node, &self.batch));
         }
         if let Some(online) = self.online {
-            self.lanes[at].held.extend(self.done.drain(..));
-            self.release(at, |node, journey, held| {
-                let settled = online.settled_ns(node).map(|(_, to)| to);
-                held > MAX_HELD
-                    || journey.end_ns().is_none_or(|end| settled > Some(end.saturating_add(AROUND_NS)))
-            });
+            let lane = &mut self.lanes[at];
+            for journey in self.done.drain(..) {
+                lane.held_count += 1;
+                lane.held.insert((journey.end_ns().unwrap_or(0), lane.held_count), journey);
+            }
+            let settled_ns = online.settled_ns(node).map_or(0, |(_, to_ns)| to_ns);
+            // after the end no sample follows
+            let until_ns = if has_ended { u64::MAX } else { settled_ns.saturating_sub(AROUND_NS) };
+            self.release(at, until_ns);
         }
         let names = Names(&self.lanes);
         for journey in self.done.drain(..) {
@@ -275,41 +291,66 @@ impl<'s> Walker<'s> {
                 None => visit(Piece::Journey(&journey, None, &names)),
             }
         }
-        if let (Some(read_ns), Some(joiner)) = (self.surely_read_ns(), &mut self.joiner) {
-            joiner.release_old(read_ns, &mut self.joined);
-        }
+        self.release_old();
         self.hand_over(visit);
         Ok(Progress::More)
     }
 
-    /// The longest stretch of one source that has been read so far, nanoseconds.
-    fn lead_ns(&self) -> u64 {
-        let read = self.lanes.iter().filter_map(|lane| lane.own_ns);
-        read.map(|(first_ns, newest_ns)| newest_ns.saturating_sub(first_ns)).max().unwrap_or(0)
+    /// Gives up halves that have waited long enough in the join.
+    fn release_old(&mut self) {
+        // The place of the least advanced tells when to ask, whatever the number of sources.
+        let least_ns = self.order.first().map_or(i64::MIN, |(ns, _)| *ns);
+        if least_ns.abs_diff(self.asked_ns) < RELEASE_STEP_NS {
+            return;
+        }
+        self.asked_ns = least_ns;
+        if let (Some(read_ns), Some(joiner)) = (self.surely_read_ns(), &mut self.joiner) {
+            joiner.release_old(read_ns, &mut self.joined);
+        }
     }
 
-    /// The instant of the common time line up to which all running sources have been read. `None` for recordings that
-    /// do not run, and while one has given nothing yet or has no certain place: its data may be older than others that
-    /// were read long ago.
+    /// Notes whether a source's place by arrival is certain, once it has one: what arrived together is as far apart as
+    /// the stretches that have been read. One that was added while the others ran sends what happens now.
+    fn note_place(&mut self, at: usize) {
+        let has_place = self.online.is_some_and(|online| online.has_place(at as u16));
+        let of =
+            |lane: &Lane<'_>| lane.own_ns.map_or(0, |(first_ns, newest_ns)| newest_ns.saturating_sub(first_ns));
+        let longest_ns = self.lanes.iter().map(of).max().unwrap_or(0);
+        if let Some(lane) = self.lanes.get_mut(at).filter(|lane| has_place && lane.is_placed.is_none()) {
+            let read_ns = if lane.is_late { of(lane) } else { longest_ns };
+            lane.is_placed = Some(at == 0 || read_ns <= LEAD_NS);
+        }
+    }
+
+    /// The instant of the common time line up to which the journeys of all running sources are in the join. `None` for recordings that
+    /// do not run, while one has given nothing yet, and while one has no certain place, though it may have ended: its
+    /// data may be older than others that were read long ago.
     fn surely_read_ns(&self) -> Option<i64> {
         let online = self.online?;
+        let is_placed = |(lane, node): (&Lane<'_>, u16)| {
+            lane.own_ns.is_none_or(|(_, ns)| lane.is_placed == Some(true) || online.is_aligned(node, ns))
+        };
+        if !self.lanes.iter().zip(0..).all(is_placed) {
+            return None;
+        }
         let read_ns = |at: usize| {
-            let (lane, node) = (self.lanes.get(at)?, at as u16);
-            let (_, own_ns) = lane.own_ns?;
-            (lane.is_placed || online.is_aligned(node, own_ns)).then(|| self.timeline.rough_ns(node, own_ns))
+            let (node, (_, own_ns)) = (at as u16, self.lanes.get(at)?.own_ns?);
+            // Later journeys are still held.
+            let (_, settled_ns) = online.settled_ns(node)?;
+            Some(self.timeline.rough_ns(node, own_ns.min(settled_ns.saturating_sub(AROUND_NS))))
         };
         let mut running = self.order.iter().map(|(_, at)| read_ns(*at));
         let first = running.next()??;
         running.try_fold(first, |least, ns| Some(least.min(ns?)))
     }
 
-    /// Outputs held journeys of a node in order, as long as the clocks permit: by node, journey, and number
-    /// held.
-    fn release(&mut self, at: usize, may: impl Fn(u16, &Journey, usize) -> bool) {
+    /// Outputs the held journeys of a node that ended before an instant of its clock, and those beyond the maximum.
+    fn release(&mut self, at: usize, until_ns: u64) {
         let node = at as u16;
         while let Some(lane) = self.lanes.get_mut(at)
-            && lane.held.front().is_some_and(|journey| may(node, journey, lane.held.len()))
-            && let Some(journey) = lane.held.pop_front()
+            && let Some((end_ns, _)) = lane.held.first_key_value().map(|(key, _)| *key)
+            && (end_ns < until_ns || lane.held.len() > MAX_HELD)
+            && let Some((_, journey)) = lane.held.pop_first()
         {
             match &mut self.joiner {
                 Some(joiner) => joiner.push(node, journey, &Names(&self.lanes), &mut self.joined),
@@ -341,7 +382,7 @@ impl<'s> Walker<'s> {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        (0..self.lanes.len()).for_each(|at| self.release(at, |_, _, _| true));
+        (0..self.lanes.len()).for_each(|at| self.release(at, u64::MAX));
         if let Some(joiner) = &mut self.joiner {
             joiner.finish(&mut self.joined);
         }
@@ -376,6 +417,12 @@ pub fn walk(
 fn newest(batch: &Batch) -> Option<u64> {
     let event = batch.events.last().map(|event| event.time_ns);
     event.or(batch.clock.last().map(ClockSample::event_ns))
+}
+
+/// The oldest instant of a batch by its own clock.
+fn oldest(batch: &Batch) -> Option<u64> {
+    let event = batch.events.first().map(|event| event.time_ns);
+    event.into_iter().chain(batch.clock.first().map(ClockSample::event_ns)).min()
 }
 
 /// Moves the times of a batch to those of recording 0. One shift for all of it, so that differences do not

@@ -98,6 +98,11 @@ impl Online {
         *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
+    /// True if a source's data, or packets, have placed it on the time line.
+    pub fn has_place(&self, node: u16) -> bool {
+        self.0.borrow().arrived.get(usize::from(node)).is_some_and(Option::is_some)
+    }
+
     /// True if packets, or a common clock, place an instant of a source on the time line.
     pub fn is_aligned(&self, node: u16, event_ns: u64) -> bool {
         self.0.borrow().alignment.shift_ns(node, event_ns).is_some()

@@ -1,5 +1,6 @@
 //! The joiner: accepts the journeys of several recordings and returns them joined.
 
+mod datagrams;
 mod release;
 
 use super::connection::Connection;
@@ -84,8 +85,6 @@ pub struct Joiner<'t> {
     numbering: Numbering,
     /// True for running recordings: they overlap, so crossings need not wait for their ends.
     is_live: bool,
-    /// All recordings were read to here when old halves were output.
-    released_ns: i64,
     /// Number of held crossings.
     held: usize,
     crossings: Vec<Crossing>,
@@ -109,7 +108,6 @@ impl<'t> Joiner<'t> {
             unnumbered: UnnumberedDatagrams::default(),
             numbering: Numbering::default(),
             is_live: false,
-            released_ns: i64::MIN,
             held: 0,
             crossings: Vec::new(),
             next: 0,
@@ -255,19 +253,26 @@ impl<'t> Joiner<'t> {
         });
         // The nearest in time first: a sequence number repeats every 4 GiB, an identification every 65,536
         // packets.
-        candidates.sort_by_key(|number| {
-            self.waiting.get(number).map_or(u64::MAX, |(_, other)| other.rough_ns.abs_diff(half.rough_ns))
+        let now_ns = self.rough_ns(&half);
+        candidates.sort_by_cached_key(|number| {
+            self.waiting.get(number).map_or(u64::MAX, |(_, other)| self.rough_ns(other).abs_diff(now_ns))
         });
         if half.is_stream() {
             self.join_bytes(connection, &half, &candidates, done);
-        } else if let Some(number) = candidates.first().copied() {
-            self.join_datagram(connection, half, number, done);
-        } else {
+        } else if candidates.is_empty() {
             self.wait(connection, half.clone());
             self.seek_translation(connection, &half, done);
+        } else {
+            self.join_datagrams(connection, half, &candidates, done);
         }
         candidates.clear();
         self.scratch = candidates;
+    }
+
+    /// Approximate common time of a half's packet, nanoseconds. A half that came before packets placed its recording
+    /// was noted at a place by arrival, which may be far off.
+    fn rough_ns(&self, half: &Half) -> i64 {
+        if half.aligned { half.rough_ns } else { self.timeline.rough_ns(half.node, half.wire_ns) }
     }
 
     fn may_join(&self, connection: usize, half: &Half, other: &Half) -> bool {
@@ -331,37 +336,6 @@ impl<'t> Joiner<'t> {
             self.wait(connection, half.cut(from, to));
         }
         self.seek_translation(connection, half, done);
-    }
-
-    fn join_datagram(&mut self, connection: usize, half: Half, number: u64, done: &mut Vec<Joined>) {
-        let Some(mut other) = self.take(number) else { return };
-        self.join_numbered(connection, &half, &other, done);
-        // Other receivers may have it too.
-        if self.connections.get(connection).is_some_and(|c| c.key.has_many_receivers()) {
-            let sender = if half.end == End::Tx { half } else { std::mem::replace(&mut other, half) };
-            let sender = if sender.end == End::Tx { sender } else { other };
-            self.wait(connection, Half { joined: true, ..sender });
-        }
-    }
-
-    /// Joins two datagrams with one identification.
-    fn join_numbered(&mut self, connection: usize, half: &Half, other: &Half, done: &mut Vec<Joined>) {
-        let (turn, first) = (self.turn_of(connection, half, other), done.len());
-        self.join(connection, half, other, done);
-        let Some(joined) = done.get_mut(first).filter(|_| turn != Turn::Same) else { return };
-        let crossing = joined.crossing.take();
-        if turn == Turn::Unknown {
-            (joined.journey.ambiguous, joined.journey.across) = (true, Across::Apart);
-            self.add_uncertain(connection, 1);
-        } else if let Some(direction) = self.connections.get_mut(connection) {
-            let nodes = (joined.journey.tx_node, joined.journey.rx_node);
-            *direction.certain_so_far.entry(nodes).or_default() += 1;
-        }
-        match crossing.filter(|_| turn == Turn::SameSoFar) {
-            Some(crossing) if self.is_live => self.crossings.push(crossing),
-            Some(crossing) => self.hold(connection, crossing),
-            None => {}
-        }
     }
 
     /// Stores a crossing that counts if the identifications do not turn until the end.
@@ -501,87 +475,6 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Joins datagrams without an identification by their order and length, oldest first.
-    fn join_by_order(&mut self, connection: usize, done: &mut Vec<Joined>) {
-        let Some(direction) = self.connections.get(connection).filter(|c| !c.is_stream() && c.has_both_ends())
-        else {
-            return;
-        };
-        let in_order = |end| {
-            let halves = direction.unnumbered(end).into_iter();
-            let mut halves: Vec<_> = halves
-                .filter_map(|n| self.waiting.get(&n).map(|(_, h)| (h.rough_ns, n, h.journey.bytes())))
-                .collect();
-            halves.sort_unstable();
-            halves
-        };
-        let (sent, received) = (in_order(End::Tx), in_order(End::Rx));
-        let many = direction.key.has_many_receivers();
-        // The next candidate among the sent datagrams of each length.
-        let mut by_len: Map<u64, std::collections::VecDeque<u64>> = Map::default();
-        for (_, number, len) in sent {
-            by_len.entry(len).or_default().push_back(number);
-        }
-        for (_, number, len) in received {
-            let Some(queue) = by_len.get_mut(&len) else { continue };
-            while let Some(oldest) = queue.front().copied() {
-                let fits = match (self.waiting.get(&oldest), self.waiting.get(&number)) {
-                    (Some((_, tx)), Some((_, rx))) => self.order(tx, rx),
-                    _ => Fit::TooOld,
-                };
-                match fits {
-                    Fit::TooOld => {
-                        queue.pop_front();
-                    }
-                    Fit::TooYoung => break,
-                    Fit::Yes => {
-                        if !many {
-                            queue.pop_front();
-                        }
-                        self.join_in_order(connection, oldest, number, many, done);
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
-    fn join_in_order(
-        &mut self,
-        connection: usize,
-        sent: u64,
-        received: u64,
-        many: bool,
-        done: &mut Vec<Joined>,
-    ) {
-        let Some(mut rx) = self.take(received) else { return };
-        rx.journey.ambiguous = true;
-        if many {
-            let Some((_, tx)) = self.waiting.get_mut(&sent) else { return };
-            tx.joined = true;
-            let tx = tx.clone();
-            self.join(connection, &tx, &rx, done);
-        } else if let Some(tx) = self.take(sent) {
-            self.join(connection, &tx, &rx, done);
-        }
-    }
-
-    /// Whether a sent datagram can be the received one, according to the clocks.
-    fn order(&self, tx: &Half, rx: &Half) -> Fit {
-        let difference = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns);
-        let Some(width_ns) = difference.map(|difference| difference.half_width_ns()) else {
-            return Fit::Yes;
-        };
-        let delay_ns = rx.rough_ns.saturating_sub(tx.rough_ns);
-        if delay_ns < -(width_ns as i64) {
-            Fit::TooYoung
-        } else if delay_ns > self.limits.max_apart_ns as i64 {
-            Fit::TooOld
-        } else {
-            Fit::Yes
-        }
-    }
-
     fn forget_connections(&mut self, done: &mut Vec<Joined>) {
         // Identifications may turn later.
         self.connections.iter_mut().for_each(|connection| connection.held.clear());
@@ -592,13 +485,6 @@ impl<'t> Joiner<'t> {
         self.by_key.clear();
         self.translations = Translations::default();
     }
-}
-
-/// The relation between a sent and a received datagram.
-enum Fit {
-    Yes,
-    TooOld,
-    TooYoung,
 }
 
 /// A TCP half in parts that do not cross the wrap of the sequence numbers.

@@ -15,20 +15,14 @@ use std::collections::BTreeSet;
 
 /// How long a half waits where its connection has one end so far, nanoseconds.
 const ONE_END_NS: u64 = 2_000_000_000;
-/// Least time between two searches, nanoseconds.
-const STEP_NS: u64 = 250_000_000;
 
 impl Joiner<'_> {
-    /// Outputs halves alone that have waited long enough. All recordings have been read to `read_ns` of the common time
-    /// line.
+    /// Outputs halves alone that have waited long enough, in a time that grows with those that wait. All recordings have
+    /// been read to `read_ns` of the common time line.
     pub fn release_old(&mut self, read_ns: i64, done: &mut Vec<Joined>) {
-        if read_ns < self.released_ns.saturating_add_unsigned(STEP_NS) {
-            return;
-        }
-        self.released_ns = read_ns;
         let has_both =
             |connection: usize| self.connections.get(connection).is_some_and(Connection::has_both_ends);
-        let is_older = |half: &Half, ns: u64| half.rough_ns.saturating_add_unsigned(ns) < read_ns;
+        let is_older = |half: &Half, ns: u64| self.rough_ns(half).saturating_add_unsigned(ns) < read_ns;
         let (mut old, mut in_order) = (Vec::new(), BTreeSet::new());
         for (number, (connection, half)) in
             self.waiting.iter().filter(|(_, (_, half))| is_older(half, ONE_END_NS))
