@@ -51,6 +51,8 @@ struct Lane<'s> {
     is_late: bool,
     /// Whether its place by arrival is certain to [`LEAD_NS`]. `None` before it has one.
     is_placed: Option<bool>,
+    /// It was placed when all sources had been read to the present.
+    is_at_present: bool,
     /// Ended journeys that wait for clock information around them, by the instant of their end and a number: a
     /// correlator closes them in another order.
     held: BTreeMap<(u64, u64), Journey>,
@@ -69,6 +71,7 @@ impl<'s> Lane<'s> {
             own_ns: None,
             is_late: false,
             is_placed: None,
+            is_at_present: false,
             held: BTreeMap::new(),
             held_count: 0,
         }
@@ -85,6 +88,9 @@ const RELEASE_STEP_NS: u64 = 250_000_000;
 /// How much of running sources may have been read when one is placed by arrival, so that its place is good enough to
 /// give up waiting halves by it, nanoseconds.
 const LEAD_NS: u64 = 1_000_000_000;
+/// How far running sources may be behind the present when none of them has more data, nanoseconds: a recorder writes
+/// now and then, and a busy machine delays it.
+const BEHIND_NS: i64 = 10_000_000_000;
 
 /// The names of all lanes.
 struct Names<'a, 's>(&'a [Lane<'s>]);
@@ -291,6 +297,7 @@ impl<'s> Walker<'s> {
                 None => visit(Piece::Journey(&journey, None, &names)),
             }
         }
+        self.place_at_present();
         self.release_old();
         self.hand_over(visit);
         Ok(Progress::More)
@@ -322,16 +329,34 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// The instant of the common time line up to which the journeys of all running sources are in the join. `None` for recordings that
-    /// do not run, while one has given nothing yet, and while one has no certain place, though it may have ended: its
-    /// data may be older than others that were read long ago.
+    /// Places the sources that have no certain place, when all have been read to the present: then their newest data
+    /// happened at about the same time. What has ended lies before that.
+    fn place_at_present(&mut self) {
+        let Some(online) = self.online.filter(|_| self.quiet > self.order.len()) else { return };
+        let Some((_, present_ns)) = self.lanes.first().and_then(|lane| lane.own_ns) else { return };
+        for (lane, node) in self.lanes.iter_mut().zip(0..).filter(|(lane, _)| lane.is_placed == Some(false)) {
+            let Some((_, own_ns)) = lane.own_ns.filter(|_| !lane.is_at_present) else { continue };
+            online.place(node, own_ns, present_ns);
+            lane.is_at_present = true;
+            self.asked_ns = i64::MIN;
+        }
+    }
+
+    /// The instant of the common time line up to which the journeys of all running sources are in the join. `None` for
+    /// recordings that do not run, while one has given nothing yet, and while one has no certain place, though it may
+    /// have ended: its data may be older than others that were read long ago.
     fn surely_read_ns(&self) -> Option<i64> {
         let online = self.online?;
-        let is_placed = |(lane, node): (&Lane<'_>, u16)| {
+        let is_placed = |lane: &Lane<'_>, node: u16| {
             lane.own_ns.is_none_or(|(_, ns)| lane.is_placed == Some(true) || online.is_aligned(node, ns))
         };
-        if !self.lanes.iter().zip(0..).all(is_placed) {
-            return None;
+        let mut margin_ns = 0;
+        for (lane, node) in self.lanes.iter().zip(0..) {
+            match (is_placed(lane, node), lane.is_at_present) {
+                (true, _) => {}
+                (false, true) => margin_ns = BEHIND_NS,
+                (false, false) => return None,
+            }
         }
         let read_ns = |at: usize| {
             let (node, (_, own_ns)) = (at as u16, self.lanes.get(at)?.own_ns?);
@@ -341,7 +366,8 @@ impl<'s> Walker<'s> {
         };
         let mut running = self.order.iter().map(|(_, at)| read_ns(*at));
         let first = running.next()??;
-        running.try_fold(first, |least, ns| Some(least.min(ns?)))
+        let least_ns = running.try_fold(first, |least, ns| Some(least.min(ns?)))?;
+        Some(least_ns.saturating_sub(margin_ns))
     }
 
     /// Outputs the held journeys of a node that ended before an instant of its clock, and those beyond the maximum.
@@ -416,7 +442,7 @@ pub fn walk(
 /// The newest instant in a batch, on its node's event clock.
 fn newest(batch: &Batch) -> Option<u64> {
     let event = batch.events.last().map(|event| event.time_ns);
-    event.or(batch.clock.last().map(ClockSample::event_ns))
+    event.into_iter().chain(batch.clock.last().map(ClockSample::event_ns)).max()
 }
 
 /// The oldest instant of a batch by its own clock.

@@ -260,6 +260,8 @@ struct Followed {
     at_once: u64,
     /// Empty answers before the first data.
     late: u64,
+    /// It does not end.
+    goes_on: bool,
 }
 
 impl Source for Followed {
@@ -284,7 +286,7 @@ impl Source for Followed {
             into.watermark_ns = piece.watermark_ns;
         }
         let is_over = self.recording.batches.len() == 0 && into.events.is_empty() && into.clock.is_empty();
-        Ok(if is_over { Progress::End } else { Progress::More })
+        Ok(if is_over && !self.goes_on { Progress::End } else { Progress::More })
     }
 }
 
@@ -310,7 +312,7 @@ fn followed_as_read(seed: u64, weather: Weather, clocks: [Clock; 2], late: (u64,
         let recording = Recording::of(&world, &capture, netns, clock);
         let at_once = [1, 4, 1_000][random.within(0, 2) as usize];
         let random = Random(random.within(0, u64::MAX - 1));
-        Box::new(Followed { recording, random, at_once, late }) as Box<dyn Source>
+        Box::new(Followed { recording, random, at_once, late, goes_on: false }) as Box<dyn Source>
     });
     let infos = sources.each_ref().map(|source| source.info().clone());
     let online = Online::new(&infos);
@@ -389,6 +391,40 @@ proptest! {
     fn lost_events_make_no_false_bound(seed in any::<u64>(), weather in weather(), a in clock(), b in clock()) {
         honest(seed, weather, [a, b], true).map_err(TestCaseError::fail)?;
     }
+}
+
+#[test]
+fn hosts_that_exchange_nothing_do_not_hold_back_their_halves() {
+    let (clock, capture) = (Clock { offset_ns: 0, ppm: 0, step: None }, world(3, Weather::default()));
+    let mut talks = Recording::of(&capture, &Capture::whole(&capture), 1, clock);
+    let samples = |from_s: u64, to_s: u64| {
+        let at = (from_s * 10..to_s * 10).map(|tenth| tenth * 100_000_000);
+        let sample = |ns| ClockSample {
+            monotonic_ns: ns,
+            raw_ns: ns,
+            realtime_ns: ns as i64,
+            width_ns: 50,
+            ..ClockSample::default()
+        };
+        Batch { clock: at.map(sample).collect(), watermark_ns: to_s * 1_000_000_000, ..Batch::default() }
+    };
+    let batches: Vec<Batch> = talks.batches.chain([samples(10, 60)]).collect();
+    talks.batches = batches.into_iter();
+    let info = NodeInfo { host: "quiet".to_owned(), boot_id: "another".to_owned(), ..talks.info.clone() };
+    let quiet = Recording { info, batches: vec![samples(0, 60)].into_iter() };
+    let sources = [talks, quiet].map(|recording| {
+        let source = Followed { recording, random: Random(1), at_once: 1_000_000, late: 0, goes_on: true };
+        Box::new(source) as Box<dyn Source>
+    });
+    let infos = sources.each_ref().map(|source| source.info().clone());
+    let online = Online::new(&infos);
+    let mut walker = Walker::live(sources.into(), &online, LIMITS, Duration::ZERO);
+    let mut halves = 0;
+    for _ in 0..100 {
+        let visit = &mut |piece: Piece<'_>| halves += usize::from(matches!(piece, Piece::Journey(..)));
+        assert_eq!(walker.step(visit).expect("no source fails"), Progress::More);
+    }
+    assert!(halves > 100, "{halves} came while both went on");
 }
 
 #[test]

@@ -232,6 +232,9 @@ impl<P: Difference> Alignment<P> {
     }
 }
 
+/// A recording has no data longer than this before its first clock sample, nanoseconds.
+const SURELY_BOOTED_NS: u64 = 60_000_000_000;
+
 impl<P: Difference> Timeline for Alignment<P> {
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
         let same = self.same(node)?;
@@ -264,7 +267,7 @@ impl<P: Difference> Timeline for Alignment<P> {
         })
     }
 
-    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+    fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
         // Without a bound at this instant, the difference amid the recording is correct to within the clocks'
         // drift.
         let amid = || {
@@ -274,7 +277,21 @@ impl<P: Difference> Timeline for Alignment<P> {
             let unslewed = |s: &ClockSample| i128::from(s.event_ns()) - i128::from(s.raw_ns);
             i64::try_from(unslewed(first) - unslewed(second) - i128::from(difference_ns)).ok()
         };
-        let shift_ns = self.shift_ns(node, at_ns).or_else(amid).unwrap_or(0);
-        (at_ns as i64).wrapping_add(shift_ns)
+        // Without any, each host's own wall clock is all that is there.
+        let by_utc = || {
+            let to_utc_ns = |node: u16| {
+                let first = self.clock(node)?.samples().first()?;
+                Some(i128::from(first.realtime_ns) - i128::from(first.event_ns()))
+            };
+            let shift_ns = i64::try_from(to_utc_ns(node)? - to_utc_ns(0)?).ok()?;
+            // What was before the boot of host 0 has no instant by its clock.
+            let first_ns = self.clock(node)?.samples().first()?.event_ns();
+            first_ns.checked_add_signed(shift_ns).filter(|ns| *ns >= SURELY_BOOTED_NS).map(|_| shift_ns)
+        };
+        self.shift_ns(node, at_ns).or_else(amid).or_else(by_utc).unwrap_or(0)
+    }
+
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+        (at_ns as i64).wrapping_add(self.placed_ns(node, at_ns))
     }
 }

@@ -98,6 +98,14 @@ impl Online {
         *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
+    /// Places a source by an instant of its event clock and one of node 0's that are about the same, until packets give
+    /// better bounds.
+    pub fn place(&self, node: u16, event_ns: u64, there_ns: u64) {
+        if let Some(arrived) = self.0.borrow_mut().arrived.get_mut(usize::from(node)) {
+            *arrived = Some((there_ns as i64).wrapping_sub(event_ns as i64));
+        }
+    }
+
     /// True if a source's data, or packets, have placed it on the time line.
     pub fn has_place(&self, node: u16) -> bool {
         self.0.borrow().arrived.get(usize::from(node)).is_some_and(Option::is_some)

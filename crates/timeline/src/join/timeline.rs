@@ -16,8 +16,9 @@ pub trait Timeline {
     /// `None` if unknown.
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<Estimate>;
 
-    /// An instant of a recording on an approximate common clock, nanoseconds. It only distinguishes wraps of
-    /// sequence numbers, so an error of seconds is harmless.
+    /// An instant of a recording on an approximate common clock, nanoseconds. In the join it only distinguishes wraps
+    /// of sequence numbers, where an error of seconds is harmless; it also orders what is shown of hosts whose clocks
+    /// nothing relates.
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64;
 }
 
