@@ -398,6 +398,11 @@ fn name_of(reasons: &[DropReason], number: u32) -> String {
 }
 
 impl NodeInfo {
+    /// True if the capture began without records: the kernel adds up in their place.
+    pub fn begins_with_sums_only(&self) -> bool {
+        self.settings.iter().any(|setting| setting == "detail histograms")
+    }
+
     /// The kernel's name of a drop reason; `reason 5` without names.
     pub fn drop_reason(&self, number: u32) -> String {
         name_of(&self.drop_reasons, number)

@@ -119,18 +119,25 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     }
 }
 
+/// No packet is longer, bytes: the kernel's largest super-packets have half a megabyte.
+const LONGEST_PACKET: u32 = 1 << 24;
+
 #[inline]
 fn event(e: &mag_event, hop: Hop) -> Event {
     let proto = Proto(e.proto);
     let has_packet = matches!(hop.role(), Role::Packet | Role::Drop);
     let (ttl, upper) = if has_packet { (ttl(e), 0) } else { (0, call_flags(e)) };
     let flags = EventFlags(u16::from(e.flags) | u16::from(upper) << 8);
+    // Lengths of headers that contradict each other leave a payload below zero.
+    let is_malformed = has_packet && e.len > LONGEST_PACKET;
+    let len = if is_malformed { 0 } else { e.len };
+    let flags = if is_malformed { EventFlags(flags.0 | EventFlags::PARTIAL.0) } else { flags };
     let by = payload(e, hop, proto, has_packet, flags.contains(EventFlags::IN_KERNEL));
     Event {
         time_ns: e.h.time_ns,
         socket: e.cookie,
         flow: FlowId(e.flow),
-        len: e.len,
+        len,
         skb: by.skb,
         ifindex: e.ifindex,
         tgid: by.tgid,
@@ -407,6 +414,14 @@ mod tests {
             let has_process = hop.knows_process();
             assert_eq!((event.tgid, event.tid), if has_process { (71, 72) } else { (0, 0) }, "{hop}");
         }
+    }
+
+    #[test]
+    fn a_payload_below_zero_is_no_payload() {
+        let e = mag_event { len: 0_u32.wrapping_sub(7), proto: 17, ..Default::default() };
+        let event = decoded(e, Hop::DevRecv);
+        assert_eq!((event.len, event.flags.contains(EventFlags::PARTIAL)), (0, true));
+        assert_eq!(decoded(e, Hop::AppSend).len, e.len, "a call may be of so much");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::common;
 use common::{
     CLIENT, Net, Pair, Recording, SERVER, can_capture_with, finish, has_tracefs, hops, quiet, undisturbed,
 };
-use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::custom::{CustomProbe, ProbeHit, ValueKind};
 use magscope_core::node::Ability;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::custom::{Resolved, Resolver};
@@ -211,7 +211,9 @@ fn a_function_of_a_program_tells_its_arguments_and_its_return() {
         let own = own.display();
         let recording = net.capture_with(options(
             &[
-                &format!("uprobe:{own}:magscope_probe_me name=call free=arg0 sign=arg1 third=arg2"),
+                &format!(
+                    "uprobe:{own}:magscope_probe_me name=call free=arg0 sign=arg1:int64 third=arg2:uint32"
+                ),
                 &format!("uretprobe:{own}:magscope_probe_me name=return sum=retval"),
             ],
             &[Hop::DevXmit],
@@ -229,11 +231,13 @@ fn a_function_of_a_program_tells_its_arguments_and_its_return() {
         for (i, (call, back)) in calls.iter().zip(&returns).enumerate() {
             let i = i as i64;
             assert_eq!((call.value(0), call.value(1)), (Some(i << 40), Some(-5)));
-            assert_eq!(call.value(2).map(|third| third as u32), Some(i as u32));
+            assert_eq!(call.value(2), Some(i));
             assert_eq!(back.value(0), Some((i << 40) + 5 + i));
             assert_eq!((call.tgid, call.tid), (std::process::id(), back.tid));
             assert!(call.time_ns <= back.time_ns);
         }
+        let signs = recording.info.probes[0].values.iter().map(|value| value.kind == ValueKind::Signed);
+        assert_eq!(signs.collect::<Vec<_>>(), [false, true, false]);
         let named =
             |tid: u32| recording.batches.iter().flat_map(|batch| &batch.tasks).any(|task| task.tid == tid);
         assert!(named(calls[0].tid), "who called is named");
@@ -373,6 +377,8 @@ fn what_is_not_there_is_said_with_names_near_it() {
     let libc = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let libc =
         libc.lines().filter_map(|line| line.split_whitespace().last()).find(|path| path.contains("libc.so"));
+    let own = std::env::current_exe().expect("a path");
+    let own = own.display();
     let malloc = libc.map(|path| format!("uprobe:{path}:maloc"));
     for (text, parts) in [
         ("fentry:tcp_rcv_establised", &["has a function", "`tcp_rcv_established`"][..]),
@@ -383,6 +389,7 @@ fn what_is_not_there_is_said_with_names_near_it() {
         ("kprobe:tcp_rcv_established sk:tcp_sok->snd_cwnd", &["no structure", "`tcp_sock`"]),
         ("tp_btf:net_dev_start_xmitt", &["no tracepoint", "`net_dev_start_xmit`"]),
         (malloc.as_deref().unwrap_or("uprobe:/proc/self/exe:maloc"), &["no function `maloc`"]),
+        (&format!("uprobe:{own}:magscope_probe_me arg0:int24"), &["`arg0:int24`", "`int32`"]),
         ("uprobe:/nowhere/at/all:f", &["cannot open /nowhere/at/all"]),
         ("uprobe:/proc/self/status:f", &["no program"]),
     ] {

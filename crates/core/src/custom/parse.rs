@@ -172,7 +172,9 @@ fn value(name: Option<&str>, expr: &str) -> Result<ProbeValue, BadProbe> {
     if !is_path(expr) {
         return Err(BadProbe::Value(words::shown(expr)));
     }
-    let last = expr.rsplit(['.', '>', ':']).next().unwrap_or(expr);
+    // Of `retval:int32` the register, of `sk:tcp_sock->snd_cwnd` the last field.
+    let last = expr.rsplit(['.', '>']).next().unwrap_or(expr);
+    let last = last.split(':').next().unwrap_or(last);
     let name = name.unwrap_or_else(|| last.get(..LONGEST_NAME).unwrap_or(last));
     if !is_name(name) {
         return Err(BadProbe::Name(words::shown(name)));
@@ -204,6 +206,10 @@ mod tests {
             (
                 "uprobe:/lib/libc.so.6:malloc size=arg0 as=point",
                 "uprobe:/lib/libc.so.6:malloc name=malloc as=point size=arg0",
+            ),
+            (
+                "uretprobe:/lib/libc.so.6:close retval:int32",
+                "uretprobe:/lib/libc.so.6:close name=close as=loadline retval=retval:int32",
             ),
             (
                 "fentry:try_fill_recv  name=refill   free=rq->vq->num_free",

@@ -25,6 +25,18 @@ pub struct ThreadTime {
     pub blocked_ns: u64,
 }
 
+impl ThreadTime {
+    /// Adds a time in a state that ended with a change. Whether it slept shows only then.
+    const fn add(&mut self, state: Change, change: Change, ns: u64) {
+        match (state, change) {
+            (Change::On, Change::Woken) => {} // it runs on
+            (Change::On, _) => self.on_cpu_ns += ns,
+            (Change::Off, Change::Woken) => self.blocked_ns += ns,
+            (Change::Off | Change::Woken, _) => self.runnable_ns += ns,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// It got a CPU.
@@ -116,17 +128,18 @@ impl Threads {
         let mut time = ThreadTime::default();
         let (mut since_ns, mut state) = (from_ns, first(changes));
         let within = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
-        // Whether it slept shows only at its next change.
-        for (ns, change) in within.copied().chain([(to_ns, Change::On)]) {
-            let spent_ns = ns - since_ns;
-            match (state, change) {
-                (Change::On, Change::Woken) => continue, // it runs already
-                (Change::On, _) => time.on_cpu_ns += spent_ns,
-                (Change::Off, Change::Woken) => time.blocked_ns += spent_ns,
-                (Change::Off | Change::Woken, _) => time.runnable_ns += spent_ns,
+        for (ns, change) in within.copied() {
+            // It lost its CPU without an event: a filter keeps switches to a process, not those from it.
+            if (state, change) == (Change::On, Change::On) {
+                return None;
             }
-            (since_ns, state) = (ns, change);
+            time.add(state, change, ns - since_ns);
+            // One that was woken while it ran runs on.
+            if (state, change) != (Change::On, Change::Woken) {
+                (since_ns, state) = (ns, change);
+            }
         }
+        time.add(state, Change::On, to_ns - since_ns);
         Some(time)
     }
 }
@@ -181,6 +194,19 @@ mod tests {
         assert_eq!(of(11), Some((20, 80 + 10, 0)), "it had been ready to run");
         assert_eq!(of(13), Some((10, 10, 90)), "it had been asleep");
         assert_eq!(of(14), Some((110, 0, 0)), "it ran all the time");
+    }
+
+    #[test]
+    fn a_thread_that_gets_a_cpu_twice_was_away_in_between() {
+        let mut threads = Threads::default();
+        // A filter of the process leaves out its switch to the idle task.
+        for event in [wake(1, 9), switch(2, 0, 7), wake(140, 7), switch(150, 0, 7)] {
+            threads.event(0, &event);
+        }
+        assert_eq!(threads.between(0, 7, 50, 200), None);
+        assert_eq!(threads.until(0, 7, 50, 200), None);
+        let all = ThreadTime { on_cpu_ns: 40, ..ThreadTime::default() };
+        assert_eq!(threads.between(0, 7, 160, 200), Some(all));
     }
 
     #[test]

@@ -139,11 +139,13 @@ impl<'a> Resolver<'a> {
         let (path, symbol) = probe.target.rsplit_once(':').unwrap_or_default();
         let offset = program::offset(Path::new(path), symbol)?;
         let returns = probe.attach == Attach::Uretprobe;
-        for (value, slot) in probe.values.iter().zip(&mut plan.value) {
-            *slot = bare_register(&value.expr, returns)?;
+        let mut probe = probe.clone();
+        for (value, slot) in probe.values.iter_mut().zip(&mut plan.value) {
+            (*slot, value.kind) = bare_register(&value.expr, returns)?;
         }
-        let offered = if returns { vec!["retval".to_owned()] } else { vec!["arg0 to arg5".to_owned()] };
-        Ok(Resolved { probe: probe.clone(), plan, place: Place::Program(path.into(), offset), offered })
+        let offered = if returns { "retval" } else { "arg0 to arg5" };
+        let offered = vec![offered.to_owned(), format!("each as it is, or cast to {}", casts())];
+        Ok(Resolved { probe, plan, place: Place::Program(path.into(), offset), offered })
     }
 
     fn function(&self, probe: &CustomProbe, mut plan: mag_plan) -> Result<Resolved, String> {
@@ -273,14 +275,35 @@ fn modules() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| !path.ends_with("vmlinux")).collect()
 }
 
-/// An argument without a type: a register.
-fn bare_register(expr: &str, returns: bool) -> Result<mag_read, String> {
-    let whole = mag_read { bytes: 8, ..mag_read::default() };
-    match (expr, returns) {
-        ("retval", true) => Ok(mag_read { base: mag_base_MAG_BASE_RETURN as u8, ..whole }),
+/// Types that a register is cast to: `arg0:int32`. Name, bytes, and whether it has a sign.
+const CASTS: [(&str, u8, bool); 8] = [
+    ("int8", 1, true),
+    ("int16", 2, true),
+    ("int32", 4, true),
+    ("int64", 8, true),
+    ("uint8", 1, false),
+    ("uint16", 2, false),
+    ("uint32", 4, false),
+    ("uint64", 8, false),
+];
+
+fn casts() -> String {
+    CASTS.map(|(name, ..)| format!("`{name}`")).join(", ")
+}
+
+/// An argument without a type: a register, of which a cast takes the low bytes.
+fn bare_register(expr: &str, returns: bool) -> Result<(mag_read, ValueKind), String> {
+    let (register, cast) = expr.split_once(':').map_or((expr, "uint64"), |(register, cast)| (register, cast));
+    let Some((_, bytes, signed)) = CASTS.into_iter().find(|(name, ..)| *name == cast) else {
+        return Err(format!("`{expr}`: a register is cast to {}", casts()));
+    };
+    let kind = if signed { ValueKind::Signed } else { ValueKind::Unsigned };
+    let whole = mag_read { bytes, sign: signed.into(), ..mag_read::default() };
+    match (register, returns) {
+        ("retval", true) => Ok((mag_read { base: mag_base_MAG_BASE_RETURN as u8, ..whole }, kind)),
         (_, true) => Err(format!("`{expr}`: at a program's return there is `retval` alone")),
-        _ => match expr.strip_prefix("arg").and_then(|n| n.parse::<u8>().ok()) {
-            Some(arg @ 0..6) => Ok(mag_read { arg, ..whole }),
+        _ => match register.strip_prefix("arg").and_then(|n| n.parse::<u8>().ok()) {
+            Some(arg @ 0..6) => Ok((mag_read { arg, ..whole }, kind)),
             _ => Err(format!("`{expr}`: of a program's function there are `arg0` to `arg5`, as integers")),
         },
     }
