@@ -4,6 +4,7 @@ mod text;
 
 pub use text::write_requests;
 
+use crate::figures::count;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::{HopPairStats, Quantiles};
 use magscope_core::blame::{Blame, Part};
@@ -126,6 +127,36 @@ impl RequestRow {
     /// Protocol and name.
     pub fn label(&self) -> String {
         format!("{} {}", self.proto, self.name)
+    }
+
+    /// The times of most of its turns: the totals, or those until answered if the requesters of most are not in the
+    /// capture.
+    pub fn times(&self) -> Option<Quantiles> {
+        if self.is_of_answers() { self.answer } else { self.total }
+    }
+
+    /// True if these are the times until answered.
+    pub fn is_of_answers(&self) -> bool {
+        let n = |times: Option<Quantiles>| times.map_or(0, |times| times.n);
+        n(self.total) < n(self.answer).div_ceil(2)
+    }
+
+    /// What these times leave out, in words: turns whose requester is not in the capture, or those of which it is.
+    pub fn times_note(&self) -> Option<String> {
+        let (total, answer) = (self.total.map_or(0, |times| times.n), self.answer.map_or(0, |times| times.n));
+        match (self.is_of_answers(), total, answer) {
+            (true, 0, _) => Some("the requester is not in the capture: times until answered".to_owned()),
+            (true, ..) => Some(format!(
+                "the requester of {} turns is in the capture, so the times of all are until answered",
+                count(total)
+            )),
+            (false, ..) if total < answer => Some(format!(
+                "times of {} turns; the requesters of {} others are not in the capture",
+                count(total),
+                count(answer - total)
+            )),
+            _ => None,
+        }
     }
 }
 

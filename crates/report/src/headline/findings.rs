@@ -52,6 +52,8 @@ pub(super) struct Service {
     /// Times of complete journeys.
     pub times: HopPairStats,
     pub slowest: BinaryHeap<Reverse<Slow>>,
+    /// The longest that one of them waited for a retransmission, nanoseconds.
+    pub longest_resend_ns: u64,
     /// Key of the last journey that was dropped or lost, of the last that was resent, and of the last slow one.
     pub last_lost: Option<u64>,
     pub last_resent: Option<u64>,
@@ -162,6 +164,10 @@ impl Findings {
         }
         if let Some(blame) = blame.filter(|_| journey.verdict.is_whole()) {
             let ns = blame.total_ns();
+            if journey.retransmits() > 0 {
+                let waits = blame.parts().filter(|(part, _)| *part == Part::Retransmission).map(|(_, ns)| ns);
+                service.longest_resend_ns = waits.fold(service.longest_resend_ns, u64::max);
+            }
             self.times.record(ns);
             service.times.record(ns);
             if ns >= SLOW_NS {

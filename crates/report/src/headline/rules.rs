@@ -358,10 +358,9 @@ fn resent(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
     }
     let extent = Extent::of(service, resent, false, &facts.omissions);
     let share = extent.share();
-    let (_, parts) = service.slowest_parts();
-    let wait_ns = parts.iter().find(|(part, _)| *part == Part::Retransmission).map_or(0, |(_, ns)| *ns);
+    let wait_ns = service.longest_resend_ns;
     let wait = if wait_ns >= 1_000 {
-        format!(", the slowest wait {} for it", time(wait_ns).trim())
+        format!(", waiting up to {} for it", time(wait_ns).trim())
     } else {
         String::new()
     };
@@ -438,8 +437,8 @@ fn within(part: Part) -> String {
 }
 
 fn slow_requests(row: &RequestRow) -> Option<Candidate> {
-    // On the server alone there are its answers, without the clients' totals.
-    let total = row.total.or(row.answer).filter(|total| total.n >= FEW)?;
+    // On the server alone there are its answers, without the totals of most clients.
+    let total = row.times().filter(|total| total.n >= FEW)?;
     let severity = slowness(total.p99_ns)?;
     let all_ns: u64 = row.slowest.iter().fold(0, |all, part| all.saturating_add(part.ns));
     let slowest = total.n.div_ceil(100).clamp(1, 128);
@@ -458,6 +457,7 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
         let verb = if waiting >= MAIN { "waits for a CPU, so it answers" } else { "answers" };
         let rest_ns = all_ns.saturating_sub(answer_ns) / slowest;
         let rest = match row.total {
+            Some(_) if row.is_of_answers() => "most of its clients are not in the capture".to_owned(),
             Some(_) => format!("the rest of the slowest requests is {}", time(rest_ns).trim()),
             None => "its clients are not in the capture".to_owned(),
         };

@@ -79,6 +79,23 @@ fn on_the_server_alone_its_answers_are_named() {
 }
 
 #[test]
+fn a_few_local_clients_do_not_hide_the_others() {
+    let parts = [("until answered", 300 * MS)];
+    let slow = row(":8080 python3", 10_000, 2_000 * MS, 0, &parts);
+    for (n, note) in [(3, "the requester of 3 turns"), (12, "the requester of 12 turns")] {
+        let row = RequestRow { total: Some(times(MS / 5, n)), ..slow.clone() };
+        assert!(row.times_note().is_some_and(|words| words.starts_with(note)), "{:?}", row.times_note());
+        assert_eq!(row.times().map(|times| times.n), Some(10_000));
+        let headline = of(vec![row]);
+        let text = ":8080 python3 answers in 2.00 s (p99); most of its clients are not in the capture";
+        assert_eq!((headline.text.as_str(), headline.kind), (text, HeadlineKind::Slow));
+    }
+    let mostly_seen = RequestRow { total: Some(times(2_100 * MS, 9_000)), ..slow };
+    assert_eq!(mostly_seen.times().map(|times| times.n), Some(9_000));
+    assert!(mostly_seen.times_note().is_some_and(|words| words.contains("1 000 others are not")));
+}
+
+#[test]
 fn a_server_outside_the_capture_is_not_blamed() {
     let parts = [("until answered", 300 * MS)];
     let row = RequestRow { answer: None, ..row(":443", 100, 0, 30 * MS, &parts) };

@@ -71,7 +71,7 @@ fn others(grades: GradeCounts) -> String {
 }
 
 fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Result {
-    let quantiles = row.total.or(row.answer);
+    let quantiles = row.times();
     let times =
         quantiles.map_or_else(|| ["·"; 3].map(str::to_owned), |q| [q.p50_ns, q.p99_ns, q.max_ns].map(time));
     write!(out, "{:<name_width$}", fit(&row.label(), name_width))?;
@@ -83,9 +83,7 @@ fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Resu
 
 fn notes(row: &RequestRow) -> String {
     let mut notes = Vec::new();
-    if row.total.is_none() && row.answer.is_some() {
-        notes.push("the requester is not in the capture: times until answered".to_owned());
-    }
+    notes.extend(row.times_note());
     let shares = row.slowest.iter().filter(|part| part.share >= SHOWN).take(PARTS);
     let shares: Vec<String> = shares.map(|part| format!("{} {:.0} %", part.part, part.share * 100.0)).collect();
     if !shares.is_empty() {
