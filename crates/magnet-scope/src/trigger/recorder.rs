@@ -4,7 +4,7 @@ use crate::recording::Directory;
 use anyhow::Result;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Event, Flow, FlowId, Task};
+use magscope_core::{Batch, Change, Event, Flow, FlowId, Task};
 use magscope_scope::trigger::Capture;
 use magscope_session::{RecordOptions, Recorder};
 use std::collections::{HashMap, VecDeque};
@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of flows, and of threads; announcements repeat.
 const MOST_NAMES: usize = 1 << 16;
+
+/// Maximum number of changes of evicted batches, the newest.
+const MOST_CHANGES: usize = 1_000;
 
 /// Buffers batches and saves the window of a trigger as a session.
 pub struct TriggerRecorder {
@@ -25,6 +28,8 @@ pub struct TriggerRecorder {
     flows: HashMap<FlowId, Flow>,
     tasks: HashMap<u32, Task>,
     clock: Option<ClockSample>,
+    /// Changes of evicted batches: they hold on.
+    changes: Vec<Change>,
     /// Up to here, data were evicted; 0 if none were. Nanoseconds of the events' clock.
     evicted_ns: u64,
     saved: u64,
@@ -44,6 +49,7 @@ impl TriggerRecorder {
             flows: HashMap::new(),
             tasks: HashMap::new(),
             clock: None,
+            changes: Vec::new(),
             evicted_ns: 0,
             saved: 0,
             windows: 0,
@@ -81,6 +87,8 @@ impl TriggerRecorder {
             self.evicted_ns = self.evicted_ns.max(oldest.watermark_ns).max(last_ns);
             // The last evicted clock sample precedes all remaining data.
             self.clock = oldest.clock.last().copied().or(self.clock);
+            self.changes.extend(oldest.changes);
+            self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
         }
     }
 
@@ -93,12 +101,15 @@ impl TriggerRecorder {
         let is_short = self.evicted_ns > capture.from_ns;
         let from_ns = if is_short { self.evicted_ns.saturating_add(1) } else { capture.from_ns };
         let inside = |ns: u64| (from_ns..=capture.to_ns).contains(&ns);
+        // What was changed before the window holds on in it.
+        let is_earlier = |change: &&Change| change.from_ns <= capture.to_ns;
         let mut samples = self.clock.iter().chain(self.held.iter().flat_map(|batch| &batch.clock));
         let before = samples.rfind(|sample| sample.monotonic_ns < from_ns).copied();
         let names = Batch {
             flows: self.flows.values().copied().collect(),
             tasks: self.tasks.values().cloned().collect(),
             clock: before.into_iter().collect(),
+            changes: self.changes.iter().filter(is_earlier).cloned().collect(),
             watermark_ns: from_ns,
             ..Batch::default()
         };
@@ -121,7 +132,7 @@ impl TriggerRecorder {
                 hits: batch.hits.iter().filter(|hit| inside(hit.time_ns)).copied().collect(),
                 heads: batch.heads.iter().filter(|head| inside(head.time_ns)).cloned().collect(),
                 clock: batch.clock.iter().filter(|sample| inside(sample.monotonic_ns)).copied().collect(),
-                changes: batch.changes.clone(),
+                changes: batch.changes.iter().filter(is_earlier).cloned().collect(),
                 names: batch.names.clone(),
                 counts: batch.counts.iter().filter(|count| inside(count.time_ns)).copied().collect(),
                 synthesis: batch.synthesis.iter().filter(|sum| inside(sum.to_ns)).cloned().collect(),
@@ -167,7 +178,7 @@ fn cost(batch: &Batch) -> u64 {
 mod tests {
     use super::*;
     use magscope_core::source::{Progress, Source};
-    use magscope_core::{Generator, GeneratorOptions};
+    use magscope_core::{Generator, GeneratorOptions, Hop};
     use magscope_session::Session;
     use std::time::Duration;
 
@@ -216,6 +227,45 @@ mod tests {
         }
         assert_eq!(read, all[20_000..30_000]);
         assert!(flows >= 128, "names are there although they were announced long before");
+    }
+
+    #[test]
+    fn a_window_has_the_changes_before_its_end_and_none_behind_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let made = Directory::prepare(&dir.path().join("kept")).expect("it is ours");
+        let mut trigger_recorder = TriggerRecorder::new(made, &NodeInfo::default(), 64 << 10);
+        let change =
+            |from_ns: u64, hop: &str| Change { from_ns, to_ns: from_ns + 1, what: format!("disable {hop}") };
+        let batch = |time_ns: u64, changes: Vec<Change>| Batch {
+            events: vec![Event::at(Hop::DevXmit, time_ns); 100],
+            changes,
+            watermark_ns: time_ns,
+            ..Batch::default()
+        };
+        let evicted = change(5, "tcp.recv");
+        trigger_recorder.hold(&batch(10, vec![evicted.clone()]));
+        for at in 20..50 {
+            trigger_recorder.hold(&batch(at, Vec::new()));
+        }
+        assert!(trigger_recorder.evicted_ns > 10, "the change was evicted");
+        let (within, behind) = (change(51, "dev.queue"), change(61, "ip.out"));
+        trigger_recorder.hold(&batch(52, vec![within.clone()]));
+        trigger_recorder.hold(&batch(62, vec![behind]));
+        trigger_recorder.save(&capture(50, 60)).expect("it is saved");
+        let session = Session::open(&dir.path().join("kept/trigger-0001.session")).expect("a session");
+        assert_eq!((session.summary().events, session.changes().0), (100, vec![evicted, within]));
+    }
+
+    #[test]
+    fn changes_of_evicted_batches_are_bounded() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let made = Directory::prepare(&dir.path().join("kept")).expect("it is ours");
+        let mut trigger_recorder = TriggerRecorder::new(made, &NodeInfo::default(), 0);
+        let change = |at: u64| Change { from_ns: at, to_ns: at + 1, what: "detail full".to_owned() };
+        for at in 0..MOST_CHANGES as u64 + 3 {
+            trigger_recorder.hold(&Batch { changes: vec![change(at)], watermark_ns: at, ..Batch::default() });
+        }
+        assert_eq!((trigger_recorder.changes.len(), trigger_recorder.changes[0].from_ns), (MOST_CHANGES, 3));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Readers of untrusted files.
 
+mod changes;
 mod cursor;
 mod damage;
 mod rebuild;

@@ -1,5 +1,6 @@
 //! A session as a source of batches.
 
+use super::changes::PassedChanges;
 use super::cursor::{Cursor, Unread, hidden, skipped};
 use super::damage::Damage;
 use super::scan::{Gap, Piece};
@@ -21,9 +22,10 @@ use std::time::Duration;
 /// Source of a session's batches in recorded order.
 ///
 /// Each batch of events includes the flows and tasks it needs, and the samples and losses up to its latest
-/// time, its watermark. Events older than the watermark were late when recorded and count as late again. Damage
-/// costs a batch and appears as a loss at its time. The last batch of a closed session has no event, and the end of the
-/// recorded time as its watermark. The source never waits and never fails.
+/// time, its watermark. A replay from a later time begins with the changes before that time. Events older than the
+/// watermark were late when recorded and count as late again. Damage costs a batch and appears as a loss at its time.
+/// The last batch of a closed session has no event, and the end of the recorded time as its watermark. The source never
+/// waits and never fails.
 pub struct Replay {
     inner: Arc<Inner>,
     from_ns: u64,
@@ -32,6 +34,7 @@ pub struct Replay {
     segment: usize,
     piece: usize,
     open: Option<Open>,
+    passed_changes: PassedChanges,
     watermark_ns: u64,
     damage: Vec<Damage>,
 }
@@ -81,7 +84,17 @@ impl Open {
 impl Replay {
     pub(super) fn new(inner: Arc<Inner>, from_ns: Option<u64>, to_ns: Option<u64>) -> Self {
         let (from_ns, to_ns) = (from_ns.unwrap_or(0), to_ns.unwrap_or(u64::MAX));
-        Replay { inner, from_ns, to_ns, segment: 0, piece: 0, open: None, watermark_ns: 0, damage: Vec::new() }
+        Replay {
+            inner,
+            from_ns,
+            to_ns,
+            segment: 0,
+            piece: 0,
+            open: None,
+            passed_changes: PassedChanges::default(),
+            watermark_ns: 0,
+            damage: Vec::new(),
+        }
     }
 
     /// Damage found while reading, in addition to [`crate::Session::damage`].
@@ -100,6 +113,7 @@ impl Replay {
             if self.open.is_none() {
                 let sums = segment.span_ns(Table::Synthesis).is_some_and(|(min, max)| self.wanted(min, max));
                 if !sums && segment.range_ns().is_some_and(|(min, max)| !self.wanted(min, max)) {
+                    self.earlier_changes(segment, batch);
                     self.segment += 1;
                     continue;
                 }
@@ -128,18 +142,26 @@ impl Replay {
                 }
             }
         }
-        self.reach_end()
+        self.reach_end(batch)
     }
 
     /// Moves the watermark of a closed session to the end of its recorded time.
-    fn reach_end(&mut self) -> Progress {
+    fn reach_end(&mut self, batch: &Batch) -> Progress {
         let observed = self.inner.meta.observed_ns();
         let end_ns = observed.map_or(0, |(_, to_ns)| to_ns.min(self.to_ns));
         if end_ns <= self.watermark_ns {
-            return Progress::End;
+            // Without events from the requested time on, the changes before it are left.
+            return if batch.is_empty() { Progress::End } else { Progress::More };
         }
         self.watermark_ns = end_ns;
         Progress::More
+    }
+
+    /// Adds the changes of a skipped segment before the requested time: they hold on.
+    fn earlier_changes(&mut self, segment: &SegmentMap, batch: &mut Batch) {
+        if segment.range_ns().is_some_and(|(_, max_ns)| max_ns < self.from_ns) {
+            self.passed_changes.read(segment, &mut self.damage, &mut batch.changes);
+        }
     }
 
     fn events(&mut self, segment: &SegmentMap, entry: &super::scan::Entry, batch: &mut Batch) {
@@ -183,6 +205,7 @@ impl Replay {
             return;
         };
         let (damage, losses) = (&mut self.damage, &mut batch.losses);
+        let passed_changes = &mut self.passed_changes;
         let window = self.from_ns..=self.to_ns;
         // Without its flow an event is in no journey.
         let mut lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
@@ -190,7 +213,12 @@ impl Replay {
         // What these explain is still there, and `Session::check_small_tables` names their damage.
         open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
-        open.changes.until(until_ns, damage, |c| batch.changes.push(c), |_| {});
+        let new_change = |change: Change| {
+            if passed_changes.insert(&change) {
+                batch.changes.push(change);
+            }
+        };
+        open.changes.until(until_ns, damage, new_change, |_| {});
         open.names.until(until_ns, damage, |n| batch.names.push(n), |_| {});
         open.counts.until(until_ns, damage, |c| batch.counts.push(c), |_| {});
         let keep_sum = |sum: Synthesis| {

@@ -1,5 +1,6 @@
 //! Opening a session.
 
+use super::changes::PassedChanges;
 use super::cursor::Cursor;
 use super::damage::Damage;
 use super::replay::Replay;
@@ -187,9 +188,9 @@ impl Session {
     /// small tables are read.
     pub fn changes(&self) -> (Vec<Change>, Vec<HopCount>) {
         let (mut changes, mut counts, mut damage) = (Vec::new(), Vec::<HopCount>::new(), Vec::new());
+        let mut passed = PassedChanges::default();
         for segment in &self.inner.segments {
-            let mut cursor = Cursor::<Change>::new(segment.table(Table::Changes), &mut damage);
-            cursor.until(u64::MAX, &mut damage, |change| changes.push(change), |_| {});
+            passed.read(segment, &mut damage, &mut changes);
             let mut cursor = Cursor::<HopCount>::new(segment.table(Table::Counts), &mut damage);
             let keep = |count: HopCount| match counts.iter_mut().find(|stored| stored.hop == count.hop) {
                 Some(stored) => *stored = count,

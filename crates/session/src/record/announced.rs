@@ -196,6 +196,12 @@ impl Announcer {
         self.announced.begin_segment(self.segment);
     }
 
+    /// Stores the flows and tasks of a batch outside of all segments, for the segments that use them later.
+    pub(super) fn learn(&mut self, batch: &Batch) {
+        self.announced.announce(&batch.flows, &batch.tasks, 0);
+        drop((self.announced.fresh_flows(), self.announced.fresh_tasks()));
+    }
+
     /// Removes flows and tasks from a batch that this segment has announced already, and adds those that only
     /// earlier segments have.
     pub fn complete(&mut self, batch: &mut Batch) {

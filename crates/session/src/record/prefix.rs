@@ -10,6 +10,12 @@ use std::collections::BTreeMap;
 /// Maximum number of stored changes: few in practice, because users make them.
 const MOST_CHANGES: usize = 1_000;
 
+/// Appends changes to the stored ones; beyond [`MOST_CHANGES`] the oldest are dropped.
+pub(super) fn store_changes(stored: &mut Vec<Change>, more: &[Change]) {
+    stored.extend_from_slice(more);
+    stored.drain(..stored.len().saturating_sub(MOST_CHANGES));
+}
+
 /// Prerequisites of the rest of the prefix.
 #[derive(Default)]
 pub struct Prefix {
@@ -54,9 +60,14 @@ impl Prefix {
         result
     }
 
+    /// Stores what later recordings need of a batch that is in no recording.
+    pub fn learn(&mut self, batch: &Batch) {
+        self.announcer.learn(batch);
+        self.remember(batch);
+    }
+
     fn remember(&mut self, batch: &Batch) {
-        self.changes.extend_from_slice(&batch.changes);
-        self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
+        store_changes(&mut self.changes, &batch.changes);
         self.clock = batch.clock.last().copied().or(self.clock);
         for names in &batch.names {
             self.names.learn(names);
@@ -134,5 +145,35 @@ mod tests {
 
         let mut third = Batch { events: vec![event], ..Batch::default() };
         prefix.with(&mut third, |batch| assert_eq!((batch.flows.len(), batch.changes.len()), (0, 0)));
+    }
+
+    #[test]
+    fn a_recording_has_what_it_needs_of_the_time_without_a_recording() {
+        let mut prefix = Prefix::default();
+        let (local, remote) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        let flow = Flow { id: FlowId(7), netns: 1, proto: Proto::TCP, local, remote };
+        let change = Change { from_ns: 1, to_ns: 2, what: "sample 1/100 all".to_owned() };
+        let changes = vec![change.clone()];
+        let counts = vec![count(10, 90)];
+        prefix.learn(&Batch { flows: vec![flow], changes, counts, ..Batch::default() });
+
+        prefix.begin();
+        let event = Event { flow: FlowId(7), ..Event::at(Hop::DevXmit, 10) };
+        let mut first = Batch { events: vec![event], counts: vec![count(15, 130)], ..Batch::default() };
+        prefix.with(&mut first, |batch| {
+            assert_eq!((&batch.flows[..], &batch.changes[..]), (&[flow][..], &[change][..]));
+            assert_eq!(batch.counts, [count(5, 40)], "of this recording alone");
+        });
+    }
+
+    #[test]
+    fn the_newest_changes_are_stored() {
+        let change = |at: u64| Change { from_ns: at, to_ns: at + 1, what: "detail full".to_owned() };
+        let changes: Vec<Change> = (0..MOST_CHANGES as u64 + 5).map(change).collect();
+        let mut stored = Vec::new();
+        for some in changes.chunks(7) {
+            store_changes(&mut stored, some);
+        }
+        assert_eq!(stored, changes[5..]);
     }
 }

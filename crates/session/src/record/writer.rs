@@ -2,6 +2,7 @@
 
 use super::announced::AnnouncedIds;
 use super::pace::Pace;
+use super::prefix::store_changes;
 use super::recorder::{Shared, synthesis_bytes};
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
 use super::{OnFullDisk, RecordOptions};
@@ -60,6 +61,8 @@ pub(super) struct Writer {
     losses: Vec<Loss>,
     clock: Vec<ClockSample>,
     changes: Vec<Change>,
+    /// The newest changes that were written: each segment begins with those before it.
+    earlier_changes: Vec<Change>,
     counts: Vec<HopCount>,
     synthesis: Vec<Synthesis>,
     names: Vec<Names>,
@@ -100,6 +103,7 @@ impl Writer {
             losses: Vec::new(),
             clock: Vec::new(),
             changes: Vec::new(),
+            earlier_changes: Vec::new(),
             counts: Vec::new(),
             synthesis: Vec::new(),
             names: Vec::new(),
@@ -224,6 +228,7 @@ impl Writer {
             self.pace.encoded(codec, rows, events.bytes(), begun.elapsed());
             messages.push(events);
         }
+        self.add_earlier_changes(&mut messages)?;
         let bytes = messages.iter().map(Encoded::bytes).sum();
         self.make_room(bytes)?;
         let mut messages = VecDeque::from(messages);
@@ -239,6 +244,7 @@ impl Writer {
         self.hits.clear();
         self.heads.clear();
         self.clock.clear();
+        store_changes(&mut self.earlier_changes, &self.changes);
         self.changes.clear();
         self.counts.clear();
         self.synthesis.clear();
@@ -254,6 +260,18 @@ impl Writer {
         self.drop_surplus()?;
         self.drop_aged()?;
         self.shared.bytes.store(self.bytes(), Relaxed);
+        Ok(())
+    }
+
+    /// Inserts the changes of older segments before the first messages of a segment: they hold on, and the older
+    /// segments may be deleted. Alone they begin no segment.
+    fn add_earlier_changes(&mut self, messages: &mut Vec<Encoded>) -> Result<(), SessionError> {
+        if messages.is_empty() || self.segment.totals.bytes > 0 {
+            return Ok(());
+        }
+        let mut earlier = Vec::new();
+        side(&mut self.encoder, &mut earlier, &self.earlier_changes).map_err(encode_error(&self.dir))?;
+        messages.splice(0..0, earlier);
         Ok(())
     }
 
