@@ -7,6 +7,7 @@ use crate::rows::{Row, Rows, flow_of};
 use magscope_core::capture_filter::FilterInput;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::workload::Container;
 use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto};
 use std::net::IpAddr;
 use std::time::Instant;
@@ -20,6 +21,10 @@ pub struct ClientFilter {
     snap: Option<u32>,
     rate: Option<Rate>,
     owners: Owners,
+    /// The node with the names so far; `None` before the first batch.
+    node: Option<NodeInfo>,
+    /// Approximate memory of the node, bytes.
+    node_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,8 @@ impl ClientFilter {
         }
         let rate = terms.records_a_second.map(|most| Rate { most, left: most, since: Instant::now() });
         let (rows, owners) = (Rows::new(grants), Owners::default());
-        Ok(Some(ClientFilter { filter, rows, one_in, snap: terms.snap, rate, owners }))
+        let snap = terms.snap;
+        Ok(Some(ClientFilter { filter, rows, one_in, snap, rate, owners, node: None, node_bytes: 0 }))
     }
 
     /// The host's description for this client.
@@ -56,11 +62,26 @@ impl ClientFilter {
 
     /// Memory of its tables, bytes.
     pub fn held_bytes(&self) -> u64 {
-        self.owners.held_bytes()
+        self.owners.held_bytes().saturating_add(self.node_bytes)
     }
 
-    /// Removes all rows from a batch that the client may not or does not want to read.
+    /// Removes all rows from a batch that the client may not or does not want to read. `info` describes the
+    /// node at the start of the capture; later names come from the batches.
     pub fn apply(&mut self, batch: &mut Batch, info: &NodeInfo) {
+        let mut is_new = self.node.is_none();
+        let mut node = self.node.take().unwrap_or_else(|| info.clone());
+        // All names, before they are restricted to the grants: the client's filter decides by them.
+        for names in &batch.names {
+            is_new |= node.learn(names);
+        }
+        if is_new {
+            self.node_bytes = names_bytes(&node);
+        }
+        self.restrict(batch, &node);
+        self.node = Some(node);
+    }
+
+    fn restrict(&mut self, batch: &mut Batch, info: &NodeInfo) {
         // Destructured by name, so that a new table must be handled here.
         let Batch {
             events,
@@ -198,6 +219,16 @@ impl ClientFilter {
     }
 }
 
+/// Approximate memory of a node's names, bytes.
+fn names_bytes(info: &NodeInfo) -> u64 {
+    let NodeInfo { netns, interfaces, cgroups, containers, .. } = info;
+    let netns: usize = netns.iter().map(|one| size_of_val(one) + one.name.len()).sum();
+    let interfaces: usize = interfaces.iter().map(|one| size_of_val(one) + one.name.len()).sum();
+    let cgroups: usize = cgroups.iter().map(|one| size_of_val(one) + one.path.len()).sum();
+    let containers: usize = containers.iter().map(Container::bytes).sum();
+    (netns + interfaces + cgroups + containers) as u64
+}
+
 /// Input of a filter.
 #[derive(Clone, Copy)]
 struct Asked {
@@ -238,6 +269,9 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::Task;
+    use magscope_core::node::CgroupName;
+    use magscope_core::workload::Names;
 
     /// A datagram to a socket without a peer, and its read.
     fn datagram(id: u64, socket: u64, port: u16) -> (Flow, [Event; 2]) {
@@ -277,5 +311,28 @@ mod tests {
     fn a_sampler_of_flows_keeps_reads_of_a_socket_without_a_peer() {
         let terms = Terms { flows_one_in: Some(1 << 30), ..Terms::default() };
         assert_eq!(passed(&terms), [(Hop::AppRecv, 5), (Hop::AppRecv, 6), (Hop::AppRecv, 5)]);
+    }
+
+    #[test]
+    fn a_filter_by_container_matches_one_that_started_later() {
+        let terms = Terms { filter: Some("container = web".to_owned()), ..Terms::default() };
+        let mut filter = ClientFilter::new(&terms, &Grants::default()).expect("terms").expect("a filter");
+        let cgroup = "/docker/6dcf81d5d93c".to_owned();
+        let container = Container { name: "web".to_owned(), cgroup: cgroup.clone(), ..Container::default() };
+        let names = Names {
+            cgroups: vec![CgroupName { id: 9, path: cgroup }],
+            containers: vec![container],
+            ..Names::default()
+        };
+        let task = Task { tgid: 7, tid: 7, uid: 0, cgroup: 9, comm: "nginx".to_owned() };
+        let call = Event { tgid: 7, tid: 7, socket: 3, ..Event::at(Hop::AppSend, 5) };
+        let mut passed = |mut batch: Batch| {
+            filter.apply(&mut batch, &NodeInfo::default());
+            batch.events.len()
+        };
+        assert_eq!(passed(Batch { tasks: vec![task], events: vec![call], ..Batch::default() }), 0);
+        assert_eq!(passed(Batch { names: vec![names], events: vec![call], ..Batch::default() }), 1);
+        assert_eq!(passed(Batch { events: vec![call], ..Batch::default() }), 1, "the names stay");
+        assert!(filter.held_bytes() > filter.owners.held_bytes());
     }
 }

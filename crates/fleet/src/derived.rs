@@ -3,6 +3,7 @@
 //! The correlator and tables are those of recordings, applied to the data that the client may read, with
 //! bounded memory per client.
 
+use crate::changes::NewChanges;
 use crate::client_filter::ClientFilter;
 use crate::memory::{Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
@@ -140,6 +141,7 @@ struct Pulled {
     info: NodeInfo,
     /// Announcements from before the start position.
     before: Option<Batch>,
+    new_changes: NewChanges,
     terms_filter: Option<ClientFilter>,
     /// The sequence number of the end.
     end: Option<u64>,
@@ -163,9 +165,12 @@ impl Pulled {
             if packet.unpack(&mut batch).is_ok() {
                 announced.flows.append(&mut batch.flows);
                 announced.tasks.append(&mut batch.tasks);
+                announced.names.append(&mut batch.names);
+                announced.changes.append(&mut batch.changes);
             }
         }
-        Pulled { reader, info, before: Some(announced), terms_filter, end, until_ns: request.until_ns, out }
+        let (before, new_changes, until_ns) = (Some(announced), NewChanges::default(), request.until_ns);
+        Pulled { reader, info, before, new_changes, terms_filter, end, until_ns, out }
     }
 }
 
@@ -192,6 +197,7 @@ impl Source for Pulled {
                 Next::End => return Ok(Progress::End),
             }
         }
+        self.new_changes.retain(&mut batch.changes);
         if let Some(terms_filter) = &mut self.terms_filter {
             terms_filter.apply(batch, self.reader.memory().info());
             self.out.holds_tables(terms_filter.held_bytes()).map_err(Stopped::from)?;
@@ -228,6 +234,43 @@ impl TableWriter for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grants::Grants;
+    use crate::hosts::Hosts;
+    use crate::pki::Peer;
+    use crate::readers::ReaderBudget;
+    use magscope_core::Change;
+    use magscope_core::node::CgroupName;
+    use magscope_core::workload::Names;
+    use tokio::sync::mpsc::channel;
+
+    #[test]
+    fn changes_and_names_from_before_the_start_come_first_and_once() {
+        let (memory, mut writer) = Memory::new(NodeInfo::default(), 64 << 20).expect("Arrow");
+        let change = Change { from_ns: 1, to_ns: 2, what: "disable dev.queue".to_owned() };
+        let cgroups = vec![CgroupName { id: 5, path: "/later".to_owned() }];
+        let names = Names { time_ns: 1, cgroups, ..Names::default() };
+        let first = Batch {
+            changes: vec![change.clone()],
+            names: vec![names.clone()],
+            watermark_ns: 2,
+            ..Batch::default()
+        };
+        writer.push(&first).expect("it is stored");
+        let budget = ReaderBudget::new(Hosts::of(vec![memory.clone()]), 1 << 30);
+        let peer = Peer { name: "me".to_owned(), grants: Grants::default() };
+        let (out, _rows) = channel(1);
+        let out = Outbox::new(out, budget.admit(&peer, 0).expect("it fits"));
+        let mut pulled = Pulled::new(&memory, NodeInfo::default(), &Request::default(), None, out);
+        writer.push(&first).expect("it is stored");
+        let mut next = || {
+            let mut batch = Batch::default();
+            assert_eq!(pulled.next(&mut batch, Duration::ZERO).expect("a source"), Progress::More);
+            batch
+        };
+        let before = next();
+        assert_eq!((before.changes, before.names), (vec![change], vec![names]));
+        assert!(next().changes.is_empty(), "it came before");
+    }
 
     #[test]
     fn a_limit_is_found_in_whatever_error_it_comes() {

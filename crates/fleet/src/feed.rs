@@ -1,5 +1,6 @@
 //! One client's stream: a thread that reads the memory at its own position, at the speed of its client.
 
+use crate::changes::NewChanges;
 use crate::client_filter::ClientFilter;
 use crate::memory::{MAX_ROWS, Memory, Next, Reader, StoredPacket};
 use crate::outbox::{Outbox, Stopped};
@@ -21,6 +22,7 @@ pub struct Feed {
     request: Request,
     give: StreamContent,
     filter: Option<ClientFilter>,
+    new_changes: NewChanges,
     out: Outbox,
     packer: Packer,
     batch: Batch,
@@ -45,7 +47,8 @@ impl Feed {
         out: Outbox,
     ) -> Result<Self, ArrowError> {
         let packer = Packer::new()?;
-        Ok(Feed { memory, request, give, filter: terms_filter, out, packer, batch: Batch::default() })
+        let (new_changes, batch) = (NewChanges::default(), Batch::default());
+        Ok(Feed { memory, request, give, filter: terms_filter, new_changes, out, packer, batch })
     }
 
     /// Sends until the end of the stream or of the client.
@@ -86,10 +89,14 @@ impl Feed {
     fn announced(&mut self, reader: &Reader, before: &[Arc<StoredPacket>]) -> Result<(), Stopped> {
         let mut flows: BTreeMap<FlowId, Flow> = BTreeMap::new();
         let mut tasks: BTreeMap<(u32, u32), Task> = BTreeMap::new();
+        // Names and changes are few; they are sent first.
+        let mut first = Batch::default();
         for packet in before {
             self.unpack(packet)?;
             flows.extend(self.batch.flows.drain(..).map(|flow| (flow.id, flow)));
             tasks.extend(self.batch.tasks.drain(..).map(|task| ((task.tgid, task.tid), task)));
+            first.names.append(&mut self.batch.names);
+            first.changes.append(&mut self.batch.changes);
         }
         let place = reader.place();
         let place = Place { number: place.number.saturating_sub(1), records: place.records };
@@ -98,11 +105,11 @@ impl Feed {
         let (mut flows, mut tasks) = (flows.chunks(MAX_ROWS), tasks.chunks(MAX_ROWS));
         loop {
             let (some, more) = (flows.next(), tasks.next());
-            if some.is_none() && more.is_none() {
+            if some.is_none() && more.is_none() && first.is_empty() {
                 return Ok(());
             }
             let (flows, tasks) = (some.unwrap_or_default().to_vec(), more.unwrap_or_default().to_vec());
-            self.batch = Batch { flows, tasks, ..Batch::default() };
+            self.batch = Batch { flows, tasks, ..std::mem::take(&mut first) };
             self.filter_and_send(place)?;
         }
     }
@@ -125,6 +132,7 @@ impl Feed {
     }
 
     fn filter_and_send(&mut self, place: Place) -> Result<(), Stopped> {
+        self.new_changes.retain(&mut self.batch.changes);
         if let Some(terms_filter) = &mut self.filter {
             terms_filter.apply(&mut self.batch, self.memory.info());
             self.out.holds_tables(terms_filter.held_bytes())?;

@@ -1,6 +1,7 @@
 //! An agent as a source of batches, with reconnection after a failure.
 
 use crate::address::Address;
+use crate::changes::NewChanges;
 use crate::dial::{Broke, Credentials, Dialed, PATIENCE, dial};
 use crate::error::FleetError;
 use crate::inbox::{Feeder, Inbox};
@@ -157,6 +158,7 @@ impl Remote {
             host: host.to_owned(),
             stream: String::new(),
             read_ns: 0,
+            new_changes: NewChanges::default(),
             feeder,
         };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
@@ -207,6 +209,8 @@ struct Reading {
     stream: String,
     /// The last instant read.
     read_ns: u64,
+    /// An agent repeats its changes, also after a reconnection.
+    new_changes: NewChanges,
     feeder: Feeder,
 }
 
@@ -276,6 +280,7 @@ impl Reading {
                 Ok(None) => continue,
                 Err(left) => return left,
             };
+            self.new_changes.retain(&mut batch.changes);
             if unseen && let Some(first) = batch.events.first() {
                 // The number of lost records is unknown; it counts as one, so that the gap is visible.
                 let (from_ns, to_ns) = (self.read_ns.min(first.time_ns), first.time_ns);

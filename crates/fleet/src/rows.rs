@@ -7,10 +7,13 @@
 use crate::grants::Grants;
 use crate::owners::{Owners, Used};
 use magscope_core::change::HopCount;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{NodeInfo, Service};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::workload::Names;
 use magscope_core::{Event, Flow, FlowId, Hop, PayloadHead, ProbeHit, Task, TcpSample};
+
+/// Reason of a hop without service for this viewer.
+const NOT_GRANTED: &str = "not granted to this viewer";
 
 /// A row of any table.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +151,9 @@ impl Rows {
     /// addresses and containers.
     pub fn setting(&self, text: &str) -> String {
         let word = text.split_whitespace().next().unwrap_or_default();
-        if self.grants.containers.is_empty() || !matches!(word, "filter" | "probe") || text == "filter off" {
+        let is_foreign =
+            matches!(word, "filter" | "pcap" | "probe") && !matches!(text, "filter off" | "pcap off");
+        if self.grants.containers.is_empty() || !is_foreign {
             text.to_owned()
         } else {
             format!("{word} withheld")
@@ -165,19 +170,30 @@ impl Rows {
         }
     }
 
-    /// The host's description, restricted to the grants.
+    /// The host's description, restricted to the grants. Hops that are not granted are missing: otherwise every
+    /// packet without their events would count as lost there.
     pub fn host(&self, mut info: NodeInfo) -> NodeInfo {
         let Grants { no_payload, containers, hops } = &self.grants;
         if !containers.is_empty() {
             info.cgroups.retain(|cgroup| self.grants.grant_cgroup(&cgroup.path));
             info.containers.retain(|container| self.grants.grant_cgroup(&container.cgroup));
             info.netns.clear();
+            info.interfaces.clear();
+            info.programs.clear();
+            info.chains.clear();
+            info.lists_deciders = false;
+            info.not_followed.clear();
             for setting in &mut info.settings {
                 *setting = self.setting(setting);
             }
         }
         if *no_payload || hops.is_some() {
             info.probes.clear();
+        }
+        if let Some(hops) = hops {
+            for row in info.coverage.hops.iter_mut().filter(|row| !hops.contains(row.hop)) {
+                row.service = Service::Missing { because: NOT_GRANTED.to_owned() };
+            }
         }
         info
     }
@@ -188,5 +204,80 @@ pub fn flow_of(row: Row<'_>) -> FlowId {
     match row.needs().whose {
         RowOwner::User(used) => used.flow,
         _ => FlowId::NONE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::HopSet;
+    use magscope_core::deciders::{AttachedProgram, FilterChain, FilterFamily, FilterHook, ProgramKind};
+    use magscope_core::node::{Backend, Coverage, InterfaceName, UnfollowedSockets};
+
+    fn rows(limits: &str) -> Rows {
+        let grants: Grants = format!("magnet-scope:viewer?{limits}").parse().expect("limits");
+        Rows::new(&grants)
+    }
+
+    /// A host with every fact that may be another's.
+    fn host() -> NodeInfo {
+        let interface = InterfaceName { netns: 1, index: 2, name: "eth0".to_owned(), kind: String::new() };
+        let chain = FilterChain {
+            netns: 1,
+            family: FilterFamily::Inet,
+            table: "filter".to_owned(),
+            chain: "input".to_owned(),
+            hook: FilterHook::Input,
+            policy: true,
+            rule: None,
+            others: false,
+        };
+        NodeInfo {
+            interfaces: vec![interface],
+            settings: vec!["pcap tcp port 443".to_owned()],
+            programs: vec![AttachedProgram::of(ProgramKind::Xdp, 7)],
+            chains: vec![chain],
+            lists_deciders: true,
+            not_followed: vec![UnfollowedSockets { netns: 1, kind: "packet".to_owned(), sockets: 3 }],
+            coverage: Coverage::full(Backend::Generator),
+            ..NodeInfo::default()
+        }
+    }
+
+    #[test]
+    fn hops_that_are_not_granted_are_missing() {
+        let limited = rows("hops=dev.xmit,dev.recv").host(host());
+        let granted: HopSet = [Hop::DevXmit, Hop::DevRecv].into_iter().collect();
+        assert_eq!(limited.coverage.served(), granted);
+        let missing = Service::Missing { because: NOT_GRANTED.to_owned() };
+        assert_eq!(limited.coverage.of(Hop::IpOut), Some(&missing));
+        assert_eq!(rows("no-payload").host(host()), host(), "all hops are granted");
+    }
+
+    #[test]
+    fn a_viewer_of_some_containers_reads_no_facts_of_others() {
+        let limited = rows("containers=4fa2").host(host());
+        let expected = NodeInfo {
+            settings: vec!["pcap withheld".to_owned()],
+            coverage: host().coverage,
+            ..NodeInfo::default()
+        };
+        assert_eq!(limited, expected);
+    }
+
+    #[test]
+    fn settings_with_foreign_names_are_withheld() {
+        let limited = rows("containers=4fa2");
+        for (text, shown) in [
+            ("filter comm = other", "filter withheld"),
+            ("pcap host 10.0.0.1", "pcap withheld"),
+            ("probe on refill", "probe withheld"),
+            ("filter off", "filter off"),
+            ("pcap off", "pcap off"),
+            ("sample flows 1/16", "sample flows 1/16"),
+        ] {
+            assert_eq!(limited.setting(text), shown);
+            assert_eq!(rows("no-payload").setting(text), text);
+        }
     }
 }

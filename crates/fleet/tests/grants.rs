@@ -10,7 +10,8 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use futures::{StreamExt, TryStreamExt};
 use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::ClockSample;
-use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
+use magscope_core::deciders::{AttachedProgram, FilterChain, FilterFamily, FilterHook, ProgramKind};
+use magscope_core::node::{CgroupName, InterfaceName, NetnsName, NodeInfo, UnfollowedSockets};
 use magscope_core::source::{Progress, Source};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::workload::{Container, Names};
@@ -94,8 +95,32 @@ pub fn node(host: &str) -> NodeInfo {
         host: host.to_owned(),
         cgroups: vec![cgroup(&OWN, "4fa2bc"), cgroup(&FOREIGN, FOREIGN.comm), cgroup(&UNSEEN, UNSEEN.comm)],
         netns: vec![NetnsName { netns: 1, name: FOREIGN.comm.to_owned() }],
-        settings: vec![format!("filter not comm = {}", FOREIGN.comm)],
+        settings: vec![format!("filter not comm = {}", FOREIGN.comm), format!("pcap port {}", FOREIGN.port)],
+        interfaces: vec![interface(2)],
+        programs: vec![AttachedProgram {
+            name: FOREIGN.comm.to_owned(),
+            ..AttachedProgram::of(ProgramKind::Xdp, 9)
+        }],
+        chains: vec![chain()],
+        not_followed: vec![UnfollowedSockets { netns: 1, kind: FOREIGN.comm.to_owned(), sockets: 1 }],
         ..info()
+    }
+}
+
+fn interface(index: u32) -> InterfaceName {
+    InterfaceName { netns: 1, index, name: FOREIGN.comm.to_owned(), kind: String::new() }
+}
+
+fn chain() -> FilterChain {
+    FilterChain {
+        netns: 1,
+        family: FilterFamily::Inet,
+        table: FOREIGN.comm.to_owned(),
+        chain: "input".to_owned(),
+        hook: FilterHook::Input,
+        policy: true,
+        rule: None,
+        others: false,
     }
 }
 
@@ -111,10 +136,14 @@ fn names() -> Names {
     Names {
         time_ns: 7,
         netns: vec![NetnsName { netns: 2, name: FOREIGN.comm.to_owned() }],
-        interfaces: Vec::new(),
+        interfaces: vec![interface(3)],
         cgroups: vec![own, of(&FOREIGN), of(&UNSEEN)],
         containers: vec![container(&FOREIGN), container(&UNSEEN)],
     }
+}
+
+fn change(what: String) -> Change {
+    Change { from_ns: 5, to_ns: 6, what }
 }
 
 /// A row of every table of every owner. Each is written out, so that a table that is added does not compile here.
@@ -129,7 +158,10 @@ pub fn batch() -> Batch {
         heads: Vec::new(),
         losses: vec![Loss { cpu: 0, from_ns: 1, to_ns: 9_000_000, count: 3, cause: LossCause::RingFull }],
         clock: vec![ClockSample { monotonic_ns: 1_000_000, raw_ns: 1_000_000, ..ClockSample::default() }],
-        changes: vec![Change { from_ns: 5, to_ns: 6, what: format!("filter comm = {}", FOREIGN.comm) }],
+        changes: vec![
+            change(format!("filter comm = {}", FOREIGN.comm)),
+            change(format!("pcap port {}", FOREIGN.port)),
+        ],
         counts: vec![HopCount {
             time_ns: 9,
             hop: Hop::DevXmit,

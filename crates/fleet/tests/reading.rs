@@ -3,8 +3,10 @@
 use crate::common;
 
 use common::{Came, RECORDS, Serving, authority, batch, connect, eventually, flow, info, viewer};
+use magscope_core::node::CgroupName;
 use magscope_core::source::Source;
-use magscope_core::{Batch, Hop, PayloadHead};
+use magscope_core::workload::Names;
+use magscope_core::{Batch, Change, Hop, PayloadHead};
 use magscope_fleet::{Memory, Next, Start, StartAt, Terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -45,6 +47,52 @@ fn whoever_begins_now_knows_the_flows_that_were_announced_before() {
     came.read(&mut remote, 100, || {});
     assert!(came.records.iter().copied().eq(5_000..5_100), "what comes, and nothing from before");
     assert_eq!(came.unknown, 0);
+}
+
+fn change() -> Change {
+    Change { from_ns: 1_000, to_ns: 2_000, what: "disable dev.queue".to_owned() }
+}
+
+#[test]
+fn whoever_begins_now_learns_the_changes_and_names_from_before() {
+    let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
+    let serving = Serving::start(&memory, 0, None);
+    let cgroups = vec![CgroupName { id: 5, path: "/later".to_owned() }];
+    let names = Names { time_ns: 1_000, cgroups, ..Names::default() };
+    let first = Batch { changes: vec![change()], names: vec![names.clone()], ..batch(0) };
+    writer.push(&first).expect("kept");
+    // As the agent has it, and through a filter.
+    for terms in [Terms::default(), Terms { snap: Some(8), ..Terms::default() }] {
+        let mut remote = connect(serving.plain(), None, StartAt::Now, terms).expect("it is let in");
+        let (mut batch, mut found) = (Batch::default(), Batch::default());
+        assert!(eventually(|| {
+            remote.next(&mut batch, Duration::from_millis(100)).expect("a source");
+            found.changes.append(&mut batch.changes);
+            found.names.append(&mut batch.names);
+            !found.changes.is_empty()
+        }));
+        assert_eq!((&found.changes[..], &found.names[..]), (&[change()][..], &[names.clone()][..]));
+    }
+}
+
+#[test]
+fn a_change_comes_once_however_often_a_stretch_begins() {
+    // A stretch has few packets.
+    let (memory, mut writer) = Memory::new(info(), 40_000).expect("Arrow");
+    let serving = Serving::start(&memory, 0, None);
+    let mut remote = connect(serving.plain(), None, StartAt::Now, Terms::default()).expect("it is let in");
+    assert!(eventually(|| memory.readers() == 1));
+    let (mut came, mut changes, mut received) = (Came::default(), Vec::new(), Batch::default());
+    for n in 0..50 {
+        let changed = if n == 0 { vec![change()] } else { Vec::new() };
+        writer.push(&Batch { changes: changed, ..batch(n) }).expect("kept");
+        while (came.records.len() as u64) + came.missed < (n + 1) * 100 {
+            remote.next(&mut received, Duration::from_millis(100)).expect("a source");
+            came.add(&received);
+            changes.append(&mut received.changes);
+        }
+    }
+    assert_eq!(changes, [change()]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use super::round::Round;
 use super::split::{add, in_order};
 use super::subject::{Buckets, PARTS, Part};
+use crate::changes::NewChanges;
 use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::Place;
 use std::collections::VecDeque;
@@ -86,6 +87,8 @@ pub struct Gather {
     unseen: bool,
     /// Announcements from before the start position.
     ahead: Batch,
+    /// A host repeats its changes.
+    new_changes: NewChanges,
     /// The agent has announced its end.
     has_ended: bool,
 }
@@ -110,6 +113,7 @@ impl Gather {
             read_ns: 0,
             unseen: false,
             ahead: Batch::default(),
+            new_changes: NewChanges::default(),
             has_ended: false,
         }
     }
@@ -254,6 +258,7 @@ impl Gather {
                     next = piece.place.number.saturating_add(1);
                     got = got.saturating_add(count);
                 }
+                self.new_changes.retain(&mut piece.batch.changes);
                 add(&mut piece.batch, &mut batch);
             }
             let reported = before
@@ -262,6 +267,7 @@ impl Gather {
             came = came.saturating_add(got);
         }
         batch.watermark_ns = common.watermark_ns.max(self.read_ns);
+        self.new_changes.retain(&mut common.changes);
         add(&mut common, &mut batch);
         in_order(&mut batch);
         if !is_again {
@@ -269,9 +275,9 @@ impl Gather {
             self.has_ended |= round.is_last;
         }
         if is_before {
-            self.ahead = Batch { flows: batch.flows, tasks: batch.tasks, ..Batch::default() };
-            self.ahead.watermark_ns = batch.watermark_ns;
-            return Batch { watermark_ns: batch.watermark_ns, ..Batch::default() };
+            let Batch { flows, tasks, names, changes, watermark_ns, .. } = batch;
+            self.ahead = Batch { flows, tasks, names, changes, watermark_ns, ..Batch::default() };
+            return Batch { watermark_ns, ..Batch::default() };
         }
         // The number of records lost between two runs is unknown; it counts as one, so that the gap is visible.
         let unseen = self.unseen && came > 0;
@@ -299,7 +305,9 @@ mod tests {
     use super::super::round::PartProgress;
     use super::super::subject::{self, packets};
     use super::*;
-    use magscope_core::{Event, Hop};
+    use magscope_core::node::CgroupName;
+    use magscope_core::workload::Names;
+    use magscope_core::{Change, Event, Hop};
 
     /// A simulated host that publishes.
     struct Host {
@@ -520,6 +528,30 @@ mod tests {
         assert!(gather.next((0, 0)).unwrap().unwrap().is_empty());
         let batch = gather.next((0, 0)).unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.lost(), &batch.flows[..]), (6, 3, &[flow][..]));
+    }
+
+    #[test]
+    fn changes_and_names_from_before_the_beginning_come_first_and_once() {
+        let mut host = Host::new("a");
+        let change = Change { from_ns: 1, to_ns: 2, what: "disable dev.queue".to_owned() };
+        let cgroups = vec![CgroupName { id: 5, path: "/later".to_owned() }];
+        let names = Names { time_ns: 1, cgroups, ..Names::default() };
+        let rounds = [host.round([1, 1, 1]), host.round([1, 1, 1]), host.round([1, 1, 1])];
+        let mut messages = rounds.concat_them();
+        messages[2].batch.names.push(names.clone());
+        // The host repeats it in each round.
+        for common in [2_usize, 5, 8] {
+            messages[common].batch.changes.push(change.clone());
+        }
+        let mut gather = gather("0-63", Begin::After((1, 3)));
+        let mut batches = Vec::new();
+        for message in messages {
+            gather.push(message);
+            batches.extend(gather.next((0, 0)).unwrap());
+        }
+        let changes: Vec<usize> = batches.iter().map(|batch| batch.changes.len()).collect();
+        assert_eq!(changes, [0, 1, 0]);
+        assert_eq!((&batches[1].changes[..], &batches[1].names[..]), (&[change][..], &[names][..]));
     }
 
     #[test]

@@ -6,10 +6,10 @@ use magscope_core::{Batch, PayloadHead};
 const MAX_ROWS: usize = 8 << 10;
 const MAX_PAYLOAD: usize = 256 << 10;
 
-/// Number of rows in all tables of a batch.
+/// Number of rows in the tables of a batch that pieces divide.
 pub fn rows(batch: &Batch) -> usize {
-    let Batch { events, flows, tasks, tcp, hits, heads, synthesis, names, .. } = batch;
-    let announced = flows.len() + tasks.len() + names.len();
+    let Batch { events, flows, tasks, tcp, hits, heads, synthesis, names, changes, .. } = batch;
+    let announced = flows.len() + tasks.len() + names.len() + changes.len();
     events.len() + announced + tcp.len() + hits.len() + heads.len() + synthesis.len()
 }
 
@@ -38,6 +38,7 @@ pub fn first_piece(whole: &mut Batch) -> Option<Batch> {
         heads: first(&mut whole.heads, fitting),
         synthesis: first(&mut whole.synthesis, MAX_ROWS),
         names: first(&mut whole.names, MOST_NAMES),
+        changes: first(&mut whole.changes, MAX_ROWS),
         ..Batch::default()
     })
 }
@@ -67,6 +68,7 @@ pub fn halve(batch: &mut Batch) -> Batch {
         heads: half(&mut batch.heads),
         synthesis: half(&mut batch.synthesis),
         names: half(&mut batch.names),
+        changes: half(&mut batch.changes),
         ..Batch::default()
     }
 }
@@ -74,7 +76,7 @@ pub fn halve(batch: &mut Batch) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::{Event, Hop};
+    use magscope_core::{Change, Event, Hop};
 
     #[test]
     fn pieces_are_small_and_none_is_left_out() {
@@ -94,6 +96,19 @@ mod tests {
             pieces += 1;
         }
         assert_eq!((events, heads, pieces), ((0..20_000).collect(), 10, 5));
+    }
+
+    #[test]
+    fn repeated_changes_are_divided_too() {
+        let change = Change { from_ns: 1, to_ns: 2, what: "detail both".to_owned() };
+        let mut whole = Batch { changes: vec![change; 10_000], ..Batch::default() };
+        let mut changes = 0;
+        while let Some(mut piece) = first_piece(&mut whole) {
+            let first = halve(&mut piece);
+            assert!(first.changes.len() <= MAX_ROWS / 2);
+            changes += first.changes.len() + piece.changes.len();
+        }
+        assert_eq!(changes, 10_000);
     }
 
     fn head() -> PayloadHead {

@@ -2,10 +2,12 @@
 //!
 //! Every record goes to exactly one part: the bucket of its flow's conversation. Both directions and both ends
 //! of a connection therefore share a bucket on every host. Records without an announced flow go to the common
-//! part, which every subscriber reads. Threads are announced there, flows with their bucket.
+//! part, which every subscriber reads. Threads are announced there, flows with their bucket. Each announcement
+//! period repeats the changes so far there.
 
 use super::reads::Reads;
 use super::subject::{PARTS, Part};
+use crate::changes::StoredChanges;
 use magscope_core::hash::Map;
 use magscope_core::hop::Role;
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
@@ -28,6 +30,7 @@ pub struct Split {
     flows: Map<FlowId, SeenIds<Flow>>,
     tasks: Map<u32, SeenIds<Task>>,
     reads: Reads,
+    changes: StoredChanges,
     parts: Vec<Batch>,
     /// Number of held records.
     records: u64,
@@ -40,6 +43,7 @@ impl Default for Split {
             flows: Map::default(),
             tasks: Map::default(),
             reads: Reads::default(),
+            changes: StoredChanges::default(),
             parts: vec![Batch::default(); PARTS],
             records: 0,
         }
@@ -47,9 +51,11 @@ impl Default for Split {
 }
 
 impl Split {
-    /// Starts an announcement period: every flow and thread is announced again at its next use.
+    /// Starts an announcement period: every flow and thread is announced again at its next use, and the changes
+    /// so far are repeated at once.
     pub fn begin(&mut self) {
         self.stretch = self.stretch.wrapping_add(1);
+        self.parts[Part::COMMON.index()].changes.extend_from_slice(self.changes.all());
     }
 
     /// Divides a batch.
@@ -79,6 +85,7 @@ impl Split {
             let part = self.used(head.flow);
             self.part(part).heads.push(head.clone());
         }
+        self.changes.remember(&batch.changes);
         let common = self.part(Part::COMMON);
         common.losses.extend_from_slice(&batch.losses);
         common.clock.extend_from_slice(&batch.clock);
@@ -210,7 +217,7 @@ pub fn in_order(batch: &mut Batch) {
 mod tests {
     use super::*;
     use magscope_core::source::{Progress, Source};
-    use magscope_core::{Generator, GeneratorOptions, Loss, LossCause};
+    use magscope_core::{Change, Generator, GeneratorOptions, Loss, LossCause};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
@@ -295,6 +302,21 @@ mod tests {
             for b in flows.iter().filter(|b| a.mirrors(b)) {
                 assert_eq!(parts.get(&a.id.0), parts.get(&b.id.0));
             }
+        }
+    }
+
+    #[test]
+    fn each_period_repeats_the_changes_so_far() {
+        let change = |to_ns| Change { from_ns: 0, to_ns, what: "detail both".to_owned() };
+        let mut split = Split::default();
+        split.push(&Batch { changes: vec![change(1)], ..Batch::default() });
+        // The memory repeats it as well.
+        split.push(&Batch { changes: vec![change(1), change(2)], ..Batch::default() });
+        assert_eq!(split.part(Part::COMMON).changes, [change(1), change(1), change(2)]);
+        for _ in 0..2 {
+            split.part(Part::COMMON).clear();
+            split.begin();
+            assert_eq!(split.part(Part::COMMON).changes, [change(1), change(2)]);
         }
     }
 

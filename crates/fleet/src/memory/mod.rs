@@ -10,6 +10,7 @@ mod writer;
 pub use reader::{Next, Reader};
 pub use writer::Writer;
 
+use crate::changes::StoredChanges;
 use crate::feed::parts;
 use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Number of segments in the memory. The oldest is deleted as a whole; each announces every flow and task that
-/// it uses.
+/// it uses, and repeats the names and changes so far.
 const STRETCHES: u64 = 16;
 /// Maximum number of rows per table in a packet.
 pub const MAX_ROWS: usize = 16 << 10;
@@ -40,7 +41,7 @@ pub struct StoredPacket {
     pub before: u64,
     /// First and last instant, nanoseconds of the node's event clock.
     pub range_ns: (u64, u64),
-    /// True if the packet announces flows, tasks or names.
+    /// True if the packet announces flows, tasks, names or changes.
     announces: bool,
 }
 
@@ -146,6 +147,7 @@ impl Memory {
             announcer,
             piece: Batch::default(),
             names: NodeInfo::default(),
+            changes: StoredChanges::default(),
         };
         Ok((memory, writer))
     }

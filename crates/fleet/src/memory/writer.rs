@@ -1,6 +1,7 @@
 //! Writer of a memory: divides batches into packets of bounded size.
 
 use super::{MAX_ROWS, Memory, STRETCHES, StoredPacket, Stretch};
+use crate::changes::StoredChanges;
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::clock::ClockSample;
@@ -68,6 +69,8 @@ pub struct Writer {
     pub(super) piece: Batch,
     /// The names so far, which each stretch repeats.
     pub(super) names: NodeInfo,
+    /// The changes so far, which each stretch repeats.
+    pub(super) changes: StoredChanges,
 }
 
 impl Writer {
@@ -110,7 +113,9 @@ impl Writer {
             let NodeInfo { netns, interfaces, cgroups, containers, .. } = self.names.clone();
             let names = Names { time_ns: self.piece.watermark_ns, netns, interfaces, cgroups, containers };
             self.piece.names.splice(0..0, Some(names).filter(|names| !names.is_empty()));
+            self.piece.changes.splice(0..0, self.changes.all().iter().cloned());
         }
+        self.changes.remember(&self.piece.changes);
         for names in &self.piece.names {
             self.names.learn(names);
         }
@@ -123,8 +128,8 @@ impl Writer {
         let range_ns = times.fold((u64::MAX, 0), |(from, to), ns| (from.min(ns), to.max(ns)));
         let range_ns =
             if range_ns.1 == 0 { (self.piece.watermark_ns, self.piece.watermark_ns) } else { range_ns };
-        let announces =
-            !self.piece.flows.is_empty() || !self.piece.tasks.is_empty() || !self.piece.names.is_empty();
+        let Batch { flows, tasks, names, changes, .. } = &self.piece;
+        let announces = !(flows.is_empty() && tasks.is_empty() && names.is_empty() && changes.is_empty());
         let mut stretches = self.memory.stretches();
         stretches.next = Place { number: place.number + 1, records: place.records };
         stretches.lost = stretches.lost.saturating_add(self.piece.lost());
@@ -164,5 +169,39 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.memory.stretches().ended = true;
         self.memory.more.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Next, Start};
+    use super::*;
+    use magscope_core::{Change, Hop};
+    use std::time::Duration;
+
+    fn changes(packet: &StoredPacket) -> Vec<Change> {
+        let mut batch = Batch::default();
+        packet.unpack(&mut batch).expect("a packet");
+        batch.changes
+    }
+
+    #[test]
+    fn every_stretch_repeats_the_changes_so_far() {
+        let (memory, mut writer) = Memory::new(NodeInfo::default(), 64_000).expect("Arrow");
+        let change = Change { from_ns: 1, to_ns: 2, what: "disable dev.queue".to_owned() };
+        let batch = Batch { changes: vec![change.clone()], watermark_ns: 2, ..Batch::default() };
+        writer.push(&batch).expect("it is stored");
+        let (_, before) = memory.read(&Start::Now);
+        assert_eq!(before.iter().map(|packet| changes(packet)).collect::<Vec<_>>(), [[change.clone()]]);
+        for ns in 3..500 {
+            let events = vec![Event::at(Hop::IpOut, ns); 100];
+            writer.push(&Batch { events, watermark_ns: ns, ..Batch::default() }).expect("it is stored");
+        }
+        let (mut reader, _) = memory.read(&Start::Oldest);
+        let Next::Packet(oldest) = reader.next(Duration::ZERO) else { panic!("it is stored") };
+        assert!(oldest.place.number > 0, "the packet with the change is deleted");
+        assert_eq!(changes(&oldest), std::slice::from_ref(&change));
+        let (_, before) = memory.read(&Start::Now);
+        assert_eq!(before.iter().map(|packet| changes(packet)).collect::<Vec<_>>(), [[change]]);
     }
 }
