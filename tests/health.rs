@@ -146,6 +146,11 @@ fn what_could_not_be_found_out_leaves_with_2() {
         "{}",
         stderr(&output)
     );
+    for option in [["--hops", "all"], ["--detail", "full"], ["--clock", "tsc"], ["--backend", "kprobe"]] {
+        let output = run(&[&["health", "--connect", "unix:/x"][..], &option].concat());
+        assert_eq!(output.status.code(), Some(2), "{option:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is the agent's business"), "{option:?}: {}", stderr(&output));
+    }
     for arguments in [
         &["health", "--max-retransmit", "1"][..],
         &["health", "--max-drops", "-1"],

@@ -272,14 +272,14 @@ fn events(out: &mut impl Figures, snapshot: &Snapshot) {
         "",
         "Times that TCP sent a packet again, which can be several segments.",
     );
-    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| was_served(host, Hop::TcpRetransmit)) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).events);
         for hop in host.total.kernel.hops.iter().filter(|hop| hop.hop == Hop::TcpRetransmit) {
             out.counter(&labels.with(&[KERNEL]), host, hop.events);
         }
     }
     out.family("magnet_scope_tcp_retransmitted_bytes", Kind::Counter, "bytes", "Payload that TCP sent again.");
-    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| was_served(host, Hop::TcpRetransmit)) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).bytes);
         let summed = host.total.kernel.hops.iter().filter(|hop| hop.hop == Hop::TcpRetransmit);
         for bytes in summed.filter_map(|hop| hop.bytes) {
@@ -379,7 +379,7 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
         "Time from data that was ready (sock.ready) to its reader, woken for it, on a CPU \
          (task.run).",
     );
-    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::TaskRun).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| was_served(host, Hop::TaskRun)) {
         out.histogram(&labels.0, host, &host.total.wakeup);
     }
     out.family(
@@ -388,7 +388,7 @@ fn journeys(out: &mut impl Figures, snapshot: &Snapshot) {
         "seconds",
         "Time from the device's queue (dev.queue) to its driver (dev.xmit).",
     );
-    for (labels, host) in hosts(snapshot).filter(|(_, host)| host.unserved(Hop::DevQueue).is_none()) {
+    for (labels, host) in hosts(snapshot).filter(|(_, host)| was_served(host, Hop::DevQueue)) {
         out.histogram(&labels.0, host, &host.total.queue);
     }
 }
@@ -472,11 +472,16 @@ fn each_hop(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HopStat
     }
 }
 
+/// True if a hop is served, or was before it was switched off and had events.
+fn was_served(host: &HostSnapshot, hop: Hop) -> bool {
+    host.unserved(hop).is_none() || host.total.hop(hop).events > 0
+}
+
 /// Hops that are or were served: counts stay.
 fn each_served(snapshot: &Snapshot, mut visit: impl FnMut(&[(&str, &str)], &HostSnapshot, Hop)) {
     for (labels, host) in hosts(snapshot) {
         for hop in Hop::ALL {
-            if host.unserved(*hop).is_none() || host.total.hop(*hop).events > 0 {
+            if was_served(host, *hop) {
                 visit(&labels.with(&[("hop", hop.name())]), host, *hop);
             }
         }

@@ -8,6 +8,7 @@ mod clocks;
 pub use clocks::{ClockHealth, of_clocks};
 
 use crate::histogram::Times;
+use crate::in_force::leaves_out;
 use crate::snapshot::{DropCount, HostSnapshot, Tally};
 use magscope_core::Hop;
 use serde::Serialize;
@@ -101,7 +102,7 @@ pub struct Health {
     pub unknown: usize,
     /// Length of the measured period, seconds.
     pub over_s: f64,
-    /// The capture's filters as command-line settings: the checks cover the accepted events.
+    /// The capture's filters in force as command-line settings: the checks cover the accepted events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// All checks.
@@ -171,7 +172,22 @@ fn blind(host: &HostSnapshot, hops: &[Hop]) -> Option<String> {
     if host.window_ns == 0 {
         return Some("nothing has been captured yet".to_owned());
     }
-    hops.iter().find_map(|hop| host.unserved(*hop).map(|because| format!("{hop} is not captured: {because}")))
+    hops.iter().find_map(|hop| {
+        let unserved = host.unserved(*hop).map(|because| format!("{hop} is not captured: {because}"));
+        let gap = || host.state(*hop).and_then(|state| state.gap.as_ref());
+        unserved.or_else(|| gap().map(|because| format!("{hop} was not captured all the time: {because}")))
+    })
+}
+
+/// The reason for no value of these hops: what was left out may have passed them.
+fn nothing_came(host: &HostSnapshot, hops: &[Hop], what: &str) -> String {
+    if host.window.kernel.hops.iter().any(|hop| hops.contains(&hop.hop)) {
+        "the kernel adds up, and not this".to_owned()
+    } else if let Some(setting) = host.settings.iter().find(|setting| leaves_out(setting)) {
+        format!("{what} in this time that `{setting}` takes")
+    } else {
+        format!("{what} in this time")
+    }
 }
 
 /// Events or bytes of a hop, scaled by its sampler.
@@ -191,17 +207,14 @@ fn retransmit(host: &HostSnapshot, threshold: f64) -> Check {
         estimated(host, Hop::TcpRetransmit, again),
     );
     if all <= 0.0 {
-        let added_up = host.window.kernel.hops.iter().any(|hop| hop.hop == Hop::TcpSend);
-        let because =
-            if added_up { "the kernel adds up, and not this" } else { "TCP sent nothing in this time" };
-        return not_measured(name, unit, threshold, because);
+        return not_measured(name, unit, threshold, nothing_came(host, &[Hop::TcpSend], "TCP sent nothing"));
     }
     measured(name, unit, again / all, threshold, Some(all.round() as u64))
 }
 
 fn drops(host: &HostSnapshot, threshold: f64) -> Check {
     let (name, unit) = ("drops_per_second", "per_second");
-    if let Some(because) = blind(host, &[Hop::SkbDrop]) {
+    if let Some(because) = blind(host, &[]) {
         return not_measured(name, unit, threshold, because);
     }
     // The sampler decides before the kernel adds up, so both parts have its weight.
@@ -211,13 +224,23 @@ fn drops(host: &HostSnapshot, threshold: f64) -> Check {
     let a_second = estimated(host, Hop::SkbDrop, counted) * 1e9 / host.window_ns as f64;
     let mut check = measured(name, unit, a_second, threshold, Some(counted));
     check.because = reasons(&host.window);
-    // The filter may want the packets whose drops it cannot decide. Drops beyond the threshold are a fault without them.
-    let undecided = host.state(Hop::SkbDrop).and_then(|state| state.left_out).map_or(0, |n| n.undecided);
-    if undecided > 0 && check.state == State::Ok {
-        let because = format!("the filter left out {undecided} drops that it could not decide");
+    // Drops beyond the threshold are a fault without those that were not seen.
+    if check.state == State::Ok
+        && let Some(because) = unseen_drops(host)
+    {
         return not_measured(name, unit, threshold, because);
     }
     check
+}
+
+/// The reason why there may be more drops than those counted, if any.
+fn unseen_drops(host: &HostSnapshot) -> Option<String> {
+    let ended = |setting: &String| format!("`{setting}` left drops out in a part of this time");
+    // The filter may want the packets whose drops it cannot decide.
+    let undecided = host.state(Hop::SkbDrop).and_then(|state| state.left_out).map_or(0, |n| n.undecided);
+    let of_filter = || format!("the filter left out {undecided} drops that it could not decide");
+    let unserved = blind(host, &[Hop::SkbDrop]);
+    unserved.or_else(|| host.ended_settings.first().map(ended)).or_else(|| (undecided > 0).then(of_filter))
 }
 
 /// The most frequent drop reasons.
@@ -252,7 +275,7 @@ fn times(
         return not_measured(name, "seconds", threshold, because);
     }
     if times.n == 0 {
-        return not_measured(name, "seconds", threshold, "nothing passed there in this time");
+        return not_measured(name, "seconds", threshold, nothing_came(host, hops, "nothing passed there"));
     }
     measured(name, "seconds", ns as f64 / 1e9, threshold, Some(times.n))
 }
@@ -281,7 +304,7 @@ mod tests {
     use crate::snapshot::{CauseCount, DropCount, HopState, HopTally, KernelHop, PairTimes};
 
     fn host() -> HostSnapshot {
-        let state = |hop: &Hop| HopState { hop: *hop, unserved: None, weight: 1.0, left_out: None };
+        let state = |hop: &Hop| HopState { hop: *hop, unserved: None, gap: None, weight: 1.0, left_out: None };
         HostSnapshot {
             host: "node".to_owned(),
             window_ns: 50_000_000_000,
@@ -385,6 +408,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_said_to_have_passed_of_what_was_left_out() {
+        let because = |settings: &[&str], name: &str| {
+            let settings = settings.iter().map(|s| (*s).to_owned()).collect();
+            check(&HostSnapshot { settings, ..host() }, name).because
+        };
+        assert_eq!(because(&[], "queue_delay_p50"), "nothing passed there in this time");
+        assert_eq!(because(&["pcap off", "detail both"], "retransmit_ratio"), "TCP sent nothing in this time");
+        for setting in ["filter port = 1", "pcap port 1", "sample flows 1/16", "sample 1/4 dev.xmit"] {
+            let because = because(&[setting], "wakeup_delay_p99");
+            assert_eq!(because, format!("nothing passed there in this time that `{setting}` takes"));
+        }
+    }
+
+    #[test]
     fn sampled_sums_of_the_kernel_have_the_weight_of_their_sampler() {
         let mut all = host();
         all.window.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 10 }];
@@ -405,6 +442,18 @@ mod tests {
         let drops = check(&all, "drops_per_second");
         assert_eq!((drops.state, drops.value), (State::Unknown, None));
         assert!(drops.because.contains("50 drops"), "{}", drops.because);
+        all.window.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 501 }];
+        assert_eq!(check(&all, "drops_per_second").state, State::NotOk);
+    }
+
+    #[test]
+    fn drops_beyond_the_threshold_are_a_fault_although_some_were_not_seen() {
+        let mut all = host();
+        let state = all.hops.iter_mut().find(|state| state.hop == Hop::SkbDrop).expect("a state");
+        state.gap = Some("it was off for a part of this time".to_owned());
+        let because = "skb.drop was not captured all the time: it was off for a part of this time";
+        let drops = check(&all, "drops_per_second");
+        assert_eq!((drops.state, drops.value, drops.because.as_str()), (State::Unknown, None, because));
         all.window.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 501 }];
         assert_eq!(check(&all, "drops_per_second").state, State::NotOk);
     }

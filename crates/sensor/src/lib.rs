@@ -11,17 +11,20 @@
 //!
 //! - `sensor`: fed like a report. `sums`: the sums, since the start and in `ring`, the last minute.
 //!   `histogram`: log-linear, exact at the exported bounds. `clocks`: relations of several hosts' clocks. `services`: requests.
+//! - `in_force`: hops and settings after changes of a capture. `capture_state`: the same of a host, and the gaps of its last minute.
 //! - `snapshot`: plain data. `latest`: the newest one, for concurrent readers. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
 //!   functions of a snapshot.
 //! - `sexp`: reads s-expressions from peers, without recursion.
 //! - `averages/`: sliding windows of the traffic that clients watch, shared between a capture and its clients.
 
 pub mod averages;
+mod capture_state;
 mod clocks;
 pub mod exposition;
 mod figures;
 pub mod health;
 mod histogram;
+mod in_force;
 mod latest;
 pub mod openmetrics;
 pub mod otlp;

@@ -1,5 +1,6 @@
 //! The sensor: receives a walk over live sources and produces snapshots.
 
+use crate::capture_state::CaptureState;
 use crate::clocks::ClockWatch;
 use crate::ring::Ring;
 use crate::services::service;
@@ -8,7 +9,7 @@ use crate::sums::{Sums, clean};
 use magscope_core::clock::ClockSample;
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeBuilder, ExchangeLimits};
-use magscope_core::node::{NodeInfo, Service, make_name_unique};
+use magscope_core::node::{NodeInfo, make_name_unique};
 use magscope_core::sampled::Sampled;
 use magscope_core::stored_context::StoredContext;
 use magscope_core::{Batch, Hop, HopCount, Journey};
@@ -25,6 +26,7 @@ const LIMITS: ExchangeLimits = ExchangeLimits { connections: 1 << 13, closed: 1 
 /// State of one host.
 struct Host {
     info: NodeInfo,
+    state: CaptureState,
     sampled: Sampled,
     counts: BTreeMap<Hop, HopCount>,
     began_ns: Option<u64>,
@@ -75,6 +77,7 @@ impl Sensor {
         make_name_unique(&others, &mut info);
         self.context.join(info.clone());
         self.hosts.push(Host {
+            state: CaptureState::of(&info),
             sampled: Sampled::of(&info),
             info,
             counts: BTreeMap::new(),
@@ -118,6 +121,9 @@ impl Sensor {
     fn batch(&mut self, node: u16, batch: &Batch) {
         let Some(host) = self.hosts.get_mut(usize::from(node)) else { return };
         host.sampled.batch(batch);
+        for change in &batch.changes {
+            host.state.change(change);
+        }
         for count in &batch.counts {
             host.counts.insert(count.hop, *count);
         }
@@ -234,14 +240,11 @@ impl Host {
     }
 
     fn snapshot(&self, to_utc_ns: Option<(i64, i64)>) -> HostSnapshot {
+        let from_ns = self.ring.begins_ns().max(self.began_ns.unwrap_or(0));
         let state = |hop: &Hop| HopState {
             hop: *hop,
-            unserved: match self.info.coverage.of(*hop) {
-                Some(Service::Served { .. }) => None,
-                Some(Service::Off) => Some("it is not asked for".to_owned()),
-                Some(Service::Missing { because }) => Some(clean(because)),
-                None => Some("nobody says how it is served".to_owned()),
-            },
+            unserved: self.state.unserved(&self.info, *hop),
+            gap: self.state.gap(*hop, from_ns),
             weight: self.sampled.weight(*hop),
             left_out: self.counts.get(hop).map(|count| LeftOut {
                 filtered: count.filtered,
@@ -250,12 +253,12 @@ impl Host {
             }),
         };
         let began = self.began_ns.map(|ns| Began { ns, to_utc_ns: to_utc_ns.map(|(first, _)| first) });
-        let from_ns = self.ring.begins_ns().max(self.began_ns.unwrap_or(0));
         HostSnapshot {
             host: self.info.host.clone(),
             kernel: self.info.kernel.clone(),
             boot_id: self.info.boot_id.clone(),
-            settings: self.info.settings.clone(),
+            settings: self.state.settings().to_vec(),
+            ended_settings: self.state.ended(from_ns),
             began,
             fed_ns: self.fed_ns,
             to_utc_ns: to_utc_ns.map(|(_, last)| last),
@@ -266,5 +269,135 @@ impl Host {
             window_ns: self.fed_ns.saturating_sub(from_ns),
             stragglers: self.ring.stragglers(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::{self, Check, State, Thresholds};
+    use magscope_core::Change;
+    use magscope_core::governed::Level;
+    use magscope_core::node::{Backend, Coverage, HopService, Service};
+
+    const S: u64 = 1_000_000_000;
+
+    /// A sensor that has measured for a minute.
+    fn sensor(settings: &[&str], coverage: Coverage) -> Sensor {
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let info = NodeInfo { settings, coverage, ..NodeInfo::default() };
+        let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
+        pass(&mut sensor, 100);
+        pass(&mut sensor, 160);
+        sensor
+    }
+
+    fn full() -> Coverage {
+        Coverage::full(Backend::Generator)
+    }
+
+    /// Time passes, to second `s`.
+    fn pass(sensor: &mut Sensor, s: u64) {
+        sensor.add(&Piece::Batch(0, &Batch { watermark_ns: s * S, ..Batch::default() }));
+    }
+
+    /// A change at second `s`.
+    fn change(sensor: &mut Sensor, s: u64, what: &str) {
+        let changes = vec![Change { from_ns: s * S, to_ns: s * S, what: what.to_owned() }];
+        sensor.add(&Piece::Batch(0, &Batch { changes, ..Batch::default() }));
+    }
+
+    fn host(sensor: &Sensor) -> HostSnapshot {
+        sensor.snapshot(SelfUsage::default()).hosts.remove(0)
+    }
+
+    fn check(sensor: &Sensor, name: &str) -> Check {
+        let health = health::of(&host(sensor), &Thresholds::default(), &Err("not asked".to_owned()));
+        health.checks.into_iter().find(|check| check.name == name).expect(name)
+    }
+
+    fn drops(sensor: &Sensor) -> Check {
+        check(sensor, "drops_per_second")
+    }
+
+    #[test]
+    fn a_hop_that_was_off_makes_its_checks_unknown_for_a_minute() {
+        let mut sensor = sensor(&[], full());
+        assert_eq!(drops(&sensor).state, State::Ok);
+        change(&mut sensor, 161, "disable skb.drop");
+        pass(&mut sensor, 170);
+        let because = "skb.drop is not captured: it was switched off";
+        assert_eq!((drops(&sensor).state, drops(&sensor).because.as_str()), (State::Unknown, because));
+        assert!(
+            host(&sensor).unserved(Hop::SkbDrop).is_some() && host(&sensor).unserved(Hop::DevXmit).is_none()
+        );
+        change(&mut sensor, 180, "enable skb.drop");
+        pass(&mut sensor, 234);
+        let because = "skb.drop was not captured all the time: it was off for a part of this time";
+        assert_eq!((drops(&sensor).state, drops(&sensor).because.as_str()), (State::Unknown, because));
+        assert!(host(&sensor).unserved(Hop::SkbDrop).is_none());
+        pass(&mut sensor, 246);
+        assert_eq!(drops(&sensor).state, State::Ok, "a whole window");
+    }
+
+    #[test]
+    fn a_hop_that_was_not_asked_for_is_served_from_its_start() {
+        let mut coverage = full();
+        coverage.hops.retain(|row| !matches!(row.hop, Hop::TaskWake | Hop::SkbDrop));
+        coverage.hops.push(HopService { hop: Hop::TaskWake, service: Service::Off });
+        let service = Service::Missing { because: "not granted to this viewer".to_owned() };
+        coverage.hops.push(HopService { hop: Hop::SkbDrop, service });
+        let mut sensor = sensor(&[], coverage);
+        let because = |sensor: &Sensor| check(sensor, "wakeup_delay_p99").because;
+        assert_eq!(because(&sensor), "task.wake is not captured: it is not asked for");
+        change(&mut sensor, 161, "enable task.wake,task.run,skb.drop");
+        pass(&mut sensor, 170);
+        assert_eq!(drops(&sensor).because, "skb.drop is not captured: not granted to this viewer");
+        assert!(because(&sensor).contains("task.wake was not captured all the time"), "{}", because(&sensor));
+        pass(&mut sensor, 300);
+        assert_eq!(because(&sensor), "nothing passed there in this time");
+    }
+
+    #[test]
+    fn drops_are_unknown_where_the_budget_lets_the_capture_rest() {
+        let mut sensor = sensor(&[], full());
+        change(&mut sensor, 161, "detail histograms");
+        change(&mut sensor, 161, "disable skb.drop,dev.xmit");
+        change(&mut sensor, 161, &Level::Rest.change(0, 0, 0.09, 0.02).what);
+        // A look of a quarter of a second.
+        for s in [171, 181, 191] {
+            change(&mut sensor, s, "enable skb.drop,dev.xmit");
+            pass(&mut sensor, s + 1);
+            let looks = drops(&sensor);
+            assert!(looks.state == State::Unknown && looks.because.contains("overhead small"), "{looks:?}");
+            change(&mut sensor, s + 1, "disable skb.drop,dev.xmit");
+            pass(&mut sensor, s + 9);
+            let rests = drops(&sensor);
+            assert!(rests.state == State::Unknown && rests.because.contains("overhead small"), "{rests:?}");
+        }
+        assert_eq!(host(&sensor).settings, ["detail histograms"]);
+    }
+
+    #[test]
+    fn a_stream_that_begins_while_a_hop_is_off_learns_it_from_the_next_change() {
+        let mut sensor = sensor(&[], full());
+        change(&mut sensor, 161, "enable skb.drop");
+        assert_eq!(drops(&sensor).state, State::Unknown);
+    }
+
+    #[test]
+    fn settings_are_those_in_force_and_an_ended_filter_counts_for_a_minute() {
+        let mut sensor = sensor(&["filter port = 443", "sample 1/4 app.recv"], full());
+        assert_eq!(drops(&sensor).state, State::Ok, "of what the filter wants");
+        change(&mut sensor, 161, "filter off");
+        change(&mut sensor, 161, "sample off app.recv");
+        pass(&mut sensor, 170);
+        assert!(host(&sensor).settings.is_empty(), "{:?}", host(&sensor).settings);
+        let ended = drops(&sensor);
+        assert!(ended.state == State::Unknown && ended.because.contains("`filter port = 443`"), "{ended:?}");
+        change(&mut sensor, 171, "pcap tcp");
+        pass(&mut sensor, 300);
+        assert_eq!(host(&sensor).settings, ["pcap tcp"]);
+        assert_eq!(drops(&sensor).state, State::Ok);
     }
 }

@@ -40,8 +40,11 @@ pub struct HostSnapshot {
     pub kernel: String,
     /// `boot_id` of its boot.
     pub boot_id: String,
-    /// Initial filters, as command-line settings.
+    /// Filters, samplers and the level of detail in force, as command-line settings.
     pub settings: Vec<String>,
+    /// Filters that applied to a part of the last minute, and no longer do.
+    #[serde(default)]
+    pub ended_settings: Vec<String>,
     /// Start of the capture; `None` before the first data.
     pub began: Option<Began>,
     /// The last event time, nanoseconds of the event clock.
@@ -77,8 +80,11 @@ pub struct Began {
 pub struct HopState {
     /// The hop.
     pub hop: Hop,
-    /// `None` if served; otherwise the reason.
+    /// `None` if served now; otherwise the reason.
     pub unserved: Option<String>,
+    /// The reason why events of a part of the last minute are missing, if they are.
+    #[serde(default)]
+    pub gap: Option<String>,
     /// Events represented by each received one: 1 without a sampler.
     pub weight: f64,
     /// Rejected events by the kernel's counters, if available.

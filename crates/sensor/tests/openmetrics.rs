@@ -254,6 +254,7 @@ fn any_sensed() -> impl Strategy<Value = Snapshot> {
                     .map(|(hop, (unserved, weight, left_out))| HopState {
                         hop,
                         unserved,
+                        gap: None,
                         weight,
                         left_out: left_out.map(|(filtered, sampled)| LeftOut {
                             filtered,

@@ -2,7 +2,7 @@
 //!
 //! Several hosts are read together, and their clocks are compared by the packets between them.
 
-use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs, StampClock};
 use crate::connect::{address, credentials, explain};
 use crate::failure::{self, Exit, Hint, Usage};
 use crate::live_source::Live;
@@ -14,15 +14,17 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_fleet::{Address, ReadOptions, Remote, StartAt as Begin, Terms, dial};
+use magscope_fleet::{About, AboutHost, Address, ReadOptions, Remote, StartAt as Begin, Terms, dial};
 use magscope_sensor::Sensor;
 use magscope_sensor::health::{self, ClockHealth, Health, State, Thresholds};
 use magscope_timeline::align::Online;
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::{Piece, Walker, walk};
 use serde::Serialize;
+use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Duration of the capture without an agent.
 const CAPTURED: Duration = Duration::from_secs(10);
@@ -30,6 +32,10 @@ const CAPTURED: Duration = Duration::from_secs(10);
 const BACK: Duration = Duration::from_secs(65);
 /// Timeout for a silent agent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum age of the last data of a host that is taken for alive at once.
+const FRESH_NS: u64 = 10_000_000_000;
+/// Time within which data come from a host that is alive: it has ten clock samples a second.
+const ADVANCE: Duration = Duration::from_secs(1);
 /// CPU ticks are a hundredth of a second, so a shorter measurement is inaccurate.
 const SOFTIRQS: Duration = Duration::from_secs(1);
 /// Interval between two readings of the clocks' relations, by the events' time.
@@ -142,10 +148,15 @@ struct Answer {
 
 /// Checks, prints, and sets the exit code.
 pub fn run(args: &Args) -> Result<()> {
-    let answer = look(args).and_then(|(hosts, clocks)| {
+    let answer = look(args).and_then(|(mut hosts, mut clocks)| {
         let well = |healthy: bool, unknown: usize| healthy && !(args.strict && unknown > 0);
-        let healthy = hosts.iter().all(|host| well(host.healthy, host.unknown))
-            && clocks.iter().all(|pair| well(pair.healthy, pair.unknown));
+        for host in &mut hosts {
+            host.healthy = well(host.healthy, host.unknown);
+        }
+        for pair in &mut clocks {
+            pair.healthy = well(pair.healthy, pair.unknown);
+        }
+        let healthy = hosts.iter().all(|host| host.healthy) && clocks.iter().all(|pair| pair.healthy);
         let answer = Answer { healthy, hosts, clocks };
         output::json(&answer)?;
         explain_clocks(&answer);
@@ -206,6 +217,30 @@ fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<
     judged(&sensor, 0, thresholds, &softirqs.busiest(SOFTIRQS))
 }
 
+/// Refuses options of a capture. Those of cost alone, as a configuration may have them for all captures, say nothing to agents.
+fn refuse_capture_options(args: &Args, addresses: &[Address]) -> Result<()> {
+    let given = &args.capture;
+    let options = [
+        ("--hops", !given.hops.is_default()),
+        ("--netns", !args.netns.netns.is_empty()),
+        ("--backend", given.backend.is_some()),
+        ("--clock", given.clock != StampClock::default()),
+        ("--filter", given.filter.is_some()),
+        ("--pcap", given.pcap.is_some()),
+        ("--container", given.container.is_some()),
+        ("--pod", given.pod.is_some()),
+        ("--unit", given.unit.is_some()),
+        ("--sample", !given.sample.is_empty()),
+        ("--detail", given.detail.is_some()),
+        ("--probe", !given.probe.is_empty()),
+        ("--snap", !given.snap.is_empty()),
+    ];
+    let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let why = "what is captured is the agent's business; with `--duration 10s` this captures itself";
+    Err(Usage(format!("`{option}`: {} is asked, and {why}", asked.join(","))).into())
+}
+
 /// Queries agents and relays for the last minute.
 fn ask(
     args: &Args,
@@ -213,38 +248,35 @@ fn ask(
     thresholds: &Thresholds,
     limits: Limits,
 ) -> Result<(Vec<Health>, Vec<ClockHealth>)> {
-    let given = &args.capture;
-    if given.filter.is_some()
-        || given.pcap.is_some()
-        || given.container.is_some()
-        || given.pod.is_some()
-        || given.unit.is_some()
-        || !(given.sample.is_empty()
-            && given.probe.is_empty()
-            && given.snap.is_empty()
-            && args.netns.netns.is_empty())
-    {
-        let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let why = "what is captured is the agent's business; with `--duration 10s` this captures itself";
-        return Err(Usage(format!("{} is asked, and {why}", asked.join(","))).into());
-    }
+    refuse_capture_options(args, addresses)?;
     let softirqs = Softirqs::new();
     capture::drop_privileges()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut remotes = Vec::new();
+    let credentials_for = |address: &Address| match address {
+        Address::Host { .. } => credentials(args.tls.as_deref(), args.identity.as_deref()).map(Some),
+        _ => Ok(None),
+    };
+    let describe = |address: &Address| -> Result<About> {
+        let dialed = runtime.block_on(dial(address, credentials_for(address)?.as_ref()));
+        Ok(dialed.map_err(explain)?.about)
+    };
+    let began = Instant::now();
+    let (mut remotes, mut asked) = (Vec::new(), Vec::new());
     for address in addresses {
-        let credentials = match address {
-            Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
-            _ => None,
+        let about = describe(address)?;
+        let options = ReadOptions {
+            address: address.clone(),
+            credentials: credentials_for(address)?,
+            from: Begin::Back(BACK),
+            terms: Terms::default(),
         };
-        let about = runtime.block_on(dial(address, credentials.as_ref())).map_err(explain)?.about;
-        let (address, from, terms) = (address.clone(), Begin::Back(BACK), Terms::default());
-        let options = ReadOptions { address, credentials, from, terms };
-        for remote in Remote::connect(&options).map_err(explain)? {
-            let host = &remote.info().host;
+        for source in Remote::connect(&options).map_err(explain)? {
+            let host = &source.info().host;
             let stored = about.hosts.iter().find(|about| about.node.host == *host);
-            let to_ns = stored.and_then(|about| about.holds.range_ns).map(|(_, to_ns)| to_ns);
-            remotes.push(Until { source: remote, to_ns, ended: false, came: Instant::now() });
+            let host = AskedHost::of(address, host, stored);
+            let (to_ns, to_utc_ns) = (host.to_ns, host.to_utc_ns.clone());
+            remotes.push(Until { source, to_ns, to_utc_ns, ended: false, came: Instant::now() });
+            asked.push(host);
         }
     }
     let mut infos: Vec<NodeInfo> = remotes.iter().map(|remote| remote.info().clone()).collect();
@@ -257,6 +289,7 @@ fn ask(
     let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let is_here = |info: &NodeInfo| info.boot_id == here.trim();
     let own_softirq = infos.iter().any(is_here).then(|| softirqs.busiest(SOFTIRQS));
+    check_all_alive(&asked, began, describe)?;
     let hosts = infos.iter().enumerate().map(|(at, info)| {
         let own = own_softirq.clone().filter(|_| is_here(info));
         let softirq = own.unwrap_or_else(|| {
@@ -267,6 +300,94 @@ fn ask(
     let hosts = hosts.collect::<Result<Vec<_>>>()?;
     let relations = sensor.snapshot(own()).clocks;
     Ok((hosts, relations.iter().map(|relation| health::of_clocks(relation, thresholds)).collect()))
+}
+
+/// A host, as an agent or relay described it at the time of the request.
+struct AskedHost {
+    address: Address,
+    /// Its name there.
+    name: String,
+    stream: String,
+    came_packets: u64,
+    ended: bool,
+    /// The last stored instant, by the host's event clock; `None` if nothing is stored.
+    to_ns: Option<u64>,
+    /// UTC minus that clock, from the newest clock sample that was read.
+    to_utc_ns: Rc<Cell<Option<i64>>>,
+    /// The time of the request, UTC by this machine's clock.
+    asked_utc_ns: i64,
+}
+
+impl AskedHost {
+    fn of(address: &Address, name: &str, stored: Option<&AboutHost>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        AskedHost {
+            address: address.clone(),
+            name: name.to_owned(),
+            stream: stored.map(|about| about.stream.clone()).unwrap_or_default(),
+            came_packets: stored.map_or(0, |about| about.holds.came_packets),
+            ended: stored.is_some_and(|about| about.ended),
+            to_ns: stored.and_then(|about| about.holds.range_ns).map(|(_, to_ns)| to_ns),
+            to_utc_ns: Rc::default(),
+            asked_utc_ns: now.as_nanos() as i64,
+        }
+    }
+
+    /// Age of the last stored instant at the time of the request. Wrong by the difference of the two hosts' clocks.
+    fn age_ns(&self) -> Option<i64> {
+        let newest_utc_ns = self.to_utc_ns.get()?.wrapping_add_unsigned(self.to_ns?);
+        Some(self.asked_utc_ns.wrapping_sub(newest_utc_ns))
+    }
+
+    /// True if the last stored instant is that of the request.
+    fn is_fresh(&self) -> bool {
+        !self.ended && self.age_ns().is_some_and(|age_ns| age_ns.unsigned_abs() <= FRESH_NS)
+    }
+
+    /// True if a later description has more data.
+    fn has_advanced(&self, later: &AboutHost) -> bool {
+        let is_same = later.stream == self.stream;
+        !later.ended && (!is_same || later.holds.came_packets > self.came_packets)
+    }
+
+    /// The error of a host that sends nothing.
+    fn silence(&self) -> anyhow::Error {
+        let name = &self.name;
+        let what = match self.age_ns() {
+            _ if self.ended => format!("nothing is known of {name}: its capture has ended"),
+            Some(age_ns) if age_ns > 0 => {
+                format!("nothing has come from {name} for {:.0} s", age_ns as f64 / 1e9)
+            }
+            _ => format!("nothing has come from {name} since the request"),
+        };
+        let likely = "the host, its agent, or the connection between it and the relay is down";
+        Hint::error(what, likely, format!("look at what the agent of {name} says"))
+    }
+}
+
+/// Refuses hosts of which nothing comes: a relay has the data of a host that is down. `describe` asks an address again.
+///
+/// # Errors
+/// A host of which nothing comes, or an address that does not answer.
+fn check_all_alive(
+    asked: &[AskedHost],
+    began: Instant,
+    describe: impl Fn(&Address) -> Result<About>,
+) -> Result<()> {
+    // Without any stored data there is no answer anyway.
+    for host in asked.iter().filter(|host| host.to_ns.is_some() && !host.is_fresh()) {
+        if host.ended {
+            return Err(host.silence());
+        }
+        // Its clock or that of this machine may be wrong. So only missing packets count.
+        std::thread::sleep(ADVANCE.saturating_sub(began.elapsed()));
+        let about = describe(&host.address)?;
+        let advances = |later: &AboutHost| later.node.host == host.name && host.has_advanced(later);
+        if !about.hosts.iter().any(advances) {
+            return Err(host.silence());
+        }
+    }
+    Ok(())
 }
 
 /// Reads hosts to the time of the request. Several are read together, for the relations of their clocks.
@@ -322,6 +443,8 @@ struct Until {
     source: Remote,
     /// `None` if it had nothing to read.
     to_ns: Option<u64>,
+    /// UTC minus the event clock, from the newest clock sample.
+    to_utc_ns: Rc<Cell<Option<i64>>>,
     ended: bool,
     came: Instant,
 }
@@ -344,6 +467,9 @@ impl Source for Until {
             return Ok(progress);
         }
         self.came = Instant::now();
+        if let Some(sample) = batch.clock.last() {
+            self.to_utc_ns.set(Some(sample.realtime_ns.wrapping_sub_unsigned(sample.event_ns())));
+        }
         let newest = batch.events.last().map(|event| event.time_ns);
         let sampled = batch.clock.last().map(magscope_core::clock::ClockSample::event_ns);
         let watermark = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX);
@@ -356,6 +482,83 @@ impl Source for Until {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+    use magscope_fleet::Holds;
+
+    const S: u64 = 1_000_000_000;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn address() -> Address {
+        "unix:/x".parse().expect("an address")
+    }
+
+    #[test]
+    fn an_agent_is_not_asked_for_what_only_a_capture_can_have() {
+        let refused = |options: &[&str]| {
+            let line = [&["health", "--connect", "unix:/x"][..], options].concat();
+            let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
+            refuse_capture_options(&line.args, &[address()]).is_err()
+        };
+        assert!(!refused(&[]) && !refused(&["--strict"]) && !refused(&["--hops", "default"]));
+        for options in [
+            ["--hops", "all"],
+            ["--detail", "full"],
+            ["--clock", "tsc"],
+            ["--backend", "kprobe"],
+            ["--filter", "port 80"],
+            ["--sample", "1/10"],
+        ] {
+            assert!(refused(&options), "{options:?}");
+        }
+    }
+
+    fn about(came_packets: u64) -> AboutHost {
+        AboutHost {
+            stream: "a".to_owned(),
+            node: NodeInfo { host: "web-1".to_owned(), ..NodeInfo::default() },
+            limit_bytes: 1,
+            holds: Holds { came_packets, range_ns: Some((S, 100 * S)), ..Holds::default() },
+            ended: false,
+        }
+    }
+
+    /// A host whose last data were so old at the time of the request.
+    fn asked(about: &AboutHost, age_ns: i64) -> AskedHost {
+        let host = AskedHost::of(&address(), "web-1", Some(about));
+        host.to_utc_ns.set(Some(host.asked_utc_ns.wrapping_sub_unsigned(100 * S) - age_ns));
+        host
+    }
+
+    #[test]
+    fn a_host_of_which_nothing_comes_is_not_judged() {
+        let began = Instant::now().checked_sub(ADVANCE).unwrap_or_else(Instant::now);
+        let alive = |host: AskedHost, later: AboutHost| {
+            let about = |_: &Address| {
+                let hosts = vec![later.clone()];
+                Ok(About { tool: String::new(), streams: 0, reader_bytes: 0, reader_limit_bytes: 0, hosts })
+            };
+            check_all_alive(&[host], began, about).map_err(|error| error.to_string())
+        };
+        let (fresh_ns, old_ns) = (S as i64, 600 * S as i64);
+        let silent = Err("nothing has come from web-1 for 600 s".to_owned());
+        assert_eq!(alive(asked(&about(7), fresh_ns), about(7)), Ok(()), "of this second");
+        assert_eq!(alive(asked(&about(7), old_ns), about(7)), silent);
+        assert_eq!(alive(asked(&about(7), old_ns), about(8)), Ok(()), "its clock is wrong");
+        assert!(alive(asked(&about(7), -old_ns), about(7)).is_err(), "its clock is wrong, and nothing comes");
+        let restarted = AboutHost { stream: "b".to_owned(), ..about(1) };
+        assert_eq!(alive(asked(&about(7), old_ns), restarted), Ok(()));
+        let gone = AboutHost { node: NodeInfo::default(), ..about(8) };
+        assert_eq!(alive(asked(&about(7), old_ns), gone), silent);
+        let ended = AboutHost { ended: true, ..about(7) };
+        assert!(alive(asked(&ended, fresh_ns), ended.clone()).is_err());
+        let unread = AskedHost::of(&address(), "web-1", Some(&about(7)));
+        assert!(alive(unread, about(7)).is_err(), "without a clock sample");
+    }
 
     #[test]
     fn shares_have_their_sign() {

@@ -81,6 +81,15 @@ enum Key {
     Flow(FlowId),
 }
 
+/// Reason for the absence of a weight.
+const MIXED_SAMPLERS: &str =
+    "flows are sampled, and events by time: the calls that the latter leaves out are not counted apart";
+
+/// The weight of an event under a sampler of one in so many, `1/10`; `None` with one by time.
+fn one_in(sampler: &str) -> Option<f64> {
+    sampler.strip_prefix("1/")?.parse::<u32>().ok().map(f64::from)
+}
+
 /// No window capacity is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no more can be watched here at a time")]
@@ -198,7 +207,7 @@ impl Averages {
             self.tables.task(task);
         }
         for change in &batch.changes {
-            if let Some(why) = self.served.change(&change.what) {
+            if let Some(why) = self.served.change(change) {
                 self.watches.values_mut().for_each(|watch| watch.restart(change.to_ns, &why));
             }
         }
@@ -272,19 +281,35 @@ impl Averages {
         }
     }
 
+    /// Calls per recorded call of a subject at a hop: lately, and overall.
+    ///
+    /// The kernel counts hits of left-out flows with those that a sampler of the hop left out. The former are none of a socket
+    /// or a flow with events, and may be of a process. So the settings decide, or give the reason for no weight.
+    fn weights(&self, subject: &Subject, hop: Hop) -> Result<(f64, f64), &'static str> {
+        let counted = (self.sampled.weight_lately(hop), self.sampled.weight(hop));
+        if matches!(subject, Subject::Process(_) | Subject::Cgroup(_)) {
+            return Ok(counted);
+        }
+        let in_force = self.served.in_force();
+        match in_force.sampler(hop) {
+            None => Ok((1.0, 1.0)),
+            Some(_) if !in_force.samples_flows() => Ok(counted),
+            Some(sampler) => one_in(sampler).map(|weight| (weight, weight)).ok_or(MIXED_SAMPLERS),
+        }
+    }
+
     /// The averages of a watch; `now_ns` by `CLOCK_MONOTONIC`. `reported` is the client's number for it.
     pub fn of(&self, id: u64, reported: u32, now_ns: u64) -> Option<wire::Averages> {
         let watch = self.watches.get(&id)?;
         let as_of_ns = self.fed_ns.max(watch.since_ns);
         let unseen = || watch.calls() == 0;
-        let rate = |hop: Result<Hop, &str>, calls: &calls::Calls| match hop {
-            Err(because) => FigureOrReason::Unknown { unknown: because.to_owned() },
-            Ok(_) if unseen() => FigureOrReason::Unknown { unknown: self.served.silence() },
-            Ok(hop) => FigureOrReason::Is(calls.rate(
-                as_of_ns,
-                self.sampled.weight_lately(hop),
-                self.sampled.weight(hop),
-            )),
+        let rate = |hop: Result<Hop, &str>, calls: &calls::Calls| {
+            let weights = hop.and_then(|hop| self.weights(&watch.subject, hop));
+            match weights {
+                Err(because) => FigureOrReason::Unknown { unknown: because.to_owned() },
+                Ok(_) if unseen() => FigureOrReason::Unknown { unknown: self.served.silence() },
+                Ok((lately, overall)) => FigureOrReason::Is(calls.rate(as_of_ns, lately, overall)),
+            }
         };
         let received = rate(self.served.why_no_receives(), &watch.received);
         let sent = rate(self.served.why_no_sends(), &watch.sent);
@@ -312,7 +337,7 @@ impl Averages {
             latency,
             lost: self.losses.since(begins.max(watch.since_ns)),
             lost_overall: watch.lost,
-            leaves_out: self.served.settings().to_vec(),
+            leaves_out: self.served.settings(),
             restarted: watch.restarted.clone(),
         })
     }

@@ -246,23 +246,55 @@ fn where_no_records_are_made_nothing_is_known() {
     );
 }
 
-#[test]
-fn a_sampled_hop_is_weighed() {
-    let mut fed = Fed::new();
-    let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    let count = |recorded, sampled| magscope_core::HopCount {
+/// Averages of a capture with these settings, after counts of `app.recv` and two received calls.
+fn sampled(settings: &[&str], sampled: u64, subject: Subject) -> WatchAverages {
+    let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    let mut fed = Fed(Averages::new(&NodeInfo { settings, ..info() }));
+    let id = fed.watch(subject, Window::Receives(2));
+    let count = magscope_core::HopCount {
         time_ns: 0,
         hop: Hop::AppRecv,
-        kept: recorded,
+        kept: 100,
         filtered: 0,
         undecided: 0,
         sampled,
         synthesised: 0,
     };
-    fed.batch(&Batch { counts: vec![count(100, 300)], ..Batch::default() });
+    fed.batch(&Batch { counts: vec![count], ..Batch::default() });
     fed.events(&[recv(2 * S, 10), recv(3 * S, 10)]);
-    let rate = received(&fed.of(id));
+    fed.of(id)
+}
+
+#[test]
+fn a_sampled_hop_is_weighed() {
+    let rate = received(&sampled(&["sample 1/4 app.recv"], 300, Subject::Socket(MINE)));
     assert_eq!((rate.weight, rate.window.bytes, rate.window.bytes_per_s), (4.0, 10, Some(40.0)));
+}
+
+#[test]
+fn left_out_flows_are_none_of_a_socket() {
+    let weight =
+        |settings: &[&str], subject| sampled(settings, 300, subject).received.get().map(|rate| rate.weight);
+    let flows = &["sample flows 1/16"][..];
+    assert_eq!(weight(flows, Subject::Process(5)), Some(4.0), "it may have some of the flows");
+    assert_eq!(weight(flows, Subject::Socket(MINE)), Some(1.0));
+    let elsewhere = &["sample flows 1/16", "sample 1/8 app.send"][..];
+    assert_eq!(weight(elsewhere, Subject::Socket(MINE)), Some(1.0));
+    let both = &["sample flows 1/16", "sample 1/2 app.recv"][..];
+    assert_eq!(weight(both, Subject::Socket(MINE)), Some(2.0));
+    let by_time = sampled(&["sample flows 1/16", "sample 10ms app.recv"], 300, Subject::Socket(MINE));
+    assert!(
+        matches!(by_time.received, FigureOrReason::Unknown { unknown } if unknown.contains("flows are sampled"))
+    );
+}
+
+#[test]
+fn a_sampler_that_ends_at_another_hop_still_leaves_out() {
+    let mut fed = Fed::new();
+    let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
+    fed.batch(&change(2, "sample 1/10 app.send,app.recv"));
+    fed.batch(&change(3, "sample off app.send"));
+    assert_eq!(fed.of(id).leaves_out, ["sample 1/10 app.recv"]);
 }
 
 #[test]
