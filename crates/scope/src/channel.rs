@@ -197,6 +197,11 @@ impl Channel {
         })
     }
 
+    /// True for what a live capture measures beside its records: the cost of the instrument, and its host's CPUs.
+    pub const fn is_of_this_process(self) -> bool {
+        matches!(self, Self::HostCpu | Self::OwnCpu | Self::RingFill)
+    }
+
     /// True for a property of one connection.
     pub const fn is_of_connection(self) -> bool {
         !matches!(

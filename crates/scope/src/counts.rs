@@ -9,7 +9,7 @@ use crate::flows::Flows;
 use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
 use crate::look::Exemplar;
-use crate::measure::{Below, Origin};
+use crate::measure::Below;
 use crate::names::Names;
 use crate::probes::Probe;
 use crate::pyramid::{Keep, Lane, Pyramid};
@@ -45,9 +45,9 @@ impl Counts {
         let complete = line.journey.verdict.is_whole().then(|| line.journey.total_ns()).flatten();
         if let Some(below) = self.below.entry(proto) {
             for step in line.steps_outside_forwarders() {
-                self.pyramid.count(Lane::Latency(proto, step.to), step.at_ns, step.ns);
-                if let Some(below) = step.to.rank().and_then(|index| below.get_mut(index)) {
-                    *below = Some(Origin::with(*below, step.from));
+                if let Some(origins) = step.to.rank().and_then(|index| below.get_mut(index)) {
+                    let lane = Lane::Latency(proto, step.to, origins.lane_of(step.from));
+                    self.pyramid.count(lane, step.at_ns, step.ns);
                 }
             }
             for passage in line.passages() {

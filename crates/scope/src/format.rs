@@ -134,6 +134,11 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A number of things: `1 journey`, `18 204 journeys`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
 /// A plain amount in 6 columns: `   412`, `18.2 k`.
 pub fn amount(n: u64) -> String {
     if n < 1000 {

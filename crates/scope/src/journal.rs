@@ -5,7 +5,7 @@ use crate::probes::ProbeId;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
 use magscope_core::hop::Role;
-use magscope_core::{Batch, Event, Hop};
+use magscope_core::{Batch, Event, FlowId, Hop};
 use std::collections::VecDeque;
 
 /// Maximum number of events and hits, the newest; 104 bytes each.
@@ -15,7 +15,7 @@ pub const MOST_EVENTS: usize = 1 << 16;
 pub const MOST_HITS: usize = 1 << 16;
 /// Maximum number of payload heads, the newest; each holds the number of bytes of the capture's setting.
 pub const MOST_HEADS: usize = 1 << 12;
-/// Maximum number of isolated events, the newest; 40 bytes each.
+/// Maximum number of isolated events, the newest; 64 bytes each.
 pub const MOST_MARKS: usize = 1 << 16;
 
 /// An isolated event.
@@ -27,6 +27,8 @@ pub struct Mark {
     pub kind: PointKind,
     /// The hop, if any.
     pub hop: Option<Hop>,
+    /// The recording and the flow of the packet; `None` for what is of no packet.
+    pub flow: Option<(u16, FlowId)>,
 }
 
 impl Mark {
@@ -46,14 +48,14 @@ impl Mark {
             | Role::Point
             | Role::Task => return None,
         };
-        Some(Mark { time_ns: event.time_ns, kind, hop })
+        Some(Mark { time_ns: event.time_ns, kind, hop, flow: Some((node, event.flow)) })
     }
 
     /// The losses and changes of a batch.
     pub fn losses_and_changes(batch: &Batch) -> impl Iterator<Item = Self> + '_ {
         let losses = batch.losses.iter().map(|loss| (loss.to_ns, PointKind::EventLoss(loss.count)));
         let changes = batch.changes.iter().map(|change| (change.to_ns, PointKind::Change));
-        losses.chain(changes).map(|(time_ns, kind)| Mark { time_ns, kind, hop: None })
+        losses.chain(changes).map(|(time_ns, kind)| Mark { time_ns, kind, hop: None, flow: None })
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
         for n in 0..100_000_u64 {
             let late = if n % 10 == 0 { 3 } else { 0 };
             journal.event(0, &Event::at(Hop::DevXmit, 100 + n - late));
-            journal.mark(Mark { time_ns: n, kind: PointKind::Retransmit, hop: None });
+            journal.mark(Mark { time_ns: n, kind: PointKind::Retransmit, hop: None, flow: None });
         }
         assert_eq!((journal.len(), journal.marks.len()), (MOST_EVENTS, MOST_MARKS));
         assert!(journal.entries.iter().is_sorted_by_key(|(_, entry)| entry.time_ns()));

@@ -46,8 +46,40 @@ impl Origin {
     }
 }
 
+/// Maximum number of origins of the times to a hop that are counted each by itself; the last has all further ones.
+pub const MOST_ORIGINS: usize = 3;
+
+/// The origins of the counted times to a hop, each with a lane of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origins([Option<Origin>; MOST_ORIGINS]);
+
+impl Origins {
+    /// Number of the lane of times from this hop.
+    pub fn lane_of(&mut self, from: Hop) -> u8 {
+        let last = MOST_ORIGINS - 1;
+        let of = |origin: &Option<Origin>| origin.is_none_or(|origin| origin == Origin::One(from));
+        let at = self.0.iter().position(of).unwrap_or(last);
+        self.0[at] = Some(Origin::with(self.0[at], from));
+        at as u8
+    }
+
+    /// Each origin with the number of its lane, in path order.
+    pub fn lanes(self) -> impl Iterator<Item = (u8, Origin)> {
+        let mut lanes: Vec<(u8, Origin)> =
+            (0..).zip(self.0).filter_map(|(lane, origin)| Some((lane, origin?))).collect();
+        lanes.sort_by_key(|(_, origin)| origin.hop().map_or(usize::MAX, |hop| hop.rank().unwrap_or(0)));
+        lanes.into_iter()
+    }
+
+    /// The hop that all times are from, if it is one.
+    pub fn only(self) -> Option<Hop> {
+        let mut origins = self.0.into_iter().flatten();
+        origins.next().filter(|_| origins.next().is_none())?.hop()
+    }
+}
+
 /// The hops below each hop, from journeys of each protocol.
-pub type Below = ByProtocol<[Option<Origin>; PATH_HOPS]>;
+pub type Below = ByProtocol<[Origins; PATH_HOPS]>;
 
 /// Minimum number of events of a rate, for stretches shorter than a second.
 const FEWEST: u64 = 10;
@@ -64,12 +96,13 @@ pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
 pub fn counted(below: &Below) -> impl Iterator<Item = (Proto, Span, Lane)> + '_ {
     let steps = Hop::path().iter().enumerate().flat_map(move |(at, to)| {
         let rows = below.protocols().zip(below.values());
-        rows.filter_map(move |(proto, below)| {
-            let span = match (*below.get(at)?)? {
+        rows.flat_map(move |(proto, below)| {
+            let span = move |origin: Origin| match origin {
                 Origin::One(from) => Span::Step(from, *to),
                 Origin::Several => Span::Into(*to),
             };
-            Some((proto, span, Lane::Latency(proto, *to)))
+            let origins = below.get(at).copied().unwrap_or_default().lanes();
+            origins.map(move |(lane, origin)| (proto, span(origin), Lane::Latency(proto, *to, lane)))
         })
     });
     let forwarders = (1..=MAX_FORWARDERS as u8).flat_map(move |number| {
@@ -195,18 +228,27 @@ mod tests {
     type Made = (u64, u64, u64);
 
     #[test]
-    fn times_from_several_hops_have_no_pair() {
+    fn each_pair_of_hops_has_its_own_times_but_for_the_rarest() {
         let mut below = Below::default();
-        let place = &mut below.entry(Proto::TCP).unwrap()[Hop::AppRecv.rank().unwrap()];
-        for from in [Hop::TaskRun, Hop::TaskRun] {
-            *place = Some(Origin::with(*place, from));
-        }
-        assert_eq!(*place, Some(Origin::One(Hop::TaskRun)));
-        for from in [Hop::SockReady, Hop::TaskRun] {
-            *place = Some(Origin::with(*place, from));
-        }
-        let span = counted(&below).map(|(_, span, _)| span).find(|span| span.to() == Some(Hop::AppRecv));
-        assert_eq!((span, span.and_then(Span::hops)), (Some(Span::Into(Hop::AppRecv)), None));
+        let origins = &mut below.entry(Proto::TCP).unwrap()[Hop::AppRecv.rank().unwrap()];
+        assert_eq!([Hop::TaskRun, Hop::TaskRun].map(|from| origins.lane_of(from)), [0, 0]);
+        assert_eq!(origins.only(), Some(Hop::TaskRun));
+        assert_eq!([Hop::SockReady, Hop::TaskRun].map(|from| origins.lane_of(from)), [1, 0]);
+        assert_eq!(origins.only(), None);
+        let spans = |below: &Below| -> Vec<(Span, Lane)> {
+            let steps = counted(below).filter(|(_, span, _)| span.to() == Some(Hop::AppRecv));
+            steps.map(|(_, span, lane)| (span, lane)).collect()
+        };
+        let lane = |number| Lane::Latency(Proto::TCP, Hop::AppRecv, number);
+        let in_path_order = [
+            (Span::Step(Hop::SockReady, Hop::AppRecv), lane(1)),
+            (Span::Step(Hop::TaskRun, Hop::AppRecv), lane(0)),
+        ];
+        assert_eq!(spans(&below), in_path_order);
+        let origins = &mut below.entry(Proto::TCP).unwrap()[Hop::AppRecv.rank().unwrap()];
+        assert_eq!([Hop::TcpRecv, Hop::IpIn, Hop::SockReady].map(|from| origins.lane_of(from)), [2, 2, 1]);
+        let last = spans(&below).pop().unwrap();
+        assert_eq!((last, last.0.hops(), spans(&below).len()), ((Span::Into(Hop::AppRecv), lane(2)), None, 3));
     }
 
     proptest! {
@@ -261,12 +303,12 @@ mod tests {
         ) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (at, ns) in &times {
-                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv), *at, *ns);
+                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv, 0), *at, *ns);
                 pyramid.journey(Exemplar { key: *at, start_ns: *at, total_ns: *ns, x: 0.0 });
             }
             pyramid.settle();
             let mut below = Below::default();
-            below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()] = Some(Origin::One(Hop::DevXmit));
+            below.entry(Proto::TCP).unwrap()[Hop::DevRecv.rank().unwrap()].lane_of(Hop::DevXmit);
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
             for reading in &seen {

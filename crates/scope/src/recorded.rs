@@ -95,6 +95,8 @@ pub struct Filled {
     pub is_chosen: bool,
     /// All journeys hit by hit, if they are too many for lines and all were read.
     pub scan: Option<Scan>,
+    /// True if the journal has every event of the stretch.
+    pub has_events: bool,
     /// True if the journal has every hit of the stretch.
     pub has_hits: bool,
     /// True if the journal has every payload head of the stretch.

@@ -89,6 +89,8 @@ pub struct Options {
     pub most_lifelines: usize,
     /// True for a capture of this host, whose user can be helped by commands to try.
     pub suggests: bool,
+    /// True if the caller measures what the capture costs ([`Scope::set_overhead`]), and how busy the host is.
+    pub measures_itself: bool,
 }
 
 impl Default for Options {
@@ -101,6 +103,7 @@ impl Default for Options {
             speed: 1.0,
             most_lifelines: MAX_LIFELINES,
             suggests: false,
+            measures_itself: false,
         }
     }
 }
@@ -145,6 +148,7 @@ pub struct Scope {
     most_lifelines: usize,
     /// True if there are commands to try while nothing happens.
     suggests: bool,
+    measures_itself: bool,
     /// Time of a quiet host so far, nanoseconds.
     waited_ns: u64,
     seen: HopSet,
@@ -248,6 +252,7 @@ impl Scope {
             overlay: None,
             most_lifelines: options.most_lifelines.max(1),
             suggests: options.suggests,
+            measures_itself: options.measures_itself,
             waited_ns: 0,
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
@@ -431,6 +436,11 @@ impl Scope {
         self.revision
     }
 
+    /// True of a live picture that the user has stopped: only the counts beside it change.
+    pub fn is_stopped(&self) -> bool {
+        self.controls.paused && !self.is_recorded()
+    }
+
     /// True after the user's request to quit.
     pub const fn quits(&self) -> bool {
         self.controls.quit
@@ -483,3 +493,5 @@ mod scale_tests;
 mod sums_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trigger_tests;

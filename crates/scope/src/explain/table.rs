@@ -35,7 +35,7 @@ pub const TABLE: &[Label] = &[
     row(
         "events",
         "event",
-        "events of this hop per second, over five seconds: the last ones, or those before the playhead",
+        "events of this hop per second, over five seconds: the last ones; of a recording those before the picture's end, or a wider picture",
     ),
     row("all traffic", "controls", "no filter and no pick narrows these counts"),
     row("from → to", "step", "the two hops between which the time passed"),

@@ -42,7 +42,8 @@ impl<'a> Frame<'a> {
         self.scope.density(columns)
     }
 
-    /// Drops, retransmissions, losses and changes in the picture, in order of time; the first [`super::MOST_POINTS`].
+    /// Drops, retransmissions, losses and changes in the picture, in order of time; of too many of one kind at
+    /// one place, within a part of [`super::MOST_POINTS`] of the picture, the first.
     pub fn points(&self) -> Vec<Point> {
         self.scope.points()
     }

@@ -2,6 +2,7 @@
 
 use super::Percentiles;
 use crate::ends::{ends, ends_within};
+use crate::format::count;
 use crate::lifeline::Lifeline;
 use crate::probes::Probe;
 use magscope_core::blame::Part;
@@ -329,6 +330,21 @@ pub struct EventTable<'a> {
     pub total: usize,
     /// Index of the first row among those in memory.
     pub first: usize,
+    /// True if those in memory are only the first of the stretch that is shown.
+    pub is_part: bool,
+}
+
+impl EventTable<'_> {
+    /// Which rows these are of how many, in words.
+    pub fn extent(&self) -> String {
+        let (first, last) = (count(self.first as u64 + 1), count((self.first + self.rows.len()) as u64));
+        let total = count(self.total as u64);
+        if self.is_part {
+            format!("{first}–{last} of the first {total} of this stretch; zoom in for later ones")
+        } else {
+            format!("{first}–{last} of {total} in memory")
+        }
+    }
 }
 
 /// Identity of a lifeline: a front end stores the key and not the lifeline.

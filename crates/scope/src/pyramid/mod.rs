@@ -18,6 +18,7 @@ pub use share::Share;
 pub use tile::{CLASSES, Extent, Part, Slowest, Tile, edges_of};
 
 use crate::look::Exemplar;
+use crate::measure::MOST_ORIGINS;
 use crate::probes::ProbeId;
 use crate::protocols::ByProtocol;
 use levels::Levels;
@@ -30,8 +31,9 @@ use share::column_of;
 /// The counted quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Times to a hop from the hop below it, of one protocol, nanoseconds.
-    Latency(Proto, Hop),
+    /// Times to a hop from the hop below it, of one protocol, nanoseconds. The number is that of the hop below, see
+    /// [`Origins`](crate::measure::Origins).
+    Latency(Proto, Hop, u8),
     /// Times between two copies of the same bytes, of one protocol, nanoseconds.
     Waits(Proto),
     /// Payload bytes of events at a hop.
@@ -70,10 +72,12 @@ enum Place {
 
 /// Lanes of all protocols, without those of custom probes.
 const COMMON: usize = PATH_HOPS + 8;
-/// Lanes of one protocol: the hops, the waits, the whole journeys, the forwarders.
-const OF_PROTOCOL: usize = FORWARDED + MAX_FORWARDERS;
+/// Lanes of one protocol: the hops, the waits, the whole journeys, the forwarders, the hops from further origins.
+const OF_PROTOCOL: usize = FURTHER + (MOST_ORIGINS - 1) * PATH_HOPS;
 /// Those of the forwarders are from this index on.
 const FORWARDED: usize = PATH_HOPS + 2;
+/// Those of further origins are from this index on.
+const FURTHER: usize = FORWARDED + MAX_FORWARDERS;
 
 /// The tiles of one protocol.
 struct Times([Levels<Tile>; OF_PROTOCOL]);
@@ -102,7 +106,11 @@ impl Lane {
                 Place::Of(proto, FORWARDED + at)
             }
             Self::Hits(probe) => Place::Common(COMMON + probe.index()),
-            Self::Latency(proto, hop) => Place::Of(proto, hop.rank()?),
+            Self::Latency(proto, hop, 0) => Place::Of(proto, hop.rank()?),
+            Self::Latency(proto, hop, origin) => {
+                let origin = Some(usize::from(origin)).filter(|origin| *origin < MOST_ORIGINS)?;
+                Place::Of(proto, FURTHER + (origin - 1) * PATH_HOPS + hop.rank()?)
+            }
             Self::Waits(proto) => Place::Of(proto, PATH_HOPS),
             Self::Whole(proto) => Place::Of(proto, PATH_HOPS + 1),
         })
@@ -127,8 +135,8 @@ pub enum Keep {
     All,
 }
 
-/// Maximum number of tiles per level and lane, live. Three protocols have some hundred lanes × 16 levels × 2048 tiles of
-/// about 150 bytes at most; typical traffic of a host uses some ten megabytes.
+/// Maximum number of tiles per level and lane, live. Three protocols have some two hundred lanes × 16 levels × 2048 tiles
+/// of about 150 bytes at most; typical traffic of a host uses some ten megabytes.
 const MOST_LIVE: usize = 2048;
 /// The same of a recording, at the finest level; those above add a third.
 const MOST_RECORDED: usize = 32_768;
@@ -413,13 +421,13 @@ mod tests {
         fn it_equals_counting_by_hand(values in values(), level in 0..LEVELS, first in 0..40_u64, tiles in 1..40_u64) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (n, (time_ns, value)) in values.iter().enumerate() {
-                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv), *time_ns, *value);
+                pyramid.count(Lane::Latency(Proto::TCP, Hop::DevRecv, 0), *time_ns, *value);
                 if n % 97 == 0 {
                     pyramid.settle();
                 }
             }
             pyramid.settle();
-            let levels = pyramid.levels(Lane::Latency(Proto::TCP, Hop::DevRecv)).unwrap();
+            let levels = pyramid.levels(Lane::Latency(Proto::TCP, Hop::DevRecv, 0)).unwrap();
             let width = 1_u64 << bits(level);
             let from = (1_000_000_000 / width + first) * width;
             let to = from + tiles * width;

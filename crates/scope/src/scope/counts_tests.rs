@@ -178,6 +178,23 @@ fn a_filter_keeps_what_it_does_not_choose_among() {
 }
 
 #[test]
+fn points_beside_a_filter_are_of_what_it_chooses() {
+    let points = |scope: &Scope| scope.frame().points().iter().map(|point| point.time_ns).collect::<Vec<_>>();
+    let mut scope = busy();
+    let drop = |flow, time_ns| Event { flow: FlowId(flow), ..freed(time_ns, 3) };
+    let events = vec![drop(1, 1_991 * MS), drop(77, 1_992 * MS)];
+    scope.ingest(&Batch { events, watermark_ns: 1_993 * MS, ..Batch::default() });
+    scope.apply(Action::ZoomTo { from_ns: 1_900 * MS, to_ns: 1_999 * MS });
+    assert_eq!(points(&scope), [1_991 * MS, 1_992 * MS]);
+    scope.apply(Action::Filter("bytes = 100".to_owned()));
+    scope.apply(Action::ZoomTo { from_ns: 1_900 * MS, to_ns: 1_999 * MS });
+    assert_eq!(points(&scope), [1_991 * MS], "no journey of the other flow is drawn");
+    scope.apply(Action::Filter(String::new()));
+    scope.apply(Action::ZoomTo { from_ns: 1_900 * MS, to_ns: 1_999 * MS });
+    assert_eq!(points(&scope).len(), 2);
+}
+
+#[test]
 fn figures_beside_the_lanes_are_of_what_a_filter_chooses() {
     /// Passes a second, bytes a second, and journeys with a latency.
     fn at(scope: &Scope, hop: Hop) -> (u64, Option<u64>, u64) {

@@ -9,6 +9,7 @@ use crate::pick::Pick;
 use crate::probe_matches;
 use crate::probes::ProbeId;
 use crate::pyramid::Lane;
+use crate::recorded::Recorded;
 use crate::stats::HopStats;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
@@ -166,12 +167,23 @@ impl Scope {
                 (to_ns.saturating_sub(window_ns).max(self.begin_ns?).max(self.chosen_from_ns()), to_ns)
             }
             Some(recorded) => {
-                let to_ns = self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns);
-                let from_ns = to_ns.saturating_sub(window_ns).max(recorded.all.from_ns);
+                let (from_ns, to_ns) = self.figures_of(recorded);
                 (from_ns, to_ns.min(recorded.read_ns))
             }
         };
         (from_ns < to_ns).then_some((from_ns, to_ns))
+    }
+
+    /// The stretch of a recording that the numbers next to the lanes are of: five seconds before the end of the picture,
+    /// or before the playhead that moves in it; of a wider picture all of it.
+    pub(super) fn figures_of(&self, recorded: &Recorded) -> (u64, u64) {
+        let (begin_ns, end_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        let head_ns = self.playhead.head_ns;
+        let is_played = !self.controls.paused && (begin_ns..=end_ns).contains(&head_ns);
+        let to_ns = if is_played { head_ns } else { end_ns };
+        let to_ns = to_ns.min(recorded.all.to_ns);
+        let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64).min(begin_ns);
+        (from_ns.max(recorded.all.from_ns), to_ns)
     }
 
     /// The rate of a custom probe over the window.

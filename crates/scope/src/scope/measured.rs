@@ -6,7 +6,7 @@ use crate::controls::Align;
 use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
 use crate::measure::{MeasureSpan, estimated, exact, rate};
 use crate::protocols::only;
-use crate::pyramid::{Extent, Lane, Part};
+use crate::pyramid::{Extent, Lane, Part, Tile};
 use crate::stats::{HopStats, carries_payload};
 use crate::window::Latency;
 use magscope_core::{Direction, Hop, Layer, Proto};
@@ -142,8 +142,12 @@ impl Scope {
         let payload = self.counts.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
         let index = hop.rank()?;
         let of = |proto: Proto| {
-            let times = self.counts.pyramid.total(Lane::Latency(proto, hop), from_ns, to_ns).percentiles();
-            Some((proto, Latency::of(self.counts.below.get(proto)?[index]?.hop(), times)))
+            let origins = self.counts.below.get(proto)?[index];
+            let mut times = Tile::default();
+            for (lane, _) in origins.lanes() {
+                times.merge(&self.counts.pyramid.total(Lane::Latency(proto, hop, lane), from_ns, to_ns));
+            }
+            Some((proto, Latency::of(origins.only(), times.percentiles())))
         };
         let latency = Latency::of_most(self.counts.below.protocols().filter_map(of));
         let stats = HopStats {

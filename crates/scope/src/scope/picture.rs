@@ -196,8 +196,9 @@ impl Scope {
             };
         }
         match self.memory.reaches_back_to() {
-            _ if self.shown.is_none() && self.memory.has_gap(from_ns, to_ns) => Detail::Density,
-            Some(oldest_ns) if from_ns < oldest_ns && self.shown.is_none() => {
+            _ if self.is_all_of_shown(from_ns, to_ns) => Detail::Lifelines,
+            _ if self.memory.has_gap(from_ns, to_ns) => Detail::Density,
+            Some(oldest_ns) if from_ns < oldest_ns => {
                 let older = self.counts.pyramid.total(Lane::Ended, from_ns, oldest_ns.min(to_ns)).count;
                 if older > 0 { Detail::Density } else { Detail::Lifelines }
             }

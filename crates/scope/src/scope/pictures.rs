@@ -4,20 +4,25 @@ use super::Scope;
 use super::sums::Summed;
 use crate::channel::{Channel, Unit, Vertical};
 use crate::controls::Align;
+use crate::frame::Detail;
+use crate::journal::Mark;
 use crate::lane::{Lane as Row, Place};
+use crate::lifeline::Lifeline;
 use crate::look::{
     Cell, Column, Density, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn, PersistenceMap,
     PersistenceRow, Point, XyPoint, XyTrace,
 };
 use crate::math::Math;
-use crate::measure::rate as rate_of;
+use crate::measure::{Origins, rate as rate_of};
 use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, paired};
 use crate::sums::{columns_of, part_of};
 use magscope_core::context::Context;
+use magscope_core::hop::PATH_HOPS;
 use magscope_core::{FlowId, Proto};
+use std::collections::HashSet;
 
 /// Maximum number of columns of a picture: no front end is wider.
 pub(super) const MOST_COLUMNS: usize = 8192;
@@ -43,12 +48,12 @@ impl Scope {
                 cells = scan.cells(hop, stretch, columns);
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has none below it: its events are used instead.
-                let below = &self.counts.below;
-                let has_below = |proto: &Proto| {
-                    hop.rank().is_some_and(|index| below.get(*proto).is_some_and(|hops| hops[index].is_some()))
+                let below = self.counts.below.protocols().zip(self.counts.below.values());
+                let lanes_of = |(proto, hops): (Proto, &[Origins; PATH_HOPS])| {
+                    let origins = hop.rank().and_then(|index| hops.get(index)).copied().unwrap_or_default();
+                    origins.lanes().map(move |(lane, _)| Lane::Latency(proto, hop, lane))
                 };
-                let of = below.protocols().filter(has_below).map(|proto| Lane::Latency(proto, hop));
-                let mut lanes: Vec<Lane> = of.collect();
+                let mut lanes: Vec<Lane> = below.flat_map(lanes_of).collect();
                 let latency = !lanes.is_empty();
                 if !latency {
                     lanes.push(Lane::Payload(hop));
@@ -97,8 +102,35 @@ impl Scope {
         }
         let (from_ns, to_ns) = self.stretch();
         let x = |at_ns| self.horizon.x(at_ns);
-        let marks = self.journal.marks(from_ns, to_ns).take(MOST_POINTS);
-        marks.map(|m| Point { time_ns: m.time_ns, kind: m.kind, hop: m.hop, x: x(m.time_ns) }).collect()
+        let chosen = self.chosen_flows();
+        let is_chosen =
+            |mark: &&Mark| chosen.as_ref().zip(mark.flow).is_none_or(|(chosen, flow)| chosen.contains(&flow));
+        let marks = self.journal.marks(from_ns, to_ns).filter(is_chosen);
+        let points = marks.map(|m| Point { time_ns: m.time_ns, kind: m.kind, hop: m.hop, x: x(m.time_ns) });
+        // Of too many, the first of each kind in each part of a column: none is missing from the picture.
+        let mut drawn = HashSet::new();
+        let is_first = |point: &Point| {
+            let part = (point.x.clamp(0.0, 1.0) * MOST_POINTS as f64) as u32;
+            drawn.insert((part, std::mem::discriminant(&point.kind), point.hop))
+        };
+        points.filter(is_first).collect()
+    }
+
+    /// The flows of the journeys that a filter or a pick chose, where each of them is a line: points of others would
+    /// seem to be theirs. `None` without a choice, and where the lines are too many.
+    fn chosen_flows(&self) -> Option<HashSet<(u16, FlowId)>> {
+        let is_each_a_line = self.controls.chooses_journeys() && self.detail() == Detail::Lifelines;
+        let flows = |line: &Lifeline| {
+            let journey = &line.journey;
+            let of_forwarders = journey.forwarders.iter().flat_map(|at| [at.tx_flow, at.rx_flow]);
+            let flows = [journey.tx_flow, journey.rx_flow, journey.drop_flow].into_iter().chain(of_forwarders);
+            let nodes = [journey.tx_node, journey.rx_node];
+            flows
+                .filter(|flow| !flow.is_none())
+                .flat_map(move |flow| nodes.map(|node| (node, flow)))
+                .collect::<Vec<_>>()
+        };
+        is_each_a_line.then(|| self.sweep.lifelines.iter().flat_map(flows).collect())
     }
 
     pub(crate) fn minimap(&self, columns: usize) -> Minimap {

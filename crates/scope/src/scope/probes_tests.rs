@@ -269,6 +269,11 @@ fn values_are_computed_with_triggered_on_and_held_against_each_other() {
             controls.message
         );
     }
+    for (text, can) in [("refill.free < 0", false), ("refill.free falls -1", false), ("refill.delta < 0", true)]
+    {
+        let condition = crate::trigger::Condition::parse(text).unwrap().unwrap();
+        assert_eq!(scope.can_wait_for(&condition).is_ok(), can, "{text}");
+    }
     let mut other = Scope::new(info(), Options::default());
     other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("a.b > 1").unwrap());
     assert!(other.can_trigger().is_err_and(|words| words.contains("--probe")));

@@ -7,7 +7,9 @@ use crate::journal::{Entry, Journal, NodeHit};
 use crate::memory::Memory;
 use crate::probe_matches::ProbeMatches;
 use crate::pyramid::{Keep, Lane};
-use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
+use crate::recorded::{
+    Filled, MOST_EVENTS, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window,
+};
 use crate::requests::Requests;
 use crate::scan::Scan;
 use crate::signals::Signals;
@@ -96,12 +98,14 @@ impl Scope {
         }
         lines.sort_by_cached_key(|line| (line.start_ns(), line.key()));
         // A truncated list is incomplete.
+        let has_events = !stretch.truncated && stretch.events.len() < MOST_EVENTS;
         let has_hits = !stretch.truncated && stretch.hits.len() < MOST_HITS;
         let has_heads = !stretch.truncated && stretch.heads.len() < MOST_HEADS;
         self.fill_journal(&stretch.events, &stretch.hits, &stretch.heads);
         if let Some(recorded) = &mut self.recorded {
             let window = stretch.window;
-            recorded.filled = Some(Filled { window, lines, truncated, is_chosen, scan, has_hits, has_heads });
+            recorded.filled =
+                Some(Filled { window, lines, truncated, is_chosen, scan, has_events, has_hits, has_heads });
         }
         let anchor = self.sweep.anchor.and_then(|key| self.find(key));
         if let Some(selected) = anchor.filter(|line| self.controls.journey == Some(line.key())) {

@@ -98,6 +98,7 @@ fn a_slow_timebase_rolls_and_a_fast_one_stands() {
 #[test]
 fn the_cpus_of_the_host_are_a_loadline_and_can_be_waited_for() {
     let mut scope = busy();
+    scope.measures_itself = true;
     scope.apply(Action::ToggleChannel(crate::Channel::HostCpu));
     scope.apply(Action::TriggerText("cpu rises 80%".to_owned()));
     assert_eq!(scope.frame().loadlines(10)[0].last, None, "nobody said anything yet");

@@ -141,11 +141,10 @@ impl Scope {
 
     /// The recent sums, where no events arrived.
     pub(super) fn lately_summed(&self) -> Option<Slice> {
-        let to_ns = match &self.recorded {
-            None => self.now_ns,
-            Some(recorded) => self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns),
+        let (from_ns, to_ns) = match &self.recorded {
+            None => (self.now_ns.saturating_sub(BUCKET_NS * BUCKETS as u64), self.now_ns),
+            Some(recorded) => self.figures_of(recorded),
         };
-        let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64);
         Some(self.sums.total((from_ns, to_ns.saturating_add(1)))).filter(Slice::is_alone)
     }
 

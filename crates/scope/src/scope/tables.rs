@@ -88,7 +88,9 @@ impl Scope {
         let first = at.saturating_sub(most / 2).min(total.saturating_sub(most));
         let rows = self.journal.entries(first, most).enumerate();
         let rows = rows.filter_map(|(n, (node, entry))| self.event_row(*node, entry, first + n == at));
-        EventTable { rows: rows.collect(), total, first }
+        let filled = self.recorded.as_ref().and_then(|recorded| recorded.filled.as_ref());
+        let is_part = filled.is_some_and(|filled| !filled.has_events);
+        EventTable { rows: rows.collect(), total, first, is_part }
     }
 
     fn event_row<'a>(&'a self, node: u16, entry: &'a Entry, selected: bool) -> Option<EventRow<'a>> {

@@ -426,38 +426,6 @@ fn a_filter_surveys_a_recording_anew_and_picks_are_undone() {
 }
 
 #[test]
-fn a_trigger_keeps_what_was_before_and_after_and_shows_it() {
-    let mut scope = Scope::new(info(), Options::default());
-    scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1ms".to_owned()));
-    scope.apply(Action::TriggerWindow(100 * MS));
-    scope.apply(Action::PreTrigger(40));
-    for n in 0..200_u32 {
-        let at = u64::from(n) * 10 * MS;
-        feed(&mut scope, message(n, at, if n == 90 { 5 * MS } else { 2_000 }), at + 9 * MS);
-    }
-    let captures = scope.take_captures();
-    assert_eq!(captures.len(), 1);
-    let at_ns = 900 * MS + 15_000 + 5 * MS;
-    assert_eq!(
-        (captures[0].at_ns, captures[0].from_ns, captures[0].to_ns),
-        (at_ns, at_ns - 40 * MS, at_ns + 60 * MS)
-    );
-    assert!(scope.take_captures().is_empty());
-    scope.apply(Action::NextCapture(1));
-    let frame = scope.frame();
-    assert_eq!((frame.trigger.shown, frame.trigger.fired, frame.controls.paused), (Some(0), 1, true));
-    assert_eq!(frame.sweep.anchor, captures[0].journey);
-    let starts: Vec<_> = frame.sweep.lifelines.iter().map(Lifeline::start_ns).collect();
-    assert!(
-        starts.contains(&(870 * MS)) && starts.contains(&(960 * MS)) && !starts.contains(&(860 * MS)),
-        "{starts:?}"
-    );
-    assert!((frame.trigger.at.unwrap() - 0.4).abs() < 0.01);
-    scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1".to_owned()));
-    assert!(scope.frame().controls.message.as_ref().is_some_and(|m| m.is_error));
-}
-
-#[test]
 fn cursors_measure_between_them_and_snap_to_events() {
     let mut scope = busy();
     scope.apply(Action::ZoomTo { from_ns: 895 * MS, to_ns: 925 * MS });
@@ -565,28 +533,6 @@ fn views_have_their_rows() {
 }
 
 #[test]
-fn a_step_of_a_clock_triggers_once() {
-    let host = |name: &str| NodeInfo { host: name.to_owned(), ..NodeInfo::default() };
-    let mut scope = Scope::of_several(vec![host("web"), host("db")], Options::default());
-    scope.apply(Action::TriggerText("clock(db,web) step > 1ms".to_owned()));
-    let pair = |last_step_ns| ClockPair {
-        hosts: ("web".to_owned(), "db".to_owned()),
-        last_step_ns,
-        ..ClockPair::default()
-    };
-    for (step, fired) in
-        [(None, 0), (Some((5, 900_000)), 0), (Some((9, -2_000_000)), 1), (Some((9, -2_000_000)), 1)]
-    {
-        scope.set_clock_pairs(vec![pair(step)]);
-        assert_eq!(scope.trigger_status().fired, fired, "{step:?}");
-    }
-    let mut other = Scope::of_several(vec![host("web"), host("db")], Options::default());
-    let condition = crate::trigger::Condition::parse("clock(web,dbb) step > 1ms").unwrap();
-    other.set_trigger(|settings| settings.condition = condition);
-    assert!(other.can_trigger().is_err_and(|words| words.contains("dbb")));
-}
-
-#[test]
 fn persistence_overlays_what_passes_and_what_is_kept() {
     let mut scope = busy();
     scope.apply(Action::SetTimebase(10_000));
@@ -599,21 +545,4 @@ fn persistence_overlays_what_passes_and_what_is_kept() {
     assert_eq!((busiest.0, *busiest.1 as u64), (16, 200));
     scope.apply(Action::SetPersistence(crate::Persistence::Off));
     assert!(scope.frame().persistence(100).is_none());
-}
-
-#[test]
-fn nothing_is_waited_for_that_no_hop_tells() {
-    let mut scope = Scope::new(info(), Options::default());
-    let can = |scope: &Scope, text: &str| {
-        let condition = crate::trigger::Condition::parse(text).expect("a condition").expect("one");
-        scope.can_wait_for(&condition)
-    };
-    assert_eq!(can(&scope, "hop(dev.recv,app.recv) > 2ms"), Ok(()));
-    assert_eq!(can(&scope, "drop"), Ok(()));
-    let off = can(&scope, "hop(ip.in,app.recv) > 2ms").expect_err("it is off");
-    assert_eq!(off, "ip.in is not probed; capture with `--hops +ip.in`");
-    let missing = can(&scope, "port = 80 and hop(ip.pre,app.recv) > 2ms").expect_err("it is missing");
-    assert_eq!(missing, "no probe serves ip.pre here: no fentry");
-    feed(&mut scope, vec![Event { flow: FlowId(2), len: 100, ..Event::at(Hop::IpIn, 5) }], 6);
-    assert_eq!(can(&scope, "hop(ip.in,app.recv) > 2ms"), Ok(()), "it was switched on meanwhile");
 }

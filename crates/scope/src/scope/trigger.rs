@@ -13,7 +13,7 @@ use crate::trigger::{Capture, CaptureWindow, Condition, Mode};
 use crate::window::BUCKET_NS;
 use magscope_core::Hop;
 use magscope_core::exchange::Exchange;
-use magscope_core::node::Service;
+use magscope_core::node::{NodeInfo, Service};
 
 /// Maximum number of journeys in a captured window: the slowest.
 const MOST_LINES: usize = 1024;
@@ -80,9 +80,7 @@ impl Scope {
 
     /// Checks a rate over the last complete bucket against the condition.
     pub(super) fn watch_rates(&mut self) {
-        let is_rate = |c: &Channel| {
-            !matches!(c, Channel::HostCpu | Channel::OwnCpu | Channel::RingFill | Channel::Value(_))
-        };
+        let is_rate = |c: &Channel| !c.is_of_this_process() && !matches!(c, Channel::Value(_));
         let Some(channel) = self.watch.wants().filter(is_rate) else { return };
         let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
         let from_ns = to_ns.saturating_sub(BUCKET_NS);
@@ -103,7 +101,10 @@ impl Scope {
                 (Some(line.key()) != capture.journey, std::cmp::Reverse(line.total_ns()), line.id())
             });
             lines.dedup_by_key(|line| line.key());
-            lines.into_iter().take(MOST_LINES).cloned().collect()
+            let is_in_memory = memory.reaches_back_to().is_none_or(|oldest_ns| oldest_ns <= capture.from_ns)
+                && !memory.has_gap(capture.from_ns, capture.to_ns);
+            let is_whole = is_in_memory && lines.len() <= MOST_LINES;
+            (lines.into_iter().take(MOST_LINES).cloned().collect(), is_whole)
         };
         // Journeys end late: one in flight at the end of a window may still belong to it.
         let settled_ns = now_ns.saturating_sub(BUCKET_NS / 2);
@@ -147,8 +148,23 @@ impl Scope {
 
     /// Checks that this condition can occur. The error is the reason why it cannot.
     pub(super) fn can_wait_for(&self, condition: &Condition) -> Result<(), String> {
+        let infos = self.names.infos();
+        let is_summed =
+            !infos.is_empty() && self.seen.is_empty() && infos.iter().all(NodeInfo::begins_with_sums_only);
         match condition {
+            Condition::Signal { channel, .. } if channel.is_of_this_process() && !self.measures_itself => {
+                Err(format!("nothing measures `{channel}` here: only a live capture of this host does"))
+            }
+            _ if is_summed && condition.needs_records() => Err(format!(
+                "`{condition}` needs records, and the kernel adds up in their place (`detail histograms`): capture with \
+                 `--detail both`"
+            )),
             Condition::Signal { channel, .. } if self.unknown(*channel) => Err(self.unknown_words(*channel)),
+            Condition::Signal { channel, edge } if self.is_without_sign(*channel) && edge.is_below_zero() => {
+                Err(format!(
+                    "`{channel}` has no sign, so it is never below 0; a program's value is cast as in `retval:int32`"
+                ))
+            }
             Condition::Hit(name) if self.probes.all().iter().all(|probe| probe.name != *name) => {
                 let names: Vec<&str> = self.probes.all().iter().map(|probe| probe.name.as_str()).collect();
                 Err(match names.as_slice() {
@@ -186,6 +202,16 @@ impl Scope {
             HopState::SwitchedOff => Err(format!("{hop} is switched off; `magnet-scope ctl enable {hop}`")),
             _ => Err(format!("{hop} is not probed; capture with `--hops +{hop}`")),
         }
+    }
+
+    /// True if the window that is shown has all journeys of a stretch.
+    pub(super) fn is_all_of_shown(&self, from_ns: u64, to_ns: u64) -> bool {
+        /// A division is rounded to nanoseconds.
+        const ROUNDING_NS: u64 = 1_000;
+        let shown = self.watch.windows().find(|window| Some(window.capture.number) == self.shown);
+        shown.is_some_and(|CaptureWindow { capture, is_whole, .. }| {
+            *is_whole && capture.from_ns <= from_ns && to_ns <= capture.to_ns.saturating_add(ROUNDING_NS)
+        })
     }
 
     /// The journeys of the window that is shown.

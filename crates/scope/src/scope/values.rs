@@ -6,6 +6,7 @@ use crate::look::{Column, MOST_POINTS};
 use crate::probes::ProbeId;
 use crate::pyramid::{Extent, Part};
 use crate::signals::{Series, columns};
+use magscope_core::custom::ValueKind;
 
 /// Maximum number of hits searched for the value before a picture.
 const MOST_BACK: usize = 1 << 12;
@@ -102,6 +103,13 @@ impl Scope {
     /// True for a value of a probe that no recording has.
     pub(super) fn unknown(&self, channel: Channel) -> bool {
         matches!(channel, Channel::Value(_)) && self.probes.value(channel).is_none()
+    }
+
+    /// True for a value of a custom probe whose numbers are never below 0.
+    pub(super) fn is_without_sign(&self, channel: Channel) -> bool {
+        let of = self.probes.value(channel);
+        let value = of.and_then(|(probe, at)| self.probes.get(probe)?.asked.values.get(at));
+        value.is_some_and(|value| value.kind != ValueKind::Signed)
     }
 
     pub(super) fn unknown_words(&self, channel: Channel) -> String {

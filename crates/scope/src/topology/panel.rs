@@ -366,7 +366,8 @@ impl Topology {
             _ => {}
         }
         let span = short_duration(self.span_ns(query));
-        let mut title = format!("paths of {} journeys in {span}", count(self.journeys));
+        let mut title =
+            format!("paths of {} in {span}", crate::format::counted(self.journeys, "journey", "journeys"));
         if self.left_out > 0 {
             title =
                 format!("{title}; {} left out, {} legs are the most", count(self.left_out), self.legs.len());
@@ -379,9 +380,9 @@ impl Topology {
         let legs = self.path_of(number);
         let place = place_name(leg.to, query.names);
         let mut lines = vec![format!(
-            "{}: {} journeys, {}",
+            "{}: {}, {}",
             path_words(&legs, query.names),
-            count(counted.journeys),
+            crate::format::counted(counted.journeys, "journey", "journeys"),
             bytes(counted.bytes).trim()
         )];
         lines.extend(leg_words(counted, legs.len() == 1));

@@ -18,6 +18,11 @@ impl Edge {
         }
     }
 
+    /// True if it needs a value below 0.
+    pub fn is_below_zero(self) -> bool {
+        matches!(self, Self::Below(level) | Self::Falls(level) if level <= 0.0)
+    }
+
     /// The word and the threshold.
     pub(super) const fn parts(self) -> (&'static str, f64) {
         match self {

@@ -168,6 +168,20 @@ impl Condition {
             Self::Signal { .. } | Self::EventLoss | Self::Hit(_) | Self::ClockStep { .. } => HopSet::EMPTY,
         }
     }
+
+    /// True if it cannot occur where the kernel adds up in place of records.
+    pub const fn needs_records(&self) -> bool {
+        match self {
+            Self::Signal { channel, .. } => channel.is_of_connection(),
+            Self::EventLoss | Self::Hit(_) => false,
+            Self::Latency { .. }
+            | Self::Journey(_)
+            | Self::Request(_)
+            | Self::Drop
+            | Self::Retransmit
+            | Self::ClockStep { .. } => true,
+        }
+    }
 }
 
 impl fmt::Display for Mode {

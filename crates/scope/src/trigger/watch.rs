@@ -30,6 +30,8 @@ pub struct CaptureWindow {
     pub capture: Capture,
     /// The journeys that overlap it.
     pub lines: Vec<Lifeline>,
+    /// True if these are all of them.
+    pub is_whole: bool,
 }
 
 /// The watch of one trigger.
@@ -289,13 +291,18 @@ impl Watch {
     }
 
     /// Closes the windows that ended before `now_ns`, with the journeys from `lines`. Returns the windows.
-    pub fn close(&mut self, now_ns: u64, mut lines: impl FnMut(&Capture) -> Vec<Lifeline>) -> Vec<Capture> {
+    pub fn close(
+        &mut self,
+        now_ns: u64,
+        mut lines: impl FnMut(&Capture) -> (Vec<Lifeline>, bool),
+    ) -> Vec<Capture> {
         let ended: Vec<Capture> = self.open.extract_if(.., |capture| capture.to_ns <= now_ns).collect();
         for capture in &ended {
             if self.windows.len() >= MOST_CAPTURES {
                 self.windows.pop_front();
             }
-            self.windows.push_back(CaptureWindow { lines: lines(capture), capture: capture.clone() });
+            let (lines, is_whole) = lines(capture);
+            self.windows.push_back(CaptureWindow { lines, is_whole, capture: capture.clone() });
         }
         ended
     }
@@ -358,8 +365,8 @@ mod tests {
             assert_eq!(watch.state(0), TriggerState::Armed);
             assert!(watch.journey(&slow(1, 10_000, 60), &Names::default()));
             assert_eq!(watch.state(10_000), TriggerState::Filling);
-            assert_eq!(watch.close(window.1 - 1, |_| Vec::new()), []);
-            let closed = watch.close(window.1, |_| vec![slow(7, 10_000, 60)]);
+            assert_eq!(watch.close(window.1 - 1, |_| (Vec::new(), true)), []);
+            let closed = watch.close(window.1, |_| (vec![slow(7, 10_000, 60)], true));
             assert_eq!((closed[0].from_ns, closed[0].to_ns, closed[0].at_ns), (window.0, window.1, 10_000));
             assert_eq!(watch.windows().next().map(|saved| saved.lines.len()), Some(1));
             assert_eq!(closed[0].because, "hop(dev.recv,app.recv) = 60 ns");
@@ -370,7 +377,7 @@ mod tests {
     fn what_took_longer_than_the_time_before_the_trigger_is_whole_in_the_window() {
         let mut watch = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing);
         assert!(watch.journey(&slow(1, 10_000, 251), &Names::default()), "1 ns more than 25 per cent");
-        let closed = watch.close(u64::MAX, |_| Vec::new());
+        let closed = watch.close(u64::MAX, |_| (Vec::new(), true));
         assert_eq!((closed[0].from_ns, closed[0].to_ns), (10_000 - 251 - 100, 10_750));
     }
 
@@ -379,7 +386,7 @@ mod tests {
         let (mut watch, names) = (watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing), Names::default());
         watch.set(|settings| settings.mode = Mode::Single);
         assert!(watch.journey(&slow(1, 10_000, 60), &names) && !watch.journey(&slow(2, 20_000, 60), &names));
-        watch.close(u64::MAX, |_| Vec::new());
+        watch.close(u64::MAX, |_| (Vec::new(), true));
         assert_eq!((watch.state(30_000), watch.matches(), watch.fired()), (TriggerState::Stopped, 2, 1));
         watch.arm();
         assert!(watch.journey(&slow(3, 30_000, 60), &names));
@@ -388,7 +395,7 @@ mod tests {
         let mut idle = Watch::default();
         assert_eq!(idle.state(0), TriggerState::Off);
         idle.force(5);
-        assert_eq!(idle.close(u64::MAX, |_| Vec::new())[0].because, "forced");
+        assert_eq!(idle.close(u64::MAX, |_| (Vec::new(), true))[0].because, "forced");
     }
 
     #[test]
@@ -420,7 +427,7 @@ mod tests {
         for n in 0..10_000 {
             assert!(watch.journey(&slow(n, 1_000 + n * 10, 60), &names));
             if n % 100 == 0 {
-                watch.close(1_000 + n * 10, |_| Vec::new());
+                watch.close(1_000 + n * 10, |_| (Vec::new(), true));
             }
         }
         assert!(watch.open.len() <= MOST_OPEN && watch.windows().len() <= MOST_CAPTURES);
