@@ -5,6 +5,7 @@ use crate::front::Front;
 use crate::host_request::HostRequest;
 use crate::jobs::{Jobs, Outcome};
 use crate::picture::svg;
+use crate::selection;
 use crate::shared::Shared;
 use crate::world::{Opened, Part, Trouble, World};
 use crate::{bar, colours};
@@ -122,18 +123,12 @@ impl Window {
                 why: "a live capture has no file to export from".to_owned(),
                 next: "record it (●), open the recording, and export that".to_owned(),
             }),
-            HostRequest::Export { format, to, from_ns, to_ns } => {
-                let filter = self.session.as_ref().map_or_else(String::new, |session| {
-                    let filter = |scope: &mut magscope_scope::Scope| {
-                        scope.frame().controls.journey_filter().map(ToString::to_string)
-                    };
-                    session.shared.look(filter).unwrap_or_default()
-                });
+            HostRequest::Export { format, to, from_ns, to_ns } => self.selection().and_then(|filter| {
                 let part = Part { dirs: open, from_ns, to_ns, filter };
                 self.jobs.start(format!("exporting {}", format.name), ctx, move |job| {
                     world.export(&part, format, &to, job).map(Outcome::Written)
                 })
-            }
+            }),
             HostRequest::Png(to) => {
                 let (send, shot) = sync_channel(1);
                 let window = ctx.clone();
@@ -162,6 +157,12 @@ impl Window {
         if let Err(trouble) = begun {
             self.front.trouble(trouble);
         }
+    }
+
+    /// The journeys that the open session shows, as a condition.
+    fn selection(&self) -> Result<String, Trouble> {
+        let Some(session) = &self.session else { return Ok(String::new()) };
+        session.shared.look(|scope| selection::condition(&scope.frame()))
     }
 
     fn ended(&mut self, ended: Result<Outcome, Trouble>, ctx: &Context) {

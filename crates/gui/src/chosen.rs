@@ -1,6 +1,9 @@
 //! Settings of the window that persist between runs.
 
+use magscope_core::{Hop, Proto};
 use magscope_scope::View;
+use magscope_scope::format::SUMMED;
+use magscope_scope::look::{PairReading, Percentiles, Span};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -73,6 +76,33 @@ impl Default for Axes {
     }
 }
 
+/// Times of a distribution. Their place in a list changes with the stretch, which has only rows with times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenTimes {
+    /// Protocol of the journeys; `None` if unknown, and for the kernel's sums.
+    pub proto: Option<Proto>,
+    /// Of which time.
+    pub span: Span,
+    /// True for the kernel's sums.
+    pub is_summed: bool,
+}
+
+impl ChosenTimes {
+    /// True for the same times, as far as both protocols are known.
+    pub fn is_like(self, other: Self) -> bool {
+        let is_same = self.proto.zip(other.proto).is_none_or(|(own, its)| own == its);
+        is_same && (self.span, self.is_summed) == (other.span, other.is_summed)
+    }
+
+    /// Their name.
+    pub fn words(self) -> String {
+        let Self { proto, span, is_summed } = self;
+        let times = Percentiles::default();
+        let words = PairReading { proto, span, times, per_s: None, jitter_ns: None }.words(" → ");
+        if is_summed { format!("{SUMMED} {words}") } else { words }
+    }
+}
+
 /// Settings of the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -97,8 +127,13 @@ pub struct Chosen {
     pub window: (f32, f32),
     /// Axis options of distributions.
     pub axes: Axes,
-    /// Index in the heat map of the pair whose distribution is shown.
-    pub pair: usize,
+    /// The times whose distribution is shown; `None` for the first of the list.
+    #[serde(skip)]
+    pub times: Option<ChosenTimes>,
+    /// The row of the comparison whose distributions are shown: protocol and pair of hops, without one the whole
+    /// journey; `None` for the first row.
+    #[serde(skip)]
+    pub compared: Option<(Proto, Option<(Hop, Hop)>)>,
     /// Recent sets of recordings, newest first.
     pub recent: Vec<Vec<PathBuf>>,
 }
@@ -116,7 +151,8 @@ impl Default for Chosen {
             side_width: 436.0,
             window: (1440.0, 900.0),
             axes: Axes::default(),
-            pair: 0,
+            times: None,
+            compared: None,
             recent: Vec::new(),
         }
     }
@@ -170,11 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn times_of_another_protocol_or_of_the_kernel_are_others() {
+        let whole = |proto| ChosenTimes { proto, span: Span::Whole, is_summed: false };
+        let tcp = whole(Some(Proto::TCP));
+        assert!(tcp.is_like(tcp) && tcp.is_like(whole(None)) && whole(None).is_like(tcp));
+        assert!(!tcp.is_like(whole(Some(Proto::UDP))));
+        assert!(!tcp.is_like(ChosenTimes { span: Span::Wait, ..tcp }));
+        let summed = ChosenTimes { is_summed: true, ..tcp };
+        assert!(!tcp.is_like(summed));
+        assert_eq!(
+            (tcp.words().as_str(), summed.words()),
+            ("tcp whole journey", format!("{SUMMED} tcp whole journey"))
+        );
+    }
+
+    #[test]
     fn settings_that_are_no_good_do_no_harm() {
         assert_eq!(Chosen::read("\u{0}[[["), Chosen::default());
         assert_eq!(Chosen::read("tint = \"blood group\""), Chosen::default());
         let odd = Chosen::read("scale = nan\nside_width = -1.0\nwindow = [inf, 1e9]\nnew_in_some_version = 1");
         assert_eq!(Chosen::read("tab = \"scope\"").tab, View::Journeys, "a view without a tab");
+        // Of an earlier version.
+        assert_eq!(Chosen::read("scale = 2.0\npair = 6"), Chosen { scale: 2.0, ..Chosen::default() });
         assert_eq!((odd.scale, odd.side_width, odd.window), (1.0, 220.0, (1440.0, 16_000.0)));
     }
 }

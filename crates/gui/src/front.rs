@@ -20,7 +20,7 @@ use magscope_core::foreign::{clean, clean_lines};
 use magscope_core::node::NodeInfo;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, CommandKind, FrontEndCommand};
-use magscope_scope::{Action, Options, Rows, Scope, View};
+use magscope_scope::{Action, Message, Options, Rows, Scope, View};
 
 /// The window's logic without a window.
 pub struct Front {
@@ -242,22 +242,20 @@ impl Front {
     /// Executes the requests.
     fn act(&mut self, actions: Vec<Action>, scope: &mut Scope) {
         let before = scope.frame().controls.journey;
-        let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextView(_));
-        let chosen = actions.iter().any(chooses);
-        for action in actions {
-            scope.apply(action);
-        }
+        let chosen = actions.iter().any(chooses_view);
+        let leads = actions.iter().any(leads_to_view);
+        apply_all(actions, scope);
         let (view, journey) = (scope.frame().controls.view, scope.frame().controls.journey);
-        if chosen {
+        if chosen || (leads && view.spec().tab.is_some()) {
             self.follow_view(scope);
         } else if view != self.view {
             // Selecting a row returns a terminal to the picture; the window shows both.
-            scope.apply(Action::Show(self.view));
+            apply_own(Action::Show(self.view), scope);
         }
         self.show_view(scope);
         let opens = journey.is_some() && journey != before && self.chosen.side;
         if opens && scope.frame().inspector.is_none() {
-            scope.apply(Action::ToggleInspector);
+            apply_own(Action::ToggleInspector, scope);
         }
     }
 
@@ -345,6 +343,41 @@ impl Front {
     }
 }
 
+/// True for the choice of a view.
+fn chooses_view(action: &Action) -> bool {
+    matches!(action, Action::Show(_) | Action::NextView(_))
+}
+
+/// True for an action whose view the scope finds.
+fn leads_to_view(action: &Action) -> bool {
+    matches!(action, Action::ShowEvidence | Action::ShowExchange)
+}
+
+/// Applies actions. A journey that is not in memory any more is neither fitted nor opened: an earlier one is selected
+/// then, and the message says why.
+fn apply_all(actions: Vec<Action>, scope: &mut Scope) {
+    let mut is_missing = false;
+    for action in actions {
+        if is_missing && matches!(action, Action::FitJourney | Action::ToggleInspector) {
+            continue;
+        }
+        let key = if let Action::ChooseJourney(key) = &action { Some(*key) } else { None };
+        scope.apply(action);
+        if key.is_some() {
+            is_missing = scope.frame().controls.journey != key;
+        }
+    }
+}
+
+/// Applies an action of the window itself. The message about the user's action stays.
+fn apply_own(action: Action, scope: &mut Scope) {
+    let message = scope.frame().controls.message.clone();
+    scope.apply(action);
+    if let Some(Message { text, is_error }) = message {
+        scope.show_message(text, is_error);
+    }
+}
+
 /// The opposite of the current theme.
 pub fn other_light(ctx: &Context) -> Light {
     match ctx.theme() {
@@ -367,4 +400,63 @@ pub fn is_for_windows(command: &Command) -> bool {
                     | FrontEndCommand::Suspend
             )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::Source;
+    use magscope_core::{Batch, Generator, GeneratorOptions};
+    use std::time::Duration;
+
+    /// Two seconds of traffic, all of it in the picture.
+    fn busy() -> Scope {
+        let mut world = Generator::new(GeneratorOptions {
+            events: 20_000,
+            events_per_s: 10_000,
+            batch_events: 20_000,
+            ..GeneratorOptions::default()
+        });
+        let mut scope = Scope::new(world.info().clone(), Options::default());
+        let mut batch = Batch::default();
+        world.next(&mut batch, Duration::ZERO).expect("it is made");
+        scope.ingest(&batch);
+        scope.apply(Action::Fit);
+        scope
+    }
+
+    fn is_error(scope: &Scope) -> bool {
+        scope.frame().controls.message.as_ref().is_some_and(|message| message.is_error)
+    }
+
+    #[test]
+    fn a_journey_that_is_not_in_memory_changes_no_picture_and_the_message_stays() {
+        let (mut front, mut scope) = (Front::new(Chosen::default(), KeyMap::of_window()), busy());
+        let key = scope.frame().sweep.lifelines.first().expect("a lifeline").key();
+        front.act(vec![Action::ChooseJourney(key), Action::FitJourney], &mut scope);
+        assert_eq!(scope.frame().controls.journey, Some(key));
+        assert!(scope.frame().inspector.is_some() && !is_error(&scope));
+        front.act(vec![Action::Fit], &mut scope);
+        let picture = |scope: &Scope| {
+            let frame = scope.frame();
+            let (origin_ns, span_ns) = (frame.sweep.origin_ns, frame.sweep.timebase.span_ns());
+            (origin_ns, span_ns, frame.controls.journey, frame.inspector.is_some())
+        };
+        let before = picture(&scope);
+        let missing = vec![Action::ChooseJourney(u64::MAX), Action::FitJourney, Action::ToggleInspector];
+        front.act(missing, &mut scope);
+        assert_eq!(picture(&scope), before, "the journey selected before is not fitted, and its ladder stays");
+        assert!(is_error(&scope), "{:?}", scope.frame().controls.message);
+    }
+
+    #[test]
+    fn an_action_of_the_window_leaves_the_message() {
+        let mut scope = busy();
+        scope.show_message("this did not work".to_owned(), true);
+        apply_own(Action::Show(View::Losses), &mut scope);
+        assert_eq!(scope.frame().controls.view, View::Losses);
+        assert!(is_error(&scope));
+        scope.apply(Action::Show(View::Flows));
+        assert!(!is_error(&scope), "an action of the user ends it");
+    }
 }

@@ -32,6 +32,7 @@ mod overlays;
 mod panels;
 mod picture;
 mod run;
+mod selection;
 mod shared;
 mod side;
 mod splitter;
@@ -43,7 +44,7 @@ mod wheel;
 mod world;
 
 pub use app::{Ask, Window};
-pub use chosen::{Axes, Chosen, Light, Tint};
+pub use chosen::{Axes, Chosen, ChosenTimes, Light, Tint};
 pub use colours::{Colours, DARK, LIGHT, dress};
 pub use compare::{Compared, Spreads};
 pub use front::Front;

@@ -6,7 +6,7 @@ use crate::time::Ink;
 use crate::ui_context::UiContext;
 use crate::wheel::Wheel;
 use egui::{Align2, CursorIcon, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
-use magscope_scope::format::{count, short_duration};
+use magscope_scope::format::{count, counted, short_duration};
 use magscope_scope::look::{Minimap, MinimapColumn};
 use magscope_scope::{Action, Frame};
 use std::fmt::Write as _;
@@ -169,8 +169,11 @@ fn tooltip(column: &MinimapColumn) -> String {
     if column.unread {
         return "not read yet".to_owned();
     }
-    let mut words =
-        format!("{} journeys, the slowest {}", count(column.journeys), short_duration(column.max_ns));
+    let mut words = format!(
+        "{}, the slowest {}",
+        counted(column.journeys, "journey", "journeys"),
+        short_duration(column.max_ns)
+    );
     if column.summed > 0 {
         _ = write!(words, "\nΣ {} hits that the kernel added up", count(column.summed));
     }

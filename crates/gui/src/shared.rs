@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Delay before new data is drawn: thirty frames a second suffice.
 const SOON: Duration = Duration::from_millis(33);
+/// The same of a picture that the user has stopped: only counts beside it change.
+const STOPPED: Duration = Duration::from_millis(250);
 /// Pause of a feed for a waiting window.
 const STEP_BACK: Duration = Duration::from_micros(100);
 
@@ -51,11 +53,11 @@ impl Shared {
 
     /// For the feed: notifies the window of new data. Called periodically, not with every event.
     pub fn news(&self) {
-        let revision = self.hold(|scope| scope.revision());
+        let (revision, is_stopped) = self.hold(|scope| (scope.revision(), scope.is_stopped()));
         if self.window_notified.swap(revision, Ordering::AcqRel) != revision
             && let Some(window) = self.window.get()
         {
-            window.request_repaint_after(SOON);
+            window.request_repaint_after(if is_stopped { STOPPED } else { SOON });
         }
     }
 

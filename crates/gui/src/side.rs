@@ -9,7 +9,7 @@ use egui::{Align, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, 
 use magscope_core::Direction;
 use magscope_scope::explain::{explain, of_verdict};
 use magscope_scope::format::{
-    SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
+    SUMMED, amount, bit_rate, bytes, count, counted, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span, Tone, facts as facts_of};
 use magscope_scope::{Action, Frame, Inspector, MeasureSpan, Place};
@@ -309,7 +309,7 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
         let words = if summed {
             "no journeys, Σ of the kernel".to_owned()
         } else {
-            format!("{} journeys", count(m.journeys))
+            counted(m.journeys, "journey", "journeys")
         };
         explained(ui.label(words), if summed { "Σ the kernel adds up" } else { "journeys" });
         let wrong = [("dropped", m.drops, cx.c.bad), ("events missed", m.missed_events, cx.c.missed)];

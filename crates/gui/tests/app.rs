@@ -10,7 +10,7 @@ use magscope_gui::{
     Ask, Compared, Feed, Format, Job, KeyMap, Light, Opened, Part, Shared, Spreads, Trouble, Window, World,
 };
 use magscope_report::compare::{Side, compare};
-use magscope_scope::{Action, CursorId, Scope, View};
+use magscope_scope::{Action, CursorId, Pick, Scope, View};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -196,6 +196,15 @@ fn type_path(harness: &mut Harness<'_, Option<Window>>, path: &str) {
     harness.run_steps(2);
 }
 
+/// Exports what is selected.
+fn export(harness: &mut Harness<'_, Option<Window>>) {
+    click(harness, "File");
+    click(harness, "Export what is selected …");
+    click(harness, "csv");
+    type_path(harness, "/nowhere/out.csv");
+    click(harness, "Write");
+}
+
 #[derive(Debug)]
 struct Dropped(PathBuf);
 
@@ -327,11 +336,7 @@ fn what_is_selected_is_exported() {
     apply(&harness, Action::PlaceCursor(CursorId::B, common::made_up::START_NS + 979_000_000));
     apply(&harness, Action::PlaceCursor(CursorId::A, common::made_up::START_NS + 981_000_000));
     apply(&harness, Action::Filter("proto = tcp".to_owned()));
-    click(&mut harness, "File");
-    click(&mut harness, "Export what is selected …");
-    click(&mut harness, "csv");
-    type_path(&mut harness, "/nowhere/out.csv");
-    click(&mut harness, "Write");
+    export(&mut harness);
     until(&mut harness, |h| has(h, "12 rows"));
     assert_eq!(test_world.asked().last().map(String::as_str), Some("export csv /nowhere/out.csv"));
     let parts = test_world.parts.lock().unwrap();
@@ -342,6 +347,26 @@ fn what_is_selected_is_exported() {
         filter: "proto = tcp".to_owned(),
     };
     assert_eq!(*parts, [wanted]);
+}
+
+#[test]
+fn picks_are_exported_and_what_no_condition_names_is_refused() {
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session"]));
+    until(&mut harness, |h| opened(h) == "1 of them");
+    apply(&harness, Action::NextProto);
+    apply(&harness, Action::Pick(Pick::Cpu(3)));
+    export(&mut harness);
+    until(&mut harness, |h| has(h, "12 rows"));
+    let filters =
+        || -> Vec<String> { test_world.parts.lock().unwrap().iter().map(|part| part.filter.clone()).collect() };
+    assert_eq!(filters(), ["(proto = tcp) and (cpu = 3)"]);
+    apply(&harness, Action::Pick(Pick::Nothing));
+    apply(&harness, Action::NextRoute);
+    export(&mut harness);
+    until(&mut harness, |h| has(h, "no condition names a route"));
+    assert!(has(&harness, "nothing was exported"));
+    assert_eq!(filters().len(), 1);
 }
 
 #[test]

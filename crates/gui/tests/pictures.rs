@@ -7,7 +7,7 @@ use crate::common;
 use common::made_up::published;
 use common::{busy, chosen, compared, picture, probed, scopes, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
-use magscope_gui::{Axes, Chosen, Light, Tint};
+use magscope_gui::{Axes, Chosen, ChosenTimes, Light, Tint};
 use magscope_scope::{Action, Channel, MeasureSpan, Persistence, View};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
@@ -78,8 +78,11 @@ fn paths_through_a_node() {
 fn what_the_kernel_added_up() {
     let mut results = SnapshotResults::new();
     for (tab, name) in [(View::Hops, "heat"), (View::Distributions, "distributions"), (View::Flows, "flows")] {
-        let chosen = Chosen { tab, below_height: 420.0, pair: 6, ..chosen(Light::Dark) };
-        let mut harness = window(summed(0), chosen, SIZE);
+        let scope = summed(0);
+        let span = scope.frame().sum_map(1, 1).map.rows[6].span;
+        let times = Some(ChosenTimes { proto: None, span, is_summed: true });
+        let chosen = Chosen { tab, below_height: 420.0, times, ..chosen(Light::Dark) };
+        let mut harness = window(scope, chosen, SIZE);
         picture(&mut harness, &format!("sums_{name}"), &mut results);
     }
     // After events, next to their rows.

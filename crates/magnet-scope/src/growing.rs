@@ -65,19 +65,46 @@ struct Seen {
     counts_ns: BTreeMap<Hop, Option<u64>>,
 }
 
-/// The last record of each CPU.
+/// Numbers before the newest of a CPU that are remembered one by one: more than an interrupt takes.
+const RECENT: usize = 1 << 14;
+
+/// The delivered records of each CPU.
 #[derive(Default)]
-struct Records(BTreeMap<u16, u32>);
+struct Records(BTreeMap<u16, Delivered>);
+
+/// The delivered records of one CPU. A record that an interrupt delays between its clock and its number has a higher
+/// number than the interrupt's records, and in the order of time it precedes them.
+struct Delivered {
+    /// The highest number; numbers wrap.
+    last: u32,
+    /// Whether each of the last [`RECENT`] numbers was delivered, by its remainder.
+    recent: Vec<bool>,
+}
 
 impl Records {
-    /// True if a record is newer than the last one of its CPU; stores it.
+    /// True if a record was not delivered before; stores it.
     fn is_new(&mut self, cpu: u16, record: u32) -> bool {
-        // Numbers wrap, so the shorter distance decides.
-        let new = self.0.get(&cpu).is_none_or(|last| record.wrapping_sub(*last) as i32 > 0);
-        if new {
-            self.0.insert(cpu, record);
+        self.0.entry(cpu).or_insert_with(|| Delivered::before(record)).take(record)
+    }
+}
+
+impl Delivered {
+    fn before(record: u32) -> Self {
+        Delivered { last: record.wrapping_sub(1), recent: vec![false; RECENT] }
+    }
+
+    fn take(&mut self, record: u32) -> bool {
+        // The shorter distance decides.
+        let ahead = record.wrapping_sub(self.last).cast_signed();
+        if ahead > 0 {
+            for skipped in 1..=(ahead.unsigned_abs() as usize).min(RECENT) {
+                self.recent[(record as usize).wrapping_sub(skipped - 1) % RECENT] = false;
+            }
+            self.last = record;
+        } else if ahead.unsigned_abs() as usize >= RECENT {
+            return false;
         }
-        new
+        !std::mem::replace(&mut self.recent[record as usize % RECENT], true)
     }
 }
 
@@ -204,5 +231,22 @@ impl Seen {
         *sum_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().max(sums_until);
         batch.counts.retain(|count| newer(counts_ns.entry(count.hop).or_default(), count.time_ns));
         batch.late = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_an_interrupt_delayed_hides_none() {
+        let mut records = Records::default();
+        let near_wrap = u32::MAX - 2;
+        // In the order of time: 3 was stamped before the interrupt that took 0, 1 and 2.
+        let numbers = [3, 0, 1, 2, 4, 6, 5].map(|n: u32| near_wrap.wrapping_add(n));
+        assert!(numbers.iter().all(|n| records.is_new(0, *n)), "each comes for the first time");
+        assert!(!numbers.iter().any(|n| records.is_new(0, *n)), "none twice");
+        assert!(records.is_new(1, 7) && records.is_new(0, 100_000) && records.is_new(0, 99_999));
+        assert!(!records.is_new(0, 7), "long ago");
     }
 }

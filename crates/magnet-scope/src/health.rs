@@ -1,6 +1,6 @@
 //! Common part of all health lines: record rate and processor time.
 
-use crate::screen::cpu_time;
+use crate::meters::cpu_time;
 use std::time::{Duration, Instant};
 
 /// Schedule of the lines, and the last counters.

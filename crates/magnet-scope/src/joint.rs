@@ -1,7 +1,7 @@
 //! Summary of several recordings: clock relations, joined connections, and failures with reasons.
 
 use magscope_core::node::NodeInfo;
-use magscope_scope::format::{self, count, duration};
+use magscope_scope::format::{self, count, counted, duration};
 use magscope_timeline::align::Alignment;
 use magscope_timeline::join::{JoinCounters, Pairing};
 use magscope_timeline::merged_reader::ReadSummary;
@@ -238,11 +238,6 @@ fn connection_line(text: &mut String, c: &Pairing) {
         let _ = write!(text, "; {alone} not joined, because {because}");
     }
     text.push('\n');
-}
-
-/// A count with its noun.
-pub fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 /// `+3600.000000012 s`: all digits, because the small ones matter.

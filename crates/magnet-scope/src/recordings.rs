@@ -19,6 +19,7 @@ use magscope_timeline::UtcMap;
 use magscope_timeline::align::{Aligner, Alignment, separate_clones};
 use magscope_timeline::join::{Timeline, Unaligned};
 use magscope_timeline::merged_reader::{self, Piece, ReadSummary, Walker};
+use magscope_timeline::pair::State as ClockState;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -289,6 +290,19 @@ impl Recordings {
     /// Descriptions of missing data.
     pub fn missing(&self) -> Vec<String> {
         missing::of(&self.sessions)
+    }
+
+    /// Pairs of hosts whose clocks no packet relates: what the rows of both mean together.
+    pub fn clocks_apart(&self) -> Vec<String> {
+        let is_apart =
+            |pair: &&ClockPair| matches!(pair.state, Some(ClockState::OneSided | ClockState::Unsynchronised));
+        let pairs = self.clock_pairs();
+        let words = |pair: &ClockPair| {
+            let (a, b) = &pair.hosts;
+            let state = pair.state.map_or_else(String::new, |state| state.to_string());
+            format!("the clocks of {a} and {b} are {state}: their own wall clocks place one beside the other")
+        };
+        pairs.iter().filter(is_apart).map(words).collect()
     }
 
     /// The summary of all recordings.

@@ -1,7 +1,7 @@
 //! Makes a report of a source.
 
 use crate::connect::Until;
-use crate::joint::{Joint, counted};
+use crate::joint::Joint;
 use crate::output;
 use crate::recordings::Recordings;
 use crate::screen::{Followed, Received};
@@ -13,6 +13,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::{Hop, HopSet};
 use magscope_report::render_text;
 use magscope_report::{Report, ReportBuilder};
+use magscope_scope::format::counted;
 use magscope_scope::look::ClockPair;
 use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::{self, Piece, ReadSummary};

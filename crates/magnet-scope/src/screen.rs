@@ -1,7 +1,6 @@
 //! The screen: feeds a scope from a source and measures the cost.
 
 mod follower;
-mod host_cpu;
 mod options;
 mod overlaps;
 mod player;
@@ -17,17 +16,16 @@ pub use options::{ScreenArgs, config_dir};
 pub use player::{Player, ScopeAccess, picture, play};
 pub use trigger_buffers::below;
 
+use crate::meters::Meters;
 use crate::recording::Directory;
 use crate::trigger::{TriggerArgs, TriggerRecorder};
-use host_cpu::HostCpu;
 use switch::Switch;
 
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_probe::governor::Reader;
-use magscope_scope::{Budget, Options, Overhead, Recording, Scope, State, TourFault};
+use magscope_scope::{Budget, Options, Recording, Scope, State, TourFault};
 use magscope_tui::{Exit, Pump, TuiError};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -110,14 +108,16 @@ pub fn show(
     args: &ScreenArgs,
     triggered: Triggered<'_>,
 ) -> Result<()> {
-    let options = Options { state, limits, suggests: true, ..Options::default() };
+    let measures_itself = feed.hits().is_some();
+    let options = Options { state, limits, suggests: true, measures_itself, ..Options::default() };
     let scope = Scope::new(feed.info().clone(), options);
     show_scope(feed, scope, args, triggered)
 }
 
 /// The same with a tour.
 pub fn show_tour(feed: &mut impl Feed, limits: Limits, args: &ScreenArgs) -> Result<()> {
-    let mut scope = Scope::new(feed.info().clone(), Options { limits, ..Options::default() });
+    let options = Options { limits, measures_itself: feed.hits().is_some(), ..Options::default() };
+    let mut scope = Scope::new(feed.info().clone(), options);
     scope.begin_tour();
     show_scope(feed, scope, args, Triggered::default())
 }
@@ -151,8 +151,7 @@ fn end_of(ended: Result<Exit, TuiError>) -> Result<()> {
 pub struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
-    meter: Meter,
-    host_cpu: HostCpu,
+    meters: Meters,
     /// Buffer of trigger data.
     trigger_recorder: Option<TriggerRecorder>,
     /// The recording started by a key.
@@ -171,8 +170,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
         Feeder {
             feed,
             batch,
-            meter: Meter::start(),
-            host_cpu: HostCpu::default(),
+            meters: Meters::start(),
             trigger_recorder,
             switch,
             ticked: Instant::now(),
@@ -210,15 +208,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
                 None => {}
             }
         }
-        if self.meter.is_due() {
-            if let Some(hits) = self.feed.hits() {
-                let overhead = self.meter.read(hits, self.feed.hit_ns());
-                let (ring_fill_ratio, budget) = (self.feed.ring_fill_ratio(), self.feed.budget());
-                scope.set_overhead(Overhead { ring_fill_ratio, budget, ..overhead });
-            }
-            if let Some(busy) = self.host_cpu.read() {
-                scope.set_host_cpu(busy);
-            }
+        if self.meters.read(self.feed, scope) {
             scope.set_recording(self.switch.recording().or_else(|| self.feed.recording()));
         }
         Ok(())
@@ -244,43 +234,4 @@ impl<F: Feed> Pump for Feeder<'_, F> {
     fn save(&mut self, ending: &str, contents: &str) -> Result<String, String> {
         save::save(Path::new("."), ending, contents)
     }
-}
-
-/// Measures the instrument's cost twice a second.
-struct Meter {
-    since: Instant,
-    cpu: Duration,
-    hits: u64,
-}
-
-impl Meter {
-    const EVERY: Duration = Duration::from_millis(500);
-
-    fn start() -> Self {
-        Meter { since: Instant::now(), cpu: cpu_time(), hits: 0 }
-    }
-
-    fn is_due(&self) -> bool {
-        self.since.elapsed() >= Self::EVERY
-    }
-
-    /// The cost since the last time.
-    fn read(&mut self, hits: u64, hit_ns: Option<f64>) -> Overhead {
-        let (wall, cpu) = (self.since.elapsed(), cpu_time());
-        let fresh = hits.saturating_sub(self.hits) as f64;
-        let overhead = Overhead {
-            reader_cpu_ratio: cpu.saturating_sub(self.cpu).as_secs_f64() / wall.as_secs_f64(),
-            kernel_ns_per_hit: hit_ns,
-            kernel_cpu_ratio_estimate: hit_ns.map(|each| each * fresh / wall.as_nanos() as f64),
-            hits,
-            ..Overhead::default()
-        };
-        *self = Meter { since: Instant::now(), cpu, hits };
-        overhead
-    }
-}
-
-/// Processor time of this process so far.
-pub fn cpu_time() -> Duration {
-    Reader::Process.cpu_time()
 }

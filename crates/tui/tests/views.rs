@@ -258,3 +258,45 @@ fn a_click_on_the_name_of_a_list_shows_it() {
         }
     }
 }
+
+/// Twelve services, one after the other.
+fn services() -> Scope {
+    let mut scope = Scope::new(made_up::info(), Options::default());
+    for copy in 0..12_u16 {
+        let mut batch = World::new(400.0).batch_until(SECOND / 20).clone();
+        let (number, later_ns) = (u64::from(copy) * 100, u64::from(copy) * SECOND);
+        for event in &mut batch.events {
+            event.time_ns += later_ns;
+            event.socket += number;
+            if !event.flow.is_none() {
+                event.flow.0 += number;
+            }
+        }
+        for flow in &mut batch.flows {
+            flow.id.0 += number;
+            flow.local.set_port(flow.local.port() + copy);
+            flow.remote.set_port(flow.remote.port() + copy);
+        }
+        batch.tcp.clear();
+        if copy > 0 {
+            batch.clock.clear();
+        }
+        batch.watermark_ns += later_ns;
+        scope.ingest(&batch);
+    }
+    scope.end();
+    scope
+}
+
+#[test]
+fn services_without_a_line_are_counted() {
+    let mut scope = services();
+    scope.apply(Action::Show(View::Requests));
+    let shown = lines(&screen(&front(), &scope, 80, 24));
+    let is_service = |line: &&str| ["tcp :", "udp :"].iter().any(|name| line.trim_start().starts_with(name));
+    let listed = shown.lines().filter(is_service).count();
+    let table = scope.frame().requests(listed, 0).table;
+    assert!(listed >= 3 && table.others >= 1, "{shown}");
+    let words = format!("{} more services, {} exchanges", table.others, table.rest.total());
+    assert!(shown.contains(&words), "{words}\n{shown}");
+}

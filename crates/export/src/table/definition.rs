@@ -22,6 +22,11 @@ macro_rules! tables {
             /// Name in files and queries.
             pub const fn name(self) -> &'static str { match self { $( Table::$table => $name, )* } }
 
+            /// True if a filter of journeys chooses its rows.
+            pub const fn is_filtered(self) -> bool {
+                matches!(self, Self::Journeys | Self::Hops | Self::Pairs | Self::Periods)
+            }
+
             /// Its columns.
             pub fn schema(self) -> SchemaRef { match self { $( Table::$table => columns::$table::schema(), )* } }
         }

@@ -63,7 +63,11 @@ pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut UiContext) {
             std::iter::once(whole).chain(steps)
         })
         .collect();
-    let chosen = cx.chosen.pair.min(rows.len().saturating_sub(1));
+    let chosen = cx.chosen.compared;
+    let shown = match chosen {
+        Some(chosen) => rows.iter().position(|row| (row.proto, row.pair) == chosen),
+        None => Some(0),
+    };
     // Inside a horizontal layout the rest of the height is that of one line.
     let height = ui.available_height();
     ui.horizontal_top(|ui| {
@@ -71,10 +75,13 @@ pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut UiContext) {
         let down = egui::Layout::top_down(egui::Align::Min);
         ui.allocate_ui_with_layout(size, down, |ui| {
             ui.set_min_size(size);
-            table(ui, &rows, chosen, cx);
+            table(ui, &rows, shown, cx);
         });
-        if let Some(row) = rows.get(chosen) {
+        if let Some(row) = shown.and_then(|n| rows.get(n)) {
             spreads(ui, compared, row, height, cx);
+        } else if let Some((proto, pair)) = chosen {
+            let words = format!("{proto} {}: no times in this comparison", name_of(pair));
+            ui.label(RichText::new(words).color(cx.c.dim));
         }
     });
 }
@@ -83,19 +90,26 @@ fn colours(cx: &UiContext) -> (Color32, Color32) {
     (cx.c.series[0], cx.c.slow)
 }
 
-fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut UiContext) {
+/// A pair of hops in words; without one, the whole journey.
+fn name_of(pair: Option<(Hop, Hop)>) -> String {
+    pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"))
+}
+
+fn table(ui: &mut Ui, rows: &[Row], shown: Option<usize>, cx: &mut UiContext) {
     let c = cx.c;
     let clicked = grid::show(ui, "compare", COLUMNS, rows.len(), cx, |line, n| {
         let Some(row) = rows.get(n) else { return };
-        line.select(n == chosen);
+        line.select(shown == Some(n));
         let m = row.measured;
         let (words, colour) = verdict(m, c);
-        let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
-        line.put(format!("{} {name}", row.proto), if m.change.is_found() { colour } else { c.text });
+        line.put(
+            format!("{} {}", row.proto, name_of(row.pair)),
+            if m.change.is_found() { colour } else { c.text },
+        );
         line.put(words, colour);
-        let shown = |n: u64, ns: u64| if n == 0 { "·".to_owned() } else { duration(ns) };
+        let or_dot = |n: u64, ns: u64| if n == 0 { "·".to_owned() } else { duration(ns) };
         for (n, ns) in [(m.n_a, m.p50.a_ns), (m.n_b, m.p50.b_ns), (m.n_a, m.p99.a_ns), (m.n_b, m.p99.b_ns)] {
-            line.put(shown(n, ns), c.text);
+            line.put(or_dot(n, ns), c.text);
         }
         line.put(amount(m.n_a), c.dim);
         line.put(amount(m.n_b), c.dim);
@@ -107,7 +121,7 @@ fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut UiContext) {
     });
     match clicked {
         Some(Click::Row(_, Press::Menu(text))) => menu::open(ui, cx, Target::of_text(text)),
-        Some(Click::Row(n, _)) => cx.chosen.pair = n,
+        Some(Click::Row(n, _)) => cx.chosen.compared = rows.get(n).map(|row| (row.proto, row.pair)),
         Some(Click::Title(_)) | None => {}
     }
 }
@@ -129,7 +143,7 @@ fn verdict(m: &Measured, c: &'static crate::colours::Colours) -> (String, Color3
 fn spreads(ui: &mut Ui, compared: &Compared, row: &Row, height: f32, cx: &UiContext) {
     let size = egui::vec2(ui.available_width(), ui.available_height().max(height));
     let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
-    let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
+    let name = name_of(row.pair);
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{name}, before and after")));
     let edges: Vec<f64> = (0..=CLASSES).map(edge_ns).collect();
     let sides = [&compared.spreads.0, &compared.spreads.1].map(|side| side.of(row.proto, row.pair));

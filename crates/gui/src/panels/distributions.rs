@@ -3,55 +3,93 @@
 use super::heat;
 use crate::cache::key;
 use crate::chart::{Axis, Chart};
-use crate::chosen::Axes;
+use crate::chosen::{Axes, ChosenTimes};
 use crate::time::Ink;
 use crate::ui_context::UiContext;
 use egui::{Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo};
+use magscope_core::Proto;
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, count, short_duration};
-use magscope_scope::look::HeatRow;
+use magscope_scope::look::{HeatMap, HeatRow};
 
 /// Classes of latency.
 const CLASSES: usize = 160;
+
+/// Height of the title of a chart, and its largest part of the chart.
+const TITLE: f32 = 18.0;
+const PART: f32 = 0.2;
+
+/// A row of the list.
+struct Row<'m> {
+    of: ChosenTimes,
+    heat: &'m HeatRow,
+    edges_ns: &'m [u64],
+}
+
+/// The times of journeys, and of the kernel's sums. `only` is the protocol of rows of journeys that name none: all are of
+/// one then.
+fn list<'m>(journeys: &'m HeatMap, sums: &'m HeatMap, only: Option<Proto>) -> Vec<Row<'m>> {
+    let own = journeys.rows.iter().map(move |heat| {
+        let of = ChosenTimes { proto: heat.proto.or(only), span: heat.span, is_summed: false };
+        Row { of, heat, edges_ns: &journeys.edges_ns }
+    });
+    let summed = sums.rows.iter().map(move |heat| {
+        let of = ChosenTimes { proto: None, span: heat.span, is_summed: true };
+        Row { of, heat, edges_ns: &sums.edges_ns }
+    });
+    own.chain(summed).collect()
+}
+
+/// The place of the chosen times in the list; `None` if there are none of them.
+fn place_of(chosen: Option<ChosenTimes>, rows: &[Row]) -> Option<usize> {
+    let Some(chosen) = chosen else { return Some(0) };
+    let same = rows.iter().position(|row| row.of == chosen);
+    same.or_else(|| rows.iter().position(|row| row.of.is_like(chosen)))
+}
+
+/// The protocol of all journeys of the picture, if they are of one.
+fn only_protocol(frame: &Frame) -> Option<Proto> {
+    let mut protocols = frame.sweep.lifelines.iter().map(|line| line.journey.proto);
+    let first = protocols.next()?;
+    protocols.all(|proto| proto == first).then_some(first)
+}
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let make = || (frame.heat_map(1, CLASSES), frame.sum_map(1, CLASSES));
     let maps = cx.cache.classes.get(key(&[cx.revision]), make);
     let (map, sums) = (&maps.0, &maps.1.map);
-    let journeys = map.rows.len();
-    let all = journeys + sums.rows.len();
-    if all == 0 {
+    let rows = list(map, sums, only_protocol(frame));
+    if rows.is_empty() {
         ui.label(RichText::new("no latency in this stretch yet").color(cx.c.dim));
         return;
     }
-    cx.chosen.pair = cx.chosen.pair.min(all - 1);
+    let chosen = cx.chosen.times;
+    let shown = place_of(chosen, &rows);
     axes(ui, cx);
     ui.horizontal_top(|ui| {
         ScrollArea::vertical().id_salt("pairs").auto_shrink([false, false]).max_width(190.0).show(ui, |ui| {
             ui.vertical(|ui| {
                 ui.set_width(180.0);
-                for (n, row) in map.rows.iter().chain(&sums.rows).enumerate() {
-                    if n == journeys {
+                for (n, row) in rows.iter().enumerate() {
+                    if n == map.rows.len() {
                         let words = RichText::new(format!("{SUMMED} by the kernel")).small().color(cx.c.dim);
                         ui.label(words).on_hover_text(
                             "times of the same packet or socket, not of journeys, added up by the kernel",
                         );
                     }
-                    let name = RichText::new(heat::name(row)).small();
-                    if ui.selectable_label(cx.chosen.pair == n, name).clicked() {
-                        cx.chosen.pair = n;
+                    let name = RichText::new(heat::name(row.heat)).small();
+                    if ui.selectable_label(shown == Some(n), name).clicked() {
+                        cx.chosen.times = Some(row.of);
                     }
                 }
             });
         });
-        let own = map.rows.get(cx.chosen.pair).map(|row| (row, &map.edges_ns));
-        let summed = || {
-            let at = cx.chosen.pair.checked_sub(journeys)?;
-            Some((sums.rows.get(at)?, &sums.edges_ns))
-        };
-        if let Some((row, edges_ns)) = own.or_else(summed) {
-            one(ui, row, edges_ns, cx);
+        if let Some(row) = shown.and_then(|n| rows.get(n)) {
+            one(ui, row, cx);
+        } else if let Some(chosen) = chosen {
+            let words = format!("{}: no times in this stretch", chosen.words());
+            ui.label(RichText::new(words).color(cx.c.dim));
         }
     });
 }
@@ -68,21 +106,26 @@ pub fn axes(ui: &mut Ui, cx: &mut UiContext) {
     });
 }
 
-fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &UiContext) {
-    let counts: Vec<u64> = row.column(0).iter().map(|n| u64::from(*n)).collect();
-    let edges: Vec<f64> = edges_ns.iter().map(|ns| *ns as f64).collect();
-    let (rect, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
-    let t = row.times;
+fn one(ui: &mut Ui, row: &Row, cx: &UiContext) {
+    let counts: Vec<u64> = row.heat.column(0).iter().map(|n| u64::from(*n)).collect();
+    let edges: Vec<f64> = row.edges_ns.iter().map(|ns| *ns as f64).collect();
+    let (all, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+    let t = row.heat.times;
     let words = format!(
         "{}: {} times, p50 {}, p99 {}",
-        heat::name(row),
+        heat::name(row.heat),
         t.n,
         short_duration(t.p50_ns),
         short_duration(t.p99_ns)
     );
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &words));
     let curve = Curve { counts: &counts, edges: &edges };
+    let title = TITLE.min(all.height() * PART);
+    let rect = Rect::from_min_max(egui::pos2(all.left(), all.top() + title), all.max);
     let chart = chart(rect, &[curve], cx);
+    let (at, room) = (egui::pos2(chart.area.left(), all.top()), chart.area.width());
+    let (anchor, name) = (egui::Align2::LEFT_TOP, row.of.words());
+    crate::text::put(ui.painter(), at, anchor, &name, crate::text::SMALL, cx.c.text, room);
     frame(&chart, ui, cx);
     curve.draw(ui, &chart, cx.c.series[0], true, cx);
     let marks = [("p50", t.p50_ns), ("p90", t.p90_ns), ("p99", t.p99_ns), ("max", t.max_ns)];

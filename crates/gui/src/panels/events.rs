@@ -44,14 +44,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 cx.act(Action::SelectRow(by));
             }
         }
-        let last = table.first + table.rows.len();
-        let words = format!(
-            "{}–{} of {} kept",
-            count(table.first as u64 + 1),
-            count(last as u64),
-            count(table.total as u64)
-        );
-        ui.label(RichText::new(words).color(cx.c.dim).small());
+        ui.label(RichText::new(table.extent()).color(cx.c.dim).small());
     });
     let (c, mut before) = (cx.c, None);
     let clicked = grid::show(ui, "events", COLUMNS, table.rows.len(), cx, |row, n| {

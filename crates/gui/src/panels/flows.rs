@@ -5,7 +5,7 @@ use crate::grid::{self, Click, Col, Press, number, words};
 use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
-use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
+use magscope_scope::format::{amount, bit_rate, bytes, count, counted, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
 use magscope_scope::{Action, Frame, GROUPINGS, GroupBy, Pick};
 
@@ -49,7 +49,10 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         let rows = if table.by == GroupBy::Flow { "flows" } else { "groups" };
         let mut words = format!("{} {rows}", count(table.total as u64));
         if table.left_out > 0 {
-            words = format!("{words}; {} journeys of others are counted, not listed", count(table.left_out));
+            words = format!(
+                "{words}; {} of others are counted, not listed",
+                counted(table.left_out, "journey", "journeys")
+            );
         }
         if table.packets_left_out > 0 {
             words =

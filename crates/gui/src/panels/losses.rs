@@ -12,8 +12,11 @@ use egui::{
 use magscope_core::drop_reason::clean_up_words;
 use magscope_scope::Frame;
 use magscope_scope::condition::DROPPED;
-use magscope_scope::format::{SUMMED, count, percent};
+use magscope_scope::format::{SUMMED, count, counted, percent};
 use magscope_scope::look::LossPanel;
+
+/// Number of reasons of drops with a row each.
+const REASONS: usize = 12;
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
@@ -62,6 +65,13 @@ fn missed(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &mut UiContext) {
     });
 }
 
+/// The reasons of drops without a row, and their packets; `None` if each has one.
+fn rest_of(drops: &[(String, u64)]) -> Option<(String, u64)> {
+    let others = drops.get(REASONS..).filter(|others| !others.is_empty())?;
+    let packets = others.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
+    Some((counted(others.len() as u64, "more reason", "more reasons"), packets))
+}
+
 fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
     let c = cx.c;
     let alarm = |n: u64| if n > 0 { c.bad } else { c.text };
@@ -70,12 +80,18 @@ fn drops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
         ui.label(number("none", cx.c.text));
     }
     Grid::new("drops").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
-        for (reason, n) in panel.drops.iter().take(12) {
+        for (reason, n) in panel.drops.iter().take(REASONS) {
             let first = explained(ui.label(reason), "dropped");
             // No filter names a reason.
             let target = || Target { condition: Some(DROPPED.to_owned()), text: format!("{reason}\t{n}") };
             menu::on_line(ui, &first, cx, target);
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
+            ui.end_row();
+        }
+        if let Some((reasons, n)) = rest_of(&panel.drops) {
+            let first = ui.label(&reasons);
+            menu::on_line(ui, &first, cx, || Target::of_text(format!("{reasons}\t{n}")));
+            ui.label(number(format!("{:>9}", count(n)), alarm(n)));
             ui.end_row();
         }
         for (cause, n) in &panel.drops_left_out {
@@ -208,4 +224,20 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &mut UiContext) {
             ui.end_row();
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_drops_without_a_row_are_counted() {
+        let drops = |number: u64| -> Vec<(String, u64)> {
+            (0..number).map(|n| (format!("reason {n}"), 100 - n)).collect()
+        };
+        assert_eq!(rest_of(&drops(3)), None);
+        assert_eq!(rest_of(&drops(12)), None);
+        assert_eq!(rest_of(&drops(13)), Some(("1 more reason".to_owned(), 88)));
+        assert_eq!(rest_of(&drops(14)), Some(("2 more reasons".to_owned(), 175)));
+    }
 }

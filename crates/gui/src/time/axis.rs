@@ -6,7 +6,7 @@ use crate::text::{self, SMALL};
 use crate::ui_context::UiContext;
 use egui::{Align2, Painter, Rect, Stroke, pos2};
 use magscope_core::Layer;
-use magscope_scope::format::{short_duration, utc_time};
+use magscope_scope::format::{counted, short_duration, utc_time};
 use magscope_scope::{Align, DIVISIONS, Detail, Frame};
 
 /// Approximate width of a label.
@@ -66,7 +66,10 @@ pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &UiContext) {
 /// Text for the left edge: the instant, the number of lines, and the reading progress.
 pub fn origin(frame: &Frame) -> String {
     let mut words = match frame.sweep.align {
-        Align::Start => format!("{} journeys, each from its start", frame.sweep.lifelines.len()),
+        Align::Start => format!(
+            "{}, each from its start",
+            counted(frame.sweep.lifelines.len() as u64, "journey", "journeys")
+        ),
         Align::Time => {
             frame.header.origin_utc_ns.map_or_else(String::new, |ns| format!("{} UTC", utc_time(ns)))
         }

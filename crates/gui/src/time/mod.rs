@@ -23,7 +23,7 @@ use crate::text::{self, SMALL, WORDS};
 use crate::ui_context::UiContext;
 use egui::{Align2, Context, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
 use lifelines::Inks;
-use magscope_scope::format::{count, short_duration};
+use magscope_scope::format::{count, counted, short_duration};
 use magscope_scope::look::{Density, Exemplar, Hits, Span};
 use magscope_scope::{Action, Align, Detail, Frame, Lifeline, MeasureSpan, condition};
 use plot::Plot;
@@ -198,7 +198,7 @@ impl Timeline {
             return String::new();
         }
         let m = side::measured(frame, cx);
-        let mut words = format!("   {} journeys", count(m.journeys));
+        let mut words = format!("   {}", counted(m.journeys, "journey", "journeys"));
         let longest = m.pairs.iter().filter(|pair| pair.span == Span::Whole && pair.times.n > 0);
         if let Some(max_ns) = longest.map(|pair| pair.times.max_ns).max() {
             _ = write!(words, ", longest {}", short_duration(max_ns)); // writing into a String cannot fail

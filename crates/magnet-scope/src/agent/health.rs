@@ -1,9 +1,9 @@
 //! The periodic health line: records, losses, cost.
 
 use crate::health::Pulse;
-use crate::joint::counted;
 use crate::output;
 use magscope_fleet::{BusStatus, Memory};
+use magscope_scope::format::counted;
 use std::sync::Arc;
 use std::time::Duration;
 

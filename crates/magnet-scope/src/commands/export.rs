@@ -131,7 +131,19 @@ pub fn run(args: &Args) -> Result<()> {
     let written = fed.finish().with_context(|| target::cannot(&args.output))?;
     let size = target.commit()?;
     print_written(&args.output, &written, size, began);
-    recordings.missing().iter().for_each(|missing| output::note(missing));
+    recordings.missing().iter().chain(&recordings.clocks_apart()).for_each(|note| output::note(note));
+    if args.filter.is_some() && format.is_tables() && args.every.is_none() {
+        let whole: Vec<&str> = args
+            .chosen()
+            .tables
+            .iter()
+            .filter(|table| !table.is_filtered())
+            .map(|table| table.name())
+            .collect();
+        if !whole.is_empty() {
+            output::note(&format!("`--where` chooses among journeys: {} are whole", whole.join(", ")));
+        }
+    }
     Ok(())
 }
 
@@ -189,6 +201,9 @@ impl Args {
             return usage(
                 "several tables make a directory, which does not go to stdout; choose one with --tables",
             );
+        }
+        if self.filter.is_some() && format == Format::Magnet {
+            return usage("--where chooses journeys, and magnet has no journeys: it has every event");
         }
         if !self.tables.is_empty() && !format.is_tables() {
             return usage("--tables is for parquet, csv and jsonl; the other formats have no tables");

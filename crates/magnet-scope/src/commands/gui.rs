@@ -106,6 +106,7 @@ fn live(args: &Args) -> Result<()> {
         state: State::Live,
         limits: args.limits.limits(),
         most_lifelines: MOST_JOURNEYS,
+        measures_itself: true,
         ..Options::default()
     };
     let mut scope = Scope::new(info.clone(), options);

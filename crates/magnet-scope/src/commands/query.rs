@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let recordings = Arc::new(Recordings::open(dirs, args.part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
-    let missing = recordings.missing();
+    let missing: Vec<String> = recordings.missing().into_iter().chain(recordings.clocks_apart()).collect();
     let engine = Engine::new(&feed::of(recordings, limits), memory_bytes)
         .map_err(|error| Stopped::from(error).into_user_error(&args.output))?;
     let target = if args.output == Path::new("-") {

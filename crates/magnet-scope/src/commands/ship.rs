@@ -1,10 +1,10 @@
 //! `magnet-scope ship DIR URL`: uploads existing recordings.
 
 use crate::failure::Hint;
-use crate::joint::counted;
 use crate::output;
 use crate::unattended::destination;
 use anyhow::{Context, Result};
+use magscope_scope::format::counted;
 use magscope_ship::{Destination, LocalStore, ship};
 use std::path::PathBuf;
 

@@ -28,7 +28,7 @@ pub struct TriggerArgs {
     /// After a trigger, leave out others for this long (`5s`) or this many of them (`100`)
     #[arg(long, value_name = "TIME|N", value_parser = hold_off)]
     hold_off: Option<HoldOff>,
-    /// Stop after the first one
+    /// Show and save only the first one; a recording beside it goes on
     #[arg(long)]
     single: bool,
     /// Memory for what was before a trigger; less is saved where it does not reach back far enough

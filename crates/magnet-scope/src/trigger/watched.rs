@@ -1,20 +1,28 @@
 //! A source with a trigger and without a screen.
 
 use super::{TriggerArgs, TriggerRecorder};
-use crate::joint::counted;
+use crate::meters::Meters;
 use crate::output;
 use crate::recording::Directory;
+use crate::screen::Feed;
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::format::counted;
 use magscope_scope::trigger::MOST_OPEN;
 use magscope_scope::{Options, Scope};
 use std::time::Duration;
 
 /// Applies the trigger to batches, if set.
-pub struct Watch(Option<(Box<Scope>, TriggerRecorder)>);
+pub struct Watch(Option<Set>);
+
+struct Set {
+    scope: Box<Scope>,
+    recorder: TriggerRecorder,
+    meters: Meters,
+}
 
 /// Applies the trigger to each batch in passing and saves the windows.
 pub struct Watched<S> {
@@ -29,23 +37,24 @@ impl Watch {
             args.is_of_use_without_saving()?;
             return Ok(Watch(None));
         };
-        let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
+        let options = Options { limits, measures_itself: true, ..Options::default() };
+        let mut scope = Box::new(Scope::new(info.clone(), options));
         scope.set_trigger(|settings| args.set(settings));
         scope.can_trigger().map_err(|words| anyhow!("--trigger: {words}"))?;
         let recorder = TriggerRecorder::new(made, info, args.trigger_memory);
-        Ok(Watch(Some((scope, recorder))))
+        Ok(Watch(Some(Set { scope, recorder, meters: Meters::start() })))
     }
 
     /// Watches a source of that node.
-    pub fn over<S: Source>(self, inner: S) -> Watched<S> {
+    pub fn over<S: Feed>(self, inner: S) -> Watched<S> {
         Watched { inner, watch: self }
     }
 }
 
-impl<S: Source> Watched<S> {
+impl<S: Feed> Watched<S> {
     /// The source, at its end. Prints how often the trigger fired without a window.
     pub fn end(self) -> S {
-        if let Some((scope, recorder)) = &self.watch.0 {
+        if let Some(Set { scope, recorder, .. }) = &self.watch.0 {
             let (fired, windows) = (scope.times_triggered(), recorder.windows());
             if fired == 0 {
                 output::note("the trigger did not fire");
@@ -63,16 +72,17 @@ impl<S: Source> Watched<S> {
     }
 }
 
-impl<S: Source> Source for Watched<S> {
+impl<S: Feed> Source for Watched<S> {
     fn info(&self) -> &NodeInfo {
         self.inner.info()
     }
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.inner.next(batch, timeout)?;
-        if let Some((scope, recorder)) = &mut self.watch.0 {
+        if let Some(Set { scope, recorder, meters }) = &mut self.watch.0 {
             recorder.hold(batch);
             scope.ingest(batch);
+            meters.read(&mut self.inner, scope);
             if progress == Progress::End {
                 scope.end();
             }

@@ -2,9 +2,9 @@
 //! deletion is slow.
 
 use super::names;
-use crate::joint::counted;
 use crate::output;
 use anyhow::{Context, Result};
+use magscope_scope::format::counted;
 use magscope_session::{META, Table, is_being_recorded};
 use magscope_ship::{LEDGER, LocalStore, Recording, unshipped};
 use std::collections::HashMap;

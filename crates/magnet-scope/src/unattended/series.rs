@@ -9,10 +9,12 @@ use super::names;
 use super::retention::{Limits, Retention};
 use crate::output;
 use crate::recording::Directory;
+use crate::screen::Feed;
 use anyhow::{Context, Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::Budget;
 use magscope_session::{
     OnFullDisk, Prefix, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
 };
@@ -362,5 +364,23 @@ impl<S: Source> Source for Series<S> {
         let progress = self.inner.next(batch, timeout.min(LOOK))?;
         self.keep(batch)?;
         Ok(progress)
+    }
+}
+
+impl<S: Feed> Feed for Series<S> {
+    fn hits(&self) -> Option<u64> {
+        self.inner.hits()
+    }
+
+    fn ring_fill_ratio(&self) -> f64 {
+        self.inner.ring_fill_ratio()
+    }
+
+    fn hit_ns(&mut self) -> Option<f64> {
+        self.inner.hit_ns()
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        self.inner.budget()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Counts;
 use super::row::Row;
+use crate::day;
 use magscope_core::journey::{Across, Resend};
 use magscope_core::{Direction, Part, Proto};
 use magscope_scope::format::{bytes, count, duration};
@@ -37,20 +38,20 @@ pub fn summary(rows: &[Row], counts: Counts) -> String {
 /// The journeys, then their counts.
 pub fn table(rows: &[Row], counts: Counts, width: usize) -> String {
     let mut text = String::new();
-    if let Some(first) = rows.first() {
-        let date = first.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("", |(date, _)| date);
+    let date = rows.first().and_then(|first| day::of(first.start_utc.as_deref()?)).unwrap_or_default();
+    if !rows.is_empty() {
         let _ = writeln!(text, "{:>8}  {:<15}  {:>7}  LARGEST STEP", "ID", format!("{date} UTC"), "TOTAL");
     }
     for row in rows {
-        journey(&mut text, row, width);
+        journey(&mut text, row, date, width);
     }
     let _ = writeln!(text, "{}{}", if rows.is_empty() { "" } else { "\n" }, summary(rows, counts));
     text
 }
 
-fn journey(text: &mut String, row: &Row, width: usize) {
+fn journey(text: &mut String, row: &Row, date: &str, width: usize) {
     let id = format!("#{}", row.id);
-    let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
+    let time = day::under(date, row.start_utc.as_deref());
     let total = row.total_ns.map_or_else(|| "·".to_owned(), duration);
     let largest = row.largest.map_or_else(
         || "nothing measured".to_owned(),
@@ -77,7 +78,7 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         },
     );
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "{id:>8}  {:<15}  {total:>7}  {largest}", time.trim_end_matches('Z'));
+    let _ = writeln!(text, "{id:>8}  {time:<15}  {total:>7}  {largest}");
     let mut parts = vec![row.route.flow(row.proto), row.route.processes(), size(row), row.verdict_text.clone()];
     if row.retransmits > 0 {
         parts.push(format!("sent again {}×{}", row.retransmits, reasons(row)));

@@ -1,14 +1,21 @@
 //! Passes over the recordings for the scans of a query.
 
 use crate::recordings::Recordings;
+use crate::{output, reporting};
 use magscope_core::Hop;
 use magscope_core::journey::Limits;
+use magscope_core::node::NodeInfo;
 use magscope_core::source::Progress;
 use magscope_export::table::{Pairs, Rows};
 use magscope_export::{Chosen, Export, ExportError, Periods, TimeLine};
 use magscope_query::{Feed, Out, Want};
 use magscope_timeline::merged_reader::Piece;
+use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
+
+/// Maximum number of names in a note.
+const MOST_NAMES: usize = 16;
 
 /// A feed of these recordings.
 pub fn of(recordings: Arc<Recordings>, limits: Limits) -> Feed {
@@ -35,6 +42,18 @@ fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyh
     }
 }
 
+/// Prints that no recording has a host or namespace of this name: `between_nodes` is empty then.
+fn note_unknown(name: &str, infos: &[NodeInfo]) {
+    let names = || {
+        infos.iter().flat_map(|info| iter::once(&info.host).chain(info.netns.iter().map(|netns| &netns.name)))
+    };
+    if !names().any(|other| other == name) {
+        let there: BTreeSet<&str> = names().map(String::as_str).collect();
+        let there: Vec<&str> = there.into_iter().take(MOST_NAMES).collect();
+        output::note(&format!("no host or namespace is called `{name}`; there are {}", there.join(", ")));
+    }
+}
+
 /// Converts pieces to rows.
 enum Maker {
     Rows(Box<Rows>),
@@ -52,8 +71,14 @@ impl Maker {
             Want::Periods(every_ns) => {
                 Maker::Periods(Box::new(Periods::new(infos, line, Chosen::default(), *every_ns, out.clone())))
             }
-            Want::Between(from, to) => Maker::Pairs(Box::new(Pairs::new(infos, line, *from, *to))),
+            Want::Between(from, to) => {
+                reporting::note_unserved("hop_pair", [*from, *to].into_iter().collect(), infos);
+                Maker::Pairs(Box::new(Pairs::new(infos, line, *from, *to)))
+            }
             Want::Nodes(from, to) => {
+                for name in [from, to] {
+                    note_unknown(name, infos);
+                }
                 Maker::Pairs(Box::new(Pairs::new(infos, line, Hop::DevXmit, Hop::DevRecv).of_nodes(from, to)))
             }
         }

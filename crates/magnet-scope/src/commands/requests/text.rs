@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::row::Row;
+use crate::day;
 use magscope_core::exchange::{ExchangePart, NestedBy};
 use magscope_report::requests::write_requests;
 use magscope_report::wrap;
@@ -36,17 +37,17 @@ pub fn page(found: &Found, width: usize) -> String {
     if found.exchanges.is_empty() {
         return text;
     }
-    let date = found.exchanges.iter().find_map(|row| row.start_utc.as_deref()?.split_once('T'));
-    let date = date.map_or_else(String::new, |(date, _)| format!(", {date} UTC"));
-    let _ = writeln!(text, "\nthe slowest{date}");
+    let date = found.exchanges.iter().find_map(|row| day::of(row.start_utc.as_deref()?));
+    let title = date.map_or_else(String::new, |date| format!(", {date} UTC"));
+    let _ = writeln!(text, "\nthe slowest{title}");
     for row in &found.exchanges {
-        exchange(&mut text, row, width);
+        exchange(&mut text, row, date.unwrap_or_default(), width);
     }
     text
 }
 
-fn exchange(text: &mut String, row: &Row, width: usize) {
-    let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
+fn exchange(text: &mut String, row: &Row, date: &str, width: usize) {
+    let time = day::under(date, row.start_utc.as_deref());
     let length = match (row.total_ns, row.answer_ns, row.envelope_ns) {
         (Some(ns), ..) => compact(&duration(ns)),
         (None, Some(ns), _) => format!("answered in {}", compact(&duration(ns))),
@@ -54,9 +55,8 @@ fn exchange(text: &mut String, row: &Row, width: usize) {
         (None, None, None) => String::new(),
     };
     let head = format!(
-        "#{} {} {} → {} {} {length} {}",
+        "#{} {time} {} → {} {} {length} {}",
         row.id,
-        time.trim_end_matches('Z'),
         row.requester.words(),
         row.responder.words(),
         row.responder.addr,

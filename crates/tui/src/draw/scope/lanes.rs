@@ -5,7 +5,7 @@ use super::columns::GAP;
 use super::layout::Layout;
 use crate::draw::canvas::Canvas;
 use crate::draw::{Extras, SELECTED};
-use magscope_scope::format::{duration, rate, short_duration, utc_time};
+use magscope_scope::format::{counted, duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
 use magscope_scope::{Align, Frame, Lane, Place};
 use ratatui::layout::Rect;
@@ -55,7 +55,10 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         Align::Time => {
             frame.header.origin_utc_ns.map(|ns| format!("{} UTC ", utc_time(ns))).unwrap_or_default()
         }
-        Align::Start => format!("{} journeys, each from its start ", frame.sweep.lifelines.len()),
+        Align::Start => format!(
+            "{}, each from its start ",
+            counted(frame.sweep.lifelines.len() as u64, "journey", "journeys")
+        ),
     };
     if let Some(cursors) = frame.cursors {
         words = readout(cursors);

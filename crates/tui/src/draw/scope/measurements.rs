@@ -138,7 +138,39 @@ fn lines(frame: &Frame) -> Vec<Line> {
     }
     let n: u64 = m.pairs.first().map_or(0, |pair| pair.times.n);
     if m.pairs.iter().any(|pair| !pair.times.exact) {
-        lines.push(line(format!("percentiles within 5 %, n {}", amount(n).trim()), Vec::new()));
+        lines.push(line(format!("percentiles within 6.25 %, n {}", amount(n).trim()), Vec::new()));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::Source;
+    use magscope_core::{Batch, Generator, GeneratorOptions};
+    use magscope_scope::{Action, Options, Scope};
+    use std::time::Duration;
+
+    #[test]
+    fn percentiles_from_classes_have_their_error() {
+        let mut world = Generator::new(GeneratorOptions {
+            events: 3_000,
+            batch_events: 3_000,
+            ..GeneratorOptions::default()
+        });
+        let mut scope = Scope::new(world.info().clone(), Options::default());
+        let mut batch = Batch::default();
+        world.next(&mut batch, Duration::ZERO).expect("it is made");
+        scope.ingest(&batch);
+        scope.apply(Action::Fit);
+        let notes = |scope: &Scope| -> Vec<String> {
+            let lines = lines(&scope.frame()).into_iter().map(|line| line.words);
+            lines.filter(|words| words.starts_with("percentiles")).collect()
+        };
+        assert!(notes(&scope).is_empty(), "those of drawn lifelines are exact");
+        scope.apply(Action::ToggleAlign);
+        let notes = notes(&scope);
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].starts_with("percentiles within 6.25 %, n "), "{notes:?}");
+    }
 }

@@ -38,14 +38,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         one(canvas, &grid, y as u16 + 1, row, before, frame);
         before = Some(row.time_ns());
     }
-    let last = table.first + table.rows.len();
-    let words = format!(
-        " {}–{} of {} kept ",
-        count(table.first as u64 + 1),
-        count(last as u64),
-        count(table.total as u64)
-    );
-    grid.note(canvas, 0, &words);
+    grid.note(canvas, 0, &format!(" {} ", table.extent()));
 }
 
 fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {

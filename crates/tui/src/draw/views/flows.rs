@@ -4,7 +4,7 @@ use crate::draw::Extras;
 use crate::draw::canvas::{Canvas, width};
 use crate::draw::grid::{Column, GAP, Grid, GridRow, MARGINS, number, words};
 use crate::draw::shade::{bar, spark_of};
-use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
+use magscope_scope::format::{amount, bit_rate, bytes, count, counted, duration, percent, rate};
 use magscope_scope::look::{FlowOrder, FlowRow, FlowTable};
 use magscope_scope::{Frame, GroupBy};
 use ratatui::layout::Rect;
@@ -158,7 +158,10 @@ fn notes(table: &FlowTable, frame: &Frame, extras: &Extras) -> String {
         words = format!(" {}: by service ·{words}", extras.key_of("group"));
     }
     if table.left_out > 0 {
-        words = format!(" {} journeys of others are counted, not listed ·{words}", count(table.left_out));
+        words = format!(
+            " {} of others are counted, not listed ·{words}",
+            counted(table.left_out, "journey", "journeys")
+        );
     }
     if table.packets_left_out > 0 {
         words =

@@ -7,7 +7,7 @@ use crate::draw::{Extras, scrolled};
 use crate::theme::Theme;
 use magscope_core::drop_reason::clean_up_words;
 use magscope_scope::Frame;
-use magscope_scope::format::{SUMMED, bytes, count, percent};
+use magscope_scope::format::{SUMMED, bytes, count, counted, percent};
 use magscope_scope::look::LossPanel;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -20,6 +20,8 @@ const NOTE: u16 = WORDS + 4;
 const MIN_NOTE: u16 = 16;
 /// Columns up to the end of a count.
 const COUNT: u16 = 13;
+/// Number of reasons of drops with a line each.
+const REASONS: usize = 8;
 /// Number of cost measurements shown.
 const LATELY: usize = 12;
 /// Minimum width of the figures in the two-column layout, at which usual ones do not move the other column.
@@ -160,8 +162,13 @@ fn missed(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
 
 fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" packets that the kernel dropped ")];
-    let most = panel.drops.iter().take(8);
-    lines.extend(most.map(|(reason, n)| alarm(theme, theme.bad, reason.clone(), *n)));
+    let (listed, others) = panel.drops.split_at(panel.drops.len().min(REASONS));
+    lines.extend(listed.iter().map(|(reason, n)| alarm(theme, theme.bad, reason.clone(), *n)));
+    if !others.is_empty() {
+        let packets = others.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
+        let reasons = counted(others.len() as u64, "more reason", "more reasons");
+        lines.push(alarm(theme, theme.bad, format!("of {reasons}"), packets));
+    }
     if panel.drops.is_empty() {
         lines.push(alarm(theme, theme.bad, "none".to_owned(), 0));
     }
@@ -250,4 +257,31 @@ fn hops(theme: &Theme, panel: &LossPanel, width: u16) -> Vec<HopLine> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::theme::Depth;
+    use magscope_core::node::NodeInfo;
+    use magscope_scope::{Options, Scope};
+
+    #[test]
+    fn reasons_of_drops_without_a_line_are_counted_in_the_last_one() {
+        let scope = Scope::new(NodeInfo::default(), Options::default());
+        let (frame, theme) = (scope.frame(), Theme::built_in("dark", Depth::True));
+        let shown = |panel: &LossPanel| -> Vec<String> {
+            let counts = drops(&theme, panel).into_iter().filter_map(|line| match line {
+                Line::Count(n, words, _) => Some(format!("{n} {words}")),
+                _ => None,
+            });
+            counts.collect()
+        };
+        let mut panel = frame.losses();
+        panel.drops = (0..10).map(|n| (format!("reason {n}"), 100 - n)).collect();
+        let lines = shown(&panel);
+        assert_eq!((lines.len(), lines.last().map(String::as_str)), (9, Some("183 of 2 more reasons")));
+        panel.drops.truncate(REASONS);
+        assert_eq!(shown(&panel).last().map(String::as_str), Some("93 reason 7"));
+    }
 }
