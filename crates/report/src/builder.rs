@@ -433,7 +433,7 @@ impl ReportBuilder {
             connections: self.points.finish(&self.infos, self.findings.peers(), &self.rates),
             losses,
             damage: Vec::new(),
-            governed: self.governed.all(),
+            governed: self.governed.since(start_ns),
             estimates: estimates.rows,
             missing: missing.collect(),
             not_followed: self.infos.iter().flat_map(NotFollowed::of).collect(),

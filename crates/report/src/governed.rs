@@ -67,8 +67,11 @@ impl Stretches {
         self.all.stretches.push(GovernedStretch { host, from_ns, to_ns: None, level });
     }
 
-    pub(super) fn all(&self) -> Governed {
-        self.all.clone()
+    /// The stretches that had not ended by an instant: a part of a recording begins with the changes from before it.
+    pub(super) fn since(&self, start_ns: u64) -> Governed {
+        let lasts = |stretch: &GovernedStretch| stretch.to_ns.is_none_or(|to_ns| to_ns > start_ns);
+        let stretches = self.all.stretches.iter().filter(|stretch| lasts(stretch)).cloned().collect();
+        Governed { stretches, more: self.all.more }
     }
 }
 
@@ -115,7 +118,7 @@ mod tests {
         ] {
             stretches.change(0, "web-1", &level.change(at_ns, at_ns + 1, 0.03, 0.02));
         }
-        let all = stretches.all();
+        let all = stretches.since(0);
         let spans: Vec<_> = all.stretches.iter().map(|s| (s.level, s.from_ns, s.to_ns)).collect();
         assert_eq!(
             spans,
@@ -125,6 +128,8 @@ mod tests {
                 (Level::Rest, 5_000_000_000, None)
             ]
         );
+        let later: Vec<_> = stretches.since(3_500_000_000).stretches.iter().map(|s| s.level).collect();
+        assert_eq!(later, [Level::Rest], "the others had ended");
         let mut text = String::new();
         write(&mut text, &all, 1_000_000_000, false, 100).expect("a String takes all");
         assert!(
@@ -140,7 +145,7 @@ mod tests {
         for n in 0..5_000 {
             stretches.change(0, "web-1", &Level::Rest.change(n, n, 1.0, 0.02));
         }
-        let all = stretches.all();
+        let all = stretches.since(0);
         assert_eq!((all.stretches.len(), all.more), (MOST, 4_000));
         assert_eq!(all.stretches[MOST - 1].to_ns, Some(1_000), "what was not kept ends what was");
     }
