@@ -33,7 +33,7 @@ fn every_view_can_be_reached_by_its_key_and_q_ends_it() {
         ("2", "most of its time"),
         ("3", "latency ↑ by time"),
         ("4", "its time"),
-        ("5", " kept "),
+        ("5", " in memory "),
         ("6", "the clocks"),
         ("7", "overhead of the capture"),
         ("1", "app.recv"),
@@ -275,7 +275,8 @@ fn the_demo_is_drawn_live() {
     let mut terminal = Terminal::start(&["demo"], dir.path(), 120, 40);
     terminal.shows("▶ live");
     terminal.shows("slow-read");
-    for (key, words) in [("2", "most of its time"), ("3", "whole journey"), ("5", " kept "), ("1", "app.recv")]
+    for (key, words) in
+        [("2", "most of its time"), ("3", "whole journey"), ("5", " in memory "), ("1", "app.recv")]
     {
         terminal.keys(key);
         terminal.shows(words);

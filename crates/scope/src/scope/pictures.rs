@@ -106,14 +106,17 @@ impl Scope {
         let is_chosen =
             |mark: &&Mark| chosen.as_ref().zip(mark.flow).is_none_or(|(chosen, flow)| chosen.contains(&flow));
         let marks = self.journal.marks(from_ns, to_ns).filter(is_chosen);
-        let points = marks.map(|m| Point { time_ns: m.time_ns, kind: m.kind, hop: m.hop, x: x(m.time_ns) });
-        // Of too many, the first of each kind in each part of a column: none is missing from the picture.
-        let mut drawn = HashSet::new();
-        let is_first = |point: &Point| {
-            let part = (point.x.clamp(0.0, 1.0) * MOST_POINTS as f64) as u32;
-            drawn.insert((part, std::mem::discriminant(&point.kind), point.hop))
-        };
-        points.filter(is_first).collect()
+        let point = |m: &Mark| Point { time_ns: m.time_ns, kind: m.kind, hop: m.hop, x: x(m.time_ns) };
+        let mut points: Vec<Point> = marks.map(point).collect();
+        if points.len() > MOST_POINTS {
+            // The first of each kind in each part of a column: none is missing from the picture.
+            let mut drawn = HashSet::new();
+            points.retain(|point| {
+                let part = (point.x.clamp(0.0, 1.0) * MOST_POINTS as f64) as u32;
+                drawn.insert((part, std::mem::discriminant(&point.kind), point.hop))
+            });
+        }
+        points
     }
 
     /// The flows of the journeys that a filter or a pick chose, where each of them is a line: points of others would
