@@ -305,7 +305,7 @@ impl<'s> Walker<'s> {
 
     /// Gives up halves that have waited long enough in the join.
     fn release_old(&mut self) {
-        // The place of the least advanced tells when to ask, whatever the number of sources.
+        // Asked when the least advanced source has moved on: the cost of a step must not grow with the sources.
         let least_ns = self.order.first().map_or(i64::MIN, |(ns, _)| *ns);
         if least_ns.abs_diff(self.asked_ns) < RELEASE_STEP_NS {
             return;
