@@ -100,11 +100,14 @@ int BPF_PROG(fexit_app_recv6, struct socket *sock, struct msghdr *msg, unsigned 
 	return on_app_recv(TYPED, sock->sk, ret, flags);
 }
 
-/* A breakpoint at the return has no arguments, so a second one at the call stores them per
- * thread. */
+/* A breakpoint at the return has no arguments, so a second one at the call stores them per thread.
+ * The kernel reports the returns of some dozens of calls at once, and no others: where many threads
+ * wait, a thread's next call finds that it missed one. A return misses its call if too many threads
+ * have stored theirs since. */
 struct recv_call {
 	__u64 sk;
 	__u64 flags;
+	__u64 since_ns;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -117,7 +120,12 @@ INLINE int keep_recv_call(struct socket *sock, int flags)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	const struct socket *socket = CAST(socket, sock);
-	struct recv_call call = { .sk = (__u64)READ(socket, sk), .flags = flags };
+	struct recv_call call = { .sk = (__u64)READ(socket, sk),
+				  .flags = flags,
+				  .since_ns = clock_now() };
+	const struct recv_call *missed = bpf_map_lookup_elem(&recv_calls, &thread);
+	if (missed)
+		miss(MAG_APP_RECV, missed->since_ns, call.since_ns);
 	bpf_map_update_elem(&recv_calls, &thread, &call, BPF_ANY);
 	return 0;
 }
@@ -126,8 +134,12 @@ INLINE int on_recv_return(int ret)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct recv_call *call = bpf_map_lookup_elem(&recv_calls, &thread);
-	if (!call)
+	if (!call) {
+		__u64 now = clock_now();
+		if (ret > 0)
+			miss(MAG_APP_RECV, now, now);
 		return 0;
+	}
 	const struct sock *sk = CAST(sock, call->sk);
 	int flags = call->flags;
 	bpf_map_delete_elem(&recv_calls, &thread);

@@ -145,7 +145,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
 	__u64 number = HAS_MAPPED_RINGS ? 0 : FETCH_ADD(&state->number, 1);
 	__sync_fetch_and_add(&state->recorded[MAG_HEADS], 1);
-	if (state->lost)
+	if (UNREPORTED(state))
 		report_loss(state, now);
 	if (want > p->len)
 		want = p->len;

@@ -8,6 +8,6 @@
 #include "sched.bpf.c"
 #include "functions.bpf.c"
 #include "pages.bpf.c"
-#include "symbols.bpf.c"
+#include "addresses.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

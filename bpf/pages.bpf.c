@@ -6,6 +6,7 @@
  * the constant; several slabs must agree.
  */
 #include "bytes.h"
+#include "own_socket.h"
 
 #define CACHES 1024
 #define SLABS 4
@@ -72,11 +73,8 @@ static long one_cache(__u64 round, struct walk_caches *w)
 SEC("syscall")
 int find_pages(struct page_query *query)
 {
-	const struct task_struct *task = (const void *)bpf_get_current_task();
-	struct file **fds = BPF_CORE_READ(task, files, fdt, fd), *opened = NULL;
-	bpf_probe_read_kernel(&opened, sizeof(opened), fds + query->fd);
-	const struct socket *socket = BPF_CORE_READ(opened, private_data);
-	const struct kmem_cache *cache = BPF_CORE_READ(socket, sk, __sk_common.skc_prot, slab);
+	const struct sock *sk = own_socket(query->fd);
+	const struct kmem_cache *cache = BPF_CORE_READ(sk, __sk_common.skc_prot, slab);
 	if (!cache)
 		return 0;
 	struct walk_caches w = {};

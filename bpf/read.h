@@ -70,19 +70,11 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 		__sync_fetch_and_add(at, by); \
 		before_it;                    \
 	})
-/* Takes all of a counter; if that fails later, it is put back, else it is taken. Here it is taken
- * only then, so an interrupt in between reports it too. */
-#define TAKE_ALL(at) (*(at))
-#define PUT_BACK(at, count) ((void)(count))
-#define TAKEN(at, count) __sync_fetch_and_add(at, -(count))
 #else
 #define SUBPROGRAM __noinline
 #define LOOP(rounds, callback, context) bpf_loop(rounds, callback, context, 0)
 #define CURRENT_TASK bpf_get_current_task_btf()
 #define FETCH_ADD(at, by) __sync_fetch_and_add(at, by)
-#define TAKE_ALL(at) __sync_lock_test_and_set(at, 0)
-#define PUT_BACK(at, count) __sync_fetch_and_add(at, count)
-#define TAKEN(at, count) ((void)(count))
 #endif
 
 /* Whether the hook gives a program typed pointers, or registers hold untyped ones. */

@@ -202,11 +202,18 @@ struct mag_event {
 	union mag_payload payload;
 };
 
-/* Records lost because this CPU's ring was full. Written as soon as the ring has room again. */
+/* Why events have no record. */
+enum mag_loss_cause {
+	MAG_LOST_RING_FULL = 0, /* written as soon as the ring has room again */
+	MAG_LOST_REFUSED = 1, /* the kernel did not run the program */
+};
+
+/* Events of this CPU without records. */
 struct mag_loss {
 	struct mag_header h;
-	unsigned long long from_ns; /* time of the first lost record */
+	unsigned long long from_ns; /* not before this */
 	unsigned long long count;
+	unsigned long long cause; /* enum mag_loss_cause */
 };
 
 /* The meaning of a flow id. Addresses in network order, ports in host order, IPv4 in the first four
@@ -511,7 +518,7 @@ enum mag_gate {
 	MAG_GATE_DETAIL = 2, /* the result of accepted hits */
 };
 
-/* Addresses of functions of the kernel; 0 unknown. */
+/* Addresses of the kernel's functions of a process's TCP socket; 0 unknown. */
 struct mag_functions {
 	unsigned long long epoll_callback; /* ep_poll_callback */
 	unsigned long long data_ready; /* sock_def_readable */
@@ -558,6 +565,7 @@ struct mag_cpu {
 	unsigned long long place; /* with mapped rings: that number times 2^32, plus the position of
 				     the next record */
 	unsigned long long lost; /* not yet reported by a loss record */
+	unsigned long long lost_reported; /* without bpf_loop: how many of them are reported */
 	unsigned long long lost_from_ns;
 	unsigned long long ready_cookie; /* socket whose reader this CPU is about to wake */
 	unsigned long long ready_ns;

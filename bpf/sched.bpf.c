@@ -37,14 +37,34 @@ static __noinline int admit_task(struct mag_cpu *state, const struct task_struct
 	return admit(state, &s, &who, now);
 }
 
-INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u32 other,
-		     __u32 took_ns, __u64 now)
+/* The same for a switch, which is an event of both tasks: without those from a process, its time
+ * on a CPU would have no end. */
+static __noinline int admit_switch(struct mag_cpu *state, const struct task_struct *prev,
+				   const struct task_struct *next, __u64 now)
+{
+	struct subject s = { .hop = MAG_SCHED_SWITCH, .direction = direction_of(MAG_SCHED_SWITCH) };
+	struct mag_who who;
+	if (!can(MAG_CAN_FILTER))
+		return admit(state, &s, NULL, now);
+	struct mag_filter *filter = filter_now();
+	who_is(&who, prev);
+	if (!filter || decide(filter, &s, &who) != YES)
+		who_is(&who, next);
+	return admit(state, &s, &who, now);
+}
+
+INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task,
+		     const struct task_struct *prev, __u32 other, __u32 took_ns, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
 		return;
 	__u32 gates = control.gate;
-	if (gates & MAG_GATE_CHOOSE && !admit_task(state, task, cookie, hop, now))
+	int admitted = ACCEPTED;
+	if (gates & MAG_GATE_CHOOSE)
+		admitted = hop == MAG_SCHED_SWITCH ? admit_switch(state, prev, task, now)
+						   : admit_task(state, task, cookie, hop, now);
+	if (!admitted)
 		return;
 	if (gates & MAG_GATE_DETAIL) {
 		if (adds_up())
@@ -95,7 +115,7 @@ int BPF_PROG(task_wake, struct task_struct *task)
 	} else {
 		return 0;
 	}
-	log_task(MAG_TASK_WAKE, cookie, task, bpf_get_current_pid_tgid(), 0, now);
+	log_task(MAG_TASK_WAKE, cookie, task, NULL, bpf_get_current_pid_tgid(), 0, now);
 	return 0;
 }
 
@@ -113,7 +133,7 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 	if (!reader || !reader->woken)
 		return 0;
 	reader->woken = 0;
-	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, 0, clock_now());
+	log_task(MAG_TASK_RUN, reader->cookie, next, NULL, prev->pid, 0, clock_now());
 	return 0;
 }
 
@@ -121,21 +141,21 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, 0, clock_now());
+	log_task(MAG_SCHED_SWITCH, 0, next, prev, prev->pid, 0, clock_now());
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
-	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), 0, clock_now());
+	log_task(MAG_SCHED_WAKEUP, 0, task, NULL, bpf_get_current_pid_tgid(), 0, clock_now());
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_fork, struct task_struct *parent, struct task_struct *child)
 {
-	log_task(MAG_SCHED_FORK, 0, parent, child->pid, 0, clock_now());
+	log_task(MAG_SCHED_FORK, 0, parent, NULL, child->pid, 0, clock_now());
 	return 0;
 }
 
@@ -144,7 +164,7 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	bpf_map_delete_elem(&readers, &tid);
-	log_task(MAG_SCHED_EXIT, 0, task, 0, 0, clock_now());
+	log_task(MAG_SCHED_EXIT, 0, task, NULL, 0, 0, clock_now());
 	return 0;
 }
 
@@ -189,7 +209,7 @@ INLINE int switch_ends(void)
 		return 0;
 	}
 	announce_task(state, bpf_get_current_pid_tgid(), now);
-	log_task(MAG_SCHED_SWITCHED, 0, CURRENT_TASK, state->switch_from,
+	log_task(MAG_SCHED_SWITCHED, 0, CURRENT_TASK, NULL, state->switch_from,
 		 took_ns < 0xffffffff ? took_ns : 0xffffffff, now);
 	return 0;
 }

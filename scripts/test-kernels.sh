@@ -8,7 +8,7 @@
 # passed suites and the times to attach go into a file (docs/kernels.md): those of this run and of earlier ones, whose
 # consoles are in target/kernels. Then one machine runs at a time, because it measures.
 # Each series runs these suites: kinds of probes compared, exact counts, points, custom probes, filters, samplers,
-# switches under load, sums of the kernel, and a driver's ring. The last series runs disturbed networks as
+# switches under load, breakpoints at returns, sums of the kernel, and a driver's ring. The last series runs disturbed networks as
 # well. With --full each series runs everything, including journeys and other protocols.
 # The machines run in parallel if there are CPUs for it. No test depends on its duration.
 # Installs QEMU and other needs if it can, and prints what it skips and why. Kernels are kept in the user's
@@ -45,7 +45,7 @@ guest_needs strip "${tools[@]}"
 # The suites in the guests. `backends` tests the kinds of probes, `disturbed` needs netem and `driver` needs
 # network cards, which a development machine may lack. `kernels` measures, so it runs first. `left_out` loads all
 # programs once for each ability, which takes minutes under emulation: only --full has it there.
-short=(kernels backends exact points switches custom filters control synthesis driver)
+short=(kernels backends exact points switches returns custom filters control synthesis driver)
 suites=("${short[@]}" disturbed)
 switches=100
 if [ $full = yes ]; then

@@ -22,6 +22,7 @@ pub(crate) use mapped::MappedRings;
 pub(crate) use options::need;
 pub use options::{CaptureOptions, RingKind, SUMS};
 
+use crate::addresses;
 use crate::change::{put_in_force, teachers};
 use crate::children::SharedFiles;
 use crate::clock::{ClockSampler, EventClock};
@@ -40,7 +41,6 @@ use crate::pcap;
 use crate::plan::{Plan, plan_by};
 use crate::restarts::Restarts;
 use crate::setting::Setting;
-use crate::symbols;
 use crate::time_namespace::TimeOffsets;
 use crate::tsc::Tsc;
 use crate::unfollowed;
@@ -448,11 +448,12 @@ fn set_kernel_addresses(object: &Object, control: &Control, facts: &mut HostFact
         Some(base) => control.set_page_base(base),
         None => left_out(Ability::PayloadPages, "the kernel's lists of slabs do not show where pages are"),
     }
-    let looks_up = facts.looks_up_symbols && !facts.unloadable.contains_key(symbols::FINDER);
-    let functions = if looks_up { symbols::looked_up(object) } else { symbols::listed() };
-    control.set_functions(&functions);
-    if functions[0] == 0 {
-        left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is");
+    let found = addresses::find(object).map(|()| control.functions());
+    if found.is_none_or(|functions| functions.contains(&0)) {
+        let because = facts.left_out.get(&Ability::EpollWakeUps).cloned();
+        let because = because.unwrap_or_else(|| "the functions of a TCP socket were not found".to_owned());
+        let effect = "sockets of kTLS, MPTCP and sockmap are taken for a process's own";
+        facts.left_out.insert(Ability::EpollWakeUps, format!("{because}; {effect}"));
     }
 }
 

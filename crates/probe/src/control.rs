@@ -7,8 +7,8 @@
 use crate::error::ProbeError;
 use crate::filter::Program;
 use crate::record::{
-    MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_gate_MAG_GATE_CHOOSE,
-    mag_gate_MAG_GATE_DETAIL, mag_insn, mag_pcap, mag_slot_MAG_CUSTOM,
+    MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_functions,
+    mag_gate_MAG_GATE_CHOOSE, mag_gate_MAG_GATE_DETAIL, mag_insn, mag_pcap, mag_slot_MAG_CUSTOM,
 };
 use crate::setting::Detail;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
@@ -58,6 +58,9 @@ impl Watermark {
         Watermark { events: 0, bytes: ring_bytes / 4, time: Duration::from_millis(500) }
     }
 }
+
+/// Number of addresses in `mag_functions`.
+const FUNCTIONS: usize = size_of::<mag_functions>() / 8;
 
 /// The shared memory and the filter's slots.
 pub(crate) struct Control {
@@ -216,12 +219,10 @@ impl Control {
         self.memory.word64(std::mem::offset_of!(mag_control, page_base)).store(base, SeqCst);
     }
 
-    /// Sets the addresses of the kernel's functions.
-    pub(crate) fn set_functions(&self, addresses: &[u64]) {
-        for (n, address) in addresses.iter().enumerate() {
-            let at = std::mem::offset_of!(mag_control, functions) + 8 * n;
-            self.memory.word64(at).store(*address, SeqCst);
-        }
+    /// The addresses of the kernel's functions, in the order of `mag_functions`; 0 for one that was not found.
+    pub(crate) fn functions(&self) -> [u64; FUNCTIONS] {
+        let at = std::mem::offset_of!(mag_control, functions);
+        std::array::from_fn(|n| self.memory.word64(at + 8 * n).load(SeqCst))
     }
 
     pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {

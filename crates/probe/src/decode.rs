@@ -3,7 +3,7 @@
 use crate::record::{
     mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_HEAD,
     mag_kind_MAG_KIND_HIT, mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss,
-    mag_task, mag_tcp,
+    mag_loss_cause_MAG_LOST_REFUSED, mag_task, mag_tcp,
 };
 use magscope_core::deciders::SocketFilter;
 use magscope_core::hop::Role;
@@ -376,7 +376,9 @@ fn head(bytes: &[u8]) -> Result<PayloadHead, DecodeError> {
 
 fn loss(l: &mag_loss) -> Loss {
     let from_ns = if l.from_ns == 0 { l.h.time_ns } else { l.from_ns.min(l.h.time_ns) };
-    Loss { cpu: l.h.cpu, from_ns, to_ns: l.h.time_ns, count: l.count, cause: LossCause::RingFull }
+    let is_refused = l.cause == u64::from(mag_loss_cause_MAG_LOST_REFUSED);
+    let cause = if is_refused { LossCause::Refused } else { LossCause::RingFull };
+    Loss { cpu: l.h.cpu, from_ns, to_ns: l.h.time_ns, count: l.count, cause }
 }
 
 #[cfg(test)]
@@ -393,6 +395,21 @@ mod tests {
         // SAFETY: integers, and the structures of record.h have no padding, which the verifier would refuse to send.
         #[allow(unsafe_code)]
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast::<u8>(), size_of::<R>()) }.to_vec()
+    }
+
+    #[test]
+    fn a_loss_has_its_cause() {
+        for (number, cause) in [(0, LossCause::RingFull), (1, LossCause::Refused)] {
+            let h = mag_header {
+                hop: mag_kind_MAG_KIND_LOSS as u8,
+                words: (size_of::<mag_loss>() / 8) as u8,
+                cpu: 2,
+                number: 0,
+                time_ns: 50,
+            };
+            let loss = decode(&bytes_of(&mag_loss { h, from_ns: 40, count: 3, cause: number }));
+            assert_eq!(loss, Ok(Record::Loss(Loss { cpu: 2, from_ns: 40, to_ns: 50, count: 3, cause })));
+        }
     }
 
     fn decoded(mut e: mag_event, hop: Hop) -> Event {

@@ -162,7 +162,23 @@ pub enum ProbeError {
     },
 }
 
+/// The texts of EPERM and ENOMEM, of libbpf and of the C libraries.
+const REFUSALS: [&str; 6] =
+    ["EPERM", "ENOMEM", "(os error 1)", "(os error 12)", "Operation not permitted", "Cannot allocate memory"];
+
 impl ProbeError {
+    /// True if the kernel refused a map or a program with EPERM or ENOMEM, as it does beyond a limit of memory.
+    pub fn is_refused_memory(&self) -> bool {
+        let (cause, log) = match self {
+            Self::Load { cause, log, .. } => (cause.as_str(), log.as_str()),
+            Self::Map { operation: "create" | "map", cause, .. } => (cause.as_str(), ""),
+            // Each program was refused by itself.
+            Self::NothingToServe { because, .. } => (because.as_str(), ""),
+            _ => return false,
+        };
+        REFUSALS.iter().any(|text| cause.contains(text) || log.contains(text))
+    }
+
     /// True if a network namespace has ended since it was found.
     pub(crate) fn is_ended_namespace(&self) -> bool {
         matches!(self, Self::Namespace { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
@@ -171,4 +187,34 @@ impl ProbeError {
 
 fn hint(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!("; its messages: {log}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_memory_are_those_of_maps_and_programs() {
+        let map = |operation, cause: &str| ProbeError::Map { operation, map: "rings", cause: cause.to_owned() };
+        assert!(
+            map("create", "failed to create map: Operation not permitted (os error 1)").is_refused_memory()
+        );
+        assert!(map("create", "Out of memory (os error 12)").is_refused_memory());
+        assert!(!map("create", "Resource temporarily unavailable (os error 11)").is_refused_memory());
+        assert!(!map("read", "Operation not permitted (os error 1)").is_refused_memory());
+        let load = |log: &str| ProbeError::Load {
+            cause: "failed to load object".to_owned(),
+            log: log.to_owned(),
+            program: None,
+            because: String::new(),
+        };
+        assert!(load("map 'passings': failed to create: -EPERM").is_refused_memory());
+        assert!(!load("prog 'dev_recv': BPF program load failed: -EINVAL").is_refused_memory());
+        let nothing = |because: &str| ProbeError::NothingToServe {
+            asked: "dev.recv".to_owned(),
+            because: because.to_owned(),
+        };
+        assert!(nothing("the kernel refuses it: -EPERM").is_refused_memory());
+        assert!(!ProbeError::NoRoom.is_refused_memory());
+    }
 }

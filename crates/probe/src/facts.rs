@@ -5,6 +5,7 @@ use crate::error::ProbeError;
 use crate::{messages, symbols, trial};
 use libbpf_rs::btf::{Btf, types};
 use magscope_core::node::{Ability, Backend, DropReason};
+use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
@@ -45,8 +46,6 @@ pub struct HostFacts {
     pub typed_casts: bool,
     /// The helper `bpf_loop` exists (Linux 5.17).
     pub loops: bool,
-    /// The helper `bpf_kallsyms_lookup_name` exists (Linux 5.16).
-    pub looks_up_symbols: bool,
     /// Ring buffers exist (Linux 5.8).
     pub ring_buffers: bool,
     /// Type information to relocate fields by, in place of the running kernel's own.
@@ -142,6 +141,20 @@ pub(crate) const FORBIDDING_LOCKDOWN: &str = "confidentiality";
 /// kernel has no user namespaces.
 pub fn in_first_user_namespace() -> bool {
     fs::read_link("/proc/self/ns/user").map_or(true, |name| name == Path::new("user:[4026531837]"))
+}
+
+/// The limit of locked memory of this process (`RLIMIT_MEMLOCK`), bytes, where the kernel counts maps and programs as
+/// such (before Linux 5.11); `None` where nothing limits them.
+///
+/// libbpf lifts the limit at the first map or program, if the process has `CAP_SYS_RESOURCE`.
+pub fn locked_memory() -> Option<u64> {
+    let version = parse_version(&rustix::system::uname().release().to_string_lossy());
+    limit_of_locked(version, getrlimit(Resource::Memlock).current)
+}
+
+/// The limit, if it counts in this version of the kernel.
+fn limit_of_locked(version: (u32, u32), limit: Option<u64>) -> Option<u64> {
+    limit.filter(|_| version < (5, 11))
 }
 
 /// Why a file with type information cannot be read.
@@ -288,11 +301,8 @@ impl HostFacts {
                 values.iter().any(|value| value.name.is_some_and(|name| name == helper))
             })
         };
-        (self.loops, self.looks_up_symbols, self.ring_buffers) = (
-            has("BPF_FUNC_loop", (5, 17)),
-            has("BPF_FUNC_kallsyms_lookup_name", (5, 16)),
-            has("BPF_FUNC_ringbuf_reserve", (5, 8)),
-        );
+        (self.loops, self.ring_buffers) =
+            (has("BPF_FUNC_loop", (5, 17)), has("BPF_FUNC_ringbuf_reserve", (5, 8)));
         self.leave_out_what_loops_make();
         self.reset_reasons = reasons(btf, "sk_rst_reason", "SK_RST_REASON_").unwrap_or_default();
         if let Some(names) = reasons(btf, "skb_drop_reason", "SKB_DROP_REASON_") {
@@ -414,6 +424,14 @@ mod tests {
         whole.swap(0, 1);
         assert_eq!(damage_of(&whole).expect("swapped"), "it is of a machine with the other byte order");
         assert_eq!(damage_of(b"\x7fELF").expect("no"), "the file does not begin as type information does");
+    }
+
+    #[test]
+    fn locked_memory_is_limited_before_linux_5_11_alone() {
+        assert_eq!(limit_of_locked((5, 10), Some(64 << 10)), Some(64 << 10));
+        assert_eq!(limit_of_locked((5, 10), None), None);
+        assert_eq!(limit_of_locked((5, 11), Some(64 << 10)), None);
+        assert_eq!(limit_of_locked((6, 1), Some(64 << 10)), None);
     }
 
     #[test]

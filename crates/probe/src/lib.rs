@@ -19,6 +19,7 @@
 //!   `workload/`: names of containers, pods, machines and units. `interfaces`: names of network interfaces.
 //!   `time_namespace`: its offsets. `generation`: continuations of a virtual machine.
 
+mod addresses;
 pub mod candidates;
 pub mod capture;
 pub mod cgroups;

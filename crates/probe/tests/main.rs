@@ -21,6 +21,7 @@ mod points;
 mod readers;
 mod refused;
 mod retransmissions;
+mod returns;
 mod rings;
 mod shared_links;
 mod switches;

@@ -2,9 +2,10 @@
 
 use crate::common;
 
-use common::{Net, can_capture};
+use common::{Net, can_capture, can_capture_with};
 use magscope_core::hop::HopSet;
-use magscope_core::{Event, Hop};
+use magscope_core::node::Ability;
+use magscope_core::{CaptureFilter, Event, Hop};
 use magscope_probe::clock::monotonic_ns;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -73,6 +74,17 @@ impl Unobservable {
     }
 }
 
+/// Starts a thread that sleeps many times. Returns its number, its switches and the instant of their count.
+fn thread_that_sleeps() -> (u32, (u64, u64)) {
+    let sleeper = std::thread::spawn(|| {
+        for _ in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        (rustix::thread::gettid().as_raw_nonzero().get() as u32, switches())
+    });
+    sleeper.join().expect("it only sleeps")
+}
+
 #[test]
 fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end() {
     if !can_capture() {
@@ -86,13 +98,7 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
         ring_bytes_per_cpu: 32 << 20,
         ..Default::default()
     });
-    let sleeper = std::thread::spawn(|| {
-        for _ in 0..SLEEPS {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        (rustix::thread::gettid().as_raw_nonzero().get() as u32, switches())
-    });
-    let (tid, (left, counted_at)) = sleeper.join().expect("it only sleeps");
+    let (tid, (left, counted_at)) = thread_that_sleeps();
     recording.drain(Duration::from_millis(100));
     let counters = recording.stop();
     assert_eq!(recording.lost(), 0);
@@ -134,4 +140,29 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     let mut took: Vec<u32> = ends.iter().map(|e| e.extent.switch_ns()).collect();
     took.sort_unstable();
     println!("{} switches to the thread, median {} ns", took.len(), took[took.len() / 2]);
+}
+
+#[test]
+fn a_filter_by_process_keeps_the_switches_to_it_and_from_it() {
+    if !can_capture_with(&[Ability::Filter]) {
+        return;
+    }
+    let own = format!("tgid = {}", std::process::id());
+    let mut recording = Net::new().capture_with(magscope_probe::CaptureOptions {
+        hops: [Hop::SchedSwitch].into_iter().collect(),
+        filter: Some(CaptureFilter::parse(&own).expect("a filter")),
+        ring_bytes_per_cpu: 32 << 20,
+        ..Default::default()
+    });
+    let (tid, (left, counted_at)) = thread_that_sleeps();
+    recording.drain(Duration::from_millis(100));
+    let counters = recording.stop();
+    assert_eq!(recording.lost(), 0);
+    let counted = || recording.events.iter().filter(|event| event.time_ns <= counted_at);
+    assert_eq!(counted().filter(|event| event.detail.other_tid() == tid).count() as u64, left);
+    let came = counted().filter(|event| event.tid == tid).count() as u64;
+    println!("{came} switches to the thread, {left} from it");
+    assert!(came > 0);
+    let at_switches = counters.hops.iter().find(|count| count.hop == Hop::SchedSwitch).expect("a count");
+    assert!(at_switches.filtered > 0, "those between other tasks are left out");
 }

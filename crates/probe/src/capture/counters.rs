@@ -130,7 +130,8 @@ impl Counters {
         self.hits += (0..mag_slot_MAG_HOPS as usize)
             .map(|hop| cpu.word(offset_of!(mag_cpu, recorded), hop))
             .sum::<u64>();
-        self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
+        let reported = cpu.word(offset_of!(mag_cpu, lost_reported), 0);
+        self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0).saturating_sub(reported);
         self.heads.0 += cpu.word(offset_of!(mag_cpu, recorded), mag_slot_MAG_HEADS as usize);
         self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_slot_MAG_HEADS as usize);
         for (number, probe) in self.probes.iter_mut().enumerate() {

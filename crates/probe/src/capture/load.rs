@@ -1,5 +1,6 @@
 //! Loads the programs of a plan and sets their constants.
 
+use crate::addresses;
 use crate::candidates::CANDIDATES;
 use crate::embedded;
 use crate::error::ProbeError;
@@ -11,7 +12,6 @@ use crate::record::{
     mag_ability_MAG_CAN_PAGES, mag_ability_MAG_CAN_PAYLOAD, mag_ability_MAG_CAN_PCAP,
     mag_ability_MAG_CAN_SAMPLE, mag_ability_MAG_CAN_SUM, mag_config,
 };
-use crate::symbols;
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
 use magscope_core::histogram::{BOUNDS_NS, bounds_below, shortest};
@@ -27,7 +27,7 @@ const PASSINGS: u32 = 16_384;
 /// Programs that run once at the start, and the abilities that need their result. Hops use the addresses
 /// of functions too, so that program is loaded without the ability as well.
 pub(super) const AT_THE_START: [(Ability, &str); 2] =
-    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, symbols::FINDER)];
+    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, addresses::FINDER)];
 
 /// Abilities that are switched at load time.
 const SWITCHED: [(Ability, u32); 8] = [
@@ -89,11 +89,7 @@ pub(super) fn load(
         let name = program.name().to_string_lossy().into_owned();
         let candidate = programs.iter().find(|candidate| candidate.program == name);
         let has_use = |(ability, finder): &(Ability, &str)| {
-            let is_needed = match ability {
-                Ability::EpollWakeUps => facts.looks_up_symbols,
-                _ => !facts.left_out.contains_key(ability),
-            };
-            *finder == name && is_needed
+            *finder == name && (*finder == addresses::FINDER || !facts.left_out.contains_key(ability))
         };
         let finds = AT_THE_START.iter().any(has_use) && !facts.unloadable.contains_key(&name);
         program.set_autoload(candidate.is_some() || finds);

@@ -5,7 +5,7 @@ use crate::error::ProbeError;
 use crate::gaps::Gaps;
 use crate::order::Sorter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, RingBuffer, RingBufferBuilder};
-use magscope_core::Batch;
+use magscope_core::{Batch, LossCause};
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -61,7 +61,10 @@ impl Collector {
                 self.aside.heads.push(head);
             }
             Ok(Record::Loss(loss)) => {
-                if let Some(gaps) = self.gaps.get_mut(usize::from(loss.cpu)) {
+                // An event of a program that did not run took no number.
+                if loss.cause == LossCause::RingFull
+                    && let Some(gaps) = self.gaps.get_mut(usize::from(loss.cpu))
+                {
                     gaps.explained(loss.count);
                 }
                 self.aside.losses.push(loss);
