@@ -1,5 +1,7 @@
 //! Exchanges by service, process, cgroup, container, pod, unit or flow: their times, and where the time of the slowest goes.
 
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use text::write_requests;
@@ -9,7 +11,7 @@ use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::{HopPairStats, Quantiles};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::exchange::{Exchange, ExchangeEnd, Grade};
+use magscope_core::exchange::{Exchange, ExchangeEnd, ExchangePart, Grade};
 use magscope_core::flow::{Proto, Task};
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
@@ -20,8 +22,15 @@ use std::fmt;
 const MOST: usize = 2048;
 /// Number of a group's slowest exchanges whose parts are kept.
 const SLOWEST: usize = 128;
-/// Number of kinds of parts: sending, three of the responder and the rest of its time, and those of the path.
-const KINDS: usize = 6 + Part::COUNT;
+/// Kind of the whole time of an exchange whose responder is not in the capture.
+const OUTSIDE: usize = 6;
+/// Words of that kind in a group that also has exchanges whose responder is in the capture.
+pub(crate) const OUTSIDE_WORDS: &str = "until answered outside the capture";
+/// Kind of the first part of the path.
+const PATH: usize = OUTSIDE + 1;
+/// Number of kinds of parts: sending, three of the responder and the rest of its time, the time of responders outside the
+/// capture, and those of the path.
+const KINDS: usize = PATH + Part::COUNT;
 
 /// Grouping key of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -95,6 +104,9 @@ pub struct RequestTable {
     pub others: u64,
     /// Number of their exchanges by grade.
     pub rest: GradeCounts,
+    /// Maximum number of remembered groups, if there were more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<u64>,
 }
 
 /// One group.
@@ -121,6 +133,12 @@ pub struct RequestRow {
     pub slowest: Vec<PartShare>,
     /// Number of the slowest exchange.
     pub slowest_exchange: Option<u64>,
+    /// Process that got no answer to its requests; `None` without any, or of several.
+    #[serde(skip)]
+    pub unanswered_requester: Option<String>,
+    /// True if it was first seen after evictions and may be an evicted group: part of it may be in the rest.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_more: bool,
 }
 
 impl RequestRow {
@@ -241,7 +259,8 @@ fn kind_words(kind: usize) -> &'static str {
         3 => "answering, waiting for a CPU",
         4 => "answering, blocked",
         5 => "sending the response",
-        _ => Part::ALL.get(kind - 6).map_or("", |part| part.words()),
+        OUTSIDE => OUTSIDE_WORDS,
+        _ => Part::ALL.get(kind - PATH).map_or("", |part| part.words()),
     }
 }
 
@@ -251,23 +270,29 @@ fn parts_of(exchange: &Exchange) -> Option<(u64, Parts)> {
     let total_ns = exchange.total_ns().or_else(|| exchange.answer_ns())?;
     let mut parts = [0; KINDS];
     let Some(answer_ns) = exchange.answer_ns() else {
-        parts[1] = total_ns; // the responder is not in the capture
+        parts[OUTSIDE] = total_ns;
         return Some((total_ns, parts));
     };
     match exchange.work {
         Some(work) => (parts[2], parts[3], parts[4]) = (work.on_cpu_ns, work.runnable_ns, work.blocked_ns),
         None => parts[1] = answer_ns,
     }
-    for (transfer, sending) in [(&exchange.request, 0), (&exchange.response, 5)] {
-        let (Some(all_ns), Some(sending_ns)) = (transfer.ns(), transfer.sending_ns()) else { continue };
+    let transfers = [
+        (ExchangePart::RequestTransfer, &exchange.request, 0),
+        (ExchangePart::ResponseTransfer, &exchange.response, 5),
+    ];
+    for (part, transfer, sending) in transfers {
+        let (Some(all_ns), Some(sending_ns)) = (exchange.part_ns(part), transfer.sending_ns()) else {
+            continue;
+        };
         parts[sending] += sending_ns.min(all_ns);
         let mut rest_ns = all_ns.saturating_sub(sending_ns);
         for (part, ns) in transfer.last_blame.iter().flat_map(Blame::parts) {
             let ns = ns.min(rest_ns);
-            parts[6 + part as usize] += ns;
+            parts[PATH + part as usize] += ns;
             rest_ns -= ns;
         }
-        parts[6 + Part::Unknown as usize] += rest_ns;
+        parts[PATH + Part::Unknown as usize] += rest_ns;
     }
     Some((total_ns, parts))
 }
@@ -277,6 +302,38 @@ struct Slow {
     ns: u64,
     id: Reverse<u64>,
     parts: Parts,
+}
+
+/// Names of the processes that got no answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Requesters {
+    #[default]
+    None,
+    One(String),
+    Several,
+}
+
+impl Requesters {
+    fn add(&mut self, name: &str) {
+        match self {
+            Self::None => *self = Self::One(name.to_owned()),
+            Self::One(own) if own != name => *self = Self::Several,
+            _ => {}
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match other {
+            Self::None => {}
+            Self::One(name) => self.add(name),
+            Self::Several => *self = Self::Several,
+        }
+    }
+
+    /// The name, if it is one.
+    fn one(&self) -> Option<&str> {
+        if let Self::One(name) = self { Some(name) } else { None }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -289,6 +346,7 @@ struct Sum {
     request_bytes: u64,
     response_bytes: u64,
     retransmits: u64,
+    unanswered: Requesters,
     slowest: BinaryHeap<Reverse<Slow>>,
 }
 
@@ -304,6 +362,7 @@ impl Weighed for Sum {
         self.request_bytes += other.request_bytes;
         self.response_bytes += other.response_bytes;
         self.retransmits += other.retransmits;
+        self.unanswered.merge(&other.unanswered);
         for Reverse(slow) in &other.slowest {
             self.push(slow.clone());
         }
@@ -340,7 +399,7 @@ impl Sum {
         }
     }
 
-    fn row(&self) -> RequestRow {
+    fn row(&self, may_be_more: bool) -> RequestRow {
         let (slowest, slowest_exchange) = self.shares();
         RequestRow {
             proto: self.proto,
@@ -353,6 +412,8 @@ impl Sum {
             retransmits: self.retransmits,
             slowest,
             slowest_exchange,
+            unanswered_requester: self.unanswered.one().map(str::to_owned),
+            may_be_more,
         }
     }
 
@@ -367,8 +428,10 @@ impl Sum {
             sums.iter_mut().zip(slow.parts).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
         }
         let all: u64 = sums.iter().fold(0, |all, ns| all.saturating_add(*ns));
+        // Without any responder in the capture there is no other time to confuse it with.
+        let is_mixed = self.answer.n() > 0;
         let share = |(kind, ns): (usize, &u64)| PartShare {
-            part: kind_words(kind),
+            part: kind_words(if kind == OUTSIDE && !is_mixed { 1 } else { kind }),
             ns: *ns,
             share: *ns as f64 / all.max(1) as f64,
         };
@@ -399,6 +462,9 @@ impl RequestSums {
         let name = group_name(self.by, exchange, context);
         let sum = self.groups.entry((exchange.proto, name.clone()));
         (sum.proto, sum.name) = (exchange.proto, name);
+        if exchange.grade == Grade::Unanswered {
+            sum.unanswered.add(&process_name(&exchange.requester, context));
+        }
         sum.add(exchange);
     }
 
@@ -421,17 +487,18 @@ impl RequestSums {
 
     /// The table of the `top` groups so far.
     pub fn table(&self, top: usize) -> RequestTable {
-        let mut sums: Vec<&Sum> = self.groups.iter().map(|(_, sum)| sum).collect();
-        sums.sort_by(|a, b| b.weight().cmp(&a.weight()).then_with(|| a.by_name(b)));
+        let mut sums: Vec<(&Sum, bool)> = self.groups.values().collect();
+        sums.sort_by(|(a, _), (b, _)| b.weight().cmp(&a.weight()).then_with(|| a.by_name(b)));
         let mut rest = self.groups.rest().grades;
         let left_out = sums.iter().skip(top);
-        left_out.clone().for_each(|sum| rest.merge(sum.grades));
+        left_out.clone().for_each(|(sum, _)| rest.merge(sum.grades));
         RequestTable {
             by: self.by,
             grades: self.grades,
             others: self.groups.seen() - sums.len() as u64 + left_out.count() as u64,
-            rows: sums.iter().take(top).map(|sum| sum.row()).collect(),
+            rows: sums.iter().take(top).map(|(sum, may_be_more)| sum.row(*may_be_more)).collect(),
             rest,
+            bound: self.groups.bound(),
         }
     }
 }
@@ -490,79 +557,5 @@ fn group_name(by: RequestsBy, exchange: &Exchange, context: &dyn Context) -> Str
             let addr = |end: &ExchangeEnd| end.addr.map_or_else(|| "?".to_owned(), |addr| addr.to_string());
             format!("{} → {}", addr(&exchange.requester), addr(&exchange.responder))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use magscope_core::exchange::{RequesterBy, Transfer, View};
-
-    fn exchange(id: u64, answer_ns: u64) -> Exchange {
-        let transfer = |sent: u64, read: u64| Transfer {
-            bytes: 10,
-            journeys: 1,
-            first_sent_ns: Some(sent),
-            last_sent_ns: Some(sent),
-            last_read_ns: Some(read),
-            half_width_ns: Some(0),
-            ..Transfer::default()
-        };
-        Exchange {
-            id,
-            proto: Proto::TCP,
-            grade: Grade::Turn,
-            broken: None,
-            view: View::Both,
-            requester_by: RequesterBy::Handshake,
-            requester: ExchangeEnd::default(),
-            responder: ExchangeEnd::default(),
-            request: transfer(100, 150),
-            response: transfer(150 + answer_ns, 250 + answer_ns),
-            pause_ns: None,
-            longest_idle_ns: 0,
-            work: None,
-            during: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_parts_of_an_exchange_are_its_total() {
-        let one = exchange(1, 7_000);
-        let (ns, parts) = parts_of(&one).expect("a total");
-        assert_eq!(Some(ns), one.total_ns());
-        assert_eq!(Some(parts.iter().sum::<u64>()), one.total_ns());
-        assert_eq!(parts[1], 7_000);
-        let broken = Exchange { grade: Grade::Broken, ..one };
-        assert_eq!(parts_of(&broken), None);
-        // Without the requester there is the answer.
-        let mut of_server = exchange(1, 7_000);
-        of_server.request.first_sent_ns = None;
-        of_server.response.last_read_ns = None;
-        let (ns, parts) = parts_of(&of_server).expect("an answer");
-        assert_eq!((Some(ns), parts.iter().sum::<u64>()), (of_server.answer_ns(), ns));
-    }
-
-    #[test]
-    fn bytes_in_one_direction_alone_are_no_exchange() {
-        let mut sum = Sum::default();
-        let grades = [Grade::Turn, Grade::Unidirectional, Grade::Unidirectional, Grade::Broken];
-        for grade in grades {
-            sum.add(&Exchange { grade, ..exchange(1, 10) });
-        }
-        let grades = sum.row().grades;
-        assert_eq!((grades.broken, grades.unidirectional), (1, 2));
-        assert_eq!((grades.total(), grades.with_unidirectional()), (2, 4));
-    }
-
-    #[test]
-    fn shares_are_of_the_slowest_hundredth() {
-        let mut sum = Sum::default();
-        (1..=1_000).for_each(|id| sum.add(&exchange(id, if id % 100 == 0 { 1_000_000 + id } else { 10 })));
-        let (shares, slowest) = sum.shares();
-        assert_eq!(slowest, Some(1_000));
-        assert_eq!(shares[0].part, "until answered");
-        assert!(shares[0].share > 0.99, "{shares:?}");
-        assert!((shares.iter().map(|share| share.share).sum::<f64>() - 1.0).abs() < 1e-9);
     }
 }

@@ -11,12 +11,19 @@ pub(super) struct Arrivals {
     waiting: VecDeque<Box<Piece>>,
     /// TCP: position behind the last processed piece.
     next: Option<u64>,
+    /// TCP: the low 32 bits of the position behind the SYN, if that was seen.
+    first: Option<u32>,
     is_stream: bool,
 }
 
 impl Arrivals {
     pub fn new(is_stream: bool) -> Self {
         Arrivals { is_stream, ..Arrivals::default() }
+    }
+
+    /// TCP: sets the position behind the SYN, of which each end has its own record; the sender's `is_own`.
+    pub fn begin(&mut self, first: Option<u32>, is_own: bool) {
+        self.first = if is_own { first.or(self.first) } else { self.first.or(first) };
     }
 
     /// TCP: by position; UDP: by time.
@@ -78,7 +85,10 @@ impl Arrivals {
         self.drop_processed();
         let mut piece = self.waiting.pop_front()?;
         let (part, next) = (&mut piece.part, self.next.filter(|_| self.is_stream));
-        let is_gap = next.is_some_and(|next| part.start > next);
+        let is_gap = match next {
+            Some(next) => part.start > next,
+            None => self.first.is_some_and(|first| part.start as u32 != first),
+        };
         part.start = part.start.max(next.unwrap_or(part.start));
         self.next = Some(part.end);
         Some((piece, is_gap))

@@ -3,6 +3,7 @@
 //! Journeys end in another order than their bytes were sent and read. A connection's journeys wait for [`HOLD_NS`] of
 //! the recording's time and are then processed in order. Memory is bounded by [`ExchangeLimits`].
 
+use super::best::BestGrades;
 use super::connection::{Connection, End, Slot, Surroundings};
 use super::exchange::Exchange;
 use super::grade::Grade;
@@ -24,7 +25,7 @@ use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::Journey;
 use crate::node::NodeInfo;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Waiting time for journeys with earlier bytes, nanoseconds: between two ends of one recording, and else. A journey
 /// ends at most 50 ms after it was read, a half without its other end 300 ms after its last event, and halves of two
@@ -32,6 +33,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const HOLD_NS: [u64; 2] = [100_000_000, 1_000_000_000];
 /// Maximum time that a quiet recording holds up the exchanges of others, nanoseconds.
 pub const LAG_NS: u64 = 5_000_000_000;
+/// Latest instant of a recording, nanoseconds: waiting times end after it, whatever a damaged one has.
+const LAST_NS: u64 = u64::MAX / 2;
 /// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
 pub const JUDGE_NS: u64 = 2_000_000_000;
 /// UDP: a response without further datagrams for this long is complete, nanoseconds. TCP may go on after any silence.
@@ -96,7 +99,7 @@ pub struct ExchangeBuilder {
     /// Closed exchanges that wait for those within them, and for what their connection shows.
     closed: Closed,
     /// The best grade of connections that do not take turns.
-    best: BTreeMap<(usize, u32), Grade>,
+    best: BestGrades,
     threads: Threads,
     heads: Heads,
     losses: Losses,
@@ -141,6 +144,9 @@ impl ExchangeBuilder {
             }
         }
         self.losses.take(node, &batch.losses);
+        self.losses.change(node, &batch.changes);
+        self.threads.lose(node, &batch.losses);
+        self.threads.forget(node, &batch.changes);
         batch.heads.iter().for_each(|head| self.heads.push(node, head));
         let at = usize::from(node);
         if self.newest_ns.len() <= at {
@@ -150,7 +156,7 @@ impl ExchangeBuilder {
         let watermark_ns = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX).unwrap_or(0);
         let last_ns = batch.events.last().map_or(0, |event| event.time_ns);
         if let Some(newest_ns) = self.newest_ns.get_mut(at) {
-            *newest_ns = (*newest_ns).max(last_ns).max(watermark_ns);
+            *newest_ns = (*newest_ns).max(last_ns.max(watermark_ns).min(LAST_NS));
             self.now_ns = self.now_ns.max(*newest_ns);
         }
     }
@@ -227,8 +233,7 @@ impl ExchangeBuilder {
         let ends = connection.ends.into_iter().zip(connection.openings_ns).enumerate();
         let is_short = ends.into_iter().any(|(sender, (end, ns))| {
             let opening = end.and_then(|end| self.by_end.get(&end.key())?.at(ns));
-            let next = connection.next(sender);
-            opening.zip(next).is_some_and(|(opening, next)| opening.accepted_behind(next))
+            opening.is_some_and(|opening| opening.accepted_unseen(connection.next(sender)))
         });
         if is_short { Closing::Short } else { Closing::Closed }
     }
@@ -305,9 +310,7 @@ impl ExchangeBuilder {
             let (Some(end), Some(opening)) = (end, opening) else { continue };
             let connection = self.connection_mut(slot)?;
             let index = connection.index_of(end, is_first)?;
-            if let Some(place) = connection.openings_ns.get_mut(index) {
-                *place = opening.ns;
-            }
+            connection.begin(index, &opening);
             if let Some(flow) = context.flow(end.node, end.flow) {
                 note_addrs(connection, index, flow);
             }
@@ -397,17 +400,11 @@ impl ExchangeBuilder {
     }
 
     fn note_best(&mut self, slot: Slot, connection: &Connection) {
-        let best = connection.best();
-        if best == Grade::Turn {
-            self.best.remove(&slot);
-            return;
-        }
-        self.best.insert(slot, best);
-        if self.best.len() > self.limits.connections {
-            let old = self.closed.oldest();
-            self.best.retain(|slot, _| {
-                Some(*slot) == old || self.connections.get(slot.0).is_some_and(|c| c.0 == slot.1)
-            });
+        self.best.note(slot, connection.best());
+        // Half of these at least have ended, and their exchanges were output.
+        if self.best.len() / 2 > self.limits.connections.saturating_add(self.limits.closed) {
+            let all = &self.connections;
+            self.best.forget(&self.closed, |(at, number)| all.get(at).is_some_and(|own| own.0 == number));
         }
     }
 
@@ -471,6 +468,10 @@ impl ExchangeBuilder {
                 connection.queued = false;
             }
             self.process(slot, until_ns);
+            // One that has ended is still to be closed.
+            if self.ended_ns(slot).is_some() {
+                self.queue(slot);
+            }
         }
     }
 
@@ -524,7 +525,7 @@ impl ExchangeBuilder {
     fn release(&mut self, ready: &mut Vec<Exchange>, until_ns: u64) {
         while let Some((slot, mut exchange)) = self.closed.pop(until_ns, self.limits.closed) {
             if exchange.grade == Grade::Turn {
-                exchange.grade = self.best.get(&slot).copied().unwrap_or(Grade::Turn);
+                exchange.grade = self.best.of(slot);
             }
             exchange.during = self.processes.during(&exchange);
             self.counters.exchanges += 1;

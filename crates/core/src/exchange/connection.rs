@@ -11,6 +11,7 @@ use super::exchange::Exchange;
 use super::grade::{BrokenBy, Grade};
 use super::group::{Closing, Group};
 use super::losses::Losses;
+use super::openings::Opening;
 use super::piece::{Part, Piece};
 use super::threads::{ThreadTime, Threads};
 use super::tls::{self, Heads};
@@ -113,7 +114,8 @@ pub(super) struct Connection {
     /// A request sent after a part of the response at least. Whether that part was all is open.
     pub pending: Option<Group>,
     shown: Shown,
-    previous_end_ns: Option<u64>,
+    /// Instant of the last byte of the exchange that was closed last.
+    pub previous_end_ns: Option<u64>,
     /// Instant of the newest processed piece, at the observed end.
     processed_ns: u64,
     is_midway: bool,
@@ -189,6 +191,16 @@ impl Connection {
     /// Sets the end that opened the connection.
     pub fn opened_by(&mut self, requester: usize) {
         (self.requester, self.requester_by, self.is_midway) = (requester, RequesterBy::Handshake, false);
+    }
+
+    /// Notes which of an end's connections it is, and where its streams begin.
+    pub fn begin(&mut self, index: usize, opening: &Opening) {
+        self.openings_ns[index] = opening.ns;
+        if self.proto == Proto::TCP {
+            let [sent, received] = opening.first;
+            self.arrivals[index].begin(sent, true);
+            self.arrivals[1 - index].begin(received, false);
+        }
     }
 
     /// Chooses the requester of a connection whose beginning was not captured. The journeys of both directions that
@@ -301,6 +313,7 @@ impl Connection {
             let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
             if is_gap {
                 piece.part.broken = piece.part.broken.or(Some(BrokenBy::UnseenBytes));
+                self.note_gap(asks);
             }
             let seen = |end: Option<End>, moment: bool| end.is_none() || moment;
             if !seen(self.ends[sender], piece.part.sent.is_some())
@@ -313,6 +326,14 @@ impl Connection {
             } else {
                 self.response(piece, view, around);
             }
+        }
+    }
+
+    /// Bytes before the next piece were not seen. They may be the first ones of its exchange, or the last ones of
+    /// the exchange before it.
+    fn note_gap(&mut self, asks: bool) {
+        if let Some(group) = self.group.as_mut().filter(|_| !asks || self.pending.is_none()) {
+            group.break_by(Some(BrokenBy::UnseenBytes));
         }
     }
 
@@ -420,11 +441,8 @@ impl Connection {
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
         }
-        let nodes = self.ends.iter().flatten().map(|end| end.node);
-        if let Some((from_ns, to_ns)) = group.moved_ns(closing)
-            && nodes.into_iter().any(|node| around.losses.any(node, from_ns, to_ns))
-        {
-            broken = broken.or(Some(BrokenBy::EventLoss));
+        if let Some((from_ns, to_ns)) = group.moved_ns(closing, self.since_ns()) {
+            broken = broken.or_else(|| self.missed_by(around.losses, from_ns, to_ns));
         }
         // What was left out shows nothing: a response seems to come by itself.
         let is_seen = broken.is_none_or(|because| !because.is_of_unseen());
@@ -456,7 +474,7 @@ impl Connection {
             response: group.response.finish(self.served),
             pause_ns: None,
             longest_idle_ns: group.longest_idle_ns,
-            work: group.work,
+            work: seen_work(&group, self.responder_end(), around.threads),
             during: Vec::new(),
         };
         let pause_ns =
@@ -468,9 +486,20 @@ impl Connection {
     /// The grade of a connection without a byte in return; `None` if one may have been missed.
     fn one_sided_grade(&self, group: &Group, closing: Closing, losses: &Losses) -> Option<Grade> {
         let from_ns = group.first_ns()?;
-        let may_lack = |end: &End| losses.any(end.node, from_ns, u64::MAX);
         let grade = group.one_sided_grade(closing, self.proto)?;
-        (!self.ends.iter().flatten().any(may_lack)).then_some(grade)
+        self.missed_by(losses, from_ns, u64::MAX).is_none().then_some(grade)
+    }
+
+    /// Why bytes between two instants may have no event at one of its ends; `None` if all have theirs.
+    fn missed_by(&self, losses: &Losses, from_ns: u64, to_ns: u64) -> Option<BrokenBy> {
+        self.ends.iter().flatten().find_map(|end| losses.cause(end.node, from_ns, to_ns))
+    }
+
+    /// From when on bytes may have been missed before an exchange without a request: the end of the one before, else
+    /// the SYN, else the first byte.
+    fn since_ns(&self) -> u64 {
+        let opened_ns = self.openings_ns.into_iter().max().filter(|ns| *ns > 0);
+        self.previous_end_ns.or(opened_ns).unwrap_or(self.first_ns)
     }
 
     fn end(&self, index: usize, sender: Option<ThreadRef>, reader: Option<ThreadRef>) -> ExchangeEnd {
@@ -487,4 +516,11 @@ fn work(group: &Group, answer: &Piece, responder: Option<End>, threads: &Threads
         return None;
     }
     threads.between(responder?.node, reader.tid, read_ns, sent.ns)
+}
+
+/// The answering thread's time, unless a loss that was reported since hides a part of it.
+fn seen_work(group: &Group, responder: Option<End>, threads: &Threads) -> Option<ThreadTime> {
+    let (work, node) = (group.work?, responder?.node);
+    let (from_ns, to_ns) = (group.request.transfer.last_read_ns?, group.response.transfer.first_sent_ns?);
+    (!threads.may_lack(node, from_ns, to_ns)).then_some(work)
 }

@@ -57,6 +57,8 @@ pub struct Transfer {
     pub first_sent_ns: Option<u64>,
     /// Instant of the send of the last journey.
     pub last_sent_ns: Option<u64>,
+    /// Instant of the read of the first byte.
+    pub first_read_ns: Option<u64>,
     /// Instant of the read of the last byte.
     pub last_read_ns: Option<u64>,
     /// Error bound of a time from send to read; `None` for unrelated clocks.
@@ -121,7 +123,9 @@ impl ExchangePart {
 impl Exchange {
     /// Instant of the first byte: sent by the requester, or read by the responder if the requester is not in the capture.
     pub fn start_ns(&self) -> Option<u64> {
-        self.request.first_sent_ns.or(self.request.last_read_ns).or(self.response.first_sent_ns)
+        let request = &self.request;
+        let read_ns = request.first_read_ns.or(request.last_read_ns);
+        request.first_sent_ns.or(read_ns).or(self.response.first_sent_ns)
     }
 
     /// Instant of the last byte: read by the requester, or sent by the responder if the requester is not in the capture.
@@ -152,6 +156,17 @@ impl Exchange {
         Some(self.response.first_sent_ns?.saturating_sub(self.request.last_read_ns?))
     }
 
+    /// Both transfers, nanoseconds. Between two clocks each is an estimate, and may be negative within its bounds. Their
+    /// sum is exact, because total and answer are of one clock each, so both are cut to it.
+    fn transfers_ns(&self) -> [Option<u64>; 2] {
+        let each = [self.request.ns(), self.response.ns()];
+        let whole = self.total_ns().zip(self.answer_ns());
+        let ([Some(request_ns), Some(_)], Some((total_ns, answer_ns))) = (each, whole) else { return each };
+        let both_ns = total_ns.saturating_sub(answer_ns);
+        let request_ns = request_ns.min(both_ns);
+        [Some(request_ns), Some(both_ns - request_ns)]
+    }
+
     /// A part, nanoseconds; `None` without a latency by its grade, and where the capture does not have it. The three
     /// add up to [`Exchange::total_ns`].
     pub fn part_ns(&self, part: ExchangePart) -> Option<u64> {
@@ -159,9 +174,9 @@ impl Exchange {
             return None;
         }
         match part {
-            ExchangePart::RequestTransfer => self.request.ns(),
+            ExchangePart::RequestTransfer => self.transfers_ns()[0],
             ExchangePart::UntilAnswered => self.answer_ns(),
-            ExchangePart::ResponseTransfer => self.response.ns(),
+            ExchangePart::ResponseTransfer => self.transfers_ns()[1],
         }
     }
 
@@ -173,5 +188,103 @@ impl Exchange {
     /// The longest known part, of equal ones the earlier.
     pub fn largest(&self) -> Option<(ExchangePart, u64)> {
         self.parts().reduce(|longest, part| if part.1 > longest.1 { part } else { longest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::{Connection, End};
+    use super::super::filter::ExchangeFilter;
+    use super::super::group::Closing;
+    use super::super::losses::Losses;
+    use super::super::piece::{Moment, Part};
+    use super::super::tests::{SERVER, closed_by, journey};
+    use super::*;
+    use crate::flow::FlowId;
+    use crate::journey::Journey;
+    use crate::stored_context::StoredContext;
+
+    /// A turn of two hosts whose clocks differ by up to 100 ns: sends and reads of request and response.
+    fn turn(asked: [u64; 2], answered: [u64; 2]) -> Exchange {
+        let transfer = |[sent_ns, read_ns]: [u64; 2]| Transfer {
+            bytes: 1,
+            journeys: 1,
+            first_sent_ns: Some(sent_ns),
+            last_sent_ns: Some(sent_ns),
+            first_read_ns: Some(read_ns),
+            last_read_ns: Some(read_ns),
+            half_width_ns: Some(100),
+            ..Transfer::default()
+        };
+        Exchange {
+            id: 1,
+            proto: Proto::TCP,
+            grade: Grade::Turn,
+            broken: None,
+            view: View::Both,
+            requester_by: RequesterBy::Handshake,
+            requester: ExchangeEnd::default(),
+            responder: ExchangeEnd::default(),
+            request: transfer(asked),
+            response: transfer(answered),
+            pause_ns: None,
+            longest_idle_ns: 0,
+            work: None,
+            during: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_parts_are_the_total_whichever_transfer_seems_negative() {
+        let parts = |asked, answered| {
+            let turn = turn(asked, answered);
+            let parts: Vec<u64> = turn.parts().map(|(_, ns)| ns).collect();
+            assert_eq!(Some(parts.iter().sum::<u64>()), turn.total_ns());
+            parts
+        };
+        assert_eq!(parts([100, 120], [220, 250]), [20, 100, 30], "neither");
+        assert_eq!(parts([100, 95], [195, 230]), [0, 100, 30], "the request's");
+        assert_eq!(parts([100, 150], [195, 190]), [45, 45, 0], "the response's");
+    }
+
+    #[test]
+    fn at_the_responder_an_upload_begins_with_its_first_read() {
+        const MS: u64 = 1_000_000;
+        let at = |ms: u64, who| Some(Moment { ns: ms * MS, who: Some(who) });
+        for proto in [Proto::TCP, Proto::UDP] {
+            let mut connection = Connection::new(proto, 0);
+            connection.index_of(End { node: 0, flow: FlowId(2) }, false).expect("an end");
+            connection.opened_by(0);
+            let own = |id| Journey { proto, ..journey(id) };
+            let read =
+                |start, ms| Part { start, end: start + 10, sent: None, read: at(ms, SERVER), broken: None };
+            let sent =
+                |start, ms| Part { start, end: start + 10, sent: at(ms, SERVER), read: None, broken: None };
+            // A short request, then an upload of ten seconds.
+            connection.push(0, read(0, 1), &own(1));
+            connection.push(1, sent(0, 2), &own(2));
+            for (id, ms) in [(3, 10), (4, 5_010), (5, 10_010)] {
+                connection.push(0, read(10 * (id - 2), ms), &own(id));
+            }
+            connection.push(1, sent(10, 10_020), &own(6));
+            let closed = closed_by(&Losses::default(), |around| {
+                connection.process(u64::MAX, around);
+                connection.close_all(Closing::Closed, around);
+            });
+            let upload = closed.last().expect("two exchanges");
+            assert_eq!((closed.len(), upload.view, upload.request.bytes), (2, View::Responder, 30));
+            assert_eq!((upload.start_ns(), upload.pause_ns), (Some(10 * MS), Some(8 * MS)), "{proto}");
+            assert_eq!(upload.answer_ns(), Some(10 * MS));
+        }
+    }
+
+    #[test]
+    fn without_a_latency_no_time_of_a_thread_is_compared() {
+        let work = Some(ThreadTime { on_cpu_ns: 9_000_000, ..ThreadTime::default() });
+        let turn = Exchange { work, ..turn([100, 120], [220, 250]) };
+        let filter = ExchangeFilter::parse("on_cpu > 5ms").expect("a filter");
+        let holds =
+            |grade| filter.matches(&Exchange { grade, ..turn.clone() }, &StoredContext::new(Vec::new()));
+        assert!(holds(Grade::Turn) && !holds(Grade::Overlapped) && !holds(Grade::Broken));
     }
 }

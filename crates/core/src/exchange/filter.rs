@@ -10,7 +10,7 @@
 //! | `request` (`total`) | the whole; false without a latency by its grade. Without the requester in the capture, `request > x` holds if the answer alone took longer |
 //! | `request_transfer`, `answer`, `response_transfer` | its three parts; false likewise |
 //! | `pause` | since the previous exchange of the connection |
-//! | `on_cpu`, `runnable`, `blocked` | the answering thread's time, where the scheduler's hops were captured |
+//! | `on_cpu`, `runnable`, `blocked` | the answering thread's time, where the scheduler's hops were captured; false likewise |
 //! | `hop(A,B)` | of the journey that ended the request, or of the one that ended the response |
 //! | `request_bytes`, `response_bytes` | payload |
 //! | `retransmits` | of both directions |
@@ -266,6 +266,7 @@ fn holds(expr: &Expr<Test>, exchange: &Exchange, context: &dyn Context) -> bool 
 fn compare(what: Quantity, op: Op, value: u64, exchange: &Exchange) -> bool {
     let one = |actual: Option<u64>| actual.is_some_and(|actual| op.holds(actual, value));
     let (request, response) = (&exchange.request, &exchange.response);
+    let work = exchange.work.filter(|_| exchange.grade.has_latency());
     match what {
         // Without the requester, the answer is certainly shorter than the whole.
         Quantity::Total if exchange.total_ns().is_none() => {
@@ -274,9 +275,9 @@ fn compare(what: Quantity, op: Op, value: u64, exchange: &Exchange) -> bool {
         Quantity::Total => one(exchange.total_ns()),
         Quantity::Part(part) => one(exchange.part_ns(part)),
         Quantity::Pause => one(exchange.pause_ns),
-        Quantity::OnCpu => one(exchange.work.map(|work| work.on_cpu_ns)),
-        Quantity::Runnable => one(exchange.work.map(|work| work.runnable_ns)),
-        Quantity::Blocked => one(exchange.work.map(|work| work.blocked_ns)),
+        Quantity::OnCpu => one(work.map(|work| work.on_cpu_ns)),
+        Quantity::Runnable => one(work.map(|work| work.runnable_ns)),
+        Quantity::Blocked => one(work.map(|work| work.blocked_ns)),
         Quantity::Between(from, to) => {
             let steps = [request, response].into_iter().filter_map(|transfer| transfer.last_step_ns(from, to));
             of_either(steps, op, value)

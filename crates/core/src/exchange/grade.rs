@@ -91,6 +91,9 @@ pub enum BrokenBy {
     UnseenBytes,
     /// Events were lost meanwhile, and bytes at its end may have none.
     EventLoss,
+    /// A filter, a sampler, the level of detail or a hop of sends and reads changed meanwhile, and bytes at its end may have
+    /// no event.
+    Changed,
     /// One end of the connection is in the capture, but not at these bytes.
     UnseenEnd,
     /// The answer was read before it was sent, or was sent before its request: the order of events is wrong.
@@ -103,7 +106,12 @@ impl BrokenBy {
     /// True if a part of the exchange may not have been seen.
     pub(super) const fn is_of_unseen(self) -> bool {
         match self {
-            Self::Journey(_) | Self::UnseenBytes | Self::EventLoss | Self::UnseenEnd | Self::Order => true,
+            Self::Journey(_)
+            | Self::UnseenBytes
+            | Self::EventLoss
+            | Self::Changed
+            | Self::UnseenEnd
+            | Self::Order => true,
             Self::Midway | Self::Unfinished | Self::UnknownRequester => false,
         }
     }
@@ -122,6 +130,7 @@ impl fmt::Display for BrokenBy {
             Self::Journey(verdict) => write!(f, "bytes {verdict}"),
             Self::UnseenBytes => f.write_str("bytes not seen"),
             Self::EventLoss => f.write_str("events were lost meanwhile"),
+            Self::Changed => f.write_str("the settings of the capture changed meanwhile"),
             Self::UnseenEnd => f.write_str("bytes not seen at one end"),
             Self::Order => f.write_str("events in the wrong order"),
             Self::UnknownRequester => f.write_str("who asks is not known"),

@@ -63,6 +63,7 @@ impl Run {
             transfer.last_sent_ns = transfer.last_sent_ns.max(Some(sent.ns));
         }
         if let Some(read) = piece.part.read {
+            transfer.first_read_ns = Some(transfer.first_read_ns.map_or(read.ns, |ns| ns.min(read.ns)));
             transfer.last_read_ns = transfer.last_read_ns.max(Some(read.ns));
             self.reader = read.who.or(self.reader);
         }
@@ -84,6 +85,7 @@ impl Run {
         all.journeys = all.journeys.saturating_add(more.journeys);
         all.retransmits = all.retransmits.saturating_add(more.retransmits);
         all.last_sent_ns = all.last_sent_ns.max(more.last_sent_ns);
+        all.first_read_ns = all.first_read_ns.into_iter().chain(more.first_read_ns).min();
         all.last_read_ns = all.last_read_ns.max(more.last_read_ns);
         self.reader = later.reader.or(self.reader);
         self.last = later.last.or(self.last.take());
@@ -167,8 +169,9 @@ impl Group {
     pub fn add_response(&mut self, piece: Box<Piece>) {
         let last_ns = self.response.transfer.last_read_ns;
         if let (Some(last_ns), Some(read)) = (last_ns, piece.part.read) {
-            // Without the sender's time, the time between two reads is a safe stand-in.
-            let next_ns = piece.part.sent.map_or(read.ns, |sent| sent.ns);
+            // Without the sender's time on this clock, the time between two reads is a safe stand-in.
+            let sent = piece.part.sent.filter(|_| piece.half_width_ns.is_some());
+            let next_ns = sent.map_or(read.ns, |sent| sent.ns);
             let certain_ns = last_ns.saturating_add(piece.half_width_ns.unwrap_or(0));
             self.longest_idle_ns = self.longest_idle_ns.max(next_ns.saturating_sub(certain_ns));
         }
@@ -202,7 +205,7 @@ impl Group {
 
     /// Instant of the first call that was seen of the request.
     pub fn first_ns(&self) -> Option<u64> {
-        self.request.transfer.first_sent_ns.or(self.request.transfer.last_read_ns)
+        self.request.transfer.first_sent_ns.or(self.request.transfer.first_read_ns)
     }
 
     /// The instant from which on the response is complete if nothing has followed it; `None` without one.
@@ -225,13 +228,16 @@ impl Group {
         self.response.transfer.last_read_ns.is_some_and(|read_ns| next_ns < read_ns)
     }
 
-    /// The instants between which all its bytes moved; `None` without a response.
-    pub fn moved_ns(&self, closing: Closing) -> Option<(u64, u64)> {
+    /// The instants between which all its bytes moved, without a request from `since_ns` on; `None` without a response, of
+    /// a connection that has not ended.
+    pub fn moved_ns(&self, closing: Closing, since_ns: u64) -> Option<(u64, u64)> {
         let to_ns = match closing {
             Closing::Next(next_ns) => next_ns,
+            // A response may have come at any time.
+            Closing::Closed if self.response.is_empty() => u64::MAX,
             _ => self.settled_ns()?,
         };
-        Some((self.first_ns()?, to_ns))
+        Some((self.first_ns().unwrap_or(since_ns), to_ns))
     }
 
     /// The grade of bytes that no byte came back for, although none was missed. A single piece at the end of the capture

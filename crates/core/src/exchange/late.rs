@@ -15,7 +15,7 @@ use super::grade::{BrokenBy, Grade};
 use super::group::{Closing, Group};
 use super::piece::{Part, Piece};
 use crate::flow::Proto;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A lost datagram.
 #[derive(Clone, Copy, Debug)]
@@ -61,44 +61,76 @@ impl Connection {
         let mut group = around.new_group(0);
         let next_ns = piece.part.ns(true);
         group.add_request(piece, 1);
-        let open = self.group.replace(group);
+        // The pauses are those between the others.
+        let (open, previous_end_ns) = (self.group.replace(group), self.previous_end_ns.take());
         self.close(Closing::Next(next_ns), around);
-        self.group = open;
+        (self.group, self.previous_end_ns) = (open, previous_end_ns);
     }
 }
+
+/// Maximum number of exchanges of a connection that are looked at for a lost datagram. Those of one connection follow each
+/// other, but for lost questions between them.
+const MOST_LOOKED_AT: usize = 16;
 
 /// Closed exchanges that wait for those within them, and for what their connection shows.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     /// By the instant of their output, and their number.
     waiting: BTreeMap<(u64, u64), (Slot, Exchange)>,
+    /// The instants of the output of those of datagrams, by connection, first instant and number. Without it each of many
+    /// lost datagrams would look at all of them.
+    by_start: BTreeMap<(Slot, u64, u64), u64>,
 }
 
 impl Closed {
     /// Adds one, which waits until an instant.
     pub fn push(&mut self, until_ns: u64, slot: Slot, exchange: Exchange) {
+        if let Some(key) = start_key(slot, &exchange) {
+            self.by_start.insert(key, until_ns);
+        }
         self.waiting.insert((until_ns, exchange.id), (slot, exchange));
     }
 
-    /// The connection of the one that is output next.
-    pub fn oldest(&self) -> Option<Slot> {
-        self.waiting.first_key_value().map(|(_, (slot, _))| *slot)
+    /// Number of those that are found by their start.
+    #[cfg(test)]
+    pub fn indexed(&self) -> usize {
+        self.by_start.len()
+    }
+
+    /// Their connections.
+    pub fn slots(&self) -> BTreeSet<Slot> {
+        self.waiting.values().map(|(slot, _)| *slot).collect()
     }
 
     /// The next one, if it has waited long enough or more than `most` wait.
     pub fn pop(&mut self, until_ns: u64, most: usize) -> Option<(Slot, Exchange)> {
         let (due_ns, _) = *self.waiting.first_key_value()?.0;
         let is_due = due_ns <= until_ns || self.waiting.len() > most;
-        is_due.then(|| self.waiting.pop_first()).flatten().map(|(_, found)| found)
+        let (_, (slot, exchange)) = is_due.then(|| self.waiting.pop_first()).flatten()?;
+        if let Some(key) = start_key(slot, &exchange) {
+            self.by_start.remove(&key);
+        }
+        Some((slot, exchange))
     }
 
     /// Breaks the newest exchange of a connection that a lost datagram belongs to. Returns false if there is none.
     pub fn break_by(&mut self, slot: Slot, late: &Late) -> bool {
-        let own = self.waiting.values_mut().filter(|(of, _)| *of == slot).map(|(_, exchange)| exchange);
-        let its = own.filter(|exchange| late.is_within(exchange.start_ns(), exchange.end_ns()));
-        let Some(exchange) = its.max_by_key(|exchange| exchange.start_ns()) else { return false };
+        let begun = self.by_start.range((slot, 0, 0)..=(slot, late.ns, u64::MAX));
+        let mut newest = begun.rev().take(MOST_LOOKED_AT).map(|((_, _, id), until_ns)| (*until_ns, *id));
+        let is_its = |key: &(u64, u64)| {
+            let exchange = self.waiting.get(key).map(|(_, exchange)| exchange);
+            exchange.is_some_and(|exchange| late.is_within(exchange.start_ns(), exchange.end_ns()))
+        };
+        let Some(key) = newest.find(is_its) else { return false };
+        let Some((_, exchange)) = self.waiting.get_mut(&key) else { return false };
         exchange.broken.get_or_insert(late.why);
         exchange.grade = Grade::Broken;
         true
     }
+}
+
+/// The place of an exchange in [`Closed::by_start`]; `None` for one of a stream, or without an instant.
+fn start_key(slot: Slot, exchange: &Exchange) -> Option<(Slot, u64, u64)> {
+    let start_ns = exchange.start_ns().filter(|_| exchange.proto == Proto::UDP)?;
+    Some((slot, start_ns, exchange.id))
 }

@@ -9,6 +9,7 @@ use super::piece::{Moment, Part, Piece};
 use super::tests::{CLIENT, SERVER, closed_by, journey};
 use crate::flow::{FlowId, Proto};
 use crate::journey::{Journey, ThreadRef};
+use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
 
@@ -61,6 +62,66 @@ fn a_lost_answer_breaks_the_exchange_that_asked_twice() {
 }
 
 #[test]
+fn a_lost_datagram_is_looked_up_among_those_of_its_connection() {
+    let mut connection = asked(&[(10, true), (20, true), (30, true), (300, true)]);
+    let exchanges = closed_by(&Losses::default(), |around| {
+        connection.process(u64::MAX, around);
+        connection.close_all(Closing::Closed, around);
+    });
+    let mut closed = Closed::default();
+    for (n, exchange) in (0..).zip(exchanges) {
+        closed.push(10 - n, (0, 0), exchange);
+    }
+    assert_eq!(closed.indexed(), 4);
+    let late = |sender: usize, ns: u64| {
+        let from = if sender == 1 { ANSWERS } else { ASKS };
+        connection.late(sender, &datagram(from, ns, None)).expect("later ones were processed")
+    };
+    assert!(!closed.break_by((0, 1), &late(1, 21 * MS)), "the slot has another connection");
+    assert!(!closed.break_by((0, 0), &late(1, 9 * MS)), "all of them began later");
+    assert!(!closed.break_by((0, 0), &late(0, 25 * MS)), "a question between two exchanges is of neither");
+    assert!(closed.break_by((0, 0), &late(0, 20 * MS + MS / 2)), "within the second");
+    assert!(closed.break_by((0, 0), &late(1, 31 * MS)), "the answer of the third");
+    let mut grades: Vec<_> = std::iter::from_fn(|| closed.pop(u64::MAX, 9))
+        .map(|(_, exchange)| (exchange.start_ns().expect("a send") / MS, exchange.grade))
+        .collect();
+    grades.sort_unstable();
+    let expected = [(10, Grade::Turn), (20, Grade::Broken), (30, Grade::Broken), (300, Grade::Turn)];
+    assert_eq!(grades, expected);
+    assert!(!closed.break_by((0, 0), &late(1, 31 * MS)), "they were output");
+    assert_eq!(closed.indexed(), 0);
+}
+
+#[test]
+fn many_lost_datagrams_do_not_look_at_all_exchanges_each() {
+    const EXCHANGES: u64 = 1 << 14;
+    const LOST: u64 = 1 << 17;
+    let mut connection = asked(&[(10, true), (u64::from(u32::MAX), true)]);
+    let exchanges = closed_by(&Losses::default(), |around| {
+        connection.process(u64::MAX, around);
+        connection.close_all(Closing::Closed, around);
+    });
+    let mut closed = Closed::default();
+    for id in 0..EXCHANGES {
+        let (mut exchange, start_ns) = (exchanges[0].clone(), (10 + 2 * id) * MS);
+        exchange.id = id;
+        exchange.request.first_sent_ns = Some(start_ns);
+        exchange.response.last_read_ns = Some(start_ns + MS);
+        closed.push(id, (0, 0), exchange);
+    }
+    let answer = connection.late(1, &datagram(ANSWERS, 11 * MS, None)).expect("later ones were processed");
+    let question = datagram(ASKS, (10 + 3 * EXCHANGES) * MS, None);
+    let question = connection.late(0, &question).expect("later ones were processed");
+    let begin = Instant::now();
+    for _ in 0..LOST {
+        assert!(closed.break_by((0, 0), &answer) && !closed.break_by((0, 0), &question));
+    }
+    // Looking at all of them takes minutes.
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
 fn a_lost_answer_breaks_the_open_exchange() {
     let mut connection = asked(&[(20, false), (220, true)]);
     let exchanges = closed_by(&Losses::default(), |around| {
@@ -87,6 +148,8 @@ fn a_lost_question_is_an_exchange_of_its_own() {
         exchanges.iter().map(|exchange| (exchange.start_ns().expect("a send") / MS, exchange.grade)).collect();
     grades.sort_unstable();
     assert_eq!(grades, [(10, Grade::Turn), (100, Grade::Broken), (220, Grade::Turn)]);
+    let pause = |ms| exchanges.iter().find(|exchange| exchange.start_ns() == Some(ms * MS))?.pause_ns;
+    assert_eq!((pause(100), pause(220)), (None, Some(209 * MS)), "pauses are between the others");
 }
 
 #[test]

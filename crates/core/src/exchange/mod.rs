@@ -25,12 +25,15 @@
 //! - UDP: the order of the sends gives each datagram its position.
 
 mod arrivals;
+mod best;
 mod builder;
 mod connection;
 mod end;
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod exchange;
 mod filter;
+#[cfg(test)]
+mod gap_tests;
 mod grade;
 mod group;
 mod late;

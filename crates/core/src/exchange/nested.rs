@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, VecDeque};
 const MOST_ASKED: usize = 1 << 16;
 /// Maximum number of them of one process, and of stored reads of one thread.
 const MOST_OF_PROCESS: usize = 1 << 12;
-const MOST_READS: usize = 256;
-/// Maximum number of threads with stored reads.
-const MOST_THREADS: usize = 1 << 14;
+const MOST_OF_THREAD: usize = 1 << 12;
+/// Maximum number of stored reads of all threads: more than exchanges wait for those within them.
+const MOST_READS: usize = 1 << 17;
 /// Maximum number of exchanges within one.
 const MOST_DURING: usize = 64;
 
@@ -60,20 +60,39 @@ struct Asked {
 /// A request by its reader.
 #[derive(Clone, Copy, Debug)]
 struct ReadRequest {
-    exchange: u64,
     /// Instant of the read of its last byte.
     read_ns: u64,
     /// Instant of the last send of its response so far; `None` before, and if none is expected any more that of the read.
     answered_ns: Option<u64>,
 }
 
-/// Who asked and who read requests lately. Memory is bounded; forgotten exchanges are not found in others.
+impl ReadRequest {
+    /// The last instant at which it was seen.
+    fn last_ns(&self) -> u64 {
+        self.answered_ns.map_or(self.read_ns, |answered_ns| answered_ns.max(self.read_ns))
+    }
+}
+
+/// The requests that a thread read, by exchange.
+#[derive(Debug, Default)]
+struct Reads {
+    requests: BTreeMap<u64, ReadRequest>,
+    /// The last instant of one that was forgotten; 0 if none was.
+    forgotten_ns: u64,
+}
+
+/// Who asked and who read requests lately. Memory is bounded; forgotten exchanges are not found in others, and a forgotten
+/// read proves nothing.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     asked: BTreeMap<u64, Asked>,
     of_process: Map<(u16, u32), VecDeque<u64>>,
-    /// By thread: the requests that it read.
-    reads: Map<(u16, u32), VecDeque<ReadRequest>>,
+    reads: Map<(u16, u32), Reads>,
+    /// Number of the reads of all threads.
+    stored: usize,
+    /// The last instant of any read, and of those that were forgotten for all threads.
+    last_ns: u64,
+    forgotten_ns: u64,
 }
 
 impl Processes {
@@ -89,7 +108,7 @@ impl Processes {
             (responder, group.request.reader, group.request.transfer.last_read_ns)
         {
             let answered_ns = group.response.transfer.last_sent_ns;
-            self.note_read((node, thread.tid), ReadRequest { exchange: group.id, read_ns: ns, answered_ns });
+            self.note_read((node, thread.tid), group.id, ReadRequest { read_ns: ns, answered_ns });
         }
         let (request, response) = (&group.request, &group.response);
         if let (Some(End { node, .. }), Some(sender), Some(reader), Some(from_ns), Some(to_ns)) = (
@@ -111,8 +130,7 @@ impl Processes {
             (responder.reader, exchange.request.last_read_ns, responder.flow.is_none())
         {
             let answered_ns = exchange.response.last_sent_ns.or(Some(ns));
-            let read = ReadRequest { exchange: exchange.id, read_ns: ns, answered_ns };
-            self.note_read((responder.node, thread.tid), read);
+            self.note_read((responder.node, thread.tid), exchange.id, ReadRequest { read_ns: ns, answered_ns });
         }
         if let (Some(sender), Some(reader), Some(from_ns), Some(to_ns)) =
             (requester.sender, requester.reader, exchange.request.first_sent_ns, exchange.response.last_read_ns)
@@ -144,19 +162,49 @@ impl Processes {
         }
     }
 
-    fn note_read(&mut self, thread: (u16, u32), read: ReadRequest) {
-        if self.reads.len() >= MOST_THREADS && !self.reads.contains_key(&thread) {
-            self.reads.clear();
+    fn note_read(&mut self, thread: (u16, u32), exchange: u64, read: ReadRequest) {
+        if self.stored >= MOST_READS {
+            self.forget_reads();
         }
+        self.last_ns = self.last_ns.max(read.last_ns());
         let reads = self.reads.entry(thread).or_default();
-        if let Some(same) = reads.iter_mut().rev().find(|other| other.exchange == read.exchange) {
-            *same = read;
+        if reads.requests.insert(exchange, read).is_some() {
             return;
         }
-        reads.push_back(read);
-        if reads.len() > MOST_READS {
-            reads.pop_front();
+        self.stored += 1;
+        if reads.requests.len() > MOST_OF_THREAD {
+            // One that is still to be answered may be the reason of much to come.
+            let answered = reads.requests.iter().find(|(_, read)| read.answered_ns.is_some());
+            let oldest = answered.map_or(exchange, |(oldest, _)| *oldest);
+            let forgotten_ns = reads.requests.remove(&oldest).map_or(0, |read| read.last_ns());
+            reads.forgotten_ns = reads.forgotten_ns.max(forgotten_ns);
+            self.stored -= 1;
         }
+    }
+
+    /// Forgets the reads of requests that were answered, and all of them if too many were not.
+    fn forget_reads(&mut self) {
+        self.forgotten_ns = self.last_ns;
+        self.reads.retain(|_, reads| {
+            reads.requests.retain(|_, read| read.answered_ns.is_none());
+            !reads.requests.is_empty()
+        });
+        self.stored = self.reads.values().map(|reads| reads.requests.len()).sum();
+        if self.stored > MOST_READS / 2 {
+            self.reads.clear();
+            self.stored = 0;
+        }
+    }
+
+    /// True if a thread read no other request that it had to answer between two instants: of two, either may be the reason
+    /// of what it did.
+    fn is_alone(&self, thread: (u16, u32), exchange: u64, from_ns: u64, to_ns: u64) -> bool {
+        let Some(reads) = self.reads.get(&thread) else { return false };
+        let is_other = |(id, read): (&u64, &ReadRequest)| {
+            let is_open = read.answered_ns.is_none_or(|answered_ns| answered_ns > from_ns);
+            *id != exchange && read.read_ns < to_ns && (read.read_ns > from_ns || is_open)
+        };
+        from_ns > self.forgotten_ns.max(reads.forgotten_ns) && !reads.requests.iter().any(is_other)
     }
 
     /// The exchanges that the responder of this one began and ended between the read of the request and the last send of
@@ -169,21 +217,132 @@ impl Processes {
             return Vec::new();
         };
         let Some(ids) = self.of_process.get(&(responder.node, reader.tgid)) else { return Vec::new() };
-        let is_alone = reader.tid == sender.tid
-            && self.reads.get(&(responder.node, reader.tid)).is_none_or(|reads| {
-                // Of two that it had to answer at once, either may be the reason.
-                !reads.iter().any(|read| {
-                    let is_open = read.answered_ns.is_none_or(|answered_ns| answered_ns > from_ns);
-                    read.exchange != exchange.id && read.read_ns < to_ns && (read.read_ns > from_ns || is_open)
-                })
-            });
         let inner = ids.iter().filter_map(|id| {
             let asked = self.asked.get(id)?;
             let is_within = *id != exchange.id && asked.from_ns >= from_ns && asked.to_ns <= to_ns;
-            let is_same_thread = is_alone && asked.threads == [reader.tid; 2];
-            let by = if is_same_thread { NestedBy::SameThread } else { NestedBy::SameProcess };
-            is_within.then_some(Nested { exchange: *id, by })
+            is_within.then_some((*id, asked.threads == [reader.tid; 2]))
         });
-        inner.take(MOST_DURING).collect()
+        let inner: Vec<(u64, bool)> = inner.take(MOST_DURING).collect();
+        // What was not seen may have been another request.
+        let is_seen = exchange.broken.is_none_or(|why| !why.is_of_unseen());
+        let is_proven = is_seen
+            && reader == sender
+            && !reader.is_none()
+            && inner.iter().any(|(_, is_same_thread)| *is_same_thread)
+            && self.is_alone((responder.node, reader.tid), exchange.id, from_ns, to_ns);
+        let nested = |(exchange, is_same_thread): (u64, bool)| {
+            let by = if is_proven && is_same_thread { NestedBy::SameThread } else { NestedBy::SameProcess };
+            Nested { exchange, by }
+        };
+        inner.into_iter().map(nested).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::end::{ExchangeEnd, RequesterBy, View};
+    use super::super::exchange::Transfer;
+    use super::super::grade::{BrokenBy, Grade};
+    use super::*;
+    use crate::flow::{FlowId, Proto};
+    use crate::journey::ThreadRef;
+
+    const WORKER: ThreadRef = ThreadRef { tgid: 200, tid: 201 };
+    const OTHER: ThreadRef = ThreadRef { tgid: 300, tid: 301 };
+
+    /// An exchange of one instant for each of its calls.
+    fn exchange(id: u64, (asks, answers): (ThreadRef, ThreadRef), ns: [u64; 4]) -> Exchange {
+        let transfer = |sent_ns: u64, read_ns: u64| Transfer {
+            bytes: 1,
+            journeys: 1,
+            first_sent_ns: Some(sent_ns),
+            last_sent_ns: Some(sent_ns),
+            last_read_ns: Some(read_ns),
+            half_width_ns: Some(0),
+            ..Transfer::default()
+        };
+        let end = |flow, thread| ExchangeEnd {
+            flow: FlowId(flow),
+            reader: Some(thread),
+            sender: Some(thread),
+            ..ExchangeEnd::default()
+        };
+        Exchange {
+            id,
+            proto: Proto::TCP,
+            grade: Grade::Turn,
+            broken: None,
+            view: View::Both,
+            requester_by: RequesterBy::Handshake,
+            requester: end(2 * id, asks),
+            responder: end(2 * id + 1, answers),
+            request: transfer(ns[0], ns[1]),
+            response: transfer(ns[2], ns[3]),
+            pause_ns: None,
+            longest_idle_ns: 0,
+            work: None,
+            during: Vec::new(),
+        }
+    }
+
+    /// An outer exchange from 1010 to 1090 ns, and one within it.
+    fn noted(processes: &mut Processes) -> Exchange {
+        let outer = exchange(1, (OTHER, WORKER), [1_000, 1_010, 1_090, 1_100]);
+        processes.note_closed(&exchange(2, (WORKER, OTHER), [1_020, 1_030, 1_040, 1_050]));
+        processes.note_closed(&outer);
+        outer
+    }
+
+    fn proof(processes: &Processes, outer: &Exchange) -> Option<NestedBy> {
+        processes.during(outer).first().map(|nested| nested.by)
+    }
+
+    /// A request to the same thread, from its read to its answer.
+    fn read_between(processes: &mut Processes, id: u64, read_ns: u64, answered_ns: u64) {
+        let ns = [read_ns - 1, read_ns, answered_ns, answered_ns + 1];
+        processes.note_closed(&exchange(id, (OTHER, WORKER), ns));
+    }
+
+    #[test]
+    fn one_thread_with_one_request_proves_what_it_asked_for() {
+        let mut processes = Processes::default();
+        let outer = noted(&mut processes);
+        assert_eq!(proof(&processes, &outer), Some(NestedBy::SameThread));
+        let broken = Exchange { broken: Some(BrokenBy::EventLoss), ..outer.clone() };
+        assert_eq!(proof(&processes, &broken), Some(NestedBy::SameProcess), "a request may have been missed");
+        read_between(&mut processes, 3, 900, 1_005);
+        assert_eq!(proof(&processes, &outer), Some(NestedBy::SameThread), "it had been answered");
+        read_between(&mut processes, 4, 1_015, 1_080);
+        assert_eq!(proof(&processes, &outer), Some(NestedBy::SameProcess));
+    }
+
+    #[test]
+    fn a_forgotten_request_of_the_thread_leaves_no_proof() {
+        let mut processes = Processes::default();
+        let outer = noted(&mut processes);
+        read_between(&mut processes, 4, 1_015, 1_080);
+        for id in 10..10 + 2 * MOST_OF_THREAD as u64 {
+            read_between(&mut processes, id, 10_000 + 10 * id, 10_005 + 10 * id);
+        }
+        assert_eq!(proof(&processes, &outer), Some(NestedBy::SameProcess));
+        assert!(processes.stored <= MOST_OF_THREAD + 1, "{}", processes.stored);
+    }
+
+    #[test]
+    fn the_requests_of_too_many_threads_leave_no_proof() {
+        let mut processes = Processes::default();
+        let outer = noted(&mut processes);
+        for id in 10..10 + MOST_READS as u64 {
+            let read = ReadRequest { read_ns: 10_000 + id, answered_ns: Some(10_001 + id) };
+            processes.note_read((0, id as u32), id, read);
+        }
+        assert!(processes.stored <= MOST_READS, "{}", processes.stored);
+        processes.note_closed(&outer);
+        assert_eq!(proof(&processes, &outer), Some(NestedBy::SameProcess));
+        // One that is still to be answered is remembered.
+        let mut processes = Processes::default();
+        processes.note_read((0, WORKER.tid), 9, ReadRequest { read_ns: 900, answered_ns: None });
+        processes.forget_reads();
+        assert_eq!((processes.stored, processes.reads.len()), (1, 1));
     }
 }

@@ -13,8 +13,19 @@ use super::piece::Part;
 /// Maximum number of connections of an end in memory. Later journeys of older ones have no place.
 const MOST: usize = 256;
 
+/// Time after the next connection's SYN from which on a connection without journeys is forgotten, nanoseconds. Its last
+/// journeys end before.
+const FORGET_NS: u64 = 60_000_000_000;
+
 /// Longest time from the send of bytes to the SYN that has them, nanoseconds.
 const SYN_NS: u64 = 1_000_000_000;
+
+/// The same for bytes that follow those in the SYN, of the same call. Bytes of an earlier connection may have such numbers,
+/// too, and were sent earlier.
+const CALL_NS: u64 = 10_000_000;
+
+/// Maximum number of bytes of the call that sent the SYN.
+const SYN_BYTES: u32 = 1 << 20;
 
 /// A connection of an end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +33,7 @@ pub(super) struct Opening {
     /// Instant of its SYN; 0 for one whose SYN was not seen, which may have been before all others.
     pub ns: u64,
     /// The low 32 bits of the first byte's position: of those that this end sent, and of those that it received.
-    first: [Option<u32>; 2],
+    pub first: [Option<u32>; 2],
     /// Whether this end opened it.
     pub is_own: Option<bool>,
     /// Instants of this end's FIN, and of the other one's.
@@ -43,6 +54,12 @@ impl Opening {
         // Without packets in the capture, a single number behind the last byte is taken for the FIN.
         let may_be_fin = self.is_own.is_none() || self.finished_ns[0] > 0;
         behind > i32::from(may_be_fin)
+    }
+
+    /// The same for the position behind its last byte that was seen; `None` if none was.
+    pub fn accepted_unseen(&self, next: Option<u64>) -> bool {
+        let first = self.first[0].map(u64::from);
+        next.or(first).is_some_and(|position| self.accepted_behind(position))
     }
 }
 
@@ -70,9 +87,16 @@ impl Openings {
             last.first[side] = Some(first);
             return None;
         }
-        let mut opening = Opening { ns: ns.max(last.ns + 1), is_own: Some(is_own), ..Opening::default() };
+        let mut opening =
+            Opening { ns: ns.max(last.ns.saturating_add(1)), is_own: Some(is_own), ..Opening::default() };
         opening.first[side] = Some(first);
         self.0.push(opening);
+        let is_old = |pair: &&[Opening]| {
+            let [old, next] = pair else { return false };
+            old.slot.is_none() && next.ns.saturating_add(FORGET_NS) < ns
+        };
+        let old = self.0.windows(2).take_while(is_old).count();
+        self.0.drain(..old);
         if self.0.len() > MOST { self.0.remove(0).slot } else { None }
     }
 
@@ -111,7 +135,13 @@ impl Openings {
         let sent_ns = part.ns(true);
         let at = self.0.partition_point(|opening| opening.ns <= sent_ns).checked_sub(1)?;
         let in_syn = |next: &&Opening| {
-            next.first[usize::from(!is_sender)] == Some(part.start as u32) && next.ns - sent_ns < SYN_NS
+            let Some(first) = next.first[usize::from(!is_sender)] else { return false };
+            let most_ns = match (part.start as u32).wrapping_sub(first) {
+                0 => SYN_NS,
+                1..SYN_BYTES => CALL_NS,
+                _ => return false,
+            };
+            next.ns.saturating_sub(sent_ns) < most_ns
         };
         self.0.get(at + 1).filter(in_syn).or(self.0.get(at)).copied()
     }
@@ -165,6 +195,8 @@ mod tests {
         assert_eq!((of(7, 50, true).ns, of(1_000, 120, true).ns, of(8_000, 230, false).ns), (0, 100, 200));
         assert_eq!((of(1_000, 120, true).is_own, of(8_000, 230, false).is_own), (Some(true), Some(false)));
         assert_eq!(of(8_000, 190, false).ns, 200, "bytes in the SYN were sent before it");
+        assert_eq!(of(8_500, 190, false).ns, 200, "so were those of the same call that followed it");
+        assert_eq!(of(7_990, 190, false).ns, 100, "those before its first byte are of another");
     }
 
     #[test]
@@ -175,6 +207,38 @@ mod tests {
             openings.syn(ns + 10, false, 5_000, true);
         }
         assert_eq!(openings.of(&sent_at(1_500, 500), true).map(|opening| opening.ns), Some(100));
+    }
+
+    #[test]
+    fn connections_that_ended_long_ago_take_no_memory() {
+        let mut openings = Openings::default();
+        for n in 1..=1_000 {
+            let forgotten = openings.syn(n * FORGET_NS / 8, true, 1_000 * n as u32, true);
+            assert_eq!(forgotten, None);
+            assert!(openings.0.len() < 16, "{}", openings.0.len());
+        }
+        let last_ns = 1_000 * FORGET_NS / 8;
+        assert_eq!(
+            openings.of(&sent_at(7, last_ns - 1), true).map(|opening| opening.ns),
+            Some(999 * FORGET_NS / 8)
+        );
+        openings.at_mut(last_ns).expect("the newest").slot = Some((7, 3));
+        openings.syn(last_ns + 9 * FORGET_NS, true, 7, true);
+        openings.syn(last_ns + 20 * FORGET_NS, true, 8, true);
+        assert!(openings.at(last_ns).is_some(), "it has journeys");
+    }
+
+    #[test]
+    fn accepted_bytes_without_any_event_show_by_the_syn() {
+        let mut openings = Openings::default();
+        openings.syn(100, false, 5_000, false);
+        openings.syn(110, true, 1_000, false);
+        openings.fin(190, true);
+        openings.ended(200, 5_050, Some(1_501));
+        let opening = openings.at(100).expect("its SYN");
+        assert!(opening.accepted_unseen(None) && opening.accepted_unseen(Some(1_400)));
+        assert!(!opening.accepted_unseen(Some(1_500)), "the rest is the FIN");
+        assert!(!Opening::default().accepted_unseen(None), "nothing shows where it began");
     }
 
     #[test]

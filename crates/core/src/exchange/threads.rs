@@ -1,8 +1,12 @@
 //! The time of a thread between two of its calls: on a CPU, waiting for one, or blocked.
 //!
 //! The scheduler's events show each switch and each wake-up. A thread that loses its CPU and gets it back without a
-//! wake-up in between was runnable all the time.
+//! wake-up in between was runnable all the time. A lost event may have been one of these, whatever the place of its loss, so
+//! the times around it are not claimed.
 
+use super::losses::Intervals;
+use crate::batch::Loss;
+use crate::change::Change as SettingChange;
 use crate::event::Event;
 use crate::hash::Map;
 use crate::hop::Hop;
@@ -60,6 +64,8 @@ pub(super) struct Threads {
     changes: Map<(u16, u32), Changes>,
     /// By recording: instants of its first switch and of its first wake-up.
     since_ns: Map<u16, (Option<u64>, Option<u64>)>,
+    /// When events were lost.
+    lost: Intervals,
 }
 
 impl Threads {
@@ -71,6 +77,27 @@ impl Threads {
         } else if event.hop == Hop::SchedWakeup {
             self.since_ns.entry(node).or_default().1.get_or_insert(event.time_ns);
             self.change(node, event.tid, event.time_ns, Change::Woken);
+        }
+    }
+
+    /// Takes the losses of a recording's batch, also those of runs that the kernel refused.
+    pub fn lose(&mut self, node: u16, losses: &[Loss]) {
+        for loss in losses {
+            self.lost.push(node, loss.from_ns, loss.to_ns);
+        }
+    }
+
+    /// True if a change between two instants, both included, may have been lost.
+    pub fn may_lack(&self, node: u16, from_ns: u64, to_ns: u64) -> bool {
+        self.lost.any(node, from_ns, to_ns)
+    }
+
+    /// Forgets the changes of a recording's threads if its settings changed: a filter, a sampler, or hops that are switched
+    /// hide some.
+    pub fn forget(&mut self, node: u16, changes: &[SettingChange]) {
+        if changes.iter().any(|change| !change.is_of_rules()) {
+            self.changes.retain(|(of, _), _| *of != node);
+            self.since_ns.remove(&node);
         }
     }
 
@@ -86,14 +113,16 @@ impl Threads {
         if changes.list.len() >= MOST_CHANGES
             && let Some((ns, _)) = changes.list.pop_front()
         {
-            changes.forgotten_ns = ns;
+            changes.forgotten_ns = changes.forgotten_ns.max(ns);
         }
-        changes.list.push_back((ns, change));
+        // Events that the sort window was too short for come late.
+        let at = changes.list.iter().rposition(|(earlier_ns, _)| *earlier_ns <= ns).map_or(0, |at| at + 1);
+        changes.list.insert(at, (ns, change));
     }
 
     /// A thread's time between two instants, at both of which it had a CPU; `None` if its changes are not known.
     pub fn between(&self, node: u16, tid: u32, from_ns: u64, to_ns: u64) -> Option<ThreadTime> {
-        self.spent(node, tid, from_ns, to_ns, |_| Change::On)
+        self.spent(node, tid, from_ns, to_ns, |_| (from_ns, Change::On))
     }
 
     /// A thread's time until an instant at which it had a CPU; `None` if its changes are not known.
@@ -103,22 +132,26 @@ impl Threads {
             let mut later = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
             // All changes are seen, so without an earlier one the next two show what it was.
             match (before, later.next(), later.next()) {
-                (Some((_, change)), ..) => *change,
-                (None, Some((_, Change::On)), _) => Change::Woken,
-                (None, Some((_, Change::Woken)), Some((_, Change::On))) => Change::Off,
-                (None, ..) => Change::On,
+                (Some(before), ..) => *before,
+                (None, Some((_, Change::On)), _) => (from_ns, Change::Woken),
+                (None, Some((_, Change::Woken)), Some((_, Change::On))) => (from_ns, Change::Off),
+                (None, ..) => (from_ns, Change::On),
             }
         })
     }
 
+    /// `first` finds the state at the first instant, and the instant of the event that shows it.
     fn spent(
         &self,
         node: u16,
         tid: u32,
         from_ns: u64,
         to_ns: u64,
-        first: impl FnOnce(&Changes) -> Change,
+        first: impl FnOnce(&Changes) -> (u64, Change),
     ) -> Option<ThreadTime> {
+        if tid == 0 {
+            return None; // not known, or idle
+        }
         let (Some(switches_ns), Some(wake_ups_ns)) = *self.since_ns.get(&node)? else { return None };
         let none = Changes::default();
         let changes = self.changes.get(&(node, tid)).unwrap_or(&none);
@@ -126,10 +159,14 @@ impl Threads {
             return None;
         }
         let mut time = ThreadTime::default();
-        let (mut since_ns, mut state) = (from_ns, first(changes));
+        let (shown_ns, mut state) = first(changes);
+        let mut since_ns = from_ns;
+        if self.may_lack(node, shown_ns, to_ns) {
+            return None;
+        }
         let within = changes.list.iter().filter(|(ns, _)| *ns > from_ns && *ns < to_ns);
         for (ns, change) in within.copied() {
-            // It lost its CPU without an event: a filter keeps switches to a process, not those from it.
+            // It lost its CPU without an event, as in a recording whose filter kept switches to a process alone.
             if (state, change) == (Change::On, Change::On) {
                 return None;
             }
@@ -147,6 +184,7 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::LossCause;
     use crate::event::DetailKind;
 
     fn switch(ns: u64, from: u32, to: u32) -> Event {
@@ -194,6 +232,54 @@ mod tests {
         assert_eq!(of(11), Some((20, 80 + 10, 0)), "it had been ready to run");
         assert_eq!(of(13), Some((10, 10, 90)), "it had been asleep");
         assert_eq!(of(14), Some((110, 0, 0)), "it ran all the time");
+    }
+
+    #[test]
+    fn events_that_come_late_have_their_place() {
+        let mut threads = Threads::default();
+        for event in [wake(1, 9), switch(2, 0, 7), switch(200, 7, 0), switch(100, 7, 8), switch(130, 8, 7)] {
+            threads.event(0, &event);
+        }
+        threads.event(0, &switch(300, 0, 7));
+        threads.event(0, &wake(260, 7));
+        let time = threads.between(0, 7, 50, 350).expect("all changes");
+        assert_eq!(time, ThreadTime { on_cpu_ns: 50 + 70 + 50, runnable_ns: 30 + 40, blocked_ns: 60 });
+        assert_eq!(threads.between(0, 0, 50, 350), None, "no thread");
+    }
+
+    #[test]
+    fn a_refused_run_may_have_been_a_switch() {
+        let mut threads = Threads::default();
+        for event in [wake(1, 9), switch(2, 0, 7), switch(400, 7, 0), wake(410, 7), switch(420, 0, 7)] {
+            threads.event(0, &event);
+            threads.event(1, &event);
+        }
+        assert!(threads.between(0, 7, 50, 200).is_some());
+        let loss = Loss { cpu: u16::MAX, from_ns: 100, to_ns: 110, count: 1, cause: LossCause::Refused };
+        threads.lose(0, &[loss]);
+        for (from_ns, to_ns, is_seen) in [(50, 200, false), (105, 107, false), (50, 99, true), (111, 200, true)]
+        {
+            assert_eq!(threads.between(0, 7, from_ns, to_ns).is_some(), is_seen, "{from_ns} to {to_ns}");
+        }
+        assert!(threads.between(1, 7, 50, 200).is_some(), "the other recording");
+        // What a thread did before is shown by its last change, and one after that may be lost.
+        assert_eq!(threads.until(0, 7, 150, 200), None);
+        assert!(threads.until(0, 7, 405, 430).is_some(), "it has lost its CPU since");
+    }
+
+    #[test]
+    fn changed_settings_hide_what_a_thread_did() {
+        let change = |what: &str| [SettingChange { from_ns: 110, to_ns: 120, what: what.to_owned() }];
+        let mut threads = Threads::default();
+        for event in [wake(1, 9), switch(2, 0, 7)] {
+            threads.event(0, &event);
+            threads.event(1, &event);
+        }
+        threads.forget(0, &change("rules changed in network namespace 4"));
+        assert!(threads.between(0, 7, 50, 350).is_some());
+        threads.forget(0, &change("disable sched.switch"));
+        assert_eq!(threads.between(0, 7, 50, 350), None);
+        assert!(threads.between(1, 7, 50, 350).is_some(), "the other recording");
     }
 
     #[test]

@@ -12,13 +12,17 @@
 //! | slow journeys | complete journeys; the largest part of the blame of the slowest |
 //! | retransmissions | journeys with more than one copy |
 //! | no connection | attempts to connect that failed, or that their programs gave up |
+//! | no answer | most requests of a service are of the grade unanswered |
 //!
-//! The order: loss of a hundredth or more of a service, then peers that most attempts do not reach, then times from
-//! [`SLOW_NS`] on and retransmissions that somebody waited for by their size, then smaller loss. Without a candidate the line states what was seen: *nothing is wrong* needs journeys with a seen end, and names
-//! what the instrument did not see: missed events, broken journeys, hops off.
+//! The order: loss of a hundredth or more of a service, then peers that most attempts do not reach, then services that
+//! leave most requests without an answer, then times from [`SLOW_NS`] on and retransmissions that somebody waited for by
+//! their size, then smaller loss. Without a candidate the line states what was seen: *nothing is wrong* needs journeys with
+//! a seen end, and names what the instrument did not see: missed events, broken journeys, hops off.
 //!
 //! **Known limits.** A service is a port: two processes behind equal ports of two hosts are one. The limit of
-//! [`SLOW_NS`] is the same for every service, because a capture does not state what is expected.
+//! [`SLOW_NS`] is the same for every service, because a capture does not state what is expected. The last bytes of a
+//! connection may need no answer, so half of the requests may lack theirs without a headline. A service of TCP that never
+//! answers by its protocol looks like one that fails to; of UDP only ports whose protocol answers are named then.
 
 mod findings;
 mod rules;
@@ -45,7 +49,7 @@ pub enum HeadlineKind {
     Slow,
     /// TCP sent again.
     Retransmissions,
-    /// Attempts to connect failed.
+    /// Attempts to connect failed, or a service does not answer.
     Unreached,
     /// So many events were missed that nothing else can be concluded.
     MissedEvents,

@@ -5,10 +5,11 @@ use super::{Evidence, Headline, HeadlineKind};
 use crate::attempts::Attempts;
 use crate::drops::left_out_words;
 use crate::figures::{count, time};
-use crate::requests::{RequestRow, RequestTable};
+use crate::requests::{OUTSIDE_WORDS, RequestRow, RequestTable};
 use crate::service::ServiceKey;
 use magscope_core::blame::Part;
 use magscope_core::event::error_name;
+use magscope_core::exchange::Grade;
 use magscope_core::flow::{Endpoint, Proto};
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
@@ -29,6 +30,10 @@ const SEVERAL: u64 = 3;
 const MOSTLY_BROKEN: f64 = 0.5;
 /// Share of a time that is called its cause.
 const MAIN: f64 = 0.5;
+
+/// Ports of UDP whose protocols answer each request, as services are named. To others, as those of logs, nobody may
+/// answer.
+const ANSWERED_PORTS: [&str; 2] = [":53", ":123"];
 
 /// The kernel's reasons of drops, in other words.
 const REASONS: &[(&str, &str)] = &[
@@ -102,7 +107,7 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
     let candidates = services
         .iter()
         .flat_map(|service| [lost(service, facts), resent(service, facts), slow_journeys(service)])
-        .chain(rows.iter().map(slow_requests))
+        .chain(rows.iter().flat_map(|row| [slow_requests(row), unanswered(row, &facts.omissions)]))
         .flatten()
         .chain(facts.findings.peers().unanswered().map(|(peer, attempts)| unreached(peer, attempts, facts)));
     // Of equal ones the first: the services have a fixed order.
@@ -394,6 +399,33 @@ fn unreached(peer: &Endpoint, attempts: &Attempts, facts: &Facts<'_>) -> Candida
     Candidate { severity, headline: Headline { kind: HeadlineKind::Unreached, text, evidence } }
 }
 
+/// A service that leaves requests without an answer. The last bytes of a connection need none if they end a protocol (the
+/// `close_notify` of TLS, `QUIT`), so one for each answered request shows nothing.
+fn unanswered(row: &RequestRow, omissions: &Omissions) -> Option<Candidate> {
+    let (bad, all) = (row.grades.unanswered, row.grades.total());
+    let port = row.name.split(' ').next().unwrap_or_default();
+    let answered = [Grade::Turn, Grade::Handshake, Grade::Overlapped, Grade::Streamed];
+    let has_answers = answered.into_iter().any(|grade| row.grades.of(grade) > 0);
+    let may_be_one_way = row.proto == Proto::UDP && !has_answers && !ANSWERED_PORTS.contains(&port);
+    if bad < SEVERAL || bad <= all - bad || may_be_one_way {
+        return None;
+    }
+    let requester = row.unanswered_requester.as_deref().filter(|name| *name != "?");
+    let share = bad as f64 / all as f64;
+    let (name, bad, all) = (&row.name, small(bad), small(all));
+    let (severity, text) = if omissions.is_narrowed() {
+        // The answers may have been left out.
+        let from = requester.map(|requester| format!(" of `{requester}`")).unwrap_or_default();
+        let text = format!("{bad} of {all} recorded requests{from} to {name} have no recorded answer");
+        (350.0 + share, text)
+    } else {
+        let whom = requester.map(|requester| format!(" `{requester}`")).unwrap_or_default();
+        let text = format!("{name} does not answer{whom}: {bad} of {all} requests without a byte in return");
+        (850.0 + share * 50.0, text)
+    };
+    Some(Candidate { severity, headline: plain(HeadlineKind::Unreached, text) })
+}
+
 /// Severity of a time from [`SLOW_NS`] on: a hundred for each power of ten.
 fn slowness(ns: u64) -> Option<f64> {
     (ns >= SLOW_NS).then(|| 500.0 + (ns as f64 / SLOW_NS as f64).log10() * 100.0)
@@ -441,7 +473,9 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
     let total = row.times().filter(|total| total.n >= FEW)?;
     let severity = slowness(total.p99_ns)?;
     let all_ns: u64 = row.slowest.iter().fold(0, |all, part| all.saturating_add(part.ns));
-    let slowest = total.n.div_ceil(100).clamp(1, 128);
+    // As many as the parts are of.
+    let turns = [row.total, row.answer].into_iter().flatten().map(|times| times.n).max().unwrap_or_default();
+    let slowest = turns.div_ceil(100).clamp(1, 128);
     let share = |is: &dyn Fn(&str) -> bool| -> (u64, f64) {
         let ns = row
             .slowest
@@ -452,12 +486,14 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
     };
     let (answer_ns, answer) = share(&|part| part == "until answered" || part.starts_with("answering"));
     let (_, waiting) = share(&|part| part == "answering, waiting for a CPU");
+    let (outside_ns, _) = share(&|part| part == OUTSIDE_WORDS);
     let name = &row.name;
     let text = if let Some(times) = row.answer.filter(|_| answer >= MAIN) {
         let verb = if waiting >= MAIN { "waits for a CPU, so it answers" } else { "answers" };
         let rest_ns = all_ns.saturating_sub(answer_ns) / slowest;
         let rest = match row.total {
             Some(_) if row.is_of_answers() => "most of its clients are not in the capture".to_owned(),
+            Some(_) if outside_ns > 0 => "some of its servers are not in the capture".to_owned(),
             Some(_) => format!("the rest of the slowest requests is {}", time(rest_ns).trim()),
             None => "its clients are not in the capture".to_owned(),
         };
@@ -468,6 +504,10 @@ fn slow_requests(row: &RequestRow) -> Option<Candidate> {
             "until answered" if row.answer.is_none() => {
                 "until answered, the server is not in the capture".to_owned()
             }
+            OUTSIDE_WORDS => format!(
+                "{} of it until answered by servers that are not in the capture",
+                percent(longest.share)
+            ),
             part => format!("{} of it {part}", percent(longest.share)),
         };
         format!("{name}: requests take {} (p99), {cause}", time(total.p99_ns).trim())

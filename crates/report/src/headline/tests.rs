@@ -1,7 +1,7 @@
 //! The rules over sums of requests, and the order of the candidates.
 
 use super::*;
-use crate::requests::{GradeCounts, PartShare, RequestRow, RequestTable, RequestsBy};
+use crate::requests::{GradeCounts, OUTSIDE_WORDS, PartShare, RequestRow, RequestTable, RequestsBy};
 use crate::stats::Quantiles;
 use magscope_core::flow::Proto;
 use magscope_core::{Counts, Omissions, Outcomes, Verdict};
@@ -26,16 +26,23 @@ fn row(name: &str, n: u64, answer_ns: u64, total_ns: u64, parts: &[(&'static str
         retransmits: 0,
         slowest: parts.iter().map(share).collect(),
         slowest_exchange: Some(42),
+        unanswered_requester: None,
+        may_be_more: false,
     }
 }
 
 fn of(rows: Vec<RequestRow>) -> Headline {
+    under(rows, Omissions::default())
+}
+
+fn under(rows: Vec<RequestRow>, omissions: Omissions) -> Headline {
     let table = RequestTable {
         by: RequestsBy::Service,
         grades: GradeCounts::default(),
         rows,
         others: 0,
         rest: GradeCounts::default(),
+        bound: None,
     };
     let mut outcomes = Outcomes::default();
     outcomes.verdicts[Verdict::Complete.kind()] = 2_000;
@@ -45,7 +52,7 @@ fn of(rows: Vec<RequestRow>) -> Headline {
         counts: Counts { journeys: 2_000, ..Counts::default() },
         outcomes: &outcomes,
         infos: &[],
-        omissions: Omissions::default(),
+        omissions,
         events: 20_000,
         duration_ns: 10_000 * MS,
         sums: false,
@@ -117,4 +124,79 @@ fn the_slowest_service_is_named() {
     let headline =
         of(vec![row(":1 a", 100, 10 * MS, 10 * MS, &parts), row(":2 b", 100, 90 * MS, 90 * MS, &parts)]);
     assert!(headline.text.starts_with(":2 b answers in 90.0 ms"), "{headline:?}");
+}
+
+#[test]
+fn the_rest_is_that_of_as_many_requests_as_the_parts_are_of() {
+    // The parts are of the slowest hundredth of all turns, and a tenth of their clients is not in the capture.
+    let parts = [("until answered", 3_000 * MS), ("the wire", 6 * MS)];
+    let row = RequestRow { total: Some(times(31 * MS, 9_000)), ..row(":1 a", 10_000, 30 * MS, 0, &parts) };
+    let headline = of(vec![row]);
+    assert!(headline.text.ends_with("the rest of the slowest requests is 60.0 µs"), "{headline:?}");
+}
+
+#[test]
+fn times_of_servers_outside_the_capture_are_not_those_of_its_own() {
+    // A few local servers answer at once; the slow ones are elsewhere.
+    let parts = [(OUTSIDE_WORDS, 900 * MS), ("until answered", MS)];
+    let mixed = RequestRow { answer: Some(times(MS, 200)), ..row(":443", 1_000, 0, 90 * MS, &parts) };
+    let headline = of(vec![mixed]);
+    let text =
+        ":443: requests take 90.0 ms (p99), 100 % of it until answered by servers that are not in the capture";
+    assert_eq!((headline.text.as_str(), headline.kind), (text, HeadlineKind::Slow));
+    // The rest of the slowest requests is not the time of the others.
+    let parts = [("until answered", 900 * MS), (OUTSIDE_WORDS, 300 * MS)];
+    let mixed = RequestRow { answer: Some(times(90 * MS, 200)), ..row(":443", 1_000, 0, 90 * MS, &parts) };
+    let headline = of(vec![mixed]);
+    assert_eq!(headline.text, ":443 answers in 90.0 ms (p99); some of its servers are not in the capture");
+}
+
+/// A service without times.
+fn silent(name: &str, proto: Proto, grades: GradeCounts) -> RequestRow {
+    let requester = Some("curl".to_owned());
+    let row = row(name, 0, 0, 0, &[]);
+    RequestRow { proto, grades, total: None, answer: None, unanswered_requester: requester, ..row }
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_named_with_who_asks() {
+    let grades = GradeCounts { unanswered: 100, ..GradeCounts::default() };
+    let headline = of(vec![silent(":9000 server", Proto::TCP, grades)]);
+    let text = ":9000 server does not answer `curl`: 100 of 100 requests without a byte in return";
+    assert_eq!((headline.text.as_str(), headline.kind), (text, HeadlineKind::Unreached));
+    let several = RequestRow { unanswered_requester: None, ..silent(":9000 server", Proto::TCP, grades) };
+    assert!(of(vec![several]).text.starts_with(":9000 server does not answer: 100 of 100"));
+    let omissions = Omissions { filtered: true, ..Omissions::default() };
+    let headline = under(vec![silent(":9000 server", Proto::TCP, grades)], omissions);
+    let text = "100 of 100 recorded requests of `curl` to :9000 server have no recorded answer";
+    assert_eq!((headline.text.as_str(), headline.kind), (text, HeadlineKind::Unreached));
+    // It comes before what is slow.
+    let parts = [("answering, blocked", MS)];
+    let slow = row(":1 a", 100, 90 * MS, 90 * MS, &parts);
+    assert_eq!(of(vec![slow, silent(":2 b", Proto::TCP, grades)]).kind, HeadlineKind::Unreached);
+}
+
+#[test]
+fn few_unanswered_requests_do_not_take_the_headline_from_something_worse() {
+    // The last bytes of a connection may end it, and need no answer.
+    for unanswered in [1, 20, 100] {
+        let grades = GradeCounts { turn: 100, unanswered, ..GradeCounts::default() };
+        let few = silent(":2 b", Proto::TCP, grades);
+        assert_eq!(of(vec![few.clone()]).kind, HeadlineKind::NothingWrong, "{unanswered}");
+        let slow = row(":1 a", 100, 90 * MS, 90 * MS, &[("answering, blocked", MS)]);
+        let headline = of(vec![few, slow]);
+        assert!(headline.text.starts_with(":1 a answers in 90.0 ms"), "{headline:?}");
+    }
+    let grades = GradeCounts { unanswered: 2, ..GradeCounts::default() };
+    assert_eq!(of(vec![silent(":2 b", Proto::TCP, grades)]).kind, HeadlineKind::NothingWrong, "too few");
+}
+
+#[test]
+fn datagrams_that_need_no_answer_are_no_headline() {
+    let never = GradeCounts { unanswered: 100, ..GradeCounts::default() };
+    let kind = |name: &str, grades| of(vec![silent(name, Proto::UDP, grades)]).kind;
+    assert_eq!(kind(":514 rsyslogd", never), HeadlineKind::NothingWrong);
+    assert_eq!(kind(":53 named", never), HeadlineKind::Unreached);
+    let hardly = GradeCounts { turn: 3, ..never };
+    assert_eq!(kind(":8125 server", hardly), HeadlineKind::Unreached);
 }

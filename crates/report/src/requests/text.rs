@@ -1,7 +1,7 @@
 //! The table of exchanges as text: a line of figures for each group, then where the time of its slowest goes.
 
 use super::{GradeCounts, RequestRow, RequestTable};
-use crate::figures::{bytes, count, count_in, fit, percent_of, plural, time, wrap};
+use crate::figures::{beyond_bound, bytes, count, count_in, fit, percent_of, plural, time, wrap};
 use magscope_core::exchange::Grade;
 use std::fmt::{self, Write};
 
@@ -54,12 +54,15 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
         let rest = plural(table.rest.total(), "exchange", "exchanges");
         writeln!(out, "{} with {rest}", plural(table.others, "other group", "other groups"))?;
     }
+    if let Some(words) = beyond_bound(table.bound, table.rows.len(), "groups", "exchanges") {
+        wrap(out, &words, width, INDENT)?;
+    }
     Ok(())
 }
 
-/// True if no byte came back and none was missed: a transfer, and no request.
-const fn is_transfer(row: &RequestRow) -> bool {
-    row.response_bytes == 0 && row.grades.unanswered == 0
+/// True for bytes in one direction alone: there is no exchange of any grade. A broken one may be a request.
+fn is_transfer(row: &RequestRow) -> bool {
+    row.grades.total() == 0
 }
 
 /// The counts of the other grades: `; 12 overlapped, 3 broken`.
@@ -94,5 +97,64 @@ fn notes(row: &RequestRow) -> String {
     if row.retransmits > 0 {
         notes.push(plural(row.retransmits, "retransmission", "retransmissions"));
     }
+    if row.may_be_more {
+        notes.push("part of it may be among the others".to_owned());
+    }
     notes.join("; ") + &others(row.grades)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::requests::{MOST, RequestSums, RequestsBy};
+    use magscope_core::flow::Proto;
+
+    #[test]
+    fn bytes_in_one_direction_alone_are_no_row_and_broken_exchanges_are_one() {
+        let text = |grade: Grade| {
+            let mut sums = RequestSums::new(RequestsBy::Service);
+            let name = ":9000 server".to_owned();
+            let sum = sums.groups.entry((Proto::TCP, name.clone()));
+            (sum.proto, sum.name, sum.request_bytes) = (Proto::TCP, name, 5_000);
+            sum.grades.count(grade);
+            let mut text = String::new();
+            write_requests(&mut text, &sums.table(9), 80).expect("a String takes all");
+            text
+        };
+        let transfer = text(Grade::Unidirectional);
+        assert!(transfer.contains("1 group with bytes in one direction alone, 5.00 kB in all"), "{transfer}");
+        assert!(!transfer.contains("tcp :9000 server"), "{transfer}");
+        for grade in Grade::ALL.into_iter().filter(|grade| grade.is_exchange()) {
+            let row = text(grade);
+            assert!(row.contains("tcp :9000 server") && !row.contains("in one direction"), "{grade}: {row}");
+        }
+    }
+
+    #[test]
+    fn tables_of_more_groups_than_are_remembered_say_so() {
+        let text = |by, groups: usize| {
+            let mut sums = RequestSums::new(by);
+            // A group returns after it was evicted, maybe.
+            for number in (0..groups).chain(0..groups.saturating_sub(MOST).min(1)) {
+                let name = format!("group {number}");
+                let sum = sums.groups.entry((Proto::TCP, name.clone()));
+                (sum.proto, sum.name, sum.response_bytes) = (Proto::TCP, name, 1);
+                sum.grades.count(Grade::Turn);
+            }
+            let table = sums.table(MOST);
+            let mut text = String::new();
+            write_requests(&mut text, &table, 80).expect("a String takes all");
+            (table, text.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        for by in RequestsBy::ALL {
+            let (table, words) = text(by, MOST);
+            assert_eq!((table.others, table.bound), (0, None), "{by}");
+            assert!(!words.contains("remembered") && !words.contains("among the others"), "{by}");
+            let (table, words) = text(by, 2 * MOST);
+            assert_eq!(table.bound, Some(MOST as u64), "{by}");
+            assert!(table.rows.iter().any(|row| row.may_be_more) && table.others > 0, "{by}");
+            assert!(words.contains("shown of at most 2 048 groups that are remembered"), "{by}: {words}");
+            assert!(words.contains("part of it may be among the others"), "{by}");
+        }
+    }
 }

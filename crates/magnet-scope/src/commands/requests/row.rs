@@ -84,7 +84,7 @@ pub struct End {
 pub struct TransferRow {
     /// Payload bytes.
     pub bytes: u64,
-    /// From the first send to the read of the last byte, nanoseconds.
+    /// From the first send to the read of the last byte, nanoseconds: the part of the total.
     pub ns: Option<u64>,
     /// Error bound of `ns`.
     half_width_ns: Option<u64>,
@@ -158,10 +158,10 @@ impl Row {
             start_ns,
             total_ns: exchange.total_ns(),
             envelope_ns: exchange.envelope_ns(),
-            request: TransferRow::of(&exchange.request, has_latency),
+            request: TransferRow::of(exchange, ExchangePart::RequestTransfer, &exchange.request),
             answer_ns: exchange.answer_ns(),
             work: exchange.work.filter(|_| has_latency),
-            response: TransferRow::of(&exchange.response, has_latency),
+            response: TransferRow::of(exchange, ExchangePart::ResponseTransfer, &exchange.response),
             pause_ns: exchange.pause_ns,
             longest_idle_ns: exchange.longest_idle_ns,
             notes: ExchangePart::ALL.map(|part| part_note(exchange, part)),
@@ -198,11 +198,12 @@ impl End {
 }
 
 impl TransferRow {
-    fn of(transfer: &Transfer, has_latency: bool) -> Self {
+    /// `transfer` is that of the part.
+    fn of(exchange: &Exchange, part: ExchangePart, transfer: &Transfer) -> Self {
         let parts = transfer.last_blame.iter().flat_map(Blame::parts);
         TransferRow {
             bytes: transfer.bytes,
-            ns: transfer.ns().filter(|_| has_latency),
+            ns: exchange.part_ns(part),
             half_width_ns: transfer.half_width_ns,
             first_sent_ns: transfer.first_sent_ns,
             last_read_ns: transfer.last_read_ns,
@@ -213,5 +214,48 @@ impl TransferRow {
             last_journey: transfer.last_journey,
             last_parts: parts.map(|(part, ns)| PartTime { part, ns }).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::stored_context::StoredContext;
+
+    #[test]
+    fn the_parts_of_a_row_add_up_to_its_total_between_two_clocks() {
+        let transfer = |sent_ns: u64, read_ns: u64| Transfer {
+            bytes: 1,
+            journeys: 1,
+            first_sent_ns: Some(sent_ns),
+            last_sent_ns: Some(sent_ns),
+            first_read_ns: Some(read_ns),
+            last_read_ns: Some(read_ns),
+            half_width_ns: Some(100),
+            ..Transfer::default()
+        };
+        let turn = Exchange {
+            id: 1,
+            proto: Proto::TCP,
+            grade: Grade::Turn,
+            broken: None,
+            view: View::Both,
+            requester_by: RequesterBy::Handshake,
+            requester: ExchangeEnd::default(),
+            responder: ExchangeEnd::default(),
+            // The responder's clock is estimated to be 60 ns behind, so its read seems to be before the send.
+            request: transfer(1_000, 960),
+            response: transfer(1_960, 2_080),
+            pause_ns: None,
+            longest_idle_ns: 0,
+            work: None,
+            during: Vec::new(),
+        };
+        let row = |exchange: &Exchange| Row::of(exchange, &StoredContext::new(Vec::new()), &UtcMap::new());
+        let found = row(&turn);
+        assert_eq!((found.request.ns, found.answer_ns, found.response.ns), (Some(0), Some(1_000), Some(80)));
+        assert_eq!(found.total_ns, Some(1_080));
+        let broken = row(&Exchange { grade: Grade::Broken, ..turn });
+        assert_eq!((broken.request.ns, broken.answer_ns, broken.response.ns), (None, None, None));
     }
 }
