@@ -93,10 +93,7 @@ fn relation(
     let now_ns = now_ns.max(live.and_then(Live::newest_ns));
     let sourced = now_ns.and_then(|now_ns| all.bounds_at(a, b, now_ns));
     let half_width_ns = now_ns.and_then(|now_ns| all.difference_at(a, b, now_ns).half_width_ns());
-    let own = sourced.map_or(State::Unsynchronised, |sourced| sourced.state);
-    let is_weak = matches!(own, State::Unsynchronised | State::OneSided);
-    // Packets of both with a third clock may bound it.
-    let state = if is_weak && half_width_ns.is_some() { State::Certified } else { own };
+    let state = now_ns.and_then(|now_ns| all.state_at(a, b, now_ns)).unwrap_or(State::Unsynchronised);
     let (was_refuted, times) = refuted.entry(pair).or_default();
     let is_refuted = sourced.is_some_and(|sourced| sourced.external_refuted);
     *times += u64::from(is_refuted && !*was_refuted);
@@ -113,5 +110,59 @@ fn relation(
         hints: live.map_or(&[][..], Live::hints).iter().map(ClockHint::of).collect(),
         packets_used: counts.used,
         packets_rejected: counts.rejected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::node::NodeInfo;
+    use magscope_timeline::align::Online;
+    use magscope_timeline::join::Crossing;
+
+    const TICK_NS: u64 = 100_000_000;
+    const BEGIN_NS: u64 = 1_000_000_000_000;
+
+    /// States of the pairs of three hosts. The first two exchange packets, the last two have a bound of UTC.
+    fn states(packets: u64) -> Vec<String> {
+        let info = |host: &str| NodeInfo { boot_id: host.to_owned(), ..NodeInfo::default() };
+        let online = Online::new(&["a", "b", "c"].map(info));
+        for tick in 0..100 {
+            let own_ns = BEGIN_NS + tick * TICK_NS;
+            // What is now by the first is not beyond the samples of the others.
+            for node in (0..3_u16).filter(|node| tick < 98 + u64::from(*node)) {
+                online.clock(
+                    node,
+                    ClockSample {
+                        monotonic_ns: own_ns,
+                        raw_ns: own_ns,
+                        realtime_ns: own_ns as i64,
+                        width_ns: 100,
+                        utc_error_ns: (node > 0).then_some(1_000),
+                        ..ClockSample::default()
+                    },
+                );
+            }
+            for tx_node in (0..2_u16).filter(|_| tick < packets) {
+                let (sent_ns, received_ns) = (own_ns + 1_000_000, own_ns + 1_025_000);
+                online.crossing(&Crossing { tx_node, rx_node: 1 - tx_node, sent_ns, received_ns });
+            }
+        }
+        let mut watch = ClockWatch::default();
+        online.look(|all| watch.read(all, &["a", "b", "c"]));
+        let (relations, _) = watch.relations();
+        assert!(relations.iter().all(|one| one.half_width_ns.is_some()), "{relations:?}");
+        relations.into_iter().map(|one| one.state).collect()
+    }
+
+    #[test]
+    fn a_relation_that_rests_on_utc_is_external() {
+        let states = states(98);
+        assert_eq!((states[0].as_str(), states[1].as_str()), ("certified", "external"));
+    }
+
+    #[test]
+    fn without_packets_a_relation_is_in_holdover() {
+        assert_eq!(states(20)[0], "holdover");
     }
 }

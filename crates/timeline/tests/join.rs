@@ -389,6 +389,22 @@ fn translated_datagrams_join_by_many_equal_identifications_and_never_without() {
     assert!(done.iter().all(|j| j.journey.verdict == Verdict::HalfComplete), "four are no proof");
 }
 
+/// Two calls with other hosts, as long as each other: each counts its identifications up, and they meet.
+#[test]
+fn flows_of_datagrams_without_a_common_address_do_not_join() {
+    let ids: Vec<u16> = (100..200).collect();
+    let mut recordings = datagrams(&ids, 999);
+    recordings[0].flows = vec![flow(CLIENT, 1, Proto::UDP, "10.0.0.1:4000", "203.0.113.1:5004")];
+    recordings[1].flows = vec![flow(SERVER, 2, Proto::UDP, "10.0.0.2:80", "198.51.100.7:5004")];
+    let (done, pairings) = join(recordings);
+    assert_eq!(done.len(), 200);
+    assert!(
+        done.iter().all(|j| j.journey.verdict == Verdict::HalfComplete && j.crossing.is_none()),
+        "{done:?}"
+    );
+    assert!(pairings.iter().all(|p| p.translated.is_none()), "{pairings:?}");
+}
+
 #[test]
 fn a_multicast_send_joins_with_every_receiver() {
     let group = "239.1.1.1:5000";

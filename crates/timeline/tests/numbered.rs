@@ -44,6 +44,8 @@ struct Hosts {
     recorded: [Range<u64>; 2],
     /// Error of the wall clock of the second host.
     wall_error_ns: i64,
+    /// Programs steer the wall clocks.
+    disciplined: bool,
 }
 
 impl Hosts {
@@ -76,6 +78,7 @@ impl Hosts {
             datagrams,
             recorded: [0, 1].map(|_| BEGIN - SECOND..BEGIN + span_ns + SECOND),
             wall_error_ns: random.between(-1e10, 1e10) as i64,
+            disciplined: false,
         };
         if random.chance(0.5) {
             // The recordings have the middle in common.
@@ -138,6 +141,7 @@ impl Hosts {
                 raw_ns: at_ns,
                 realtime_ns: at_ns as i64,
                 width_ns: 50,
+                status: u32::from(self.disciplined),
                 ..ClockSample::default()
             });
             batches.push(batch);
@@ -244,6 +248,39 @@ fn turned_identifications_bound_no_clock_falsely() {
     }
     assert!(bounded > worlds() / 20, "{bounded} worlds with a bound");
     assert!(times > 0, "no time on the wire");
+}
+
+/// The receiver was recorded a day before the sender, with the same ports and identifications.
+#[test]
+fn recordings_of_different_days_bound_no_clock() {
+    const DAY: u64 = 86_400 * SECOND;
+    let datagram = |id: u16, day: u64, is_received: bool| {
+        let sent_ns = BEGIN + day * DAY + u64::from(id) * 1_000_000;
+        let received_ns = is_received.then_some(sent_ns + 50_000);
+        Datagram { from: 0, id, len: 100, sent_ns, received_ns }
+    };
+    let days = [0, 1].map(|day| BEGIN + day * DAY - SECOND..BEGIN + day * DAY + 10 * SECOND);
+    let world = |disciplined| Hosts {
+        ahead_ns: 0,
+        datagrams: (100..200).flat_map(|id| [datagram(id, 0, true), datagram(id, 1, false)]).collect(),
+        recorded: [days[1].clone(), days[0].clone()],
+        wall_error_ns: 0,
+        disciplined,
+    };
+    let bounds = |hosts: &Hosts| {
+        let bounds = hosts.align().bounds_at(0, 1, BEGIN + DAY + SECOND);
+        bounds.is_some_and(|sourced| sourced.bounds.lower.is_some() || sourced.bounds.upper.is_some())
+    };
+    let hosts = world(true);
+    assert!(!bounds(&hosts));
+    let alignment = hosts.align();
+    assert_eq!(alignment.recorded_apart_ns(0, 1), Some(DAY - 11 * SECOND + SECOND / 10));
+    let joined = hosts.joined(&alignment);
+    let across: Vec<&Journey> = joined.iter().filter(|j| j.tx_node != j.rx_node).collect();
+    assert!(!across.is_empty(), "nothing joined");
+    assert!(across.iter().all(|j| j.ambiguous && j.across == Across::Apart), "{across:?}");
+    // A wall clock that nothing disciplines is no proof.
+    assert!(bounds(&world(false)));
 }
 
 /// Worlds in which a datagram takes less than half a turn.

@@ -3,12 +3,15 @@
 use super::{Container, unit};
 use crate::flow::Task;
 use crate::node::NodeInfo;
+use std::borrow::Cow;
 
 /// The container and the unit of one end. Without either, the end runs directly on its host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member<'a> {
     /// Its container.
     pub container: Option<&'a Container>,
+    /// Its name.
+    name: Option<Cow<'a, str>>,
     /// A container of its pod, which may be another one.
     pod_mate: Option<&'a Container>,
     /// Its unit.
@@ -20,9 +23,13 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// The name of its container.
+    /// The name of its container. If a container of another engine has the same name, that of its engine follows:
+    /// `web (podman)`.
+    ///
+    /// The containers that the host has shown so far count. So a second one that starts later renames the first from
+    /// then on. Ids do not count: a container that is created anew has the name of the one before.
     pub fn container_name(&self) -> Option<&str> {
-        self.container.map(Container::display)
+        self.name.as_deref()
     }
 
     /// The name of its pod, with its namespace.
@@ -51,6 +58,14 @@ impl Member<'_> {
     }
 }
 
+/// The name of a container among all of its host.
+fn name_among<'a>(container: &'a Container, all: &[Container]) -> Cow<'a, str> {
+    let name = container.display();
+    // Most hosts have one engine, so this comparison is the first.
+    let is_namesake = |other: &Container| other.engine != container.engine && other.display() == name;
+    if all.iter().any(is_namesake) { Cow::Owned(container.long_name()) } else { Cow::Borrowed(name) }
+}
+
 impl NodeInfo {
     /// Where an end runs: by the cgroup of its thread, else by its network namespace. `None` if neither says anything.
     pub fn member(&self, task: Option<&Task>, netns: Option<u32>) -> Option<Member<'_>> {
@@ -58,6 +73,7 @@ impl NodeInfo {
             let container = task.and_then(|task| self.container(task.cgroup));
             return Some(Member {
                 container,
+                name: container.map(|one| name_among(one, &self.containers)),
                 pod_mate: container.filter(|one| !one.pod.is_empty()),
                 unit: unit(path),
                 cgroup: Some(path),
@@ -68,13 +84,17 @@ impl NodeInfo {
         let container = self.container_of_netns(netns);
         let pod_mate = self.pod_container(netns);
         let containers = &self.containers;
-        let is_member = container.is_some() || pod_mate.is_some();
-        is_member.then_some(Member { container, pod_mate, containers, ..Member::default() })
+        if container.is_none() && pod_mate.is_none() {
+            return None;
+        }
+        let name = container.map(|one| name_among(one, containers));
+        Some(Member { container, name, pod_mate, containers, ..Member::default() })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Engine;
     use super::*;
     use crate::node::CgroupName;
 
@@ -114,6 +134,35 @@ mod tests {
         });
         assert!(!is_in(&info, 2, "ssh"), "a container has this name now");
         assert!(is_in(&info, 1, "web"));
+    }
+
+    #[test]
+    fn containers_of_two_engines_with_one_name_have_two() {
+        let mut info = info();
+        let of = |engine, id: &str| Container {
+            engine,
+            id: id.to_owned(),
+            name: "web".to_owned(),
+            cgroup: format!("/{id}"),
+            ..Container::default()
+        };
+        info.containers = vec![of(Engine::Docker, "web"), of(Engine::Docker, "again")];
+        info.cgroups.push(CgroupName { id: 4, path: "/again".to_owned() });
+        info.cgroups.push(CgroupName { id: 5, path: "/other".to_owned() });
+        let name = |info: &NodeInfo, cgroup| {
+            info.member(Some(&task(cgroup)), None).and_then(|one| one.container_name().map(str::to_owned))
+        };
+        // Another one of the same engine is the same, created anew.
+        assert_eq!([1, 4].map(|id| name(&info, id)), [1, 4].map(|_| Some("web".to_owned())));
+        info.containers.push(of(Engine::Podman, "other"));
+        let names = [1, 4, 5].map(|id| name(&info, id).unwrap_or_default());
+        assert_eq!(names, ["web (docker)", "web (docker)", "web (podman)"]);
+        let is_in = |cgroup, name: &str| {
+            info.member(Some(&task(cgroup)), None).is_some_and(|one| one.is_in_container(name))
+        };
+        assert!(is_in(1, "web (docker)") && is_in(4, "web (docker)") && !is_in(5, "web (docker)"));
+        assert!(is_in(5, "web (podman)") && !is_in(1, "web (podman)"));
+        assert!(is_in(1, "web") && is_in(5, "web"), "the short name is of both");
     }
 
     #[test]

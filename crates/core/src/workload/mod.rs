@@ -123,6 +123,11 @@ impl Container {
         if self.name.is_empty() { short(&self.id) } else { &self.name }
     }
 
+    /// Its name and its engine: `web (podman)`.
+    pub fn long_name(&self) -> String {
+        format!("{} ({})", self.display(), self.engine)
+    }
+
     /// `shop/web-7f9c`, the pod's name alone without a namespace; empty without a pod.
     pub fn pod_display(&self) -> String {
         if self.pod.is_empty() || self.pod_namespace.is_empty() {
@@ -139,9 +144,10 @@ impl Container {
         size_of::<Container>() + texts + labels.iter().map(of_label).sum::<usize>()
     }
 
-    /// True if a user means this container: by its name, or by the first digits of its id.
+    /// True if a user means this container: by its name, with or without its engine, or by the first digits of its id.
     pub fn is_called(&self, name: &str) -> bool {
-        !name.is_empty() && (self.name == name || is_id_of(name, &self.id))
+        let is_long = || name.ends_with(')') && self.long_name() == name;
+        !name.is_empty() && (self.name == name || is_id_of(name, &self.id) || is_long())
     }
 
     /// True if a user means this container's pod: `shop/web-7f9c` or `web-7f9c`.
@@ -177,7 +183,9 @@ mod tests {
         {
             assert_eq!(named.is_called(name), is, "{name}");
         }
-        assert_eq!(named.display(), "web");
+        assert_eq!((named.display(), named.long_name()), ("web", "web (unknown)".to_owned()));
+        let podman = Container { engine: Engine::Podman, ..named.clone() };
+        assert!(podman.is_called("web (podman)") && !podman.is_called("web (docker)"));
         let unnamed = Container { name: String::new(), ..named };
         assert_eq!(unnamed.display(), "6dcf81d5d93c");
     }

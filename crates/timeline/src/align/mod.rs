@@ -17,8 +17,8 @@ pub use collect::Aligner;
 pub use online::Online;
 
 use crate::NodeClock;
-use crate::join::Timeline;
-use crate::pair::{Bounds, Difference, Estimate, Recorded, State};
+use crate::join::{Timeline, WallSpan};
+use crate::pair::{Bounds, Difference, Estimate, Recorded, SourcedBounds, State};
 use clock_paths::ClockPaths;
 use magscope_core::clock::ClockSample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,11 @@ pub struct Alignment<P = Recorded> {
 /// True if packets bound the difference from both sides.
 fn two_sided(pair: &impl Difference) -> bool {
     pair.middle_ns().is_some_and(|at_ns| pair.estimate_at(at_ns).is_some())
+}
+
+/// True if recent packets between two clocks do not bound their difference from both sides.
+fn is_weak(state: State) -> bool {
+    matches!(state, State::Unsynchronised | State::OneSided | State::Holdover)
 }
 
 /// The difference of two clocks at one instant. Every output shows these values.
@@ -140,21 +145,49 @@ impl<P: Difference> Alignment<P> {
 
     /// Basis of the difference between two recordings' clocks; `None` for one shared clock.
     pub fn state(&self, a: u16, b: u16) -> Option<State> {
-        let (a, b) = (self.same(a)?.min(self.same(b)?), self.same(a)?.max(self.same(b)?));
-        if a == b {
-            return None;
-        }
+        let (a, b) = self.couple(a, b)?;
         let own = self.pair(a, b).map_or(State::Unsynchronised, P::state);
-        let weak = |state: &State| matches!(state, State::Unsynchronised | State::OneSided | State::Holdover);
-        if !weak(&own) {
+        if !is_weak(own) {
             return Some(own);
         }
-        let amid = self.amid_ns(a, b);
-        let amid_state =
-            amid.and_then(|amid| Some(self.bounds_at(a, b, amid)?.state)).filter(|state| !weak(state));
+        Some(match self.amid_ns(a, b).and_then(|amid| self.state_at(a, b, amid)) {
+            // Packets with third clocks may be of different times, so that no instant is near to all of them.
+            Some(State::Holdover) if own != State::Holdover => State::Certified,
+            Some(state) if !is_weak(state) => state,
+            _ => own,
+        })
+    }
+
+    /// Basis of [`Self::difference_at`] from the one with the lower number to the other, at an instant of R of the first;
+    /// `None` for one shared clock.
+    pub fn state_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<State> {
+        let (a, b) = self.couple(a, b)?;
+        let unbounded = SourcedBounds::from_packets(Bounds::NONE, State::Unsynchronised);
+        let own = self.bounds_at(a, b, raw_ns).unwrap_or(unbounded);
+        if !is_weak(own.state) {
+            return Some(own.state);
+        }
         // Packets between a third clock and both bound it as well.
-        let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
-        Some(amid_state.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
+        Some(self.state_by_all(a, b, raw_ns, &own.bounds).unwrap_or(own.state))
+    }
+
+    /// The first recordings with these two clocks, in order; `None` for one shared clock.
+    fn couple(&self, a: u16, b: u16) -> Option<(u16, u16)> {
+        let (a, b) = (self.same(a)?, self.same(b)?);
+        (a != b).then_some((a.min(b), a.max(b)))
+    }
+
+    /// Time between two recordings, nanoseconds, if their disciplined wall clocks prove that they do not overlap.
+    pub fn recorded_apart_ns(&self, a: u16, b: u16) -> Option<u64> {
+        self.wall_span(a).apart_ns(&self.wall_span(b))
+    }
+
+    fn wall_span(&self, node: u16) -> WallSpan {
+        let mut span = WallSpan::default();
+        for sample in self.clock(node).map_or(&[][..], NodeClock::samples) {
+            span.add(sample);
+        }
+        span
     }
 
     /// An instant of R of `a` with maximum information about the difference to `b`.
@@ -212,10 +245,20 @@ impl<P: Difference> Alignment<P> {
             found.estimate_ns.map(|_| found)
         };
         let Some(found) = self.difference_by_packets(from, to, raw_ns) else { return external() };
+        let pair = self.pair(from.min(to), from.max(to));
+        let at_ns = if from < to { Some(raw_ns) } else { found.after(raw_ns).map(|(there_ns, _)| there_ns) };
         // Long after the last packet, UTC may know more.
-        let is_old = self.pair(from, to).is_some_and(|pair| pair.state_at(raw_ns) == State::Holdover);
-        let with_external = is_old.then(|| self.bounds_at(from, to, raw_ns)).flatten();
-        Some(with_external.map_or(found, |sourced| ClockDifference::of(sourced.bounds, found.estimate_ns)))
+        let is_old = pair.zip(at_ns).is_some_and(|(pair, at_ns)| pair.state_at(at_ns) == State::Holdover);
+        if !is_old {
+            return Some(found);
+        }
+        let bounds = if from < to {
+            self.bounds_at(from, to, raw_ns).map(|sourced| sourced.bounds)
+        } else {
+            let both = self.external_at(from, to, raw_ns).map(|external| found.bounds.and(&external));
+            both.filter(|both| !both.is_empty())
+        };
+        Some(bounds.map_or(found, |bounds| ClockDifference::of(bounds, found.estimate_ns)))
     }
 
     /// The same from the packets between the two alone.

@@ -1,6 +1,6 @@
 //! Alignment of running recordings: bounds from the data so far, in constant memory.
 
-use super::collect::{Boots, Breaks, breaks_before, constraint};
+use super::collect::{Boots, Breaks, break_between, breaks_before, constraint};
 use super::{Alignment, MOST_LIVE, Node, two_sided};
 use crate::join::{Crossing, Timeline};
 use crate::pair::{Counts, Estimate, Live};
@@ -189,16 +189,27 @@ impl Inner {
         let (same, count) = (*same, clock.samples().len());
         clock.push(sample);
         let broke = clock.newest_break().filter(|_| clock.samples().len() > count);
+        let broke = broke.map(|(from_ns, to_ns, _)| (from_ns, to_ns));
         clock.keep_newest(MAX_SAMPLES);
+        // The clock may have broken between two recordings of it.
+        let earlier = if count == 0 { self.newest_elsewhere(same, at) } else { None };
+        let broke = broke.or_else(|| break_between(&earlier?, &sample));
         // a packet sent before a break counts before it
         let concerned = self.settle_all(same);
-        if let (Some((from_ns, to_ns, _)), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
-            && broken.add((from_ns, to_ns))
+        if let (Some(span), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
+            && broken.add(span)
         {
             for pair in concerned {
                 self.step(pair);
             }
         }
+    }
+
+    /// The newest sample of a clock in other recordings than this one.
+    fn newest_elsewhere(&self, clock: u16, own: usize) -> Option<ClockSample> {
+        let nodes = self.alignment.nodes.iter().enumerate();
+        let others = nodes.filter(|(at, node)| *at != own && node.same == clock);
+        others.filter_map(|(_, node)| node.clock.newest()).max_by_key(|sample| sample.raw_ns)
     }
 
     fn crossing(&mut self, crossing: &Crossing) {
@@ -330,5 +341,91 @@ impl Broken {
         let remembered = self.forgotten == 0 || self.spans.first().is_some_and(|(from, _)| raw_ns > *from);
         let before = breaks_before(&self.spans, raw_ns).filter(|_| remembered)?;
         Some(before + self.forgotten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::{Bounds, State};
+
+    const SECOND: u64 = 1_000_000_000;
+    const BEGIN_NS: u64 = 1_000 * SECOND;
+    const DELAY_NS: u64 = 25_000;
+
+    fn sample(since_ns: u64) -> ClockSample {
+        let own_ns = BEGIN_NS + since_ns;
+        ClockSample { monotonic_ns: own_ns, raw_ns: own_ns, width_ns: 100, ..ClockSample::default() }
+    }
+
+    /// Ten seconds of hosts, and packets in both directions of each of these pairs up to a time since the beginning; later
+    /// only in one.
+    fn ten_seconds(hosts: u16, talks: &[(u16, u16, u64)]) -> Online {
+        let info = |i: u16| NodeInfo { boot_id: i.to_string(), ..NodeInfo::default() };
+        let online = Online::new(&(0..hosts).map(info).collect::<Vec<_>>());
+        for since_ns in (0..10 * SECOND).step_by(100_000_000) {
+            for node in 0..hosts {
+                online.clock(node, sample(since_ns));
+            }
+            for (a, b, until_ns) in talks.iter().copied() {
+                let sent_ns = BEGIN_NS + since_ns + 1_000_000;
+                let received_ns = sent_ns + DELAY_NS;
+                online.crossing(&Crossing { tx_node: a, rx_node: b, sent_ns, received_ns });
+                if since_ns < until_ns {
+                    online.crossing(&Crossing { tx_node: b, rx_node: a, sent_ns, received_ns });
+                }
+            }
+        }
+        online
+    }
+
+    #[test]
+    fn two_hosts_in_holdover_are_not_certified() {
+        let state = |until_ns| ten_seconds(2, &[(0, 1, until_ns)]).look(|all| all.state(0, 1));
+        assert_eq!(state(10 * SECOND), Some(State::Certified));
+        assert_eq!(state(3 * SECOND), Some(State::Holdover));
+    }
+
+    #[test]
+    fn packets_with_a_third_host_certify_as_long_as_they_are_recent() {
+        let at_ns = BEGIN_NS + 9 * SECOND;
+        let state = |until_ns| {
+            let talks = [(0, 1, 3 * SECOND), (0, 2, until_ns), (1, 2, until_ns)];
+            ten_seconds(3, &talks).look(|all| all.state_at(0, 1, at_ns))
+        };
+        assert_eq!(state(10 * SECOND), Some(State::Certified));
+        assert_eq!(state(6 * SECOND), Some(State::Holdover));
+        // Without packets of their own.
+        let state = |until_ns| {
+            let talks = [(0, 2, until_ns), (1, 2, until_ns)];
+            ten_seconds(3, &talks).look(|all| all.state_at(0, 1, at_ns))
+        };
+        assert_eq!(state(10 * SECOND), Some(State::Certified));
+        assert_eq!(state(6 * SECOND), Some(State::Holdover));
+    }
+
+    #[test]
+    fn a_host_that_sleeps_between_two_sources_has_a_break() {
+        let info = |boot: &str| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() };
+        let online = Online::new(&[info("a"), info("b")]);
+        for since_ns in (0..10 * SECOND).step_by(100_000_000) {
+            for node in [0, 1] {
+                online.clock(node, sample(since_ns));
+                let sent_ns = BEGIN_NS + since_ns + 1_000_000;
+                let (tx_node, rx_node, received_ns) = (node, 1 - node, sent_ns + DELAY_NS);
+                online.crossing(&Crossing { tx_node, rx_node, sent_ns, received_ns });
+            }
+        }
+        let bounds_at =
+            |since_ns: u64| online.look(|all| all.pair(0, 1).map(|live| live.bounds_at(BEGIN_NS + since_ns)));
+        assert!(bounds_at(9 * SECOND).is_some_and(|bounds| bounds.width_ns().is_some()));
+        online.ended(0);
+        online.join(&info("a"));
+        online.clock(2, ClockSample { suspended_ns: 5 * SECOND, ..sample(15 * SECOND) });
+        assert_eq!(bounds_at(15 * SECOND), Some(Bounds::NONE));
+        // Another recording of the same time has none.
+        online.join(&info("a"));
+        online.clock(3, ClockSample { suspended_ns: 5 * SECOND, ..sample(16 * SECOND) });
+        assert_eq!(online.look(|all| all.pair(0, 1).map(|live| live.certified().steps())), Some(1));
     }
 }

@@ -7,7 +7,8 @@
 //! with an identification are numbered by their socket, so equal ones are one segment. Without it (IPv6) several
 //! may be alike. Only one conclusion holds for any pairing of those: each was received after the *first* was sent.
 //! A sending is certainly the first if its numbers exceed all earlier ones at this hop, because TCP's numbers
-//! never go back. So only such sendings are used, and none while the recording may have missed one.
+//! never go back, but for a keep-alive, by one. So only such sendings are used, and none while the recording may have
+//! missed one.
 //!
 //! **Thinned.** In each millisecond and direction, only the quickest crossing is used.
 
@@ -26,6 +27,8 @@ use std::mem::take;
 const MAX_WAITING: usize = 1 << 17;
 /// Maximum number of directions of connections, by end; beyond it all of them restart.
 const MAX_SIDES: usize = 1 << 16;
+/// Maximum number of flows, by end, that are assigned to a direction or to none; beyond it all of them restart.
+const MAX_NAMES: usize = 1 << 18;
 /// Thinning: one crossing in 2²⁰ ns. Two clocks drift by 0.2 µs in that time.
 const SLOT_BITS: u32 = 20;
 /// A number that its end has passed by this much may return after the wrap of the numbers.
@@ -115,11 +118,13 @@ impl Progress {
         self.started &= sees_all;
         let mut numbers = false;
         let ack = (segment.flags & ACK != 0).then_some(segment.ack);
-        for (newest, now) in [(&mut self.end, Some(segment.end())), (&mut self.ack, ack)] {
+        // A keep-alive has the number before the newest one, which may have been sent unseen.
+        let unseen = u64::from(!sees_all && segment.flags & SYN == 0);
+        for (newest, now, unseen) in [(&mut self.end, Some(segment.end()), unseen), (&mut self.ack, ack, 0)] {
             let Some(now) = now else { continue };
             let now = newest.map_or(u64::from(now), |before| unwrapped(before, now));
             numbers |= newest.map_or(self.started, |before| now > before);
-            *newest = (*newest).max(Some(now));
+            *newest = (*newest).max(Some(now.saturating_add(unseen)));
         }
         self.last_ns = self.last_ns.max(time_ns);
         Novelty { numbers: numbers && sees_all, id }
@@ -254,9 +259,7 @@ impl EmptySegments {
             return side.map(|side| side as usize);
         }
         let own_flow = correlator.flow(flow).filter(|_| correlator.is_end_of(flow))?;
-        if self.all.len() >= MAX_SIDES {
-            *self = EmptySegments { recordings: take(&mut self.recordings), ..Self::default() };
-        }
+        self.make_room();
         let key = Key::of(node, end, own_flow);
         let side = (!key.is_private()).then_some(self.all.len());
         if side.is_some() {
@@ -265,6 +268,15 @@ impl EmptySegments {
         }
         self.sides.insert(name, side.map(|side| side as u32));
         side
+    }
+
+    /// Restarts all connections if there are too many. Crossings remain.
+    fn make_room(&mut self) {
+        if self.all.len() >= MAX_SIDES || self.sides.len() >= MAX_NAMES {
+            self.finish();
+            let (recordings, crossings) = (take(&mut self.recordings), take(&mut self.crossings));
+            *self = EmptySegments { recordings, crossings, ..Self::default() };
+        }
     }
 
     fn segment(&mut self, at: usize, segment: Segment, time_ns: u64, blind_to_ns: u64) {
@@ -319,5 +331,47 @@ impl EmptySegments {
         } else if flight_ns(&crossing) < flight_ns(best) {
             *best = crossing;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_from_before_a_recording_are_not_new_after_a_keep_alive() {
+        let side = |node, end| Side { node, end, connection: 0, progress: Progress::default() };
+        let all = vec![side(0, End::Tx), side(1, End::Rx)];
+        let mut segments = EmptySegments { all, ..EmptySegments::default() };
+        let of = |seq| Segment { seq, ack: 500, id: 0, flags: ACK };
+        // The sender's recording begins after this was sent.
+        segments.segment(1, of(1_000), 1_000, 0);
+        segments.segment(0, of(999), 10_000, 0);
+        segments.segment(1, of(999), 10_100, 0);
+        segments.segment(0, of(1_000), 12_000, 0);
+        segments.finish();
+        assert_eq!(segments.take_crossings(), []);
+        segments.segment(0, of(1_001), 13_000, 0);
+        segments.segment(1, of(1_001), 13_100, 0);
+        segments.finish();
+        let crossing = Crossing { tx_node: 0, rx_node: 1, sent_ns: 13_000, received_ns: 13_100 };
+        assert_eq!(segments.take_crossings(), [crossing]);
+        // The same after a gap.
+        segments.segment(1, of(2_000), 20_000, 0);
+        segments.segment(0, of(1_999), 21_000, 20_500);
+        segments.segment(0, of(2_000), 22_000, 20_500);
+        segments.finish();
+        assert_eq!(segments.take_crossings(), []);
+    }
+
+    #[test]
+    fn flows_without_another_end_are_bounded_and_cost_no_crossing() {
+        let mut segments = EmptySegments::default();
+        let crossing = Crossing { tx_node: 0, rx_node: 1, sent_ns: 1, received_ns: 2 };
+        segments.crossed(crossing);
+        segments.sides.extend((0..MAX_NAMES as u64).map(|i| ((FlowId(i), 0, false), None)));
+        segments.make_room();
+        assert_eq!(segments.sides.len(), 0);
+        assert_eq!(segments.take_crossings(), [crossing]);
     }
 }

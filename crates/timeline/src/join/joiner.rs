@@ -8,7 +8,8 @@ use super::empty::EmptySegments;
 use super::half::{Crossing, Half};
 use super::key::{End, Key};
 use super::merge::{delay_ns, merge, place};
-use super::numbering::{Numbering, Turn};
+use super::numbering::{Numbering, Past, Turn};
+use super::overlap::Overlaps;
 use super::pairing::Pairing;
 use super::timeline::Timeline;
 use super::translation::Translations;
@@ -83,6 +84,7 @@ pub struct Joiner<'t> {
     empty: EmptySegments,
     unnumbered: UnnumberedDatagrams,
     numbering: Numbering,
+    overlaps: Overlaps,
     /// True for running recordings: they overlap, so crossings need not wait for their ends.
     is_live: bool,
     /// Number of held crossings.
@@ -107,6 +109,7 @@ impl<'t> Joiner<'t> {
             empty: EmptySegments::default(),
             unnumbered: UnnumberedDatagrams::default(),
             numbering: Numbering::default(),
+            overlaps: Overlaps::default(),
             is_live: false,
             held: 0,
             crossings: Vec::new(),
@@ -159,6 +162,7 @@ impl<'t> Joiner<'t> {
     /// Accepts a recording's events for the turns of identifications. `correlator` has processed them.
     pub fn push_numbers(&mut self, node: u16, info: &NodeInfo, batch: &Batch, correlator: &Correlator) {
         self.numbering.push(node, info, batch, correlator);
+        self.overlaps.push(node, &batch.clock);
     }
 
     /// Accepts a recording's events for the crossings of packets that are in no journey or have no identification, by
@@ -287,12 +291,12 @@ impl<'t> Joiner<'t> {
         let Some(direction) = self.connections.get(connection) else { return Turn::Other };
         let (sent, received) = ((direction.key, tx.node), (direction.received_key, rx.node));
         let numbering = &self.numbering;
-        let is_within = numbering.is_within_a_turn(sent, received, !self.is_live);
+        let is_within = |past| numbering.is_within_a_turn(sent, received, !self.is_live, past);
         let Some(delay_ns) = delay_ns(tx, rx, self.timeline) else {
-            return if is_within { Turn::SameSoFar } else { Turn::Unknown };
+            return if is_within(Past::Nothing) { Turn::SameSoFar } else { Turn::Unknown };
         };
         let is_read = numbering.is_read_to(tx.node, tx.wire_ns.saturating_add_signed(delay_ns.0));
-        let is_short = is_within && is_read || !numbering.has(sent, received);
+        let is_short = is_within(Past::Arrived) && is_read || numbering.is_uncounted(sent, received);
         Turn::of(delay_ns, numbering.turn_ns(sent, received).or(is_short.then_some(u64::MAX)))
     }
 
@@ -347,15 +351,18 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Releases the held crossings at the end, if the identifications have not turned.
+    /// Releases the held crossings at the end, if the identifications have not turned and the recordings overlap.
     fn release(&mut self, connection: usize) {
         let Some(direction) = self.connections.get_mut(connection) else { return };
         let held = std::mem::take(&mut direction.held);
         let joined = std::mem::take(&mut direction.certain_so_far);
         let keys = (direction.key, direction.received_key);
         self.held -= held.len();
-        let numbering = &self.numbering;
-        let is_certain = |tx, rx| numbering.is_within_a_turn((keys.0, tx), (keys.1, rx), true);
+        let (numbering, overlaps) = (&self.numbering, &self.overlaps);
+        let is_certain = |tx: u16, rx: u16| {
+            let is_within = numbering.is_within_a_turn((keys.0, tx), (keys.1, rx), true, Past::Nothing);
+            is_within && !overlaps.are_apart(tx, rx)
+        };
         self.crossings.extend(held.into_iter().filter(|c| is_certain(c.tx_node, c.rx_node)));
         let uncertain = joined.into_iter().filter(|((tx, rx), _)| !is_certain(*tx, *rx)).map(|(_, n)| n).sum();
         self.add_uncertain(connection, uncertain);
@@ -373,6 +380,9 @@ impl<'t> Joiner<'t> {
         self.counters.joined += 1;
         if let Some(direction) = self.connections.get_mut(connection) {
             direction.joined += 1;
+        }
+        if tx.is_stream() && tx.node != rx.node {
+            self.overlaps.prove(tx.node, rx.node);
         }
         let mut journey = merge(tx, rx, self.timeline);
         if self.may_be_sent_again(tx, rx) {
@@ -445,7 +455,12 @@ impl<'t> Joiner<'t> {
         if direction.has_both_ends() || direction.key.is_private() {
             return;
         }
-        if let Some((tx, rx)) = self.translations.offer(connection, half) {
+        let connections = &self.connections;
+        let share_address = |tx: usize, rx: usize| {
+            let both = connections.get(tx).zip(connections.get(rx));
+            both.is_some_and(|(tx, rx)| tx.key.shares_address(&rx.key))
+        };
+        if let Some((tx, rx)) = self.translations.offer(connection, half, share_address) {
             self.join_translated(tx, rx, done);
         }
     }

@@ -48,6 +48,15 @@ impl Key {
         Key { from: self.to, to: self.from, ..*self }
     }
 
+    /// True if one of the two addresses is the same in both.
+    pub fn shares_address(&self, other: &Key) -> bool {
+        // The identifier of an ICMP echo is in the place of both ports, and a translator may change it.
+        let is_same = |one: Endpoint, two: Endpoint| {
+            if self.proto.has_ports() { one == two } else { one.ip() == two.ip() }
+        };
+        is_same(self.from, other.from) || is_same(self.to, other.to)
+    }
+
     /// True if one send may reach several receivers.
     pub fn has_many_receivers(&self) -> bool {
         match self.to.ip() {

@@ -13,11 +13,13 @@
 //! on the path. The halves then join as [`Pairing::translated`]. Unjoined halves have a reason.
 //!
 //! Identifications of datagrams repeat after 65,536 packets. A datagram joins another turn's only as
-//! ambiguous, and then bounds no clocks (see `numbering`).
+//! ambiguous, and then bounds no clocks (see `numbering`). The same holds for recordings that do not overlap in time
+//! (see `overlap`).
 //!
 //! **Known limits.**
 //! - Datagrams without an identification (IPv6; IPv4 from unconnected sockets) are joined by order and length,
 //!   and are marked as ambiguous. They bound clocks by what holds for any pairing.
+//! - Datagrams that two translators change, so that both addresses differ, do not join.
 //! - A middlebox that terminates the connection (a proxy) or renumbers its bytes leaves no common key.
 //! - Loopback addresses mean another host in every recording and never join.
 
@@ -28,6 +30,7 @@ mod joiner;
 mod key;
 mod merge;
 mod numbering;
+mod overlap;
 mod pairing;
 mod timeline;
 mod translation;
@@ -35,5 +38,6 @@ mod unnumbered;
 
 pub use half::Crossing;
 pub use joiner::{JoinCounters, JoinLimits, Joined, Joiner};
+pub(crate) use overlap::WallSpan;
 pub use pairing::{Pairing, Unjoined};
 pub use timeline::{OneClock, Timeline, Unaligned};

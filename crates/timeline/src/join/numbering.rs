@@ -6,15 +6,21 @@
 //! **The choice.** Each end counts how far its identifications advanced, in the order of its events. Two recordings of
 //! exchanged packets overlap in time. So if both ends together advanced by less than a turn, equal identifications are
 //! one datagram. Beyond that, only aligned clocks distinguish turns, by the shortest time of a turn.
+//!
+//! **Many flows.** Those that were idle longest are forgotten. A forgotten flow that returns has new counts. They are
+//! used where the clocks are aligned and nothing of its forgotten part can still be on the wire, else none of it is
+//! certain. One bit for each hash remembers the forgotten ones. So after millions of them, a new flow may be taken for
+//! one that returns.
 
 use super::empty::Recording;
 use super::key::{End, Key};
 use magscope_core::batch::Batch;
 use magscope_core::flow::{FlowId, Proto};
-use magscope_core::hash::Map;
+use magscope_core::hash::{FoldHasher, Map, Set};
 use magscope_core::journey::Correlator;
 use magscope_core::node::NodeInfo;
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, BuildHasherDefault};
 
 /// Identifications of a turn, less those that reordering and packets in flight may hide.
 const TURN: u64 = (1 << 16) - (1 << 12);
@@ -24,8 +30,12 @@ const REORDERED: u16 = 1 << 10;
 const STRIDE: u64 = 1 << 12;
 /// A recording that was read up to this long before an instant hides no turn: batches are shorter.
 const UNREAD_NS: u64 = 250_000_000;
-/// Maximum number of directions of flows, by end; beyond it new ones have no counts.
+/// Maximum number of directions of flows, by end; beyond it the half that was idle longest is forgotten.
 const MAX_SIDES: usize = 1 << 16;
+/// Bits for the hashes of forgotten flows: 1 MiB.
+const FORGOTTEN_BITS: u64 = 1 << 23;
+/// A datagram takes less than this on the wire, nanoseconds.
+const MOST_TRANSIT_NS: u64 = 10_000_000_000;
 
 /// The turns of the identifications of two datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +66,28 @@ impl Turn {
 
 /// A flow, its recording and its end.
 type Name = (FlowId, u16, End);
+/// A direction of a flow, its recording, and true for its receiver.
+type SideKey = (Key, u16, bool);
+
+/// What may have preceded the counts of a side, from the best case to the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Past {
+    /// Nothing of the recording.
+    #[default]
+    Nothing,
+    /// Forgotten datagrams, none of which is on the wire any more.
+    Arrived,
+    /// Forgotten datagrams.
+    Unknown,
+}
 
 /// Identifications of one direction of a flow at one end.
 #[derive(Debug, Default)]
 struct Side {
     newest: u16,
+    /// Instant of its newest event.
+    newest_ns: u64,
+    past: Past,
     advanced: u64,
     /// Lost records of its recording before its first event.
     lost_before: u64,
@@ -74,6 +101,7 @@ struct Side {
 
 impl Side {
     fn push(&mut self, id: u16, time_ns: u64) {
+        self.newest_ns = self.newest_ns.max(time_ns);
         let step = id.wrapping_sub(self.newest);
         if step.wrapping_neg() <= REORDERED && !self.instants.is_empty() {
             return; // also the same one again
@@ -114,6 +142,55 @@ impl Side {
     }
 }
 
+/// A flow by its name.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    /// `None` for flows without a key.
+    side: Option<usize>,
+    /// Number of its newest use.
+    newest_use: u64,
+}
+
+/// The forgotten sides, as bits of their hashes: another one may have the same bit.
+#[derive(Debug, Default)]
+struct Forgotten {
+    bits: Vec<u64>,
+    /// Of each recording: the newest instant of what is forgotten.
+    to_ns: Map<u16, u64>,
+}
+
+impl Forgotten {
+    /// The word and the bit of a side.
+    fn place(key: &SideKey) -> (usize, u64) {
+        let bit = BuildHasherDefault::<FoldHasher>::default().hash_one(key) % FORGOTTEN_BITS;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn add(&mut self, key: &SideKey, newest_ns: u64) {
+        self.bits.resize((FORGOTTEN_BITS / 64) as usize, 0);
+        let (word, bit) = Self::place(key);
+        if let Some(word) = self.bits.get_mut(word) {
+            *word |= bit;
+        }
+        let to_ns = self.to_ns.entry(key.1).or_default();
+        *to_ns = newest_ns.max(*to_ns);
+    }
+
+    fn may_have(&self, key: &SideKey) -> bool {
+        let (word, bit) = Self::place(key);
+        self.bits.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// What may have preceded a side that begins at an instant.
+    fn before(&self, key: &SideKey, time_ns: u64) -> Past {
+        if !self.may_have(key) {
+            return Past::Nothing;
+        }
+        let to_ns = self.to_ns.get(&key.1).copied().unwrap_or_default();
+        if time_ns.saturating_sub(to_ns) > MOST_TRANSIT_NS { Past::Arrived } else { Past::Unknown }
+    }
+}
+
 /// Turns of the identifications of all flows. Of bounded memory.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
@@ -122,10 +199,14 @@ pub(super) struct Numbering {
     newest_ns: Map<u16, u64>,
     /// Lost records of each recording.
     lost: Map<u16, u64>,
-    /// `None` for flows without a key.
-    flows: Map<(FlowId, u16, bool), Option<usize>>,
-    by_key: Map<(Key, u16, bool), usize>,
+    flows: Map<(FlowId, u16, bool), Named>,
+    by_key: Map<SideKey, usize>,
     sides: Vec<Side>,
+    /// Unused places among the sides.
+    free: Vec<usize>,
+    forgotten: Forgotten,
+    /// Number of uses of flows so far.
+    uses: u64,
 }
 
 impl Numbering {
@@ -142,38 +223,66 @@ impl Numbering {
         let total = self.lost.entry(node).or_default();
         *total = total.saturating_add(lost).saturating_add(left_out).saturating_add(batch.late);
         for event in batch.events.iter().filter(|event| event.proto != Proto::TCP && event.ip_id != 0) {
-            if let Some(end) = hops.end_of(event.hop)
-                && let Some(side) = self.side((event.flow, node, end), event.ip_id, correlator)
-            {
-                side.push(event.ip_id, event.time_ns);
-            }
+            let Some(end) = hops.end_of(event.hop) else { continue };
+            let key = || correlator.flow(event.flow).map(|flow| Key::of(node, end, flow));
+            self.datagram((event.flow, node, end), event.ip_id, event.time_ns, key);
         }
     }
 
-    fn side(&mut self, (flow, node, end): Name, first: u16, correlator: &Correlator) -> Option<&mut Side> {
+    /// Counts a datagram. `key` gives the key of its flow.
+    fn datagram(&mut self, (flow, node, end): Name, id: u16, time_ns: u64, key: impl FnOnce() -> Option<Key>) {
+        self.uses += 1;
         let name = (flow, node, end == End::Rx);
-        let at = match self.flows.get(&name) {
-            Some(at) => *at,
-            None if self.flows.len() >= MAX_SIDES => None,
-            None => {
-                let key = correlator.flow(flow).map(|flow| Key::of(node, end, flow));
-                let at = key.map(|key| self.add((key, node, end == End::Rx), first));
-                self.flows.insert(name, at);
-                at
+        let side = if let Some(named) = self.flows.get_mut(&name) {
+            named.newest_use = self.uses;
+            named.side
+        } else {
+            if self.flows.len() >= MAX_SIDES {
+                self.make_room();
             }
+            let side = key().map(|key| self.add((key, node, end == End::Rx), id, time_ns));
+            self.flows.insert(name, Named { side, newest_use: self.uses });
+            side
         };
-        self.sides.get_mut(at?)
+        if let Some(side) = side.and_then(|at| self.sides.get_mut(at)) {
+            side.push(id, time_ns);
+        }
     }
 
     /// The side of a key, new or earlier: flows of one key follow each other.
-    fn add(&mut self, key: (Key, u16, bool), first: u16) -> usize {
-        let new = self.sides.len();
-        let at = *self.by_key.entry(key).or_insert(new);
-        if at == new {
-            let lost_before = self.lost.get(&key.1).copied().unwrap_or_default();
-            self.sides.push(Side { newest: first, lost_before, ..Side::default() });
+    fn add(&mut self, key: SideKey, first: u16, time_ns: u64) -> usize {
+        if let Some(at) = self.by_key.get(&key) {
+            return *at;
         }
+        let lost_before = self.lost.get(&key.1).copied().unwrap_or_default();
+        let past = self.forgotten.before(&key, time_ns);
+        let side = Side { newest: first, past, lost_before, ..Side::default() };
+        let at = self.free.pop().unwrap_or(self.sides.len());
+        match self.sides.get_mut(at) {
+            Some(place) => *place = side,
+            None => self.sides.push(side),
+        }
+        self.by_key.insert(key, at);
         at
+    }
+
+    /// Forgets the half of the flows that was idle longest.
+    fn make_room(&mut self) {
+        let Numbering { flows, by_key, sides, free, forgotten, .. } = self;
+        let mut uses: Vec<u64> = flows.values().map(|named| named.newest_use).collect();
+        uses.sort_unstable();
+        let middle = uses.get(uses.len() / 2).copied().unwrap_or_default();
+        flows.retain(|_, named| named.newest_use > middle);
+        let used: Set<usize> = flows.values().filter_map(|named| named.side).collect();
+        by_key.retain(|key, at| {
+            let at = *at;
+            let is_used = used.contains(&at);
+            if !is_used {
+                forgotten.add(key, sides.get(at).map_or(0, |side| side.newest_ns));
+                free.push(at);
+            }
+            is_used
+        });
     }
 
     fn of_key(&self, (key, node): (Key, u16), end: End) -> Option<&Side> {
@@ -181,16 +290,16 @@ impl Numbering {
     }
 
     /// True if the two ends advanced by less than a turn. `is_ended`: all events were processed. Before that, events of
-    /// one end may be missing, so much less is required.
-    pub fn is_within_a_turn(&self, tx: (Key, u16), rx: (Key, u16), is_ended: bool) -> bool {
+    /// one end may be missing, so much less is required. Counts with a worse past than `worst` prove nothing.
+    pub fn is_within_a_turn(&self, tx: (Key, u16), rx: (Key, u16), is_ended: bool, worst: Past) -> bool {
         let most = if is_ended { TURN } else { TURN / 4 };
-        let advanced = self.advanced(tx, End::Tx).zip(self.advanced(rx, End::Rx));
+        let advanced = self.advanced(tx, End::Tx, worst).zip(self.advanced(rx, End::Rx, worst));
         advanced.is_some_and(|(tx, rx)| tx.saturating_add(rx) < most)
     }
 
-    /// Identifications that may have passed an end, with those of lost records.
-    fn advanced(&self, of: (Key, u16), end: End) -> Option<u64> {
-        let side = self.of_key(of, end)?;
+    /// Identifications that may have passed an end, with those of lost records; `None` with a worse past.
+    fn advanced(&self, of: (Key, u16), end: End, worst: Past) -> Option<u64> {
+        let side = self.of_key(of, end).filter(|side| side.past <= worst)?;
         let lost = self.lost.get(&of.1).copied().unwrap_or_default();
         Some(side.advanced.saturating_add(lost.saturating_sub(side.lost_before)))
     }
@@ -200,14 +309,94 @@ impl Numbering {
         self.newest_ns.get(&node).is_some_and(|read_ns| at_ns <= read_ns.saturating_add(UNREAD_NS))
     }
 
-    /// False if neither end has counts.
-    pub fn has(&self, tx: (Key, u16), rx: (Key, u16)) -> bool {
-        self.of_key(tx, End::Tx).is_some() || self.of_key(rx, End::Rx).is_some()
+    /// True if neither end ever had counts.
+    pub fn is_uncounted(&self, tx: (Key, u16), rx: (Key, u16)) -> bool {
+        let is_new = |(key, node): (Key, u16), end: End| {
+            let key = (key, node, end == End::Rx);
+            !self.by_key.contains_key(&key) && !self.forgotten.may_have(&key)
+        };
+        is_new(tx, End::Tx) && is_new(rx, End::Rx)
     }
 
     /// The shortest time of a turn at either end so far; `None` if unknown.
     pub fn turn_ns(&self, tx: (Key, u16), rx: (Key, u16)) -> Option<u64> {
-        let turn_ns = |of, end| self.of_key(of, end)?.turn_ns();
+        let turn_ns = |of, end| self.of_key(of, end).filter(|side| side.past <= Past::Arrived)?.turn_ns();
         turn_ns(tx, End::Tx).into_iter().chain(turn_ns(rx, End::Rx)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::flow::Flow;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    /// More flows than the bound: each has two ends.
+    const FLOWS: u32 = MAX_SIDES as u32 * 3 / 4;
+    const STEP_NS: u64 = 1_000;
+
+    fn key(flow: u32) -> Key {
+        let local = SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + flow), 5_000));
+        let remote = SocketAddr::from((Ipv4Addr::new(192, 168, 0, 1), 6_000));
+        Key::of(
+            0,
+            End::Tx,
+            &Flow { id: FlowId(u64::from(flow) + 1), netns: 1, proto: Proto::UDP, local, remote },
+        )
+    }
+
+    fn ends(flow: u32) -> ((Key, u16), (Key, u16)) {
+        ((key(flow), 0), (key(flow), 1))
+    }
+
+    /// One datagram of a flow at both ends.
+    fn cross(numbering: &mut Numbering, flow: u32, id: u16, time_ns: u64) {
+        for (node, end) in [(0, End::Tx), (1, End::Rx)] {
+            let name = (FlowId(u64::from(flow) + 1), node, end);
+            numbering.datagram(name, id, time_ns, || Some(key(flow)));
+        }
+    }
+
+    fn is_within(numbering: &Numbering, flow: u32, worst: Past) -> bool {
+        let (tx, rx) = ends(flow);
+        numbering.is_within_a_turn(tx, rx, true, worst)
+    }
+
+    /// One datagram of each flow.
+    fn many() -> Numbering {
+        let mut numbering = Numbering::default();
+        for flow in 0..FLOWS {
+            cross(&mut numbering, flow, 7, u64::from(flow) * STEP_NS);
+        }
+        numbering
+    }
+
+    #[test]
+    fn flows_beyond_the_bound_have_counts() {
+        let mut numbering = many();
+        assert!(numbering.flows.len() <= MAX_SIDES && numbering.sides.len() <= MAX_SIDES);
+        assert_eq!(numbering.by_key.len() + numbering.free.len(), numbering.sides.len());
+        // But for equal hashes, a new flow is none that returns.
+        let certain = (FLOWS - 1_000..FLOWS).filter(|flow| is_within(&numbering, *flow, Past::Nothing));
+        assert!(certain.count() > 900);
+        for n in 0..40_u32 {
+            cross(&mut numbering, FLOWS, (n * 2_048) as u16, u64::from(FLOWS + n) * STEP_NS);
+        }
+        let (tx, rx) = ends(FLOWS);
+        assert!(!numbering.is_uncounted(tx, rx));
+        assert!(!is_within(&numbering, FLOWS, Past::Arrived), "its identifications have turned");
+    }
+
+    #[test]
+    fn a_forgotten_flow_that_returns_is_certain_after_its_datagrams_have_arrived() {
+        let mut numbering = many();
+        let (tx, rx) = ends(0);
+        assert!(numbering.of_key(tx, End::Tx).is_none() && !numbering.is_uncounted(tx, rx));
+        assert!(!is_within(&numbering, 0, Past::Arrived));
+        let now_ns = u64::from(FLOWS) * STEP_NS;
+        cross(&mut numbering, 0, 7, now_ns);
+        assert!(!is_within(&numbering, 0, Past::Arrived), "it may have turned");
+        cross(&mut numbering, 1, 7, now_ns + 2 * MOST_TRANSIT_NS);
+        assert!(is_within(&numbering, 1, Past::Arrived) && !is_within(&numbering, 1, Past::Nothing));
     }
 }

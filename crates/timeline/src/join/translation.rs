@@ -3,6 +3,10 @@
 //! A translator changes addresses and ports and preserves the rest of the key. One connection has only its
 //! sender seen, another only its receiver. They are the same if the same sequence numbers begin their packets
 //! repeatedly, without a third such connection.
+//!
+//! Identifications of datagrams count up from anywhere in 16 bits. So any two long flows of one length have many in
+//! common, one after the other, which is no proof. Flows of datagrams must have an address in common, too. It is the
+//! same on both sides unless the path has two translators.
 
 use super::half::Half;
 use super::key::{End, Key};
@@ -31,8 +35,13 @@ pub(super) struct Translations {
 
 impl Translations {
     /// Processes a half of a connection without a known other end. Returns the connections of sender and
-    /// receiver once they are identified as one.
-    pub fn offer(&mut self, connection: usize, half: &Half) -> Option<(usize, usize)> {
+    /// receiver once they are identified as one. `share_address`: whether these two have an address in common.
+    pub fn offer(
+        &mut self,
+        connection: usize,
+        half: &Half,
+        share_address: impl Fn(usize, usize) -> bool,
+    ) -> Option<(usize, usize)> {
         let key = Self::key(half)?;
         let [tx, rx] = &mut self.seen;
         let (mine, theirs) = if half.end == End::Tx { (tx, rx) } else { (rx, tx) };
@@ -43,6 +52,9 @@ impl Translations {
         let other = *theirs.get(&key)?;
         let (tx, rx) = if half.end == End::Tx { (connection, other) } else { (other, connection) };
         if tx == rx || self.votes.len() >= MAX_PAIRS && !self.votes.contains_key(&rx) {
+            return None;
+        }
+        if !half.is_stream() && !share_address(tx, rx) {
             return None;
         }
         let votes = self.votes.entry(rx).or_default();
@@ -64,8 +76,8 @@ impl Translations {
         let agreed = self.votes.iter().filter_map(|(rx, votes)| {
             let (tx, _, second) = Self::best(votes)?;
             let (sender, receiver) = (key_of(tx)?, key_of(*rx)?);
-            let alike = sender.from == receiver.from || sender.to == receiver.to;
-            (sender.proto == Proto::TCP && second == 0 && alike).then_some((tx, *rx))
+            let is_one = second == 0 && sender.shares_address(&receiver);
+            (sender.proto == Proto::TCP && is_one).then_some((tx, *rx))
         });
         let mut pairs: Vec<_> = agreed.collect();
         pairs.sort_unstable();

@@ -112,6 +112,14 @@ impl Builder {
         self.begin(Epoch { is_reported: true, ..next });
     }
 
+    /// The newest reported step was before this instant of A: for one whose latest instant was unknown.
+    pub fn begin_by(&mut self, at_ns: u64) {
+        let ended_ns = self.epochs.iter().rev().nth(1).and_then(|before| before.to_ns).unwrap_or(0);
+        if let Some(epoch) = self.epochs.last_mut().filter(|epoch| epoch.is_reported) {
+            epoch.from_ns = epoch.from_ns.min(at_ns.max(ended_ns));
+        }
+    }
+
     /// The bounds.
     pub fn finish(mut self) -> Recorded {
         self.counts.quarantined = {

@@ -5,6 +5,7 @@ use super::row::HintRow;
 use super::text::{seconds_apart, who_is_ahead};
 use crate::growing::Growing;
 use crate::output;
+use crate::recordings::FoundDamage;
 use crate::signals::Stop;
 use anyhow::Result;
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use magscope_timeline::align::{Alignment, Online};
 use magscope_timeline::merged_reader::Walker;
 use magscope_timeline::pair::{Live, State, smallest_visible_step_ns};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum wait for one recording while others wait too.
@@ -52,7 +54,8 @@ struct Now {
 
 pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let follows = args.recordings.iter().map(|dir| Growing::new(dir.clone(), stop.clone()));
+    let damage = Arc::new(FoundDamage::default());
+    let follows = args.recordings.iter().map(|dir| Growing::new(dir.clone(), stop.clone(), damage.clone()));
     let follows = follows.collect::<Result<Vec<_>>>()?;
     let mut infos: Vec<NodeInfo> = follows.iter().map(|follow| follow.info().clone()).collect();
     make_names_unique(&mut infos);
@@ -71,6 +74,7 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
             print(&online, &infos, args.json)?;
         }
         if progress == Progress::End {
+            damage.note();
             return Ok(());
         }
     }

@@ -48,7 +48,7 @@ pub struct Row {
     pub external_refuted: bool,
     /// Indexes of the recordings whose source it is: both where packets alone contradict it.
     pub utc_refuted: Vec<u16>,
-    /// The same from packets of all recordings together, if narrower.
+    /// The same from the packets of all recordings together, without UTC, if narrower than from those of these two.
     pub together_half_width_ns: Option<u64>,
     /// Average over the recording.
     pub drift_ppm: Option<f64>,
@@ -60,6 +60,9 @@ pub struct Row {
     pub rejected: u64,
     pub quarantined: u64,
     pub between_epochs: u64,
+    /// Time between the two recordings, nanoseconds, if their disciplined wall clocks prove that they do not overlap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_apart_ns: Option<u64>,
     /// Number of clock steps of either host.
     pub steps: u64,
     /// Number of refutations of the model.
@@ -114,11 +117,11 @@ impl Table {
     pub fn of(alignment: &Alignment, hosts: &[String]) -> Self {
         // The combination at a time in the middle of the packets of the first pair that includes recording 0.
         let amid = alignment.clocks().skip(1).find_map(|b| alignment.amid_ns(0, b));
-        let joint = amid.map(|raw_0_ns| alignment.at(raw_0_ns));
+        let joint = amid.map(|raw_0_ns| alignment.by_packets_at(raw_0_ns));
         let solution = joint.as_ref().and_then(|solved| solved.as_ref().ok());
         let row = |(a, b)| {
             let state = alignment.state(a, b)?;
-            let all = solution.map_or(Bounds::NONE, |(s, _)| s.bounds(usize::from(a), usize::from(b)));
+            let all = solution.map_or(Bounds::NONE, |s| s.bounds(usize::from(a), usize::from(b)));
             Some(Row::of(alignment, (a, b), state, &all))
         };
         let pairs: Vec<Row> = alignment.couples().filter_map(row).collect();
@@ -174,6 +177,7 @@ impl Row {
             rejected: counts.rejected,
             quarantined: counts.quarantined,
             between_epochs: counts.between_epochs,
+            recorded_apart_ns: alignment.recorded_apart_ns(a, b),
             steps: pair.map_or(0, Recorded::steps),
             splits: pair.map_or(0, Recorded::splits),
             smallest_visible_step_ns: pair.and_then(Recorded::smallest_visible_step_ns),
@@ -296,6 +300,27 @@ mod tests {
         let half = row.together_half_width_ns.expect("a bound");
         assert!(row.over_time.is_empty() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
         assert_eq!(row.state, "CERTIFIED");
+    }
+
+    #[test]
+    fn packets_of_all_recordings_count_without_utc() {
+        let vouched = Hosts { vouched: Some(1_000), ..Hosts::of(&[0, 5_000_000, 70_000_000_000]) };
+        let table = vouched.table(&[both_directions(0, 1, 0), both_directions(1, 2, 0)].concat());
+        let row = table.pairs.iter().find(|row| (row.a, row.b) == (0, 2)).expect("a row");
+        let half = row.together_half_width_ns.expect("a bound");
+        assert!(half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
+        assert_eq!(row.state, "EXTERNAL");
+    }
+
+    #[test]
+    fn recordings_that_do_not_overlap_are_named() {
+        let wrong = Hosts { vouched: Some(1_000), wrong: 86_400_000_000_000, ..Hosts::of(&[0, 7_000_000]) };
+        let table = wrong.table(&[]);
+        assert!(table.pairs[0].recorded_apart_ns.is_some_and(|ns| ns > 80_000_000_000_000));
+        let rendered = text::render(&table);
+        assert!(rendered.contains("the two recordings are 23 h apart"), "{rendered}");
+        let right = Hosts { vouched: Some(1_000), ..Hosts::of(&[0, 7_000_000]) };
+        assert!(!text::render(&right.table(&[])).contains("apart"));
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn pair(text: &mut String, row: &Row) {
     }
     refuted_utc(text, row);
     if row.together_half_width_ns.is_some() {
-        let _ = writeln!(text, "     all recordings together{}", bound(row.together_half_width_ns));
+        let _ = writeln!(text, "     packets of all recordings together{}", bound(row.together_half_width_ns));
     }
     if let Some(ns) = row.difference_ns {
         difference(text, row, ns);
@@ -82,6 +82,13 @@ fn pair(text: &mut String, row: &Row) {
             text,
             "     {} of one of the clocks (suspend, migration, another clock source); figures are of after the last",
             if row.steps == 1 { "1 step".to_owned() } else { format!("{} steps", row.steps) }
+        );
+    }
+    if let Some(ns) = row.recorded_apart_ns {
+        let _ = writeln!(
+            text,
+            "     By their wall clocks, the two recordings are {} h apart: equal identifications of datagrams\n     are no proof then that they are the same.",
+            ns / 3_600_000_000_000
         );
     }
     if row.used == 0 {

@@ -49,12 +49,14 @@ impl Joiner<'_> {
         self.join(connection, half, other, done);
         let Some(joined) = done.get_mut(first).filter(|_| turn != Turn::Same) else { return };
         let crossing = joined.crossing.take();
-        if turn == Turn::Unknown {
+        let (tx_node, rx_node) = (joined.journey.tx_node, joined.journey.rx_node);
+        // Running recordings overlap. Bytes of a stream may still prove it for others, so their crossings are held.
+        let are_apart = !self.is_live && self.overlaps.are_apart(tx_node, rx_node);
+        if turn == Turn::Unknown || are_apart {
             (joined.journey.ambiguous, joined.journey.across) = (true, Across::Apart);
             self.add_uncertain(connection, 1);
         } else if let Some(direction) = self.connections.get_mut(connection) {
-            let nodes = (joined.journey.tx_node, joined.journey.rx_node);
-            *direction.certain_so_far.entry(nodes).or_default() += 1;
+            *direction.certain_so_far.entry((tx_node, rx_node)).or_default() += 1;
         }
         match crossing.filter(|_| turn == Turn::SameSoFar) {
             Some(crossing) if self.is_live => self.crossings.push(crossing),
