@@ -275,6 +275,18 @@ impl HopSet {
         Hop::ALL.iter().copied().collect()
     }
 
+    /// The hops of a list in a setting, such as `dev.xmit,app.recv`; all of them for `all`, and for a list without a
+    /// name of this version.
+    pub fn listed(list: &str) -> Self {
+        let hops = Self::named(list);
+        if hops.is_empty() { Self::all() } else { hops }
+    }
+
+    /// The hops that a list names, without names of another version.
+    pub fn named(list: &str) -> Self {
+        list.split([',', ' ']).filter_map(|hop| hop.trim().parse::<Hop>().ok()).collect()
+    }
+
     /// The hops whose row of the table has a property.
     pub fn with(property: impl Fn(&HopSpec) -> bool) -> Self {
         Hop::ALL.iter().copied().filter(|hop| property(hop.spec())).collect()

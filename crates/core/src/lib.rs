@@ -9,6 +9,7 @@
 //!   stream of batches; `generator` implements it for tests.
 //! - `journey/`: correlates events of one clock into journeys. `exchange/`: requests and responses, from the order of
 //!   sends and reads.
+//! - `change`: changes of a running capture. `changes`: their repetition for readers that begin later.
 //! - `blame`: the part that causes a step's time.
 //! - `filter/`: choice of journeys. `capture_filter/`: choice of events, also in the kernel. `condition/`:
 //!   conditions of triggers.
@@ -26,6 +27,7 @@ pub mod batch;
 pub mod blame;
 pub mod capture_filter;
 pub mod change;
+pub mod changes;
 pub mod clock;
 pub mod condition;
 pub mod context;

@@ -89,9 +89,12 @@ impl Omissions {
             "sample" => match flows_one_in(setting) {
                 Some(one_in) => self.flows_sampled |= one_in > 1,
                 None if rest.starts_with("off") => {}
-                None => self.sampled_hops.0 |= named(rest.split_once(' ').map_or("all", |(_, hops)| hops)).0,
+                None => {
+                    let hops = rest.split_once(' ').map_or("all", |(_, hops)| hops);
+                    self.sampled_hops.0 |= HopSet::listed(hops).0;
+                }
             },
-            "enable" | "disable" => self.switched_hops.0 |= named(rest).0,
+            "enable" | "disable" => self.switched_hops.0 |= HopSet::listed(rest).0,
             _ => {}
         }
     }
@@ -135,12 +138,6 @@ impl Omissions {
     pub fn undercounts_drops(self) -> bool {
         self.hides_drops() || self.drops.unknown() > 0
     }
-}
-
-/// The hops of a list; all of them for `all`, and for a list without a name of this version.
-fn named(hops: &str) -> HopSet {
-    let named: HopSet = hops.split([',', ' ']).filter_map(|hop| hop.trim().parse::<Hop>().ok()).collect();
-    if named.is_empty() { HopSet::all() } else { named }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum Progress {
     /// More data may follow; the batch can be empty after a time-out.
     More,
-    /// The last batch was returned.
+    /// The last batch was returned before. What this one may have is not read.
     End,
 }
 

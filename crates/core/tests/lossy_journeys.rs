@@ -148,9 +148,14 @@ fn what_a_filter_may_have_hidden_is_not_lost() {
     assert_eq!(ends(&["filter port = 80", "sample flows 1/4"], Vec::new()), lost);
     assert_eq!(ends(&["filter cpu = 0"], Vec::new()), filtered);
     assert_eq!(ends(&["sample 1/10 dev.recv"], Vec::new()), filtered);
-    let change = |from_ns| Change { from_ns, to_ns: from_ns + 5, what: "disable dev.recv".to_owned() };
-    assert_eq!(ends(&[], vec![change(200)]), filtered);
-    assert_eq!(ends(&[], vec![change(90_000_000_000)]), lost, "it was before that");
+    for what in ["disable dev.recv", "filter port = 80", "sample flows 1/16", "detail histograms"] {
+        let change = |from_ns| Change { from_ns, to_ns: from_ns + 5, what: what.to_owned() };
+        assert_eq!(ends(&[], vec![change(200)]), filtered, "{what}");
+        assert_eq!(ends(&[], vec![change(90_000_000_000)]), lost, "{what}: it was before that");
+    }
+    let ended = [(1, "disable dev.recv"), (50, "enable dev.recv")];
+    let ended = ended.map(|(at_ns, what)| Change { from_ns: at_ns, to_ns: at_ns, what: what.to_owned() });
+    assert_eq!(ends(&[], ended.to_vec()), lost, "it was sent after that");
 }
 
 /// Independent of the contents of a batch, a loss affects only the journeys that it can have touched.

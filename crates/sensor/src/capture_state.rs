@@ -1,6 +1,6 @@
 //! State of a host's capture: the hops and settings in force, and the parts of the last minute without events.
 
-use crate::in_force::{InForce, named};
+use crate::in_force::InForce;
 use crate::sums::clean;
 use magscope_core::governed::Level;
 use magscope_core::hop::HopSet;
@@ -49,12 +49,12 @@ impl CaptureState {
         match word {
             // A stream can begin while a hop is off. So it was off before, whatever was seen of it.
             "enable" => {
-                for hop in named(list).iter() {
+                for hop in HopSet::named(list).iter() {
                     let until_ns = self.off_until_ns.entry(hop).or_default();
                     *until_ns = change.to_ns.max(*until_ns);
                 }
             }
-            "disable" => self.switched_off = HopSet(self.switched_off.0 | named(list).0),
+            "disable" => self.switched_off = HopSet(self.switched_off.0 | HopSet::named(list).0),
             _ => {}
         }
     }

@@ -51,8 +51,8 @@ impl InForce {
         let what = change.what.as_str();
         let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
         match word {
-            "enable" => self.hops = HopSet(self.hops.0 | named(rest).0),
-            "disable" => self.hops = HopSet(self.hops.0 & !named(rest).0),
+            "enable" => self.hops = HopSet(self.hops.0 | HopSet::named(rest).0),
+            "disable" => self.hops = HopSet(self.hops.0 & !HopSet::named(rest).0),
             "filter" | "pcap" | "detail" => return self.replace(word, what),
             "sample" if rest.starts_with("flows") => return self.replace("sample flows", what),
             "sample" | "snap" => self.set_at_hops(word, rest),
@@ -102,14 +102,9 @@ impl InForce {
     }
 }
 
-/// The hops of a list.
-pub fn named(list: &str) -> HopSet {
-    list.split([',', ' ']).filter_map(|name| name.parse::<Hop>().ok()).collect()
-}
-
 /// The hops of a list; all of them for `all` and for an empty list.
 fn listed(list: &str) -> HopSet {
-    if matches!(list.trim(), "" | "all") { HopSet::all() } else { named(list) }
+    if matches!(list.trim(), "" | "all") { HopSet::all() } else { HopSet::named(list) }
 }
 
 fn list_of(hops: HopSet) -> String {

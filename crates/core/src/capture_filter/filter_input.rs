@@ -38,6 +38,13 @@ impl CaptureFilter {
         holds(self.expr(), sight)
     }
 
+    /// The same for a switch of the scheduler, which is an event of two tasks: the filter holds if it holds for either.
+    /// `previous` is the one that leaves the CPU, if stored.
+    pub fn holds_for_either<'a>(&self, sight: &FilterInput<'a>, previous: Option<&'a Task>) -> Option<bool> {
+        let of_previous = FilterInput { task: previous, ..*sight };
+        any([self.holds(sight), self.holds(&of_previous)].into_iter())
+    }
+
     /// A comparison with a user's or interface's name, which only its host can resolve.
     /// [`CaptureFilter::holds`] cannot decide it.
     pub fn needs_its_host(&self) -> Option<Field> {
@@ -259,6 +266,37 @@ mod tests {
         assert_eq!(judge("socket 5 and udp", |_| {}), Some(false));
         assert_eq!(judge("socket 5 or tcp", |_| {}), Some(true));
         assert_eq!(judge("port 80", |sight| sight.proto = Proto::ICMP), Some(false));
+    }
+
+    #[test]
+    fn a_switch_is_an_event_of_both_tasks() {
+        let task = |comm: &str| Task { tgid: 12, tid: 13, uid: 0, cgroup: 5, comm: comm.into() };
+        let (next, previous, info) = (task("nginx"), task("bash"), NodeInfo::default());
+        let sight = FilterInput {
+            hop: Hop::SchedSwitch,
+            cpu: 3,
+            proto: Proto::TCP,
+            ifindex: 0,
+            len: 0,
+            socket: 0,
+            flow: None,
+            task: Some(&next),
+            info: &info,
+        };
+        let holds =
+            |text: &str, previous| CaptureFilter::parse(text).unwrap().holds_for_either(&sight, previous);
+        for (text, of_both, of_next) in [
+            ("comm nginx", Some(true), Some(true)),
+            ("comm bash", Some(true), None),
+            ("comm sshd", Some(false), None),
+            // Each task alone: none of them has both names.
+            ("comm nginx and comm bash", Some(false), None),
+            ("not comm nginx", Some(true), None),
+            ("cpu 4", Some(false), Some(false)),
+        ] {
+            assert_eq!(holds(text, Some(&previous)), of_both, "{text}");
+            assert_eq!(holds(text, None), of_next, "{text}");
+        }
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Correlator {
 
     /// True if the capture has left out events, and not only all those of a flow.
     pub fn may_leave_out_events(&self) -> bool {
-        self.state.selection.may_hide(u64::MAX)
+        self.state.selection.has_torn()
     }
 
     /// All stored flows, in no order.
@@ -455,7 +455,6 @@ impl Correlator {
             }
         }
         if state.rules.shows_sent
-            && !state.selection.may_hide(event.time_ns)
             && let Some(stream) = tx.and_then(|slot| self.streams.get_mut(slot))
         {
             let write_end = match event.detail {

@@ -37,6 +37,7 @@ mod forwarder;
 mod forwarding;
 mod fragments;
 mod head_of_line;
+mod hidden;
 mod hosts;
 mod ip_ids;
 mod state;

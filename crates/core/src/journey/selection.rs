@@ -2,18 +2,22 @@
 //!
 //! A filter by protocol, addresses or ports keeps all events of a packet or none, and so does sampling by flow:
 //! journeys stay complete. Everything else (a CPU, a process, one in a hundred, a disabled hop) keeps only some
-//! of a journey's events. A missing event may then just have been left out.
+//! of a journey's events. A missing event may then just have been left out. The same holds for a packet that is under
+//! way when the settings change: its events before and after are chosen differently.
 
+use super::hidden::Hidden;
 use super::unread::UnreadByFilter;
 use crate::capture_filter::{CaptureFilter, Field};
 use crate::flow::Flow;
 use crate::hop::{Hop, HopSet};
 use crate::node::NodeInfo;
 
-/// The instant since which events of a journey may be left out.
+/// The omissions so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
-    since_ns: Option<u64>,
+    /// When events of a journey may have been left out.
+    hidden: Hidden,
+    tears: Tears,
     order: Order,
     hides_drops: bool,
     unread: UnreadByFilter,
@@ -22,13 +26,16 @@ pub(super) struct Selection {
 impl Selection {
     /// The omissions of a node from its beginning.
     pub fn of(info: &NodeInfo) -> Self {
-        let tears = info.settings.iter().any(|setting| tears_journeys(setting));
-        let mut order = Order { reported: info.tells_order, ..Order::default() };
-        info.settings.iter().for_each(|setting| order.change(0, setting));
-        let since_ns = tears.then_some(0);
-        let mut selection =
-            Selection { since_ns, order, hides_drops: false, unread: UnreadByFilter::default() };
-        info.settings.iter().for_each(|setting| selection.change_what_is_kept(setting));
+        let mut selection = Selection {
+            order: Order { reported: info.tells_order, ..Order::default() },
+            ..Selection::default()
+        };
+        for setting in &info.settings {
+            selection.order.change(0, setting);
+            selection.tears.change(setting);
+            selection.change_what_is_recorded(setting);
+        }
+        selection.hidden.tear(0, 0, selection.tears.any());
         selection
     }
 
@@ -42,7 +49,7 @@ impl Selection {
         self.hides_drops
     }
 
-    fn change_what_is_kept(&mut self, setting: &str) {
+    fn change_what_is_recorded(&mut self, setting: &str) {
         let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
         if what == "filter" {
             self.unread.add(rest);
@@ -60,10 +67,11 @@ impl Selection {
     /// Applies a change of a running capture, in the syntax of the command line.
     pub fn change(&mut self, from_ns: u64, to_ns: u64, what: &str) {
         self.order.change(to_ns, what);
-        self.change_what_is_kept(what);
-        if tears_journeys(what) {
-            // The end of the omission is not tracked: a journey may have been cut at any time before it ended.
-            self.since_ns = Some(self.since_ns.map_or(from_ns, |since| since.min(from_ns)));
+        self.change_what_is_recorded(what);
+        self.tears.change(what);
+        self.hidden.tear(from_ns, to_ns, self.tears.any());
+        if selects_packets(what) {
+            self.hidden.add(from_ns, to_ns);
         }
     }
 
@@ -78,9 +86,62 @@ impl Selection {
         (holds && !self.order.flows).then_some(since_ns.max(self.order.flows_since_ns))
     }
 
-    /// True if events until `to_ns` may have been left out.
-    pub fn may_hide(&self, to_ns: u64) -> bool {
-        self.since_ns.is_some_and(|since| since <= to_ns)
+    /// True if events between two instants of one journey may have been left out.
+    pub fn may_hide(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.hidden.overlaps(from_ns, to_ns)
+    }
+
+    /// True if events between two instants may have been left out by settings that are no longer in force.
+    pub fn have_changed(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.hidden.has_ended_in(from_ns, to_ns)
+    }
+
+    /// True if the capture has ever recorded a part of a packet's events.
+    pub const fn has_torn(&self) -> bool {
+        self.hidden.has_torn()
+    }
+}
+
+/// The settings in force that keep a part of a packet's events.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tears {
+    filter: bool,
+    pcap: bool,
+    sampled: HopSet,
+    disabled: HopSet,
+}
+
+impl Tears {
+    const fn any(self) -> bool {
+        self.filter || self.pcap || !self.sampled.is_empty() || !self.disabled.is_empty()
+    }
+
+    fn change(&mut self, setting: &str) {
+        let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
+        match what {
+            "filter" => self.filter = rest != "off" && !asks_only(rest, of_a_packet),
+            // libpcap defines the meaning of its words
+            "pcap" => self.pcap = rest != "off",
+            "sample" if rest.starts_with("flows ") => {}
+            "sample" => {
+                let (spec, hops) = rest.split_once(' ').unwrap_or((rest, ""));
+                let hops = HopSet::listed(hops);
+                self.sampled.0 = if spec == "off" { self.sampled.0 & !hops.0 } else { self.sampled.0 | hops.0 };
+            }
+            "enable" => self.disabled.0 &= !HopSet::named(rest).0,
+            "disable" => self.disabled.0 |= HopSet::listed(rest).0,
+            _ => {}
+        }
+    }
+}
+
+/// True if a change may select other packets than before, or none.
+fn selects_packets(change: &str) -> bool {
+    let (what, rest) = change.split_once(' ').unwrap_or((change, ""));
+    match what {
+        "filter" | "pcap" | "detail" | "governor:" => true,
+        "sample" => rest.starts_with("flows "),
+        _ => false,
     }
 }
 
@@ -154,20 +215,6 @@ fn of_a_socket(field: Field) -> bool {
     matches!(field, Tgid | Uid | Comm | Cgroup | Container | Pod | Unit | Netns | Socket)
 }
 
-/// True if a setting can leave out some events of a journey and keep others.
-fn tears_journeys(setting: &str) -> bool {
-    let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
-    match what {
-        "filter" if rest == "off" => false,
-        "filter" => !asks_only(rest, of_a_packet),
-        // libpcap defines the meaning of its words
-        "pcap" => rest != "off",
-        "sample" => !rest.starts_with("flows ") && !rest.starts_with("off"),
-        "disable" => true,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +264,14 @@ mod tests {
         assert_eq!(Selection::of(&reported).order_since_ns(false), Some(0));
     }
 
+    fn tears(settings: &[&str]) -> bool {
+        let mut tears = Tears::default();
+        for setting in settings {
+            tears.change(setting);
+        }
+        tears.any()
+    }
+
     #[test]
     fn what_keeps_packets_whole_keeps_journeys_whole() {
         for whole in [
@@ -226,19 +281,67 @@ mod tests {
             "filter off",
             "pcap off",
             "enable ip.in",
+            "sample off all",
         ] {
-            assert!(!tears_journeys(whole), "{whole}");
+            assert!(!tears(&[whole]), "{whole}");
         }
-        let torn = [
+        for torn in [
             "filter cpu = 1",
             "filter port = 443 and not comm = sshd",
             "sample 1/10 dev.xmit",
             "disable ip.in",
             "pcap tcp port 443",
-        ];
-        for torn in torn {
-            assert!(tears_journeys(torn), "{torn}");
+            "filter of a later version",
+        ] {
+            assert!(tears(&[torn]), "{torn}");
         }
-        assert!(tears_journeys("filter of a later version"));
+    }
+
+    #[test]
+    fn an_omission_ends_with_its_setting() {
+        for ended in [
+            ["filter cpu = 1", "filter port = 80"],
+            ["pcap tcp", "pcap off"],
+            ["sample 1/10 all", "sample off all"],
+            ["sample 1/10 dev.xmit", "sample off dev.xmit,ip.in"],
+            ["disable ip.in,ip.out", "enable ip.in,ip.out"],
+        ] {
+            assert!(tears(&ended[..1]) && !tears(&ended), "{ended:?}");
+        }
+        assert!(tears(&["sample 1/10 all", "sample off dev.xmit"]));
+        assert!(tears(&["disable ip.in,ip.out", "enable ip.in"]));
+        assert!(tears(&["disable ip.in", "filter cpu = 1", "filter off"]));
+        assert!(tears(&["disable ip.in", "enable hop.of_a_later_version"]));
+
+        let mut selection = Selection::default();
+        selection.change(10, 12, "disable ip.in");
+        selection.change(30, 35, "enable ip.in");
+        assert!(!selection.may_hide(0, 9) && selection.may_hide(0, 10) && selection.may_hide(20, 25));
+        assert!(selection.may_hide(35, 90) && !selection.may_hide(36, 90));
+        assert!(selection.has_torn(), "it was torn for a time");
+    }
+
+    #[test]
+    fn a_packet_under_way_at_a_change_of_the_packets_may_lack_events() {
+        for change in [
+            "filter port = 80",
+            "filter off",
+            "sample flows 1/16",
+            "sample flows 1/1",
+            "detail histograms",
+            "detail full",
+            "governor: 1/4 of the flows (3.0 % of 2.0 %)",
+        ] {
+            let mut selection = Selection::default();
+            selection.change(10, 12, change);
+            assert!(selection.may_hide(5, 20) && selection.may_hide(12, 20), "{change}");
+            assert!(!selection.may_hide(5, 9) && !selection.may_hide(13, 20), "{change}");
+            assert!(!selection.has_torn(), "{change}");
+        }
+        for other in ["snap 64 dev.xmit", "watermark 1 events 0 bytes 20ms", "probe on mine"] {
+            let mut selection = Selection::default();
+            selection.change(10, 12, other);
+            assert!(!selection.may_hide(0, 20), "{other}");
+        }
     }
 }

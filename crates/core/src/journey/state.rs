@@ -171,7 +171,7 @@ impl CorrelatorState {
     /// True if a `sock.ready` may announce this piece: always, unless records may be left out. Then the piece's own one may
     /// be among them, and only one that follows its arrival at once is its own.
     pub fn may_announce(&self, piece: &Piece, time_ns: u64) -> bool {
-        !self.selection.may_hide(time_ns) || time_ns.saturating_sub(piece.last_ns) < READY_NS
+        !self.selection.may_hide(piece.first_ns, time_ns) || time_ns.saturating_sub(piece.last_ns) < READY_NS
     }
 
     /// The drop that an event reports.
@@ -388,7 +388,7 @@ impl CorrelatorState {
             CloseReason::Discarded => Verdict::Discarded { hop: last },
             CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or_else(|| taken(piece)),
             CloseReason::Aged | CloseReason::Reset | CloseReason::EndOfInput => {
-                let left_out = self.selection.may_hide(until_now_ns);
+                let left_out = self.selection.may_hide(piece.last_ns, until_now_ns);
                 // A later copy may have arrived.
                 let is_hidden =
                     left_out && piece.passes.as_ref().is_some_and(|passes| !passes.is_last_dropped());
@@ -427,10 +427,13 @@ impl CorrelatorState {
         missing.trailing_zeros() < piece.rungs.in_order().trailing_zeros()
     }
 
-    /// True if its bytes were sent before the capture began.
+    /// True if its bytes were sent before the capture began, or before a change of the capture.
     fn precedes_capture(&self, ends: &Ends, piece: &Piece) -> bool {
         let until_ns = self.begun_ns.map_or(0, |ns| ns.saturating_add(self.limits.max_age_ns));
-        let may_be = ends.first_seq.is_none() && piece.first_ns < until_ns && !piece.ambiguous;
+        let at_begin = || ends.first_seq.is_none() && piece.first_ns < until_ns;
+        let earliest_ns = piece.first_ns.saturating_sub(self.limits.max_age_ns);
+        let may_be =
+            !piece.ambiguous && (at_begin() || self.selection.have_changed(earliest_ns, piece.first_ns));
         may_be && piece.any(TX) && self.lacks_start(ends, piece)
     }
 

@@ -259,8 +259,8 @@ impl Stream {
         let mut all = self.pieces.iter().filter(|piece| !piece.is_gone() && unsent(piece));
         let Some((from, first_ns)) = all.next().map(|piece| (piece.start, piece.first_ns)) else { return };
         let since_ns = all.map(|piece| piece.first_ns).fold(first_ns, u64::min);
-        // A packet's lost record would say otherwise.
-        if !state.losses.overlap(since_ns, time_ns) {
+        // A packet's record that is lost or was left out would say otherwise.
+        if !state.losses.overlap(since_ns, time_ns) && !state.selection.may_hide(since_ns, time_ns) {
             self.discard(from, from, u64::MAX, unsent, time_ns, state);
         }
     }

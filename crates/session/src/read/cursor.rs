@@ -2,9 +2,12 @@
 
 use super::damage::Damage;
 use super::scan::{Entry, Piece};
-use super::segment::{TableFile, rows};
+use super::segment::{SegmentMap, TableFile, rows};
 use crate::frame::Reader;
+use crate::layout::Table;
 use crate::table::Row;
+use magscope_core::Change;
+use magscope_core::changes::NewChanges;
 
 /// Reads one small table in parallel to the events.
 pub(super) struct Cursor<R> {
@@ -70,6 +73,20 @@ impl<R: Row> Cursor<R> {
         let now: Vec<R> = now;
         now.into_iter().for_each(&mut row);
     }
+}
+
+/// Appends all changes of a segment that were not in segments before it.
+pub(super) fn read_changes(
+    segment: &SegmentMap,
+    new_changes: &mut NewChanges,
+    damage: &mut Vec<Damage>,
+    changes: &mut Vec<Change>,
+) {
+    let mut cursor = Cursor::<Change>::new(segment.table(Table::Changes), damage);
+    let mut all = Vec::new();
+    cursor.until(u64::MAX, damage, |change| all.push(change), |_| {});
+    new_changes.retain(&mut all);
+    changes.append(&mut all);
 }
 
 pub(super) fn skipped(name: &str, entry: &Entry, because: &str) -> String {

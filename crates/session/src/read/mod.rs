@@ -1,6 +1,5 @@
 //! Readers of untrusted files.
 
-mod changes;
 mod cursor;
 mod damage;
 mod rebuild;

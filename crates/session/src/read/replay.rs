@@ -1,7 +1,6 @@
 //! A session as a source of batches.
 
-use super::changes::PassedChanges;
-use super::cursor::{Cursor, Unread, hidden, skipped};
+use super::cursor::{Cursor, Unread, hidden, read_changes, skipped};
 use super::damage::Damage;
 use super::scan::{Gap, Piece};
 use super::segment::{SegmentMap, rows};
@@ -9,6 +8,7 @@ use super::session::Inner;
 use crate::frame::Reader;
 use crate::layout::Table;
 use crate::table::Announced;
+use magscope_core::changes::NewChanges;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -34,7 +34,7 @@ pub struct Replay {
     segment: usize,
     piece: usize,
     open: Option<Open>,
-    passed_changes: PassedChanges,
+    new_changes: NewChanges,
     watermark_ns: u64,
     damage: Vec<Damage>,
 }
@@ -91,7 +91,7 @@ impl Replay {
             segment: 0,
             piece: 0,
             open: None,
-            passed_changes: PassedChanges::default(),
+            new_changes: NewChanges::default(),
             watermark_ns: 0,
             damage: Vec::new(),
         }
@@ -160,7 +160,7 @@ impl Replay {
     /// Adds the changes of a skipped segment before the requested time: they hold on.
     fn earlier_changes(&mut self, segment: &SegmentMap, batch: &mut Batch) {
         if segment.range_ns().is_some_and(|(_, max_ns)| max_ns < self.from_ns) {
-            self.passed_changes.read(segment, &mut self.damage, &mut batch.changes);
+            read_changes(segment, &mut self.new_changes, &mut self.damage, &mut batch.changes);
         }
     }
 
@@ -205,7 +205,7 @@ impl Replay {
             return;
         };
         let (damage, losses) = (&mut self.damage, &mut batch.losses);
-        let passed_changes = &mut self.passed_changes;
+        let new_changes = &mut self.new_changes;
         let window = self.from_ns..=self.to_ns;
         // Without its flow an event is in no journey.
         let mut lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
@@ -214,7 +214,7 @@ impl Replay {
         open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
         let new_change = |change: Change| {
-            if passed_changes.insert(&change) {
+            if new_changes.is_new(&change) {
                 batch.changes.push(change);
             }
         };

@@ -1,7 +1,6 @@
 //! Opening a session.
 
-use super::changes::PassedChanges;
-use super::cursor::Cursor;
+use super::cursor::{Cursor, read_changes};
 use super::damage::Damage;
 use super::replay::Replay;
 use super::scan::Piece;
@@ -11,6 +10,7 @@ use crate::layout::{self, META, Table};
 use crate::meta::{LossTotals, Meta, MetaRead};
 use crate::seal::checksum;
 use crate::summary::Summary;
+use magscope_core::changes::NewChanges;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Change, HopCount, Loss, LossCause, Synthesis};
@@ -188,9 +188,9 @@ impl Session {
     /// small tables are read.
     pub fn changes(&self) -> (Vec<Change>, Vec<HopCount>) {
         let (mut changes, mut counts, mut damage) = (Vec::new(), Vec::<HopCount>::new(), Vec::new());
-        let mut passed = PassedChanges::default();
+        let mut new_changes = NewChanges::default();
         for segment in &self.inner.segments {
-            passed.read(segment, &mut damage, &mut changes);
+            read_changes(segment, &mut new_changes, &mut damage, &mut changes);
             let mut cursor = Cursor::<HopCount>::new(segment.table(Table::Counts), &mut damage);
             let keep = |count: HopCount| match counts.iter_mut().find(|stored| stored.hop == count.hop) {
                 Some(stored) => *stored = count,

@@ -1,27 +1,19 @@
 //! The beginning of later recordings of one capture, so that each is self-contained.
 
 use super::Announcer;
+use magscope_core::changes::StoredChanges;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::workload::Names;
-use magscope_core::{Batch, Change, Hop, HopCount};
+use magscope_core::{Batch, Hop, HopCount};
 use std::collections::BTreeMap;
-
-/// Maximum number of stored changes: few in practice, because users make them.
-const MOST_CHANGES: usize = 1_000;
-
-/// Appends changes to the stored ones; beyond [`MOST_CHANGES`] the oldest are dropped.
-pub(super) fn store_changes(stored: &mut Vec<Change>, more: &[Change]) {
-    stored.extend_from_slice(more);
-    stored.drain(..stored.len().saturating_sub(MOST_CHANGES));
-}
 
 /// Prerequisites of the rest of the prefix.
 #[derive(Default)]
 pub struct Prefix {
     announcer: Announcer,
     /// Changes since the start of the capture.
-    changes: Vec<Change>,
+    changes: StoredChanges,
     clock: Option<ClockSample>,
     /// Names since the start of the capture.
     names: NodeInfo,
@@ -47,7 +39,7 @@ impl Prefix {
         let counts = std::mem::replace(&mut batch.counts, counts);
         let (changes, clock, names) = (batch.changes.len(), batch.clock.len(), batch.names.len());
         if std::mem::take(&mut self.begins) {
-            batch.changes.splice(0..0, self.changes.iter().cloned());
+            batch.changes.splice(0..0, self.changes.all().iter().cloned());
             batch.clock.splice(0..0, self.clock);
             batch.names.splice(0..0, self.names());
         }
@@ -67,7 +59,7 @@ impl Prefix {
     }
 
     fn remember(&mut self, batch: &Batch) {
-        store_changes(&mut self.changes, &batch.changes);
+        self.changes.remember(&batch.changes);
         self.clock = batch.clock.last().copied().or(self.clock);
         for names in &batch.names {
             self.names.learn(names);
@@ -103,7 +95,7 @@ const fn number(hop: Hop) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::{Event, Flow, FlowId, Proto};
+    use magscope_core::{Change, Event, Flow, FlowId, Proto};
 
     fn count(recorded: u64, sampled: u64) -> HopCount {
         HopCount {
@@ -164,16 +156,5 @@ mod tests {
             assert_eq!((&batch.flows[..], &batch.changes[..]), (&[flow][..], &[change][..]));
             assert_eq!(batch.counts, [count(5, 40)], "of this recording alone");
         });
-    }
-
-    #[test]
-    fn the_newest_changes_are_stored() {
-        let change = |at: u64| Change { from_ns: at, to_ns: at + 1, what: "detail full".to_owned() };
-        let changes: Vec<Change> = (0..MOST_CHANGES as u64 + 5).map(change).collect();
-        let mut stored = Vec::new();
-        for some in changes.chunks(7) {
-            store_changes(&mut stored, some);
-        }
-        assert_eq!(stored, changes[5..]);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::announced::AnnouncedIds;
 use super::pace::Pace;
-use super::prefix::store_changes;
 use super::recorder::{Shared, synthesis_bytes};
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
 use super::{OnFullDisk, RecordOptions};
@@ -13,6 +12,7 @@ use crate::meta::{Closed, Dropped, LARGEST, LossTotals, Meta, ShippedSegments};
 use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use magscope_core::changes::StoredChanges;
 use magscope_core::clock::ClockSample;
 use magscope_core::workload::Names;
 use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, Synthesis, TcpSample};
@@ -62,7 +62,7 @@ pub(super) struct Writer {
     clock: Vec<ClockSample>,
     changes: Vec<Change>,
     /// The newest changes that were written: each segment begins with those before it.
-    earlier_changes: Vec<Change>,
+    earlier_changes: StoredChanges,
     counts: Vec<HopCount>,
     synthesis: Vec<Synthesis>,
     names: Vec<Names>,
@@ -103,7 +103,7 @@ impl Writer {
             losses: Vec::new(),
             clock: Vec::new(),
             changes: Vec::new(),
-            earlier_changes: Vec::new(),
+            earlier_changes: StoredChanges::default(),
             counts: Vec::new(),
             synthesis: Vec::new(),
             names: Vec::new(),
@@ -244,7 +244,7 @@ impl Writer {
         self.hits.clear();
         self.heads.clear();
         self.clock.clear();
-        store_changes(&mut self.earlier_changes, &self.changes);
+        self.earlier_changes.remember(&self.changes);
         self.changes.clear();
         self.counts.clear();
         self.synthesis.clear();
@@ -270,7 +270,7 @@ impl Writer {
             return Ok(());
         }
         let mut earlier = Vec::new();
-        side(&mut self.encoder, &mut earlier, &self.earlier_changes).map_err(encode_error(&self.dir))?;
+        side(&mut self.encoder, &mut earlier, self.earlier_changes.all()).map_err(encode_error(&self.dir))?;
         messages.splice(0..0, earlier);
         Ok(())
     }
