@@ -1,4 +1,5 @@
-//! Names behind the ids in batches, from announcements. The tables are bounded; evicted ids have no name.
+//! Names behind the ids in batches, from announcements. The tables are bounded; ids beyond have no name, and their
+//! announcements are counted.
 
 use magscope_core::batch::Batch;
 use magscope_core::custom::CustomProbe;
@@ -6,6 +7,7 @@ use magscope_core::hash::Map;
 use magscope_core::netns_resolver::Places;
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::{Event, Flow, FlowId, Task};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Maximum number of flows, and of threads; later ones have no name.
@@ -20,6 +22,8 @@ pub struct Names {
     tasks: Map<(u16, u32), Task>,
     places: Vec<Places>,
     named: Map<(u16, u32), Arc<str>>,
+    /// Announcements of flows and threads beyond the maximum, repetitions included.
+    unstored: u64,
     /// Number of changes of names of containers and namespaces.
     revision: u64,
 }
@@ -65,6 +69,8 @@ impl Names {
             }
             if self.flows.len() < MOST || self.flows.contains_key(&key) {
                 self.flows.insert(key, *flow);
+            } else {
+                self.unstored += 1;
             }
             new.push(*flow);
         }
@@ -72,8 +78,19 @@ impl Names {
             let key = (node, task.tid);
             if self.tasks.len() < MOST || self.tasks.contains_key(&key) {
                 self.tasks.insert(key, task.clone());
+            } else {
+                self.unstored += 1;
             }
         }
+    }
+
+    /// Announcements that were not stored, as the user reads it after a number; `None` if all were.
+    pub fn left_out(&self) -> Option<(Cow<'static, str>, u64)> {
+        let words = format!(
+            "announcements of flows and threads came after the first {MOST} and are left out: what is theirs has no \
+             address and no name; export a shorter part with --from and --until"
+        );
+        (self.unstored > 0).then(|| (words.into(), self.unstored))
     }
 
     /// The flow of an id.
@@ -151,4 +168,34 @@ pub fn hosts(infos: &[NodeInfo]) -> Vec<Arc<str>> {
     let mut infos = infos.to_vec();
     make_names_unique(&mut infos);
     infos.into_iter().map(|info| info.host.into()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Proto;
+
+    #[test]
+    fn announcements_beyond_the_maximum_are_counted() {
+        let flow = |id: u64| Flow {
+            id: FlowId(id),
+            netns: 1,
+            proto: Proto::TCP,
+            local: "10.0.0.1:1".parse().expect("an address"),
+            remote: "10.0.0.2:2".parse().expect("an address"),
+        };
+        let task = |tid: u32| Task { tgid: tid, tid, uid: 0, cgroup: 0, comm: String::new() };
+        let (mut names, mut new) = (Names::new(&[NodeInfo::default()]), Vec::new());
+        let most = MOST as u64;
+        let mut batch = Batch { flows: (1..=most).map(flow).collect(), ..Batch::default() };
+        batch.tasks = (1..=MOST as u32).map(task).collect();
+        names.learn(0, &batch, &mut new);
+        names.learn(0, &batch, &mut new);
+        assert_eq!(names.left_out(), None, "repetitions are stored");
+        let batch = Batch { flows: vec![flow(most + 1)], tasks: vec![task(0)], ..Batch::default() };
+        names.learn(0, &batch, &mut new);
+        let (words, count) = names.left_out().expect("two are beyond");
+        assert!(count == 2 && words.contains("262144"), "{count} {words}");
+        assert_eq!((names.flow(0, FlowId(most + 1)), names.flow(0, FlowId(1))), (None, Some(&flow(1))));
+    }
 }

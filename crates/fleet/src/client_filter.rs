@@ -8,7 +8,7 @@ use magscope_core::capture_filter::FilterInput;
 use magscope_core::node::NodeInfo;
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::workload::Container;
-use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{Batch, CaptureFilter, Detail, Event, Flow, FlowId, Hop, Loss, LossCause, Proto, Task};
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -101,9 +101,14 @@ impl ClientFilter {
         } = batch;
         flows.drain(..).for_each(|flow| self.owners.announce_flow(flow));
         tasks.drain(..).for_each(|task| self.owners.announce_task(task));
-        events.retain(|event| {
+        events.retain_mut(|event| {
             self.owners.learn(event);
-            self.admits(Row::Event(event), info) && self.wants_event(event, info)
+            if !self.admits_event(event, info) {
+                return false;
+            }
+            // Before the client's filter: otherwise a match would show the name of a thread that is not granted.
+            self.blank_threads(event, info);
+            self.wants_event(event, info)
         });
         let wants = |asked: Asked| self.wants(&asked, info) != Some(false);
         tcp.retain(|tcp| {
@@ -146,6 +151,29 @@ impl ClientFilter {
         self.rows.admits(row, &self.owners, info)
     }
 
+    /// True if the event is granted. A switch of the scheduler is an event of both tasks.
+    fn admits_event(&self, event: &Event, info: &NodeInfo) -> bool {
+        let admits = |event: &Event| self.admits(Row::Event(event), info);
+        let admits_previous = || admits(&Event { tid: event.detail.other_tid(), ..*event });
+        admits(event) || event.hop == Hop::SchedSwitch && admits_previous()
+    }
+
+    /// Clears the threads of an admitted event that are not granted. A forked thread is granted with its parent: it
+    /// is not announced yet.
+    fn blank_threads(&self, event: &mut Event, info: &NodeInfo) {
+        let is_foreign = |tid: u32| {
+            let task = Task { tgid: 0, tid, uid: 0, cgroup: 0, comm: String::new() };
+            tid != 0 && !self.admits(Row::Task(&task), info)
+        };
+        if is_foreign(event.tid) {
+            (event.tgid, event.tid) = (0, 0);
+        }
+        let is_child = event.hop == Hop::SchedFork;
+        if !is_child && is_foreign(event.detail.other_tid()) || is_foreign(event.detail.poller_tid()) {
+            event.detail = Detail::None;
+        }
+    }
+
     fn wants_event(&self, event: &Event, info: &NodeInfo) -> bool {
         let asked = Asked {
             hop: event.hop,
@@ -154,6 +182,7 @@ impl ClientFilter {
             ifindex: event.ifindex,
             len: event.len,
             tid: if event.hop.knows_process() { event.tid } else { 0 },
+            previous_tid: if event.hop == Hop::SchedSwitch { event.detail.other_tid() } else { 0 },
             ..Asked::of(event.time_ns, event.flow, event.socket)
         };
         // Accepted only if the filter certainly matches, as in the kernel.
@@ -180,10 +209,14 @@ impl ClientFilter {
             return Some(false);
         }
         let Some(filter) = &self.filter else { return Some(true) };
-        let Asked { time_ns, flow: id, socket, hop, proto, cpu, ifindex, len, tid } = *asked;
+        let Asked { time_ns, flow: id, socket, hop, proto, cpu, ifindex, len, tid, previous_tid } = *asked;
         let owner = self.owners.owner(&Used { time_ns, tid, socket, flow: id });
         let task = owner.and_then(|owner| self.owners.task(owner.tid));
-        filter.holds(&FilterInput { hop, cpu, proto, ifindex, len, socket, flow, task, info })
+        let input = FilterInput { hop, cpu, proto, ifindex, len, socket, flow, task, info };
+        if hop == Hop::SchedSwitch {
+            return filter.holds_for_either(&input, self.owners.task(previous_tid));
+        }
+        filter.holds(&input)
     }
 
     /// Removes rows above the agreed rate and reports them as missed.
@@ -211,7 +244,11 @@ impl ClientFilter {
         for row in rows.chain(synthesis.iter().map(Row::Sum)) {
             flows.extend(self.owners.pass_flow_on(flow_of(row)));
         }
-        for tid in events.iter().map(|event| event.tid).chain(hits.iter().map(|hit| hit.tid)) {
+        // The task that a switch takes off the CPU may have no event of its own.
+        let switches = events.iter().filter(|event| event.hop == Hop::SchedSwitch);
+        let previous = switches.map(|event| event.detail.other_tid());
+        let tids = events.iter().map(|event| event.tid).chain(previous);
+        for tid in tids.chain(hits.iter().map(|hit| hit.tid)) {
             tasks.extend(self.owners.pass_task_on(tid));
         }
         flows.retain(|flow| self.admits(Row::Flow(flow), info));
@@ -241,13 +278,15 @@ struct Asked {
     ifindex: u32,
     len: u32,
     tid: u32,
+    /// Of a switch the thread that leaves the CPU; 0 otherwise.
+    previous_tid: u32,
 }
 
 impl Asked {
     /// Input without further fields.
     fn of(time_ns: u64, flow: FlowId, socket: u64) -> Self {
         let (hop, proto) = (Hop::SkbDrop, Proto::TCP);
-        Asked { time_ns, flow, socket, hop, proto, cpu: 0, ifindex: 0, len: 0, tid: 0 }
+        Asked { time_ns, flow, socket, hop, proto, cpu: 0, ifindex: 0, len: 0, tid: 0, previous_tid: 0 }
     }
 }
 
@@ -269,7 +308,7 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::Task;
+    use magscope_core::DetailKind;
     use magscope_core::node::CgroupName;
     use magscope_core::workload::Names;
 
@@ -311,6 +350,78 @@ mod tests {
     fn a_sampler_of_flows_keeps_reads_of_a_socket_without_a_peer() {
         let terms = Terms { flows_one_in: Some(1 << 30), ..Terms::default() };
         assert_eq!(passed(&terms), [(Hop::AppRecv, 5), (Hop::AppRecv, 6), (Hop::AppRecv, 5)]);
+    }
+
+    /// Threads of the switches between thread 1 of a granted container, 2 of another one, and 3 and 4 of which nothing is
+    /// stored, as a client receives them (next, its process, previous), and the names of the announced threads.
+    fn switches(filter: Option<&str>, grants: &str) -> (Vec<[u32; 3]>, Vec<String>) {
+        let terms = Terms { filter: filter.map(str::to_owned), ..Terms::default() };
+        let grants: Grants = format!("magnet-scope:viewer{grants}").parse().expect("grants");
+        let mut filter = ClientFilter::new(&terms, &grants).expect("terms").expect("a filter");
+        let cgroup = |id, path: &str| CgroupName { id, path: path.to_owned() };
+        let cgroups = vec![cgroup(10, "/docker/4fa2"), cgroup(20, "/docker/99")];
+        let task = |tid, cgroup, comm: &str| Task { tgid: tid, tid, uid: 0, cgroup, comm: comm.to_owned() };
+        let switch = |next: u32, previous: u32| Event {
+            tgid: next,
+            tid: next,
+            detail: DetailKind::OtherThread.of(previous),
+            ..Event::at(Hop::SchedSwitch, 5)
+        };
+        let mut batch = Batch {
+            tasks: vec![task(1, 10, "web"), task(2, 20, "secret")],
+            events: vec![switch(1, 2), switch(2, 1), switch(2, 3), switch(0, 1), switch(4, 1)],
+            ..Batch::default()
+        };
+        filter.apply(&mut batch, &NodeInfo { cgroups, ..NodeInfo::default() });
+        let threads = |event: &Event| [event.tid, event.tgid, event.detail.other_tid()];
+        let names = batch.tasks.iter().map(|task| task.comm.clone()).collect();
+        (batch.events.iter().map(threads).collect(), names)
+    }
+
+    #[test]
+    fn a_switch_is_an_event_of_both_tasks() {
+        let of_web = [[1, 1, 2], [2, 2, 1], [0, 0, 1], [4, 4, 1]];
+        let (threads, names) = switches(Some("comm = web"), "");
+        assert_eq!(threads, of_web);
+        assert_eq!(names, ["web", "secret"], "both are announced");
+        assert_eq!(switches(Some("comm = secret"), "").0, [[1, 1, 2], [2, 2, 1], [2, 2, 3]]);
+        assert_eq!(switches(Some("container = 4fa2"), "").0, of_web);
+        assert_eq!(switches(Some("comm = other"), "").0.len(), 0);
+    }
+
+    #[test]
+    fn a_viewer_of_some_containers_learns_no_other_thread() {
+        let granted = [[1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]];
+        for filter in [None, Some("comm = web")] {
+            let (threads, names) = switches(filter, "?containers=4fa2");
+            assert_eq!(threads, granted, "{filter:?}");
+            assert_eq!(names, ["web"], "{filter:?}");
+        }
+        for filter in ["comm = secret", "tgid = 4", "not comm = web"] {
+            assert!(switches(Some(filter), "?containers=4fa2").0.is_empty(), "{filter}: a match would show it");
+        }
+    }
+
+    #[test]
+    fn a_waking_or_polling_thread_of_another_container_is_not_shown() {
+        let grants: Grants = "magnet-scope:viewer?containers=4fa2".parse().expect("grants");
+        let mut filter = ClientFilter::new(&Terms::default(), &grants).expect("terms").expect("a filter");
+        let cgroups = vec![CgroupName { id: 10, path: "/docker/4fa2".to_owned() }];
+        let own = Task { tgid: 1, tid: 1, uid: 0, cgroup: 10, comm: "web".to_owned() };
+        let of = |hop, detail| Event { tgid: 1, tid: 1, detail, ..Event::at(hop, 5) };
+        let other = |hop| of(hop, DetailKind::OtherThread.of(7));
+        let call = Event { socket: 3, ..of(Hop::AppSend, Detail::None) };
+        let ready = Event { tgid: 0, tid: 0, socket: 3, ..of(Hop::SockReady, DetailKind::Poller.of(7)) };
+        let events = vec![call, ready, other(Hop::SchedWakeup), other(Hop::SchedFork)];
+        let mut batch = Batch { tasks: vec![own], events, ..Batch::default() };
+        filter.apply(&mut batch, &NodeInfo { cgroups, ..NodeInfo::default() });
+        let shown: Vec<_> = batch
+            .events
+            .iter()
+            .map(|event| (event.hop, event.detail.other_tid().max(event.detail.poller_tid())))
+            .collect();
+        let expected = [(Hop::AppSend, 0), (Hop::SockReady, 0), (Hop::SchedWakeup, 0), (Hop::SchedFork, 7)];
+        assert_eq!(shown, expected, "a forked thread is its parent's");
     }
 
     #[test]

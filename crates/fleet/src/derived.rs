@@ -3,7 +3,6 @@
 //! The correlator and tables are those of recordings, applied to the data that the client may read, with
 //! bounded memory per client.
 
-use crate::changes::NewChanges;
 use crate::client_filter::ClientFilter;
 use crate::memory::{Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
@@ -12,6 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use magscope_core::Batch;
+use magscope_core::changes::NewChanges;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -158,7 +158,9 @@ impl Pulled {
         out: Outbox,
     ) -> Self {
         let end = request.pull.then(|| memory.holds().came_packets);
-        let (reader, before) = memory.read(&request.from);
+        let (reader, _) = memory.read(&request.from);
+        // Also for a client that continues: it has the rows, not the announcements.
+        let before = memory.announced_before(&reader);
         let mut announced = Batch::default();
         let mut batch = Batch::default();
         for packet in before {
@@ -236,6 +238,7 @@ mod tests {
     use super::*;
     use crate::grants::Grants;
     use crate::hosts::Hosts;
+    use crate::memory::Start;
     use crate::pki::Peer;
     use crate::readers::ReaderBudget;
     use magscope_core::Change;
@@ -270,6 +273,25 @@ mod tests {
         let before = next();
         assert_eq!((before.changes, before.names), (vec![change], vec![names]));
         assert!(next().changes.is_empty(), "it came before");
+    }
+
+    #[test]
+    fn rows_of_a_client_that_continues_have_the_earlier_names() {
+        let (memory, mut writer) = Memory::new(NodeInfo::default(), 64 << 20).expect("Arrow");
+        let cgroups = vec![CgroupName { id: 5, path: "/later".to_owned() }];
+        let names = Names { time_ns: 1, cgroups, ..Names::default() };
+        let first = Batch { names: vec![names.clone()], watermark_ns: 2, ..Batch::default() };
+        writer.push(&first).expect("it is stored");
+        let budget = ReaderBudget::new(Hosts::of(vec![memory.clone()]), 1 << 30);
+        let peer = Peer { name: "me".to_owned(), grants: Grants::default() };
+        let (out, _rows) = channel(1);
+        let out = Outbox::new(out, budget.admit(&peer, 0).expect("it fits"));
+        let from = Start::After { stream: memory.stream().to_owned(), number: 0, records: 0 };
+        let request = Request { from, ..Request::default() };
+        let mut pulled = Pulled::new(&memory, NodeInfo::default(), &request, None, out);
+        let mut batch = Batch::default();
+        assert_eq!(pulled.next(&mut batch, Duration::ZERO).expect("a source"), Progress::More);
+        assert_eq!(batch.names, [names]);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! One client's stream: a thread that reads the memory at its own position, at the speed of its client.
 
-use crate::changes::NewChanges;
 use crate::client_filter::ClientFilter;
 use crate::memory::{MAX_ROWS, Memory, Next, Reader, StoredPacket};
 use crate::outbox::{Outbox, Stopped};
 use crate::request::{Request, StreamContent};
 use arrow::error::ArrowError;
 use bytes::Bytes;
+use magscope_core::changes::NewChanges;
 use magscope_core::{Batch, Flow, FlowId, Loss, Task};
 use magscope_session::{Packer, Place};
 use std::collections::BTreeMap;
@@ -64,6 +64,9 @@ impl Feed {
         self.send(&Bytes::from(schema))?;
         let end = self.request.pull.then(|| self.memory.holds().came_packets);
         let (mut reader, before) = self.memory.read(&self.request.from);
+        if before.is_empty() && self.filter.is_some() {
+            self.relearn(&reader)?;
+        }
         self.announced(&reader, &before)?;
         loop {
             if end.is_some_and(|end| reader.place().number >= end) {
@@ -83,6 +86,20 @@ impl Feed {
                 Next::End => return Ok(()),
             }
         }
+    }
+
+    /// Gives the filter the earlier announcements. A client that continues has them, but its filter is new.
+    fn relearn(&mut self, reader: &Reader) -> Result<(), Stopped> {
+        for packet in self.memory.announced_before(reader) {
+            self.unpack(&packet)?;
+            let Batch { flows, tasks, names, .. } = std::mem::take(&mut self.batch);
+            let mut announced = Batch { flows, tasks, names, ..Batch::default() };
+            if let Some(terms_filter) = &mut self.filter {
+                terms_filter.apply(&mut announced, self.memory.info());
+                self.out.holds_tables(terms_filter.held_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends the announcements from before the start position.
@@ -157,4 +174,59 @@ pub fn parts(message: &Bytes) -> Option<(Bytes, Bytes)> {
     let length = u32::from_le_bytes(*message.get(4..)?.first_chunk()?) as usize;
     let end = length.checked_add(8).filter(|end| *end <= message.len())?;
     Some((message.slice(8..end), message.slice(end..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grants::Grants;
+    use crate::hosts::Hosts;
+    use crate::memory::Start;
+    use crate::pki::Peer;
+    use crate::readers::ReaderBudget;
+    use crate::request::Terms;
+    use arrow::buffer::Buffer;
+    use magscope_core::node::{CgroupName, NodeInfo};
+    use magscope_core::workload::Names;
+    use magscope_core::{Container, Event, Hop};
+    use magscope_session::unpack;
+    use tokio::sync::mpsc::channel;
+
+    #[test]
+    fn the_filter_of_a_client_that_continues_has_the_earlier_announcements() {
+        let (memory, mut writer) = Memory::new(NodeInfo::default(), 64 << 20).expect("Arrow");
+        let path = "/docker/6dcf81d5d93c".to_owned();
+        let container = Container { name: "web".to_owned(), cgroup: path.clone(), ..Container::default() };
+        let cgroups = vec![CgroupName { id: 9, path }];
+        let names = Names { cgroups, containers: vec![container], ..Names::default() };
+        let task = Task { tgid: 7, tid: 7, uid: 0, cgroup: 9, comm: "nginx".to_owned() };
+        let call = |ns: u64| Event { tgid: 7, tid: 7, socket: 3, ..Event::at(Hop::AppSend, ns) };
+        let (names, tasks) = (vec![names], vec![task]);
+        let first = Batch { names, tasks, events: vec![call(5)], watermark_ns: 5, ..Batch::default() };
+        writer.push(&first).expect("it is stored");
+        let second = Batch { events: vec![call(6)], watermark_ns: 6, ..Batch::default() };
+        writer.push(&second).expect("it is stored");
+
+        // The client has the first packet.
+        let from = Start::After { stream: memory.stream().to_owned(), number: 0, records: 1 };
+        let terms = Terms { filter: Some("container = web".to_owned()), ..Terms::default() };
+        let terms_filter = ClientFilter::new(&terms, &Grants::default()).expect("terms");
+        let request = Request { from, pull: true, terms, ..Request::default() };
+        let budget = ReaderBudget::new(Hosts::of(vec![memory.clone()]), 1 << 30);
+        let peer = Peer { name: "me".to_owned(), grants: Grants::default() };
+        let (out, mut sent) = channel(16);
+        let out = Outbox::new(out, budget.admit(&peer, 0).expect("it fits"));
+        let feed = Feed::new(memory, request, StreamContent::Packets, terms_filter, out).expect("Arrow");
+        feed.run();
+        let (mut batch, mut times) = (Batch::default(), Vec::new());
+        while let Some(message) = sent.blocking_recv() {
+            let data = message.expect("no error");
+            // The schema has no body.
+            if !data.data_body.is_empty() {
+                unpack(&data.data_header, &Buffer::from(data.data_body), &mut batch).expect("a packet");
+                times.extend(batch.events.iter().map(|event| event.time_ns));
+            }
+        }
+        assert_eq!(times, [6]);
+    }
 }

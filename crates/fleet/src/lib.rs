@@ -13,7 +13,6 @@
 //!
 //! - Agent: `memory` stores packets; `feed` is one client's stream; `client_filter` applies the client's request
 //!   (`request`) and grants (`grants`); `server` answers Flight calls; `link` authenticates clients.
-//! - Both: `changes` repeats the changes of a capture for later readers.
 //! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `discovery` discovers hosts at the
 //!   start and later; `address`.
 //! - `pki`: makes and reads certificates.
@@ -22,7 +21,6 @@
 
 mod address;
 mod bus;
-mod changes;
 mod client_filter;
 mod connections;
 mod derived;

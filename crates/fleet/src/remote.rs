@@ -1,7 +1,6 @@
 //! An agent as a source of batches, with reconnection after a failure.
 
 use crate::address::Address;
-use crate::changes::NewChanges;
 use crate::dial::{Broke, Credentials, Dialed, PATIENCE, dial};
 use crate::error::FleetError;
 use crate::inbox::{Feeder, Inbox};
@@ -9,6 +8,7 @@ use crate::memory::Start;
 use crate::request::{Request, Terms};
 use arrow::buffer::Buffer;
 use arrow_flight::{FlightData, Ticket};
+use magscope_core::changes::NewChanges;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Loss, LossCause};

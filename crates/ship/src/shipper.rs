@@ -29,7 +29,9 @@ pub struct Status {
     pub bytes: u64,
     /// Closed segments that are pending, as last counted.
     pub waiting: u64,
-    /// The current problem, if any.
+    /// Recordings that cannot be shipped, as last counted. Their segments do not wait.
+    pub refused: u64,
+    /// The current problem, if any; otherwise why recordings are refused.
     pub trouble: Option<String>,
 }
 
@@ -58,12 +60,23 @@ impl Shared {
     }
 
     fn status(&self) -> Status {
+        let trouble = self.state().trouble.clone();
         Status {
             segments: self.counts.segments.load(Relaxed),
             bytes: self.counts.bytes.load(Relaxed),
             waiting: self.counts.waiting.load(Relaxed),
-            trouble: self.state().trouble.clone(),
+            refused: self.counts.refused.load(Relaxed),
+            trouble: trouble.or_else(|| self.refusal()),
         }
+    }
+
+    /// How many recordings are refused, and why the first one is.
+    fn refusal(&self) -> Option<String> {
+        let because = self.counts.refused_because.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(match self.counts.refused.load(Relaxed) {
+            0 | 1 => format!("a recording is refused: {because}"),
+            many => format!("{many} recordings are refused; the first: {because}"),
+        })
     }
 }
 
@@ -254,7 +267,6 @@ pub fn ship(destination: &Destination, source: LocalStore, report: impl Fn(&str)
     Ok(Status {
         segments: counts.segments.load(Relaxed),
         bytes: counts.bytes.load(Relaxed),
-        waiting: 0,
-        trouble: None,
+        ..Status::default()
     })
 }

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Maximum size of a `meta.toml` read from the store, bytes.
@@ -32,6 +33,10 @@ pub(crate) struct Counts {
     pub(crate) segments: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) waiting: AtomicU64,
+    /// Recordings that cannot be uploaded at all. They do not wait.
+    pub(crate) refused: AtomicU64,
+    /// Why the first of them cannot.
+    pub(crate) refused_because: Mutex<Option<String>>,
 }
 
 /// State of an incompletely uploaded recording.
@@ -59,8 +64,8 @@ pub(crate) struct Uploader {
     parted: HashMap<PathBuf, Parted>,
     /// Completely uploaded recordings.
     done: HashSet<PathBuf>,
-    /// Recordings that cannot be uploaded at all.
-    refused: HashSet<PathBuf>,
+    /// Recordings that cannot be uploaded at all, and why.
+    refused: BTreeMap<PathBuf, String>,
 }
 
 impl Uploader {
@@ -87,7 +92,7 @@ impl Uploader {
                 }
                 Err(error) => {
                     if error.is_for_good() {
-                        self.refused.insert(recording.dir);
+                        self.refused.insert(recording.dir, error.to_string());
                     }
                     return Err(error);
                 }
@@ -99,7 +104,7 @@ impl Uploader {
         Ok(())
     }
 
-    /// Counts the closed segments that have not arrived.
+    /// Counts the closed segments that have not arrived, and the recordings that are refused.
     pub(crate) fn count(&mut self, running: &[Running], counts: &Counts) -> Result<(), ShipError> {
         let mut waiting = 0;
         for recording in self.open_recordings()? {
@@ -111,6 +116,9 @@ impl Uploader {
             waiting += closed.filter(|(number, tables)| !has_arrived(ledger, **number, tables)).count();
         }
         counts.waiting.store(waiting as u64, Relaxed);
+        counts.refused.store(self.refused.len() as u64, Relaxed);
+        let because = self.refused.values().next().cloned();
+        *counts.refused_because.lock().unwrap_or_else(PoisonError::into_inner) = because;
         Ok(())
     }
 
@@ -119,10 +127,11 @@ impl Uploader {
         let mut pending = self.local.recordings()?;
         let there: HashSet<&PathBuf> = pending.iter().map(|recording| &recording.dir).collect();
         self.done.retain(|dir| there.contains(dir));
-        self.refused.retain(|dir| there.contains(dir));
+        self.refused.retain(|dir, _| there.contains(dir));
         self.parted.retain(|dir, _| there.contains(dir));
-        pending
-            .retain(|recording| !self.done.contains(&recording.dir) && !self.refused.contains(&recording.dir));
+        pending.retain(|recording| {
+            !self.done.contains(&recording.dir) && !self.refused.contains_key(&recording.dir)
+        });
         Ok(pending)
     }
 

@@ -256,6 +256,22 @@ fn another_recording_of_the_same_name_is_not_written_over() {
 }
 
 #[test]
+fn a_refused_recording_is_counted_with_its_cause() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for place in ["a", "b"] {
+        recorded(&here.path().join(place).join("same"), 20);
+    }
+    ship(&folder(there.path()), LocalStore::One(here.path().join("a/same")), quiet).unwrap();
+    let local_store = LocalStore::Below { dir: here.path().join("b"), ours: |_| true };
+    let shipper = Shipper::start(&folder(there.path()), local_store, quiet).unwrap();
+    eventually("it is refused", || shipper.status().refused == 1);
+    let status = shipper.finish(Duration::from_mins(1));
+    assert_eq!((status.refused, status.waiting, status.segments), (1, 0, 0));
+    let trouble = status.trouble.expect("it has a cause");
+    assert!(trouble.contains("refused") && trouble.contains("holds another recording"), "{trouble}");
+}
+
+#[test]
 fn recordings_below_a_directory_go_in_their_order_and_nothing_else_does() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for name in ["2", "1", "3"] {

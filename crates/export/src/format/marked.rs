@@ -9,6 +9,9 @@ use magscope_timeline::merged_reader::Piece;
 
 /// Consumer of marks in approximate time order.
 pub trait MarkWriter {
+    /// Announces that a filter chooses journeys: the others have no marks.
+    fn filtered(&mut self) {}
+
     /// Takes what was captured, before the marks that are made of it.
     fn batch(&mut self, _: &Batch) {}
 
@@ -31,7 +34,10 @@ pub struct Marked<W> {
 
 impl<W: MarkWriter> Marked<W> {
     /// With this writer.
-    pub fn new(marks: Marks, writer: W) -> Self {
+    pub fn new(marks: Marks, mut writer: W) -> Self {
+        if marks.is_filtered() {
+            writer.filtered();
+        }
         Marked { marks, order: Order::default(), writer }
     }
 
@@ -64,6 +70,7 @@ impl<W: MarkWriter> Export for Marked<W> {
         if self.order.late() > 0 {
             written.left_out.push(("marks stand behind later ones".into(), self.order.late()));
         }
+        written.left_out.extend(self.marks.left_out());
         Ok(written)
     }
 }

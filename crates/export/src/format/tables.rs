@@ -61,6 +61,9 @@ impl<W: TableWriter> Export for Tables<W> {
         self.each(|rows, out| rows.finish(out))?;
         self.writer.finish()?;
         let rows = Table::ALL.iter().map(|table| (table.name(), self.counts[*table as usize]));
-        Ok(Written { rows: rows.filter(|(_, n)| *n > 0).collect(), left_out: Vec::new() })
+        Ok(Written {
+            rows: rows.filter(|(_, n)| *n > 0).collect(),
+            left_out: self.rows.left_out().into_iter().collect(),
+        })
     }
 }

@@ -14,6 +14,7 @@ use magscope_core::journey::{Latency, Presence, Resend, Rung};
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
 use magscope_timeline::merged_reader::Piece;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -47,6 +48,16 @@ impl Marks {
         self.names.infos()
     }
 
+    /// True if a filter chooses journeys: the others have no marks.
+    pub fn is_filtered(&self) -> bool {
+        self.chosen.filter.is_some()
+    }
+
+    /// What the marks lack, in words, and how many.
+    pub fn left_out(&self) -> Option<(Cow<'static, str>, u64)> {
+        self.names.left_out()
+    }
+
     /// The marks of a piece, not in time order.
     pub fn piece(&mut self, piece: &Piece<'_>, mut out: impl FnMut(Mark)) {
         match piece {
@@ -70,7 +81,7 @@ impl Marks {
                     out(self.probed(*node, hit));
                 }
                 for count in &batch.counts {
-                    self.left_out(*node, count, &mut out);
+                    self.of_count(*node, count, &mut out);
                 }
             }
             Piece::Journey(journey, _, context) if self.chosen.wants(journey, *context) => {
@@ -112,7 +123,7 @@ impl Marks {
         Mark { ns, node, host, place, what: MarkKind::Probe(Box::new(Probed { hit: *hit, probe, ends, comm })) }
     }
 
-    fn left_out(&mut self, node: u16, count: &HopCount, out: &mut impl FnMut(Mark)) {
+    fn of_count(&mut self, node: u16, count: &HopCount, out: &mut impl FnMut(Mark)) {
         let before = self.counted.insert((node, count.hop), *count);
         let since = |of: fn(&HopCount) -> u64| of(count).saturating_sub(before.as_ref().map_or(0, of));
         let recorded = since(|count| count.kept);

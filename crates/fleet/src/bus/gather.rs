@@ -7,7 +7,8 @@
 use super::round::Round;
 use super::split::{add, in_order};
 use super::subject::{Buckets, PARTS, Part};
-use crate::changes::NewChanges;
+use magscope_core::changes::NewChanges;
+use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::Place;
 use std::collections::VecDeque;
@@ -89,6 +90,8 @@ pub struct Gather {
     ahead: Batch,
     /// A host repeats its changes.
     new_changes: NewChanges,
+    /// The names so far: a host repeats them.
+    names: NodeInfo,
     /// The agent has announced its end.
     has_ended: bool,
 }
@@ -114,6 +117,7 @@ impl Gather {
             unseen: false,
             ahead: Batch::default(),
             new_changes: NewChanges::default(),
+            names: NodeInfo::default(),
             has_ended: false,
         }
     }
@@ -259,6 +263,7 @@ impl Gather {
                     got = got.saturating_add(count);
                 }
                 self.new_changes.retain(&mut piece.batch.changes);
+                piece.batch.names.retain(|names| self.names.learn(names));
                 add(&mut piece.batch, &mut batch);
             }
             let reported = before
@@ -268,6 +273,7 @@ impl Gather {
         }
         batch.watermark_ns = common.watermark_ns.max(self.read_ns);
         self.new_changes.retain(&mut common.changes);
+        common.names.retain(|names| self.names.learn(names));
         add(&mut common, &mut batch);
         in_order(&mut batch);
         if !is_again {
@@ -543,6 +549,10 @@ mod tests {
         for common in [2_usize, 5, 8] {
             messages[common].batch.changes.push(change.clone());
         }
+        // As well as the names, later.
+        for common in [5_usize, 8] {
+            messages[common].batch.names.push(Names { time_ns: 9, ..names.clone() });
+        }
         let mut gather = gather("0-63", Begin::After((1, 3)));
         let mut batches = Vec::new();
         for message in messages {
@@ -551,6 +561,8 @@ mod tests {
         }
         let changes: Vec<usize> = batches.iter().map(|batch| batch.changes.len()).collect();
         assert_eq!(changes, [0, 1, 0]);
+        let named: Vec<usize> = batches.iter().map(|batch| batch.names.len()).collect();
+        assert_eq!(named, [0, 1, 0]);
         assert_eq!((&batches[1].changes[..], &batches[1].names[..]), (&[change][..], &[names][..]));
     }
 

@@ -1,5 +1,6 @@
 //! The pieces of a batch that fit into one message each.
 
+use magscope_core::workload::Names;
 use magscope_core::{Batch, PayloadHead};
 
 /// Maximum number of rows in a message, and of payload bytes.
@@ -53,22 +54,62 @@ fn fitting(heads: &[PayloadHead]) -> usize {
     fits.take(MAX_ROWS).count().max(1)
 }
 
-/// Moves the first half of every table out of a batch.
-pub fn halve(batch: &mut Batch) -> Batch {
-    fn half<T>(from: &mut Vec<T>) -> Vec<T> {
-        let rest = from.split_off(from.len().div_ceil(2));
+/// True if [`halve`] makes two batches with rows of it.
+pub fn can_be_halved(batch: &Batch) -> bool {
+    rows(batch) > 1 || batch.names.iter().any(|names| entries(names) > 1)
+}
+
+/// Number of names in a row.
+fn entries(names: &Names) -> usize {
+    let Names { time_ns: _, netns, interfaces, cgroups, containers } = names;
+    netns.len() + interfaces.len() + cgroups.len() + containers.len()
+}
+
+/// Halves tables. The extra rows of odd numbers go to either half in turn, so that none is empty.
+#[derive(Default)]
+struct Halver {
+    is_second: bool,
+}
+
+impl Halver {
+    /// Moves the first half out.
+    fn half<T>(&mut self, from: &mut Vec<T>) -> Vec<T> {
+        let mut first = from.len() / 2;
+        if !from.len().is_multiple_of(2) {
+            first += usize::from(!self.is_second);
+            self.is_second = !self.is_second;
+        }
+        let rest = from.split_off(first);
         std::mem::replace(from, rest)
     }
+}
+
+/// Moves the first half of every table out of a batch; of a single row of names, the first half of the names.
+/// Neither half is empty if [`can_be_halved`].
+pub fn halve(batch: &mut Batch) -> Batch {
+    let mut halver = Halver::default();
+    if rows(batch) == 1
+        && let Some(names) = batch.names.first_mut()
+    {
+        let half = Names {
+            time_ns: names.time_ns,
+            netns: halver.half(&mut names.netns),
+            interfaces: halver.half(&mut names.interfaces),
+            cgroups: halver.half(&mut names.cgroups),
+            containers: halver.half(&mut names.containers),
+        };
+        return Batch { names: vec![half], ..Batch::default() };
+    }
     Batch {
-        events: half(&mut batch.events),
-        flows: half(&mut batch.flows),
-        tasks: half(&mut batch.tasks),
-        tcp: half(&mut batch.tcp),
-        hits: half(&mut batch.hits),
-        heads: half(&mut batch.heads),
-        synthesis: half(&mut batch.synthesis),
-        names: half(&mut batch.names),
-        changes: half(&mut batch.changes),
+        events: halver.half(&mut batch.events),
+        flows: halver.half(&mut batch.flows),
+        tasks: halver.half(&mut batch.tasks),
+        tcp: halver.half(&mut batch.tcp),
+        hits: halver.half(&mut batch.hits),
+        heads: halver.half(&mut batch.heads),
+        synthesis: halver.half(&mut batch.synthesis),
+        names: halver.half(&mut batch.names),
+        changes: halver.half(&mut batch.changes),
         ..Batch::default()
     }
 }
@@ -76,6 +117,7 @@ pub fn halve(batch: &mut Batch) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::node::CgroupName;
     use magscope_core::{Change, Event, Hop};
 
     #[test]
@@ -109,6 +151,28 @@ mod tests {
             changes += first.changes.len() + piece.changes.len();
         }
         assert_eq!(changes, 10_000);
+    }
+
+    /// Halves a batch to the end, and counts its events and cgroups.
+    fn divided(mut batch: Batch, pieces: &mut usize) -> (usize, usize) {
+        if !can_be_halved(&batch) {
+            *pieces += 1;
+            return (batch.events.len(), batch.names.iter().map(|names| names.cgroups.len()).sum());
+        }
+        let first = halve(&mut batch);
+        // Otherwise it has no end.
+        assert!(rows(&first) > 0 && rows(&batch) > 0, "{first:?} {batch:?}");
+        let (a, b) = (divided(first, pieces), divided(batch, pieces));
+        (a.0 + b.0, a.1 + b.1)
+    }
+
+    #[test]
+    fn a_row_of_names_is_divided_into_its_names() {
+        let cgroups = (0..9).map(|id| CgroupName { id, path: format!("/{id}") }).collect();
+        let names = Names { time_ns: 3, cgroups, ..Names::default() };
+        let batch = Batch { events: vec![Event::at(Hop::IpOut, 1)], names: vec![names], ..Batch::default() };
+        let mut pieces = 0;
+        assert_eq!((divided(batch, &mut pieces), pieces), ((1, 9), 10));
     }
 
     fn head() -> PayloadHead {

@@ -3,7 +3,7 @@
 //! The thread advances only after an acknowledgement of the bus. Meanwhile data stays in the memory, which
 //! deletes its oldest records. The thread reports deleted records as missed.
 
-use super::pieces::{first_piece, halve, rows};
+use super::pieces::{can_be_halved, first_piece, halve, rows};
 use super::round::{ROUND, RUN, Round};
 use super::server::{Bus, Via, innermost_message};
 use super::split::Split;
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
+use magscope_core::workload::Names;
 use magscope_session::{Packer, Place};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,11 +33,12 @@ const ROUND_TIME: Duration = Duration::from_millis(200);
 const ROUND_RECORDS: u64 = 1 << 16;
 /// Maximum interval between rounds; a longer silence means that the agent is away.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Interval at which all flows and threads in use are announced again. A new reader starts with the
-/// announcements of this period before its start.
+/// Interval at which all flows and threads in use are announced again, and the names and changes so far. A new
+/// reader starts with the announcements of this period before its start.
 pub const STRETCH: Duration = Duration::from_secs(5);
-/// Maximum number of rows in the last message of a round.
+/// Maximum number of rows in the last message of a round, and maximum size of their names, bytes.
 const FEW_ROWS: usize = 1 << 10;
+const FEW_NAMES: usize = 16 << 10;
 /// Size of a message without its packet, bytes.
 const AROUND: usize = 20 << 10;
 /// Maximum number of unacknowledged messages.
@@ -192,6 +194,12 @@ impl Publisher {
         }
         ended.unwrap_or_else(|_| Err(ArrowError::ComputeError("what publishes has failed".to_owned())))
     }
+}
+
+/// True if the common part fits into the last message of a round.
+fn is_small(common: &Batch) -> bool {
+    let names: usize = common.names.iter().map(Names::bytes).sum();
+    rows(common) <= FEW_ROWS && common.heads.is_empty() && names <= FEW_NAMES
 }
 
 /// State of the thread.
@@ -353,7 +361,7 @@ impl Sending {
             }
         }
         // The last message of a round must fit the size limit: tables that can grow are sent before it.
-        if rows(self.split.part(Part::COMMON)) > FEW_ROWS || !self.split.part(Part::COMMON).heads.is_empty() {
+        if !is_small(self.split.part(Part::COMMON)) {
             let mut common = std::mem::take(self.split.part(Part::COMMON));
             while let Some(piece) = first_piece(&mut common) {
                 self.pack_piece(Part::COMMON, piece, most, &mut messages)?;
@@ -376,7 +384,7 @@ impl Sending {
         let place =
             Place { number: position.next.number, records: position.next.records.saturating_add(records) };
         let packet = self.packer.packet(place, &piece)?;
-        if packet.len() > most && rows(&piece) > 1 {
+        if packet.len() > most && can_be_halved(&piece) {
             let half = halve(&mut piece);
             self.pack_piece(part, half, most, messages)?;
             return self.pack_piece(part, piece, most, messages);
@@ -492,5 +500,22 @@ impl Sending {
             done = work => Some(done),
             () = given_up => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::node::CgroupName;
+
+    #[test]
+    fn many_names_do_not_go_into_the_last_message_of_a_round() {
+        let common = |cgroups: u64| {
+            let cgroups = (0..cgroups).map(|id| CgroupName { id, path: "/docker/6dcf81d5d93c".to_owned() });
+            let names = Names { cgroups: cgroups.collect(), ..Names::default() };
+            Batch { names: vec![names], ..Batch::default() }
+        };
+        assert!(is_small(&Batch::default()) && is_small(&common(10)));
+        assert!(!is_small(&common(8_192)));
     }
 }

@@ -3,13 +3,15 @@
 //! Every record goes to exactly one part: the bucket of its flow's conversation. Both directions and both ends
 //! of a connection therefore share a bucket on every host. Records without an announced flow go to the common
 //! part, which every subscriber reads. Threads are announced there, flows with their bucket. Each announcement
-//! period repeats the changes so far there.
+//! period repeats the names and changes so far there.
 
 use super::reads::Reads;
 use super::subject::{PARTS, Part};
-use crate::changes::StoredChanges;
+use magscope_core::changes::StoredChanges;
 use magscope_core::hash::Map;
 use magscope_core::hop::Role;
+use magscope_core::node::NodeInfo;
+use magscope_core::workload::Names;
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
 use magscope_export::wire;
 
@@ -31,6 +33,8 @@ pub struct Split {
     tasks: Map<u32, SeenIds<Task>>,
     reads: Reads,
     changes: StoredChanges,
+    /// The names so far, later than those of the host's description.
+    names: NodeInfo,
     parts: Vec<Batch>,
     /// Number of held records.
     records: u64,
@@ -44,6 +48,7 @@ impl Default for Split {
             tasks: Map::default(),
             reads: Reads::default(),
             changes: StoredChanges::default(),
+            names: NodeInfo::default(),
             parts: vec![Batch::default(); PARTS],
             records: 0,
         }
@@ -51,11 +56,15 @@ impl Default for Split {
 }
 
 impl Split {
-    /// Starts an announcement period: every flow and thread is announced again at its next use, and the changes
-    /// so far are repeated at once.
+    /// Starts an announcement period: every flow and thread is announced again at its next use, and the names and
+    /// changes so far are repeated at once.
     pub fn begin(&mut self) {
         self.stretch = self.stretch.wrapping_add(1);
-        self.parts[Part::COMMON.index()].changes.extend_from_slice(self.changes.all());
+        let NodeInfo { netns, interfaces, cgroups, containers, .. } = self.names.clone();
+        let common = &mut self.parts[Part::COMMON.index()];
+        let names = Names { time_ns: common.watermark_ns, netns, interfaces, cgroups, containers };
+        common.names.extend(Some(names).filter(|names| !names.is_empty()));
+        common.changes.extend_from_slice(self.changes.all());
     }
 
     /// Divides a batch.
@@ -86,6 +95,9 @@ impl Split {
             self.part(part).heads.push(head.clone());
         }
         self.changes.remember(&batch.changes);
+        for names in &batch.names {
+            self.names.learn(names);
+        }
         let common = self.part(Part::COMMON);
         common.losses.extend_from_slice(&batch.losses);
         common.clock.extend_from_slice(&batch.clock);
@@ -216,6 +228,7 @@ pub fn in_order(batch: &mut Batch) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::node::CgroupName;
     use magscope_core::source::{Progress, Source};
     use magscope_core::{Change, Generator, GeneratorOptions, Loss, LossCause};
     use proptest::prelude::*;
@@ -317,6 +330,25 @@ mod tests {
             split.part(Part::COMMON).clear();
             split.begin();
             assert_eq!(split.part(Part::COMMON).changes, [change(1), change(2)]);
+        }
+    }
+
+    #[test]
+    fn each_period_repeats_the_names_so_far() {
+        let names = |id: u64| {
+            let cgroups = vec![CgroupName { id, path: format!("/{id}") }];
+            Names { time_ns: id, cgroups, ..Names::default() }
+        };
+        let mut split = Split::default();
+        split.begin();
+        assert!(split.part(Part::COMMON).names.is_empty(), "there are none so far");
+        split.push(&Batch { names: vec![names(1), names(2)], watermark_ns: 9, ..Batch::default() });
+        for _ in 0..2 {
+            let common = split.part(Part::COMMON);
+            common.clear();
+            split.begin();
+            let both = Names { time_ns: 9, cgroups: [names(1).cgroups, names(2).cgroups].concat(), ..names(1) };
+            assert_eq!(split.part(Part::COMMON).names, [both]);
         }
     }
 

@@ -10,12 +10,12 @@ mod writer;
 pub use reader::{Next, Reader};
 pub use writer::Writer;
 
-use crate::changes::StoredChanges;
 use crate::feed::parts;
 use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::Batch;
+use magscope_core::changes::StoredChanges;
 use magscope_core::node::NodeInfo;
 use magscope_session::{Announcer, BadPacket, Packer, Place, unpack};
 use serde::{Deserialize, Serialize};
@@ -234,6 +234,11 @@ impl Memory {
         let before = if knows { Vec::new() } else { stretches.announced_before(at.number) };
         self.readers.fetch_add(1, Ordering::Relaxed);
         (Reader { memory: self.clone(), at, read_ns: 0 }, before)
+    }
+
+    /// The packets with the earlier announcements of a reader's segment, also if the reader continues.
+    pub fn announced_before(&self, reader: &Reader) -> Vec<Arc<StoredPacket>> {
+        self.stretches().announced_before(reader.place().number)
     }
 }
 

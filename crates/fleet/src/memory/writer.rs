@@ -1,9 +1,9 @@
 //! Writer of a memory: divides batches into packets of bounded size.
 
 use super::{MAX_ROWS, Memory, STRETCHES, StoredPacket, Stretch};
-use crate::changes::StoredChanges;
 use arrow::error::ArrowError;
 use bytes::Bytes;
+use magscope_core::changes::StoredChanges;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::workload::Names;

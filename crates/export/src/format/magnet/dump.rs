@@ -128,6 +128,7 @@ impl Export for Dump {
         if let Some(file) = self.file.take() {
             file.close()?;
         }
-        Ok(Written { rows: vec![("lines", self.lines)], left_out: Vec::new() })
+        let left_out = self.names.left_out().into_iter().collect();
+        Ok(Written { rows: vec![("lines", self.lines)], left_out })
     }
 }

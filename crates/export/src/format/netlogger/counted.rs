@@ -12,6 +12,13 @@ use std::collections::BTreeMap;
 /// Bytes that a line has too many, as the user reads it after a number.
 const NOT_READ: &str = "bytes did not pass and are in lines, because datagrams were read in part";
 
+/// Events and bytes without a line if a filter chooses journeys. Those of journeys left out have no number of their
+/// own.
+const EVENTS_FILTERED: &str =
+    "events belong to a journey that --where leaves out, to no journey or to a forwarder, and no line has them";
+const BYTES_FILTERED: &str =
+    "bytes belong to a journey that --where leaves out, to no journey or to a forwarder, and no line has them";
+
 /// Maximum number of lines of one instant that are compared.
 const MOST: usize = 1 << 16;
 
@@ -42,9 +49,16 @@ pub struct EventCount {
     copies_left_out: u64,
     left_out_verdicts: u64,
     receive_windows: u64,
+    /// A filter chooses journeys.
+    is_filtered: bool,
 }
 
 impl EventCount {
+    /// A filter chooses journeys: the lines of the others are absent too.
+    pub fn filtered(&mut self) {
+        self.is_filtered = true;
+    }
+
     /// Takes what was captured.
     pub fn batch(&mut self, batch: &Batch) {
         for event in &batch.events {
@@ -114,9 +128,14 @@ impl EventCount {
         // At a hop whose events have no bytes, a line has those of its journey.
         let surplus =
             |was: &HopRate, is: &HopRate| is.bytes.saturating_sub(was.bytes) * u64::from(was.bytes > 0);
+        let [events, bytes] = if self.is_filtered {
+            [EVENTS_FILTERED, BYTES_FILTERED]
+        } else {
+            [Omission::EventsOfNoJourney, Omission::BytesOfNoJourney].map(Omission::words)
+        };
         let differences: [(&str, Difference); 3] = [
-            (Omission::EventsOfNoJourney.words(), |was, is| was.events.saturating_sub(is.events)),
-            (Omission::BytesOfNoJourney.words(), |was, is| was.bytes.saturating_sub(is.bytes)),
+            (events, |was, is| was.events.saturating_sub(is.events)),
+            (bytes, |was, is| was.bytes.saturating_sub(is.bytes)),
             (NOT_READ, surplus),
         ];
         let named = differences.map(|(words, of)| {
@@ -134,5 +153,37 @@ impl EventCount {
             (Omission::ReceiveWindows.words().into(), self.receive_windows),
         ];
         named.into_iter().chain(of_journeys).filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::marked::Marked;
+    use crate::format::netlogger::{Dialect, NetLogger};
+    use crate::mark::Marks;
+    use crate::{Chosen, Export, TimeLine};
+    use magscope_core::node::NodeInfo;
+    use magscope_core::{Event, Filter};
+    use magscope_timeline::merged_reader::Piece;
+
+    #[test]
+    fn with_a_filter_events_may_be_of_a_journey_that_it_leaves_out() {
+        let left_out = |filter: Option<Filter>| {
+            let chosen = Chosen { filter, ..Chosen::default() };
+            let marks = Marks::new(&[NodeInfo::default()], TimeLine::default(), chosen);
+            let mut export = Marked::new(marks, NetLogger::new(Box::new(Vec::new()), Dialect::Ulm, &[]));
+            let batch = Batch { events: vec![Event::at(Hop::IpOut, 1)], ..Batch::default() };
+            export.piece(&Piece::Batch(0, &batch)).expect("memory takes all");
+            let written = export.finish().expect("memory takes all");
+            written.left_out.into_iter().next().expect("the event has no line")
+        };
+        let (words, n) = left_out(None);
+        assert!(n == 1 && words.starts_with(Omission::EventsOfNoJourney.words()), "{n} {words}");
+        let (words, n) = left_out(Some("total > 1ms".parse().expect("a filter")));
+        assert!(
+            n == 1 && words.contains("that --where leaves out") && words.ends_with(": ip.out 1"),
+            "{n} {words}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Converts log lines back to events, flows and tasks of a session.
 //!
 //! Lines of this program give the original events, one per journey and hop. Lines of other tools have no byte
-//! ranges, so all lines of one `ID` form one datagram. Their event names are no hops; the user maps them to
-//! hops, and unmapped names are counted.
+//! ranges, so all lines of one `ID` form one datagram, and a line without an `ID` is a datagram of its own. Their event
+//! names are no hops; the user maps them to hops, and unmapped names are counted.
 
 use super::counted::has_lines;
 use super::hosts::Hosts;
@@ -81,6 +81,10 @@ pub struct Events {
     losses: u64,
     /// Lines that became something.
     pub taken: u64,
+    /// Lines without an ID that became datagrams of their own.
+    pub unnamed: u64,
+    /// Lines of TCP with neither an ID nor the place of their bytes: those of one flow have the same bytes.
+    pub unplaced: u64,
     /// Lines with unmapped events, by name.
     pub unknown: BTreeMap<String, u64>,
 }
@@ -151,12 +155,12 @@ impl Events {
         // A dropped packet was at the end of its last hop.
         let last = line.get(&["MAG.FROM", "mag.from"]).filter(|_| hop == Hop::SkbDrop);
         let flow = self.flow(line, last.and_then(|last| last.parse().ok()).unwrap_or(hop), proto);
-        let id = line.get(&["ID", "guid"]).unwrap_or_default();
-        self.hosts.line(line, hop, hash(id), hash(line.get(&["HOST", "host"]).unwrap_or_default()));
+        let (id, own_socket) = self.identity(line, proto);
+        self.hosts.line(line, hop, id, hash(line.get(&["HOST", "host"]).unwrap_or_default()));
         let mut event = Event::at(hop, ns);
         event.flow = flow;
         // Without a packet, the order of a socket's datagrams identifies them.
-        event.socket = mix(flow.0) | 1;
+        event.socket = mix(flow.0 ^ own_socket) | 1;
         event.proto = proto;
         event.len = len;
         event.cpu = number(&["MAG.CPU"]).min(u32::from(u16::MAX)) as u16;
@@ -179,14 +183,14 @@ impl Events {
             Some(ip_id) => ip_id,
             None if seq.is_some() => 0,
             // Another tool's line: all lines of one ID form one datagram.
-            None => (hash(id) as u16).max(1),
+            None => (id as u16).max(1),
         };
         if proto != Proto::TCP {
             // The ID replaces the buffer address.
             if packet {
-                event.skb = (hash(id) as u32).max(1);
+                event.skb = (id as u32).max(1);
             }
-            self.threads.send(&mut event, hash(id));
+            self.threads.send(&mut event, id);
         }
         event.segs = u16::from(packet);
         if is_ipv6 {
@@ -242,6 +246,23 @@ impl Events {
         self.seen.insert(hop);
         self.held.push(event);
         self.taken += 1;
+    }
+
+    /// A number for the datagram of a line, and one for its socket. A line of another tool without an ID has numbers of its
+    /// own: nothing shows which others are of the same datagram, and by one socket their order would join them.
+    fn identity(&mut self, line: &Line<'_>, proto: Proto) -> (u64, u64) {
+        let id = line.get(&["ID", "guid"]).unwrap_or_default();
+        // Lines of this program have the exact time, and an ID where it means something.
+        if !id.is_empty() || line.get(&["MAG.SEQ", "MAG.NS"]).is_some() {
+            return (hash(id), 0);
+        }
+        if proto == Proto::TCP {
+            self.unplaced += 1;
+            return (hash(id), 0);
+        }
+        self.unnamed += 1;
+        let own = mix(self.unnamed);
+        (own, own)
     }
 
     /// Number of the interface that a dropped packet was at, in the namespace of its flow; 0 without one.
@@ -513,4 +534,42 @@ fn sampled(event: &str) -> Option<fn(&mut TcpSample) -> &mut u32> {
         "tcp.recv_queue" => |s| &mut s.recv_queue_bytes,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::parse;
+    use super::*;
+
+    /// What joins the events of lines to datagrams, with the counts of lines without an ID.
+    fn identities(fields: &str) -> (Set<(u16, u32)>, Set<u64>, u64, u64) {
+        let mut events = Events::default();
+        for (at, event) in ["ip.out", "ip.out", "ip.in", "ip.in"].into_iter().enumerate() {
+            let line = format!(
+                "DATE=20060102030405.{at:06} HOST=a PROG=x LVL=Usage NL.EVNT={event} SRC=10.0.0.1 DST=10.0.0.2 VOL=100 {fields}"
+            );
+            events.line(&parse(&line).expect("a line"));
+        }
+        let of = events.take(true).events;
+        let packets = of.iter().map(|event| (event.ip_id, event.skb)).collect();
+        (packets, of.iter().map(|event| event.socket).collect(), events.unnamed, events.unplaced)
+    }
+
+    #[test]
+    fn a_line_without_an_id_is_a_datagram_of_its_own() {
+        for fields in ["", "ID="] {
+            let (packets, sockets, unnamed, unplaced) = identities(fields);
+            // Two directions of one flow have two sockets anyway.
+            assert_eq!((packets.len(), sockets.len(), unnamed, unplaced), (4, 4, 4, 0), "{fields}");
+        }
+        for fields in ["ID=7", "guid=7"] {
+            let (packets, sockets, unnamed, unplaced) = identities(fields);
+            assert_eq!((packets.len(), unnamed, unplaced), (1, 0, 0), "{fields}");
+            assert!(sockets.len() <= 2, "{fields}: {sockets:?}");
+        }
+        let (_, sockets, unnamed, unplaced) = identities("PROT=tcp");
+        assert!(sockets.len() <= 2 && (unnamed, unplaced) == (0, 4), "nothing divides its bytes");
+        let (.., unnamed, unplaced) = identities("MAG.SEQ=1");
+        assert_eq!((unnamed, unplaced), (0, 0), "the place of its bytes identifies it");
+    }
 }

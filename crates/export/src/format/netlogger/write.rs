@@ -326,6 +326,10 @@ impl NetLogger {
 }
 
 impl MarkWriter for NetLogger {
+    fn filtered(&mut self) {
+        self.counted.filtered();
+    }
+
     fn batch(&mut self, batch: &Batch) {
         self.counted.batch(batch);
     }

@@ -27,7 +27,7 @@ pub struct Packet<'p> {
     pub id: Option<u64>,
     /// The CPU, as the queue.
     pub queue: u32,
-    /// Records lost since the previous packet.
+    /// Records of the host lost since its previous packet.
     pub lost: u64,
     pub comments: &'p [String],
 }
@@ -92,6 +92,20 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, ns: u64, count: &HopCount) 
         if filtered > 0 {
             let _ = write!(comment, "; a filter left out {filtered}");
         }
+        option(body, 1, comment.as_bytes());
+        option(body, 0, b"");
+    });
+}
+
+/// Records lost after the last packet of their host. A loss has no hop and no namespace, so no interface has the
+/// number.
+pub fn lost_after(out: &mut Vec<u8>, interface: u32, ns: u64, lost: u64) {
+    block(out, 5, |body| {
+        body.extend(interface.to_le_bytes());
+        body.extend(((ns >> 32) as u32).to_le_bytes());
+        body.extend((ns as u32).to_le_bytes());
+        let comment =
+            format!("{lost} records of this host were lost after its last packet, at hops that are not known");
         option(body, 1, comment.as_bytes());
         option(body, 0, b"");
     });

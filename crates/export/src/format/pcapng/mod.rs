@@ -3,6 +3,9 @@
 //! A packet has the number of its journey (`epb_packetid`) and a comment with verdict and latency. These are
 //! final only at the end of the journey, so a bounded number of packets wait; packets that are written earlier
 //! have no number. `docs/adr/0009-formats-written-here.md` has the reason for an own writer.
+//!
+//! A loss has a host and a time, but no hop and no namespace. The first packet of the host after the loss has the
+//! number (`epb_dropcount`), and a comment states that the records may be of other interfaces.
 
 mod block;
 mod comment;
@@ -13,15 +16,16 @@ use crate::error::ExportError;
 use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
-use block::{Packet, interface, section, statistics};
+use block::{Packet, interface, lost_after, section, statistics};
 use comment::comment;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::head::PayloadHead;
 use magscope_core::hop::Role;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Event, Flow, Hop, HopSet, Journey};
+use magscope_core::{Event, Flow, Hop, HopSet, Journey, Loss};
 use magscope_timeline::merged_reader::Piece;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 
@@ -34,6 +38,8 @@ const NAMED: usize = 4;
 /// Maximum difference between an event's time and the same time in its journey after clock mapping,
 /// nanoseconds.
 const MAPPED_NS: u64 = 5_000;
+/// Maximum number of losses that wait for a later packet; beyond it they are merged.
+const LOSSES: usize = 64 << 10;
 
 /// The hops that see packets on the wire.
 pub const WIRE: [Hop; 2] = [Hop::DevXmit, Hop::DevRecv];
@@ -62,6 +68,8 @@ pub struct Pcapng {
     file: Option<Box<dyn Output>>,
     chosen: Chosen,
     hops: HopSet,
+    /// Chosen hops without packets.
+    hops_without: HopSet,
     line: TimeLine,
     names: Names,
     new_flows: Vec<Flow>,
@@ -75,14 +83,17 @@ pub struct Pcapng {
     packets: u64,
     unnumbered: u64,
     without_flow: u64,
-    lost: BTreeMap<u16, u64>,
+    /// Events at `hops_without`.
+    without_packet: u64,
+    /// Lost records without a later packet so far, by node and end of the loss.
+    lost: BTreeMap<(u16, u64), u64>,
     /// The kernel's counters of each hop, written last.
     counts: BTreeMap<(u16, Hop), HopCount>,
     probed: u64,
 }
 
 impl Pcapng {
-    /// Packets of these hops, as far as hops see packets.
+    /// Packets of these hops, as far as hops see packets. The first piece fails if none of them does.
     pub fn new(
         file: Box<dyn Output>,
         infos: &[NodeInfo],
@@ -96,6 +107,7 @@ impl Pcapng {
             file: Some(file),
             chosen,
             hops: hops.iter().copied().filter(|hop| has_packets(*hop)).collect(),
+            hops_without: hops.iter().copied().filter(|hop| !has_packets(*hop)).collect(),
             line,
             names: Names::new(infos),
             new_flows: Vec::new(),
@@ -108,14 +120,70 @@ impl Pcapng {
             packets: 0,
             unnumbered: 0,
             without_flow: 0,
+            without_packet: 0,
             lost: BTreeMap::new(),
             counts: BTreeMap::new(),
             probed: 0,
         }
     }
 
+    /// Fails if no chosen hop sees packets: the file would be empty.
+    fn check_hops(&self) -> Result<(), ExportError> {
+        if !self.hops.is_empty() {
+            return Ok(());
+        }
+        let names = |hops: HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
+        let chosen = names(self.hops_without);
+        let fitting = names(HopSet::all().iter().filter(|hop| has_packets(*hop)).collect());
+        Err(ExportError::Format(format!(
+            "no packets pass at the chosen hops ({chosen}): calls, waits and wake-ups have none, so the pcapng \
+             would be empty; choose with --hops among {fitting}"
+        )))
+    }
+
+    fn loss(&mut self, node: u16, loss: &Loss) {
+        let (mut to_ns, mut count) = (loss.to_ns, loss.count);
+        if self.lost.len() >= LOSSES {
+            let last = self.lost.range((node, 0)..=(node, u64::MAX)).next_back();
+            if let Some((key, earlier)) = last.map(|(key, earlier)| (*key, *earlier)) {
+                self.lost.remove(&key);
+                (to_ns, count) = (to_ns.max(key.1), count.saturating_add(earlier));
+            }
+        }
+        let lost = self.lost.entry((node, to_ns)).or_default();
+        *lost = lost.saturating_add(count);
+    }
+
+    /// Records of a node that were lost up to an instant and are not in an earlier packet.
+    fn lost_before(&mut self, node: u16, ns: u64) -> u64 {
+        let mut lost = 0_u64;
+        while let Some((key, count)) = self.lost.range((node, 0)..=(node, ns)).next() {
+            let (key, count) = (*key, *count);
+            self.lost.remove(&key);
+            lost = lost.saturating_add(count);
+        }
+        lost
+    }
+
+    /// Writes the losses after the last packet of each host, and returns their number of records.
+    fn lost_at_end(&mut self) -> u64 {
+        let mut of_nodes: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+        for ((node, to_ns), count) in std::mem::take(&mut self.lost) {
+            let (end_ns, lost) = of_nodes.entry(node).or_default();
+            (*end_ns, *lost) = (to_ns, lost.saturating_add(count));
+        }
+        for (node, (ns, lost)) in &of_nodes {
+            let ns = u64::try_from(self.line.ns(*ns)).unwrap_or(0);
+            if let Some((_, interface)) = self.interfaces.iter().find(|((of, ..), _)| of == node) {
+                lost_after(&mut self.buffer, *interface, ns, *lost);
+            }
+        }
+        of_nodes.values().fold(0, |all, (_, lost)| all.saturating_add(*lost))
+    }
+
     fn event(&mut self, node: u16, event: &Event) {
         if !self.hops.contains(event.hop) {
+            self.without_packet += u64::from(self.hops_without.contains(event.hop));
             return;
         }
         let Some(flow) = self.names.flow(node, event.flow).copied() else {
@@ -220,6 +288,13 @@ impl Pcapng {
         if event.segs > 1 {
             comments.push(format!("super-packet of {} segments", event.segs));
         }
+        let lost = self.lost_before(waiting.node, event.time_ns);
+        if lost > 0 {
+            comments.push(format!(
+                "{lost} records of this host were lost before this packet, at hops that are not known: \
+                 they need not be packets of this interface"
+            ));
+        }
         let packet = Packet {
             interface: id,
             ns: u64::try_from(self.line.ns(event.time_ns)).unwrap_or(0),
@@ -228,7 +303,7 @@ impl Pcapng {
             outbound: event.hop.direction() == magscope_core::Direction::Tx,
             id: waiting.journeys.first().map(|(id, _)| *id),
             queue: u32::from(event.cpu),
-            lost: self.lost.remove(&waiting.node).unwrap_or(0),
+            lost,
             comments: &comments,
         };
         packet.write(&mut self.buffer);
@@ -246,11 +321,11 @@ impl Pcapng {
 
 impl Export for Pcapng {
     fn piece(&mut self, piece: &Piece<'_>) -> Result<(), ExportError> {
+        self.check_hops()?;
         match piece {
             Piece::Batch(node, batch) => {
                 self.names.learn(*node, batch, &mut self.new_flows);
-                let lost = self.lost.entry(*node).or_default();
-                *lost = lost.saturating_add(batch.lost());
+                batch.losses.iter().for_each(|loss| self.loss(*node, loss));
                 batch.events.iter().for_each(|event| self.event(*node, event));
                 batch.heads.iter().for_each(|head| self.head(*node, head));
                 self.counts.extend(batch.counts.iter().map(|count| ((*node, count.hop), *count)));
@@ -265,7 +340,10 @@ impl Export for Pcapng {
     }
 
     fn finish(&mut self) -> Result<Written, ExportError> {
+        self.check_hops()?;
         self.drain(0)?;
+        // Readers take the last statistics of an interface: its counters come after.
+        let lost_at_end = self.lost_at_end();
         for ((node, _, hop), number) in &self.interfaces {
             if let Some(count) = self.counts.get(&(*node, *hop)) {
                 statistics(
@@ -287,10 +365,19 @@ impl Export for Pcapng {
                 self.unnumbered,
             ),
             ("hits of custom probes are no packets and are left out", self.probed),
+            (
+                "events at chosen hops are no packets and are left out: no packets pass there",
+                self.without_packet,
+            ),
+            ("records were lost after the last packet of their host: no packet has their number", lost_at_end),
         ];
+        let left_out = left_out.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (Cow::from(what), n));
         Ok(Written {
             rows: vec![("packets", self.packets)],
-            left_out: left_out.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.into(), n)).collect(),
+            left_out: left_out.chain(self.names.left_out()).collect(),
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

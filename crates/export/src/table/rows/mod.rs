@@ -19,6 +19,7 @@ use magscope_core::exchange::{Exchange, ExchangeBuilder};
 use magscope_core::node::NodeInfo;
 use magscope_core::{Filter, Flow, FlowId, Journey};
 use magscope_timeline::merged_reader::Piece;
+use std::borrow::Cow;
 
 /// Rows per batch. A sort in SQL holds a batch twice before it can spill.
 const BATCH_ROWS: usize = 14 << 10;
@@ -141,6 +142,11 @@ impl Rows {
             self.closed_exchanges();
         }
         self.flush(out)
+    }
+
+    /// What the rows lack, in words, and how many.
+    pub fn left_out(&self) -> Option<(Cow<'static, str>, u64)> {
+        self.names.left_out()
     }
 
     fn flush_batches(&mut self, at_least: usize, out: &mut Out<'_>) -> Result<(), ExportError> {
