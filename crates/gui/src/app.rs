@@ -1,6 +1,7 @@
 //! The window: the front, the open session, the feed's thread, jobs and saved files.
 
 use crate::chosen::Chosen;
+use crate::compare::Compared;
 use crate::front::Front;
 use crate::host_request::HostRequest;
 use crate::jobs::{Jobs, Outcome};
@@ -168,9 +169,20 @@ impl Window {
     fn ended(&mut self, ended: Result<Outcome, Trouble>, ctx: &Context) {
         match ended {
             Ok(Outcome::Opened(opened)) => self.opened(*opened, ctx),
-            Ok(Outcome::Compared(compared)) => self.front.show_compared(*compared),
+            Ok(Outcome::Compared(compared)) => self.compared(*compared),
             Ok(Outcome::Written(words)) => self.show_message(words),
             Err(trouble) => self.front.trouble(trouble),
+        }
+    }
+
+    fn compared(&mut self, compared: Compared) {
+        let why = compared.notes.join("\n");
+        let (before, after) = &compared.names;
+        let what = format!("{before} and {after} were compared, but not all of them is good");
+        self.front.show_compared(compared);
+        if !why.is_empty() {
+            let next = "what is good is compared; `magnet-scope info DIR` says more".to_owned();
+            self.front.trouble(Trouble { what, why, next });
         }
     }
 

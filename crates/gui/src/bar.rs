@@ -1,9 +1,9 @@
 //! The top bar: files, transport, timebase, trigger, filter, lifeline colours, and the clock bound.
 
 use crate::overlays::{Overlay, Pick};
-use crate::text::{explained, explained_of};
+use crate::text::{explained, explained_of, width};
 use crate::ui_context::UiContext;
-use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
+use egui::{Align, Button, Color32, Label, Layout, RichText, TextStyle, Ui};
 use magscope_scope::command::Question;
 use magscope_scope::explain::explain;
 use magscope_scope::format::{bytes, short_duration};
@@ -14,6 +14,8 @@ use crate::chosen::Tint;
 
 /// Longest text of a button with the words of the user, characters.
 const LONGEST: usize = 20;
+/// Least room for where the picture stands, with the gaps beside it, points: a longer text is cut.
+const LEAST_EDGE: f32 = 80.0;
 
 /// The beginning of a text; all of it is where the pointer is.
 fn shortened(words: &str) -> String {
@@ -38,7 +40,11 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         filter(ui, frame, cx);
         ui.separator();
         view(ui, cx);
-        // Words that change are at the right end, so that no button moves.
+        // Words that change are at the right end, so that no button moves; in a row of their own where they would cover one.
+        let room = width(ui, &clock_words(frame, cx).0, &TextStyle::Body) + LEAST_EDGE;
+        if ui.available_size_before_wrap().x < room {
+            ui.end_row();
+        }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             clock(ui, frame, cx);
             ui.add_space(6.0);
@@ -224,19 +230,25 @@ fn edge(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
     let response = ui.add(Label::new(RichText::new(&words).color(colour)).truncate());
     explained(response, &words);
     if let Some(counts) = frame.header.counts_words() {
-        ui.label(RichText::new(counts).color(cx.c.dim).small());
+        let label = Label::new(RichText::new(&counts).color(cx.c.dim).small()).truncate();
+        ui.add(label).on_hover_text(&counts);
     }
 }
 
-fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
-    let (words, colour): (String, Color32) = match (frame.wire.state, frame.wire.half_width_ns) {
+/// The bound of the clocks, and its colour.
+fn clock_words(frame: &Frame, cx: &UiContext) -> (String, Color32) {
+    match (frame.wire.state, frame.wire.half_width_ns) {
         (None, _) => (frame.header.clock.clone(), cx.c.good),
         (Some(state), Some(ns)) => {
             let colour = if state == Clock::Certified { cx.c.good } else { cx.c.slow };
             (format!("±{} {state}", short_duration(ns)), colour)
         }
         (Some(state), None) => (format!("clock {state}"), cx.c.slow),
-    };
+    }
+}
+
+fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
+    let (words, colour) = clock_words(frame, cx);
     let response = ui.add(Label::new(RichText::new(&words).color(colour).strong()).selectable(false));
     let means = "how far a time across the wire can be from the truth";
     explained_of(response, || {

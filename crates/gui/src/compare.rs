@@ -18,6 +18,8 @@ pub struct Compared {
     pub names: (String, String),
     /// The distributions of both.
     pub spreads: (Spreads, Spreads),
+    /// Notes for the user: damaged parts that were skipped.
+    pub notes: Vec<String>,
 }
 
 /// A protocol and a pair of hops; `None` for the whole journey.

@@ -243,10 +243,10 @@ impl Front {
     fn act(&mut self, actions: Vec<Action>, scope: &mut Scope) {
         let before = scope.frame().controls.journey;
         let chosen = actions.iter().any(chooses_view);
-        let leads = actions.iter().any(leads_to_view);
         apply_all(actions, scope);
         let (view, journey) = (scope.frame().controls.view, scope.frame().controls.journey);
-        if chosen || (leads && view.spec().tab.is_some()) {
+        if chosen || view.spec().tab.is_some() {
+            // The scope leads to a view of its own: to the requests of a filter, or to the flows of a path.
             self.follow_view(scope);
         } else if view != self.view {
             // Selecting a row returns a terminal to the picture; the window shows both.
@@ -348,11 +348,6 @@ fn chooses_view(action: &Action) -> bool {
     matches!(action, Action::Show(_) | Action::NextView(_))
 }
 
-/// True for an action whose view the scope finds.
-fn leads_to_view(action: &Action) -> bool {
-    matches!(action, Action::ShowEvidence | Action::ShowExchange)
-}
-
 /// Applies actions. A journey that is not in memory any more is neither fitted nor opened: an earlier one is selected
 /// then, and the message says why.
 fn apply_all(actions: Vec<Action>, scope: &mut Scope) {
@@ -447,6 +442,34 @@ mod tests {
         front.act(missing, &mut scope);
         assert_eq!(picture(&scope), before, "the journey selected before is not fitted, and its ladder stays");
         assert!(is_error(&scope), "{:?}", scope.frame().controls.message);
+    }
+
+    #[test]
+    fn the_tab_follows_the_view_that_the_scope_leads_to() {
+        let view = |scope: &Scope| scope.frame().controls.view;
+        let (mut front, mut scope) = (Front::new(Chosen::default(), KeyMap::of_window()), busy());
+        // A filter of requests alone, of a button and of the prompt.
+        for is_direct in [false, true] {
+            front.act(vec![Action::Filter(String::new()), Action::Show(View::Losses)], &mut scope);
+            let filter = Action::Filter("request > 1ns".to_owned());
+            if is_direct {
+                scope.apply(filter);
+                front.act(Vec::new(), &mut scope);
+            } else {
+                front.act(vec![filter], &mut scope);
+            }
+            assert_eq!((front.chosen.tab, view(&scope)), (View::Requests, View::Requests), "{is_direct}");
+            front.act(Vec::new(), &mut scope);
+            assert_eq!((front.chosen.tab, view(&scope)), (View::Requests, View::Requests), "it stays");
+        }
+        // Enter on a path picks its journeys and shows their flows.
+        front.act(vec![Action::Filter(String::new()), Action::Show(View::Topology)], &mut scope);
+        front.act(vec![Action::SelectRow(1), Action::TakeRow], &mut scope);
+        assert!(!scope.frame().controls.picks.is_empty());
+        assert_eq!((front.chosen.tab, view(&scope)), (View::Flows, View::Flows));
+        // A row that leads to the picture leaves the tab.
+        front.act(vec![Action::TakeRow], &mut scope);
+        assert_eq!((front.chosen.tab, front.chosen.below), (View::Flows, true));
     }
 
     #[test]

@@ -141,15 +141,5 @@ fn numbers(
 
 /// A value of a signal.
 pub fn value(unit: Unit, value: f64) -> String {
-    let whole = |value: f64| if value.is_finite() { value.max(0.0) as u64 } else { 0 };
-    let size = value.abs();
-    let text = match unit {
-        Unit::Time => format::duration(whole(size)),
-        Unit::Bytes => format::bytes(whole(size)),
-        Unit::BytesPerS => format::bit_rate(size),
-        Unit::PerS => format::rate(size),
-        Unit::Count => format::amount(whole(size.round())),
-        Unit::Ratio => format::percent(size),
-    };
-    if value < 0.0 { format!("−{}", text.trim_start()) } else { text }
+    format::signal(unit, value)
 }

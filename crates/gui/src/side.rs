@@ -3,9 +3,9 @@
 
 use crate::cache::key;
 use crate::loadlines::value;
-use crate::text::{NUMBERS, explained, explained_of};
+use crate::text::{NUMBERS, explained, explained_of, width};
 use crate::ui_context::UiContext;
-use egui::{Align, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, Sense, Ui};
+use egui::{Align, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, Sense, TextStyle, Ui};
 use magscope_core::Direction;
 use magscope_scope::explain::{explain, of_verdict};
 use magscope_scope::format::{
@@ -335,21 +335,7 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
 /// The status bar: counters, including zeros, and the scope's message.
 pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     ui.horizontal(|ui| {
-        ui.label(RichText::new(&frame.header.nodes).color(cx.c.text).small());
-        for fact in facts_of(&frame.footer) {
-            let colour = match fact.tone {
-                Tone::Plain | Tone::Dim => cx.c.dim,
-                Tone::Accent => cx.c.accent,
-                Tone::NetworkLoss => cx.c.bad,
-                Tone::MissedEvents => cx.c.missed,
-            };
-            let words = fact.text.trim();
-            let response = ui.label(RichText::new(words).color(colour).small());
-            // A digit more does not move the next one each time.
-            let width = response.rect.width();
-            ui.add_space((width / FACT).ceil() * FACT - width);
-            explained(response, words);
-        }
+        // The controls first: the counters have the room that is left.
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (on, words, name) in [
                 (cx.chosen.side, "beside", "inspector and measurements"),
@@ -368,10 +354,37 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             reading(ui, frame, cx);
             if let Some(message) = &frame.controls.message {
                 let colour = if message.is_error { cx.c.bad } else { cx.c.good };
-                ui.label(RichText::new(&message.text).color(colour));
+                let words = Label::new(RichText::new(&message.text).color(colour)).truncate();
+                ui.add(words).on_hover_text(&message.text);
             }
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| counters(ui, frame, cx));
         });
     });
+}
+
+/// The nodes and the counters, as many as there is room for: the most important are first.
+fn counters(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
+    let nodes = frame.header.nodes.as_str();
+    if width(ui, nodes, &TextStyle::Small) <= ui.available_width() {
+        ui.label(RichText::new(nodes).color(cx.c.text).small());
+    }
+    for fact in facts_of(&frame.footer) {
+        let colour = match fact.tone {
+            Tone::Plain | Tone::Dim => cx.c.dim,
+            Tone::Accent => cx.c.accent,
+            Tone::NetworkLoss => cx.c.bad,
+            Tone::MissedEvents => cx.c.missed,
+        };
+        let words = fact.text.trim();
+        if width(ui, words, &TextStyle::Small) + FACT > ui.available_width() {
+            return;
+        }
+        let response = ui.label(RichText::new(words).color(colour).small());
+        // A digit more does not move the next one each time.
+        let width = response.rect.width();
+        ui.add_space((width / FACT).ceil() * FACT - width);
+        explained(response, words);
+    }
 }
 
 /// Progress of reading a recording, and a button to stop it.

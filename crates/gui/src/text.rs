@@ -1,6 +1,8 @@
 //! Text drawing.
 
-use egui::{Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Response, Sense, Shape, Ui, Vec2};
+use egui::{
+    Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Response, Sense, Shape, TextStyle, Ui, Vec2,
+};
 use magscope_scope::explain::explain;
 use std::f32::consts::FRAC_PI_2;
 
@@ -10,6 +12,12 @@ pub const WORDS: FontId = FontId { size: 12.5, family: FontFamily::Proportional 
 pub const SMALL: FontId = FontId { size: 11.5, family: FontFamily::Proportional };
 /// Numbers in fixed-width digits.
 pub const NUMBERS: FontId = FontId { size: 11.5, family: FontFamily::Monospace };
+
+/// Width of a text in one line, points.
+pub fn width(ui: &Ui, words: &str, style: &TextStyle) -> f32 {
+    let font = style.resolve(ui.style());
+    ui.painter().layout_no_wrap(words.to_owned(), font, Color32::PLACEHOLDER).size().x
+}
 
 /// Shows the explanation of a label while the pointer is on it.
 pub fn explained(response: Response, label: &str) -> Response {

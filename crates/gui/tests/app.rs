@@ -93,10 +93,12 @@ impl World for TestWorld {
     fn compare(&self, before: &[PathBuf], after: &[PathBuf], _: &Job) -> Result<Compared, Trouble> {
         self.note("before", before);
         self.note("after", after);
+        let is_damaged = after.iter().any(|dir| dir.display().to_string().contains("damaged"));
         Ok(Compared {
             comparison: compare(&Side::default(), &Side::default()),
             names: ("before".to_owned(), "after".to_owned()),
             spreads: (Spreads::default(), Spreads::default()),
+            notes: is_damaged.then(|| "after: frame 8 is torn".to_owned()).into_iter().collect(),
         })
     }
     fn formats(&self) -> &'static [Format] {
@@ -381,6 +383,12 @@ fn a_recording_is_compared_with_another_from_the_menu() {
     until(&mut harness, |_| test_world.asked().len() == 3);
     assert_eq!(test_world.asked()[1..], ["before /a.session", "after /b.session"]);
     until(&mut harness, |h| has(h, "before: before"));
+
+    click(&mut harness, "File");
+    click(&mut harness, "Compare with …");
+    type_path(&mut harness, "/damaged.session");
+    click(&mut harness, "Open");
+    until(&mut harness, |h| has(h, "after: frame 8 is torn"));
 }
 
 #[test]

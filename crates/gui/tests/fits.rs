@@ -50,6 +50,30 @@ fn cut(harness: &Harness<'_, Bench>) -> Vec<String> {
 }
 
 #[test]
+fn no_text_of_the_bars_covers_another_in_a_small_window() {
+    /// The bar at the top, and the status at the bottom, points.
+    const BARS: (f32, f32) = (64.0, 572.0);
+    let mut faults = Vec::new();
+    for (kind, scope) in scopes::KINDS {
+        let mut harness = window(scope(), chosen(Light::Dark), [800.0, 600.0]);
+        harness.run_steps(4);
+        let mut drawn: Vec<(String, Rect)> = Vec::new();
+        texts(&harness.output().shapes, &mut |text, clip| {
+            let rect = text.visual_bounding_rect().intersect(clip).shrink(EDGE);
+            if rect.is_positive() && (rect.bottom() < BARS.0 || rect.top() > BARS.1) {
+                drawn.push((text.galley.text().to_owned(), rect));
+            }
+        });
+        assert!(!drawn.is_empty());
+        for (at, (text, rect)) in drawn.iter().enumerate() {
+            let covered = drawn[at + 1..].iter().filter(|(_, other)| other.intersects(*rect));
+            faults.extend(covered.map(|(other, _)| format!("{kind}: {text:?} and {other:?}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn no_text_is_cut_in_any_view_at_any_size() {
     let mut faults = Vec::new();
     let mut harness = window(scopes::idle(), chosen(Light::Dark), SIZES[0]);

@@ -417,6 +417,7 @@ impl ReportBuilder {
             blame,
             flows_total: flows.rows.len() as u64 + flows.others,
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
+            flows_bound: flows.bound,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
             requests: (self.wants_requests && !requests.is_empty()).then(|| requests.table(self.top)),

@@ -28,6 +28,7 @@
 //!   decides nothing.
 
 mod blocks;
+mod changes;
 mod interval;
 mod runs;
 mod services;

@@ -113,6 +113,18 @@ pub(super) fn heights(values: &[f64], highest: f64) -> String {
     values.iter().map(level).collect()
 }
 
+/// What a table of groups cannot say of those beyond a bound of remembered ones, in words; nothing without a bound.
+/// `shown` rows are in the table, and those with the most `weight` are remembered.
+pub(super) fn beyond_bound(bound: Option<u64>, shown: usize, groups: &str, weight: &str) -> Option<String> {
+    let bound = bound?;
+    Some(format!(
+        "{} are shown of at most {} {groups} that are remembered, those with the most {weight}: one that was dropped and \
+         came again counts each time among the others, so there may be fewer of them",
+        count(shown as u64),
+        count(bound)
+    ))
+}
+
 /// Writes text with line breaks at blanks; the lines after the first begin with `indent`.
 ///
 /// # Errors

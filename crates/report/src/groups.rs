@@ -32,6 +32,9 @@ pub struct GroupTable {
     pub others: u64,
     /// Sum of all of those. Without times if they are of several protocols.
     pub rest: Figures,
+    /// Maximum number of remembered groups, if there were more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<u64>,
 }
 
 /// One group.
@@ -279,5 +282,36 @@ pub(super) fn table(
         may_be_more: row.may_be_more,
     };
     let rows = ranking.rows.iter().map(row).collect();
-    GroupTable { by, rows, others: ranking.others, rest: ranking.rest.figures(duration_ns, weight) }
+    let rest = ranking.rest.figures(duration_ns, weight);
+    GroupTable { by, rows, others: ranking.others, rest, bound: ranking.bound }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_more_groups_than_are_remembered_say_so() {
+        let text = |by, groups: usize| {
+            let mut all = Groups::new(by);
+            for number in 0..groups as u64 {
+                let key = GroupKey::Flow(0, FlowId(number + 1), Role::Sends);
+                all.sums.entry((key, Proto::TCP)).bytes = number;
+            }
+            let table = table(by, &all.ranking(20), 1_000, None);
+            let mut text = String::new();
+            write(&mut text, &table, 80).expect("a String takes all");
+            (table.bound, text.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        for by in GroupBy::ALL {
+            let (bound, words) = text(by, MOST);
+            assert!(bound.is_none() && !words.contains("remembered"), "{by}: {words}");
+            let (bound, words) = text(by, MOST + 1);
+            assert_eq!(bound, Some(MOST as u64), "{by}");
+            assert!(
+                words.contains("20 are shown of at most 2 048 groups that are remembered"),
+                "{by}: {words}"
+            );
+        }
+    }
 }

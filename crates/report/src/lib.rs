@@ -96,6 +96,9 @@ pub struct Report {
     pub flows_total: u64,
     /// Payload bytes of the journeys of flows outside the table.
     pub flows_rest_bytes: u64,
+    /// Maximum number of remembered flows, if there were more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows_bound: Option<u64>,
     /// The journeys in the requested groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupTable>,

@@ -1,6 +1,6 @@
 //! The running average of each flow's received data, compared with its average over the complete capture.
 
-use super::figures::{count, fit, heights, plural, rate, wrap};
+use super::figures::{beyond_bound, count, fit, heights, plural, rate, wrap};
 use super::groups::FlowEnds;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::running::{Point, Running, Window};
@@ -37,6 +37,9 @@ pub struct RunningTable {
     pub other_receives: u64,
     /// Bytes of those.
     pub other_bytes: u64,
+    /// Maximum number of remembered flows, if there were more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<u64>,
 }
 
 /// The running average of one flow.
@@ -199,6 +202,7 @@ impl Receives {
             others: ranking.others,
             other_receives: ranking.rest.receives,
             other_bytes: ranking.rest.bytes,
+            bound: ranking.bound,
         }
     }
 }
@@ -244,6 +248,9 @@ pub(super) fn write(
         let bytes = super::figures::bytes(table.other_bytes);
         let receives = plural(table.other_receives, "receive", "receives");
         wrap(out, &format!("and {others} with fewer bytes: {receives}, {}", bytes.trim()), width, "  ")?;
+    }
+    if let Some(words) = beyond_bound(table.bound, table.rows.len(), "flows", "bytes") {
+        wrap(out, &words, width, "  ")?;
     }
     let hops = table.hops.iter().map(|hop| hop.name()).collect::<Vec<_>>().join(" and ");
     let explanation = format!(

@@ -20,9 +20,19 @@ pub struct ServiceKey {
 impl ServiceKey {
     /// Of a journey.
     pub fn of(journey: &Journey, context: &dyn Context) -> Self {
-        let ends = context.tx_flow(journey).map(|flow| (flow.local, flow.remote));
-        let ends = ends.or_else(|| context.rx_flow(journey).map(|flow| (flow.remote, flow.local)));
-        Self::of_ports(journey.proto, ends.map(|(from, to)| (from.port(), to.port())))
+        let by_sender = context.tx_flow(journey).map(|flow| (flow.local.port(), flow.remote.port()));
+        let by_reader = context.rx_flow(journey).map(|flow| (flow.remote.port(), flow.local.port()));
+        Self::of_ends(journey.proto, by_sender, by_reader)
+    }
+
+    /// Of the sender's port and the receiver's, as each of the two sees them; `None` for an end without an observed flow.
+    /// A translator between them changes ports. The service of both directions is the one that the requester names, so
+    /// that responses are of the service of their requests.
+    pub fn of_ends(proto: Proto, by_sender: Option<(u16, u16)>, by_reader: Option<(u16, u16)>) -> Self {
+        let sent = Self::of_ports(proto, by_sender.or(by_reader));
+        let Some(ports) = by_reader.filter(|_| !sent.to_port) else { return sent };
+        let read = Self::of_ports(proto, Some(ports));
+        if read.to_port { sent } else { read }
     }
 
     /// Of the sender's port and the receiver's.
@@ -63,5 +73,24 @@ mod tests {
         ] {
             assert_eq!(words(proto, ports), expected, "{ports:?}");
         }
+    }
+
+    #[test]
+    fn a_translated_response_is_of_the_service_of_its_request() {
+        let words = |by_sender, by_reader| ServiceKey::of_ends(Proto::TCP, by_sender, by_reader).words();
+        // The client asks port 80, and the server behind the translator has port 8080.
+        let (asked, reached) = ((40_000, 80), (40_000, 8_080));
+        let (answered, read) = ((8_080, 40_000), (80, 40_000));
+        assert_eq!(words(Some(asked), Some(reached)), "tcp to :80");
+        assert_eq!(words(Some(answered), Some(read)), "tcp from :80");
+        // One end alone has its own ports, and nothing else.
+        assert_eq!(
+            (words(Some(answered), None), words(None, Some(read))),
+            ("tcp from :8080".into(), "tcp from :80".into())
+        );
+        assert_eq!(words(None, Some(reached)), "tcp to :8080");
+        assert_eq!(words(None, None), "tcp");
+        // Without a translator both ends see one pair.
+        assert_eq!(words(Some((443, 40_000)), Some((443, 40_000))), "tcp from :443");
     }
 }

@@ -1,6 +1,6 @@
 //! A report as text, readable at 80 columns: one unit per figure, fixed columns.
 
-use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
+use super::figures::{about, beyond_bound, bytes, count, count_in, fit, plural, time, wrap};
 use super::{Connections, FlowRow, HopRow, Losses, NotFollowed, Report};
 use crate::stats::Quantiles;
 use magscope_core::hop::{Direction, Role};
@@ -291,6 +291,9 @@ fn write_flows(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         let (flows, bytes) = (plural(others, "flow", "flows"), bytes(report.flows_rest_bytes));
         writeln!(out, "and {flows} with fewer bytes, {} together", bytes.trim())?;
     }
+    if let Some(words) = beyond_bound(report.flows_bound, report.flows.len(), "flows", "bytes") {
+        wrap(out, &words, width, "  ")?;
+    }
     Ok(())
 }
 
@@ -368,5 +371,24 @@ mod tests {
     fn an_empty_report_says_so_calmly() {
         let text = render_text(&Report::default(), 80);
         assert!(text.contains("0 events") && text.contains("No event was missed."), "{text}");
+    }
+
+    #[test]
+    fn a_table_of_more_flows_than_are_remembered_says_so() {
+        let of = |flows_bound| {
+            let flow = FlowRow {
+                ends: crate::groups::FlowEnds::default(),
+                bytes: 1,
+                journeys: 1,
+                whole: 0,
+                resent: 0,
+                retransmits: 0,
+                total: None,
+            };
+            let report = Report { flows: vec![flow], flows_total: 9, flows_bound, ..Report::default() };
+            render_text(&report, 200)
+        };
+        assert!(!of(None).contains("remembered"));
+        assert!(of(Some(7)).contains("1 are shown of at most 7 flows that are remembered"), "{}", of(Some(7)));
     }
 }

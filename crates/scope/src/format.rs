@@ -2,6 +2,7 @@
 //!
 //! Every function here pads to one width for all values, so that columns do not move.
 
+use crate::channel::Unit;
 use magscope_report::percent_of;
 
 const DURATION_UNITS: [&str; 4] = ["ns", "µs", "ms", "s "];
@@ -164,9 +165,39 @@ pub fn percent(ratio: f64) -> String {
     if value < 9.95 || has_decimal { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
 }
 
+/// A value of a signal in its unit, at most nine columns, and one more for a sign: `1.9 %`, `41.2 µs`, `−18.2 k`.
+pub fn signal(unit: Unit, value: f64) -> String {
+    let size = if value.is_finite() { value.abs() } else { 0.0 };
+    let text = match unit {
+        Unit::Time => duration(size as u64),
+        Unit::Bytes => bytes(size as u64),
+        Unit::BytesPerS => bit_rate(size),
+        Unit::PerS => rate(size),
+        Unit::Count => amount(size.round() as u64),
+        Unit::Ratio => percent(size),
+    };
+    if value < 0.0 { format!("−{}", text.trim_start()) } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_has_its_unit() {
+        for (unit, value, text) in [
+            (Unit::Ratio, 0.019_068_012_345, "1.9 %"),
+            (Unit::Ratio, 0.76, "76 %"),
+            (Unit::Time, 41_234.0, "41.2 µs"),
+            (Unit::Bytes, 81_920.0, "81.9 kB"),
+            (Unit::BytesPerS, 1e6, "8.00 Mb/s"),
+            (Unit::PerS, 18_204.0, "18.2 k/s"),
+            (Unit::Count, -412.0, "−412"),
+            (Unit::Count, f64::NAN, "0"),
+        ] {
+            assert_eq!(signal(unit, value).trim(), text, "{unit:?} {value}");
+        }
+    }
 
     #[test]
     fn durations_keep_their_width() {

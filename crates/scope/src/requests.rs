@@ -1,7 +1,7 @@
 //! Requests and responses: the exchanges of the capture so far, by service, and the slowest.
 
 use crate::choice::Choice;
-use crate::format::{count, duration, percent};
+use crate::format::{count, counted, duration, percent};
 use crate::names::Names;
 use magscope_core::context::Context;
 use magscope_core::exchange::{
@@ -165,6 +165,20 @@ pub fn slowest_parts(row: &RequestRow) -> String {
     let named = row.slowest.iter().filter(|part| part.share >= NAMED);
     let named: Vec<String> = named.map(|part| format!("{} {:.0} %", part.part, part.share * 100.0)).collect();
     named.join(", ")
+}
+
+/// The services without a row, in words; `None` if each has one.
+pub fn more_services(table: &RequestTable) -> Option<String> {
+    if table.others == 0 {
+        return None;
+    }
+    let services = counted(table.others, "more service", "more services");
+    let exchanges = counted(table.rest.total(), "exchange", "exchanges");
+    Some(match table.bound {
+        None => format!("{services}, {exchanges}"),
+        // One that was dropped and came again counts each time.
+        Some(bound) => format!("at most {services}, {exchanges}: only {} are remembered", count(bound)),
+    })
 }
 
 /// Exchanges so far.
@@ -488,6 +502,19 @@ mod tests {
     use super::*;
     use magscope_core::Proto;
     use magscope_core::exchange::{RequesterBy, View};
+
+    #[test]
+    fn services_without_a_row_are_counted() {
+        let mut table = RequestSums::new(RequestsBy::Service).table(1);
+        assert_eq!(more_services(&table), None);
+        (table.others, table.rest.turn, table.rest.streamed) = (3, 119, 1);
+        assert_eq!(more_services(&table).as_deref(), Some("3 more services, 120 exchanges"));
+        (table.others, table.rest.turn, table.rest.streamed) = (1, 1, 0);
+        assert_eq!(more_services(&table).as_deref(), Some("1 more service, 1 exchange"));
+        table.bound = Some(2_048);
+        let words = "at most 1 more service, 1 exchange: only 2 048 are remembered";
+        assert_eq!(more_services(&table).as_deref(), Some(words));
+    }
 
     /// A turn whose answer takes this many microseconds.
     fn exchange(id: u64, answer_us: u64) -> Exchange {

@@ -192,6 +192,8 @@ pub struct Scope {
     shown: Option<u64>,
     /// The newest trigger without a picture yet: its instant, and the journey.
     fired: Option<(u64, Option<u64>)>,
+    /// Number of the next bucket whose rate the trigger checks; `None` for the first.
+    rate_bucket: Option<u64>,
     /// Windows that were closed and not yet fetched.
     captured: Vec<Capture>,
 }
@@ -280,6 +282,7 @@ impl Scope {
             selected: None,
             shown: None,
             fired: None,
+            rate_bucket: None,
             captured: Vec::new(),
         };
         scope.horizon.go(head_ns, 0.0);

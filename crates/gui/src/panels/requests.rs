@@ -6,8 +6,8 @@ use crate::text::explained;
 use crate::ui_context::UiContext;
 use egui::{Color32, Grid, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use magscope_core::exchange::ExchangePart;
-use magscope_scope::format::{bytes, count, counted, duration, percent};
-use magscope_scope::look::{MOST_SLOWEST, RequestRow, RequestTable, SlowRequest, slowest_parts};
+use magscope_scope::format::{bytes, count, duration, percent};
+use magscope_scope::look::{MOST_SLOWEST, RequestRow, RequestTable, SlowRequest, more_services, slowest_parts};
 use magscope_scope::{Action, Frame, condition};
 
 /// Number of services.
@@ -24,7 +24,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             return;
         }
         services(ui, &panel.table, cx);
-        if let Some(words) = rest_of(&panel.table) {
+        if let Some(words) = more_services(&panel.table) {
             ui.label(RichText::new(words).color(cx.c.dim));
         }
         if !panel.slowest.is_empty() {
@@ -58,14 +58,6 @@ fn services(ui: &mut Ui, table: &RequestTable, cx: &mut UiContext) {
             ui.end_row();
         }
     });
-}
-
-/// The services without a row, in words; `None` if each has one.
-fn rest_of(table: &RequestTable) -> Option<String> {
-    (table.others > 0).then(|| {
-        let services = counted(table.others, "more service", "more services");
-        format!("{services}, {}", counted(table.rest.total(), "exchange", "exchanges"))
-    })
 }
 
 /// A service for the menu.
@@ -125,22 +117,4 @@ fn bar(ui: &mut Ui, total_ns: u64, from_ns: u64, ns: u64, colour: Color32) {
     let filled =
         Rect::from_min_max(pos2(from, area.top() + 1.0), pos2(to.max(from + 1.0), area.bottom() - 1.0));
     ui.painter().rect_filled(filled, 1.0, colour);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use magscope_core::node::NodeInfo;
-    use magscope_scope::{Options, Scope};
-
-    #[test]
-    fn services_without_a_row_are_counted() {
-        let scope = Scope::new(NodeInfo::default(), Options::default());
-        let mut table = scope.frame().requests(1, 1).table;
-        assert_eq!(rest_of(&table), None);
-        (table.others, table.rest.turn, table.rest.streamed) = (3, 119, 1);
-        assert_eq!(rest_of(&table).as_deref(), Some("3 more services, 120 exchanges"));
-        (table.others, table.rest.turn, table.rest.streamed) = (1, 1, 0);
-        assert_eq!(rest_of(&table).as_deref(), Some("1 more service, 1 exchange"));
-    }
 }

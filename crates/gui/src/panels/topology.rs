@@ -6,7 +6,7 @@ use crate::menu::{self, Target};
 use crate::ui_context::UiContext;
 use egui::{Color32, RichText, ScrollArea, Ui};
 use magscope_scope::look::{LegColumn, LegRow, TopologyPanel};
-use magscope_scope::{Action, Frame, Pick, View};
+use magscope_scope::{Action, Frame, Pick};
 
 /// Rows at most: all that there can be.
 const MOST: usize = 10_000;
@@ -108,7 +108,6 @@ fn tree(ui: &mut Ui, panel: &TopologyPanel, cx: &mut UiContext) {
 fn pick(leg: &LegRow, cx: &mut UiContext) {
     cx.act(Action::ChoosePath(leg.path.clone()));
     cx.act(Action::TakeRow);
-    cx.act(Action::Show(View::Flows));
 }
 
 const fn colour(row: &LegRow, column: LegColumn, c: &crate::colours::Colours) -> Color32 {

@@ -14,6 +14,7 @@ pub fn compared() -> Compared {
         comparison: compare(&before.0, &after.0),
         names: ("before.session".to_owned(), "after.session".to_owned()),
         spreads: (before.1, after.1),
+        notes: Vec::new(),
     }
 }
 

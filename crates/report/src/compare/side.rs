@@ -3,6 +3,7 @@
 
 use super::Summary;
 use super::blocks::Blocks;
+use super::changes::SettingChanges;
 use super::runs::Estimate;
 use super::services::{FoldedServices, Services};
 use crate::observed::Observed;
@@ -25,6 +26,7 @@ pub struct Run {
     lost_events: u64,
     observed: Observed,
     disordered: u64,
+    changes: SettingChanges,
 }
 
 /// One protocol of one run.
@@ -76,6 +78,7 @@ pub struct Side {
     pub(super) runs: Vec<BTreeMap<Proto, Folded>>,
     pub(super) services: Vec<FoldedServices>,
     pub(super) lost_events: u64,
+    pub(super) changes: SettingChanges,
     disordered: u64,
     duration_ns: u64,
 }
@@ -109,6 +112,7 @@ impl Run {
             lost_events: 0,
             observed: Observed::default(),
             disordered: 0,
+            changes: SettingChanges::default(),
         }
     }
 
@@ -118,12 +122,13 @@ impl Run {
         self.observed.note(to_ns);
     }
 
-    /// Counts the events and losses of a batch.
+    /// Counts the events, losses and changes of settings of a batch.
     pub fn batch(&mut self, batch: &Batch) {
         batch.events.iter().for_each(|event| self.observed.note(event.time_ns));
         self.observed.note_watermark(batch);
         self.services.batch(batch);
         self.lost_events = self.lost_events.saturating_add(batch.lost());
+        batch.changes.iter().for_each(|change| self.changes.push(change));
     }
 
     /// Counts a journey; the context resolves its flows.
@@ -174,6 +179,7 @@ impl Side {
         self.services.push(run.services.fold());
         self.infos.push(run.info);
         self.lost_events = self.lost_events.saturating_add(run.lost_events);
+        self.changes.append(&run.changes);
         self.disordered += run.disordered;
         let (from, to) = run.observed.ends_ns().unwrap_or_default();
         self.duration_ns = self.duration_ns.saturating_add(to - from);
@@ -185,6 +191,7 @@ impl Side {
         self.services.extend_from_slice(&other.services);
         self.infos.extend_from_slice(&other.infos);
         self.lost_events = self.lost_events.saturating_add(other.lost_events);
+        self.changes.append(&other.changes);
         self.disordered += other.disordered;
         self.duration_ns = self.duration_ns.saturating_add(other.duration_ns);
     }

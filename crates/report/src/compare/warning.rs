@@ -29,6 +29,8 @@ pub enum Warning {
     Cpus(String, String),
     /// Different filters or samplers at the start: the journeys are of different traffic.
     Settings(String, String),
+    /// Changes of filters, samplers, hops or detail during a capture: its parts are of different traffic.
+    SettingsChanged(CaptureSide, String),
     /// Too few captures of A or of B for an interval.
     TooFewRuns(usize, usize),
     /// A hop that only one of them has.
@@ -77,6 +79,9 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     all.extend(differ(|info| info.kernel.clone()).map(|(a, b)| Warning::Kernel(a, b)));
     all.extend(differ(|info| info.cpus.to_string()).map(|(a, b)| Warning::Cpus(a, b)));
     all.extend(differ(settings).map(|(a, b)| Warning::Settings(a, b)));
+    for (which, side) in [(CaptureSide::A, a), (CaptureSide::B, b)] {
+        all.extend(side.changes.words().map(|words| Warning::SettingsChanged(which, words)));
+    }
     all.extend(Hop::ALL.iter().filter_map(|hop| hops_differ(*hop, a, b)));
     for (which, lost) in [(CaptureSide::A, a.lost_events), (CaptureSide::B, b.lost_events)] {
         if lost > 0 {
@@ -159,6 +164,11 @@ impl fmt::Display for Warning {
             Self::Settings(a, b) => {
                 write!(f, "A was captured with {a}, B with {b}: their journeys are of different traffic")
             }
+            Self::SettingsChanged(which, changes) => write!(
+                f,
+                "settings of {which} changed while it was recorded: {changes}. Its journeys are not of the same traffic all \
+                 the time"
+            ),
             Self::TooFewRuns(a, b) => write!(
                 f,
                 "recordings of A: {a}, of B: {b}. Recordings of the same thing differ too, and by how much takes at least \

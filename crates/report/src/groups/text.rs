@@ -1,7 +1,7 @@
 //! The table of groups as text: a line of figures, then the owner.
 
 use super::{Figures, GroupRow, GroupTable, Label};
-use crate::figures::{bytes, count, count_in, fit, plural, rate, time, wrap};
+use crate::figures::{beyond_bound, bytes, count, count_in, fit, plural, rate, time, wrap};
 use std::fmt::{self, Write};
 
 /// Columns of the figures after the name.
@@ -39,6 +39,9 @@ pub fn write(out: &mut String, table: &GroupTable, width: usize) -> fmt::Result 
         figures(out, &many, &table.rest, name_width)?;
         let notes = words(&table.rest).join(", ");
         wrap(out, &format!("{INDENT}with fewer bytes, added up, {notes}"), width, INDENT)?;
+    }
+    if let Some(words) = beyond_bound(table.bound, table.rows.len(), "groups", "bytes") {
+        wrap(out, &words, width, INDENT)?;
     }
     if table.rows.iter().any(|row| row.role.is_some()) {
         let twice = "Each journey counts twice: where it was sent and where it was read.";

@@ -61,6 +61,8 @@ pub struct Ranking<K, V> {
     pub rest: V,
     /// Number of entries in the rest; an evicted one that returned counts each time.
     pub others: u64,
+    /// Maximum number of separate entries, if any was evicted.
+    pub bound: Option<u64>,
 }
 
 impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
@@ -108,6 +110,17 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         self.entries.iter().map(|(key, entry)| (key, &entry.value))
     }
 
+    /// The stored values, in no order. True for one that was first seen after evictions and may be an evicted one: part
+    /// of it may be in the rest.
+    pub fn values(&self) -> impl Iterator<Item = (&V, bool)> {
+        self.entries.values().map(|entry| (&entry.value, entry.may_be_more))
+    }
+
+    /// Maximum number of separate entries, if any was evicted.
+    pub fn bound(&self) -> Option<u64> {
+        (self.let_go > 0).then_some(self.most as u64)
+    }
+
     /// Sum of all evicted entries.
     pub const fn rest(&self) -> &V {
         &self.rest
@@ -142,6 +155,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
 
     /// The `top` heaviest, those of one weight in the order of their names and then keys, and the rest.
     pub fn ranking(self, top: usize) -> Ranking<K, V> {
+        let bound = self.bound();
         let row = |(key, Entry { value, may_be_more })| Row { key, value, may_be_more };
         let mut rows: Vec<Row<K, V>> = self.entries.into_iter().map(row).collect();
         rows.sort_by(|a, b| {
@@ -153,7 +167,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
             rest.merge(&row.value);
             others += 1;
         }
-        Ranking { rows, rest, others }
+        Ranking { rows, rest, others, bound }
     }
 }
 
@@ -183,15 +197,19 @@ mod tests {
         let ranking = heaviest.ranking(10);
         assert!(ranking.rows.iter().all(|row| row.key >= u64::MAX - 9 && row.value == 10_000_000));
         assert_eq!((ranking.rows.len(), ranking.others, ranking.rest), (10, 1_000_000, 1_000_000));
+        assert_eq!(ranking.bound, Some(1_000));
         assert!(ranking.rows.iter().all(|row| !row.may_be_more), "they were there from the beginning");
     }
 
     #[test]
     fn what_comes_again_says_so() {
-        let mut heaviest = Heaviest::new(2);
+        let mut heaviest = Heaviest::<u64, u64>::new(2);
+        *heaviest.entry(1) = 0;
+        assert_eq!(heaviest.bound(), None, "nothing was evicted");
         for key in [1, 2, 3] {
             *heaviest.entry(key) += 10;
         }
+        assert_eq!(heaviest.values().filter(|(_, may_be_more)| *may_be_more).count(), 1);
         let ranking = heaviest.ranking(5);
         assert_eq!((ranking.rows.len(), ranking.rest, ranking.others), (2, 10, 1));
         let three = ranking.rows.iter().find(|row| row.key == 3).unwrap();

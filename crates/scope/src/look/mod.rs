@@ -13,7 +13,7 @@ mod tables;
 mod traces;
 
 pub use crate::requests::{
-    Filtered, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, part_note, slowest_parts,
+    Filtered, MOST_SLOWEST, RequestPanel, RequestPart, SlowRequest, more_services, part_note, slowest_parts,
 };
 pub use crate::topology::{LegColumn, LegRow, TopologyPanel};
 pub use bands::{Forwarding, Leg};

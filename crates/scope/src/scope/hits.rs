@@ -158,24 +158,33 @@ impl Scope {
             .collect()
     }
 
-    /// The window of the numbers next to the lanes, as far as it was observed.
+    /// The window of the numbers next to the lanes, as far as it was observed. `None` before there is a whole bucket of it: a
+    /// rate over less is that of a burst. A recording that is shorter than a bucket has rates over all of it.
     pub(super) fn lately(&self) -> Option<(u64, u64)> {
         let window_ns = BUCKET_NS * BUCKETS as u64;
         let (from_ns, to_ns) = match &self.recorded {
             None => {
-                let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
-                (to_ns.saturating_sub(window_ns).max(self.begin_ns?).max(self.chosen_from_ns()), to_ns)
+                let edge_ns = |ns: u64| ns / BUCKET_NS * BUCKET_NS;
+                let to_ns = edge_ns(self.now_ns);
+                // The first bucket counts as a whole one, as in the windows of all traffic.
+                let begin_ns = edge_ns(self.begin_ns?);
+                (to_ns.saturating_sub(window_ns).max(begin_ns).max(self.chosen_from_ns()), to_ns)
             }
             Some(recorded) => {
-                let (from_ns, to_ns) = self.figures_of(recorded);
-                (from_ns, to_ns.min(recorded.read_ns))
+                let (from_ns, wanted_ns) = self.figures_of(recorded);
+                let to_ns = wanted_ns.min(recorded.read_ns);
+                if to_ns == wanted_ns {
+                    return (from_ns < to_ns).then_some((from_ns, to_ns));
+                }
+                (from_ns, to_ns)
             }
         };
-        (from_ns < to_ns).then_some((from_ns, to_ns))
+        (to_ns.saturating_sub(from_ns) >= BUCKET_NS).then_some((from_ns, to_ns))
     }
 
     /// The stretch of a recording that the numbers next to the lanes are of: five seconds before the end of the picture,
-    /// or before the playhead that moves in it; of a wider picture all of it.
+    /// or before the playhead that moves in it; of a wider picture all of it. At the beginning of the recording they are of its
+    /// first bucket, or of all of it if it is shorter: a rate over less would be that of a burst.
     pub(super) fn figures_of(&self, recorded: &Recorded) -> (u64, u64) {
         let (begin_ns, end_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let head_ns = self.playhead.head_ns;
@@ -183,7 +192,11 @@ impl Scope {
         let to_ns = if is_played { head_ns } else { end_ns };
         let to_ns = to_ns.min(recorded.all.to_ns);
         let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64).min(begin_ns);
-        (from_ns.max(recorded.all.from_ns), to_ns)
+        let from_ns = from_ns.max(recorded.all.from_ns);
+        if from_ns >= to_ns {
+            return (from_ns, to_ns); // before the recording
+        }
+        (from_ns, to_ns.max(from_ns.saturating_add(BUCKET_NS)).min(recorded.all.to_ns))
     }
 
     /// The rate of a custom probe over the window.

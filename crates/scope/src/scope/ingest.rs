@@ -24,11 +24,14 @@ impl Scope {
         let edges = self.take_batch(0, batch);
         self.take_journeys();
         self.settle(edges, batch);
+        self.watch_settled_rates();
     }
 
     /// Processes a batch of one of several recordings, with times on the common time line. Journeys arrive
     /// separately, see [`Scope::ingest_journey`].
     pub fn ingest_batch(&mut self, node: u16, batch: &Batch) {
+        // The journeys of the batches before this one have arrived.
+        self.watch_settled_rates();
         let edges = self.take_batch(node, batch);
         self.settle(edges, batch);
     }
@@ -260,7 +263,7 @@ impl Scope {
             // Only `end` reaches the last instant: until then journeys are open, or not in tiles yet.
             recorded.read_ns = recorded.read_ns.max(read_ns.min(recorded.all.to_ns.saturating_sub(1)));
         }
-        self.close_captures(self.now_ns);
+        self.close_captures(self.counted_to_ns());
         self.reach(edges);
     }
 
@@ -270,7 +273,6 @@ impl Scope {
             self.lately.edge(self.totals, edges);
             self.held_edges += edges;
             self.revision += 1;
-            self.watch_rates();
             self.conclude_after(edges);
         }
         if self.is_recorded() {
@@ -305,12 +307,14 @@ impl Scope {
             recorded.read_ns = recorded.all.to_ns;
             // It was read before all was known that helps its reader.
             recorded.filled = None;
+            self.watch_rates(self.counted_to_ns());
             self.close_captures(u64::MAX);
             self.measure();
             self.relist();
             return;
         }
         self.state = State::Ended;
+        self.watch_rates(self.now_ns);
         self.now_ns = self.now_ns.saturating_add(BUCKET_NS);
         let edges = self.stats.advance(self.now_ns);
         self.held_edges = HOLD_EDGES;

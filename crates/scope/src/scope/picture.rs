@@ -18,6 +18,8 @@ const SUMS_DIVISION_NS: u64 = 5_000_000_000;
 /// Time without the end of a journey until the picture follows the time, and the width of that picture: no journey
 /// leaves it.
 const QUIET_NS: u64 = 10_000_000_000;
+/// Part of the picture beside what a trigger fired on.
+const EDGE: f64 = 0.02;
 
 impl Scope {
     /// All lifelines in memory; some occur twice.
@@ -39,7 +41,11 @@ impl Scope {
             self.scale_without_journeys();
             self.horizon.go(self.now_ns, 1.0);
             self.redraw();
-        } else if let Some((at_ns, key)) = self.fired.take() {
+        } else if let Some((at_ns, key)) = self.fired {
+            // The picture of a single shot is taken again when its window is complete, and then stays.
+            if !self.watch.is_stopped() || self.watch.is_complete() {
+                self.fired = None;
+            }
             self.take_fired(at_ns, key);
         } else if !self.waits_for_trigger() {
             self.take_slowest();
@@ -55,13 +61,18 @@ impl Scope {
     pub(super) fn take_fired(&mut self, at_ns: u64, key: Option<u64>) {
         let line = key.and_then(|key| self.find(key));
         self.sweep.anchor = line.as_ref().map(Lifeline::key);
+        let mut x = (f64::from(self.watch.settings().pre_per_cent) / 100.0).clamp(EDGE, 1.0 - EDGE);
         if let Some(line) = line.filter(|_| !self.controls.timebase_fixed) {
             place_around(&mut self.horizon, false, self.controls.align, &line);
+            // All of the journey is in the picture, its end first.
+            let span_ns = self.horizon.timebase().span_ns() as f64;
+            let before = at_ns.saturating_sub(line.start_ns()) as f64 / span_ns;
+            let after = line.end_ns().saturating_sub(at_ns) as f64 / span_ns;
+            x = x.max(before + EDGE).min(1.0 - EDGE - after);
         }
-        let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
-        self.horizon.go(at_ns, x.clamp(0.02, 0.98));
+        self.horizon.go(at_ns, x);
         self.redraw();
-        if self.watch.is_stopped() {
+        if self.watch.is_complete() {
             self.controls.paused = true;
         }
     }

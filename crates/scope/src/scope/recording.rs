@@ -184,6 +184,7 @@ impl Scope {
         }
         self.watch.clear();
         self.fired = None;
+        self.rate_bucket = None;
         self.shown = None;
     }
 }

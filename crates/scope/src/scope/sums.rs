@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Classes of latency a picture has at most.
 const MOST_CLASSES: usize = 256;
 /// Maximum age of current sums: a row arrives every second.
-const FRESH_NS: u64 = 3_000_000_000;
+pub(super) const FRESH_NS: u64 = 3_000_000_000;
 
 /// The kernel's sums of a signal at some time.
 #[derive(Clone, Copy, Debug, PartialEq)]

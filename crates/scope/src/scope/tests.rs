@@ -317,6 +317,29 @@ pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     (scope, journeys)
 }
 
+#[test]
+fn figures_of_a_recording_are_of_a_whole_bucket_at_least() {
+    let (mut scope, _) = recorded();
+    let rate = |scope: &Scope| {
+        let lane = scope.lanes.iter().find(|lane| lane.hop() == Some(Hop::DevRecv)).expect("a lane");
+        lane.stats.map(|stats| stats.events_per_s.round() as u64)
+    };
+    // The picture ends a millisecond behind the beginning, where a message has just passed.
+    scope.apply(Action::ZoomTo { from_ns: 0, to_ns: MS });
+    assert_eq!(scope.lately(), Some((0, 500 * MS)));
+    assert!(matches!(rate(&scope), Some(95..=105)), "{:?}: not 1 in a millisecond", rate(&scope));
+    // So are those of a survey that has only just begun, once there is a bucket.
+    if let Some(recorded) = &mut scope.recorded {
+        recorded.read_ns = 100 * MS;
+    }
+    assert_eq!(scope.lately(), None);
+    // A recording shorter than a bucket has no other time than its own.
+    if let Some(recorded) = &mut scope.recorded {
+        recorded.all.to_ns = 100 * MS;
+    }
+    assert_eq!(scope.lately(), Some((0, 100 * MS)));
+}
+
 /// Reads the scope's wanted stretches, as a player does.
 fn serve(scope: &mut Scope, journeys: &[magscope_core::Journey]) -> Option<Window> {
     let window = scope.wants()?;

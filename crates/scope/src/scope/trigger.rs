@@ -1,6 +1,7 @@
 //! The trigger in the scope: overhead and rate conditions, and the captured windows.
 
-use super::Scope;
+use super::sums::FRESH_NS;
+use super::{HOLD_EDGES, Scope};
 use crate::channel::Channel;
 use crate::lifeline::Lifeline;
 use crate::look::TriggerStatus;
@@ -17,6 +18,12 @@ use magscope_core::node::{NodeInfo, Service};
 
 /// Maximum number of journeys in a captured window: the slowest.
 const MOST_LINES: usize = 1024;
+/// Maximum number of buckets whose rate is checked at a time, about half an hour: a longer stretch is a silence, and its
+/// buckets are alike.
+const MOST_CHECKED: u64 = 4096;
+/// Time for journeys that were in flight at the end of a stretch, nanoseconds. A journey that ends even later, as a lost one
+/// does, is in no window and no checked rate.
+const LATE_NS: u64 = BUCKET_NS / 2;
 
 /// The key of the journey that ended an exchange.
 fn last_journey(memory: &Memory, exchange: &Exchange) -> Option<u64> {
@@ -78,16 +85,41 @@ impl Scope {
         }
     }
 
-    /// Checks a rate over the last complete bucket against the condition.
-    pub(super) fn watch_rates(&mut self) {
+    /// Instant up to which everything was counted: of a recording, by its survey.
+    pub(super) fn counted_to_ns(&self) -> u64 {
+        self.recorded.as_ref().map_or(self.now_ns, |recorded| recorded.read_ns)
+    }
+
+    /// Checks the rates of the buckets whose journeys have had time to end.
+    pub(super) fn watch_settled_rates(&mut self) {
+        self.watch_rates(self.counted_to_ns().saturating_sub(LATE_NS));
+    }
+
+    /// Checks the rate over each bucket that ended until then against the condition, every bucket once.
+    pub(super) fn watch_rates(&mut self, mut until_ns: u64) {
         let is_rate = |c: &Channel| !c.is_of_this_process() && !matches!(c, Channel::Value(_));
-        let Some(channel) = self.watch.wants().filter(is_rate) else { return };
-        let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
-        let from_ns = to_ns.saturating_sub(BUCKET_NS);
+        let Some(begin_ns) = self.begin_ns else { return };
+        let channel = self.watch.wants().filter(is_rate);
+        // A row of the kernel's sums arrives at its end, later than the buckets in it.
+        if let (Some(Channel::Throughput(_)), Some(summed_ns)) = (channel, self.sums.alone_ns())
+            && summed_ns.saturating_add(FRESH_NS) >= until_ns
+        {
+            until_ns = until_ns.min(summed_ns);
+        }
+        let (first, end) = (self.rate_bucket.unwrap_or(begin_ns / BUCKET_NS), until_ns / BUCKET_NS);
+        if end <= first {
+            return;
+        }
+        self.rate_bucket = Some(end);
+        let Some(channel) = channel else { return };
         self.counts.pyramid.settle();
-        let value = self.rate(channel, from_ns, to_ns);
-        let fires = self.watch.signal(channel, to_ns, value);
-        self.fires(fires, to_ns, None);
+        let most = end.min(first.saturating_add(MOST_CHECKED));
+        for bucket in (first..most).chain(most.max(end - 1)..end) {
+            let to_ns = (bucket + 1) * BUCKET_NS;
+            let value = self.rate(channel, bucket * BUCKET_NS, to_ns);
+            let fires = self.watch.signal(channel, to_ns, value);
+            self.fires(fires, to_ns, None);
+        }
     }
 
     /// Closes the windows that are full, with the journeys in them.
@@ -107,11 +139,14 @@ impl Scope {
             (lines.into_iter().take(MOST_LINES).cloned().collect(), is_whole)
         };
         // Journeys end late: one in flight at the end of a window may still belong to it.
-        let settled_ns = now_ns.saturating_sub(BUCKET_NS / 2);
+        let settled_ns = now_ns.saturating_sub(LATE_NS);
         let settled_ns = if now_ns == u64::MAX { now_ns } else { settled_ns };
         let closed = self.watch.close(settled_ns, lines);
         if !closed.is_empty() {
             self.revision += 1;
+            if self.watch.is_complete() && self.fired.is_some() {
+                self.held_edges = HOLD_EDGES; // a single shot stops at once
+            }
             self.captured.extend(closed);
             let too_many = self.captured.len().saturating_sub(crate::trigger::MOST_CAPTURES);
             self.captured.drain(..too_many);

@@ -1,9 +1,9 @@
 //! The trigger of a scope: what it waits for, and what it keeps.
 
-use super::tests::{feed, info, message};
+use super::tests::{feed, flows, info, message};
 use super::*;
 use crate::action::Action;
-use magscope_core::{Event, FlowId, Hop};
+use magscope_core::{Batch, Event, FlowId, Hop};
 
 const MS: u64 = 1_000_000;
 
@@ -37,6 +37,79 @@ fn a_trigger_keeps_what_was_before_and_after_and_shows_it() {
     assert!((frame.trigger.at.unwrap() - 0.4).abs() < 0.01);
     scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1".to_owned()));
     assert!(scope.frame().controls.message.as_ref().is_some_and(|m| m.is_error));
+}
+
+/// A burst of 20 messages in the bucket from half a second to a second, and a message before it.
+fn burst() -> Vec<Event> {
+    (0..20).fold(message(0, 100 * MS, 2_000), |mut events, n| {
+        events.extend(message(n + 1, 610 * MS + u64::from(n) * 10 * MS, 2_000));
+        events
+    })
+}
+
+#[test]
+fn a_rate_is_checked_in_every_bucket_of_a_batch() {
+    let mut scope = Scope::new(info(), Options::default());
+    scope.apply(Action::TriggerText("events > 100".to_owned()));
+    // 240 events per second in the second bucket, 12 in the others.
+    let mut events = burst();
+    events.extend(message(21, 2_100 * MS, 2_000));
+    feed(&mut scope, events, 2_300 * MS);
+    assert_eq!((scope.times_triggered(), scope.watch.last_ns()), (1, Some(1_000 * MS)));
+    feed(&mut scope, Vec::new(), 4_000 * MS);
+    assert_eq!(scope.times_triggered(), 1, "each bucket once");
+}
+
+#[test]
+fn a_rate_of_journeys_is_checked_after_they_have_been_counted() {
+    let mut scope = Scope::of_several(vec![info()], Options::default());
+    scope.apply(Action::TriggerText("journeys > 20".to_owned()));
+    let batch = |events, watermark_ns| Batch { events, flows: flows(), watermark_ns, ..Batch::default() };
+    scope.ingest_batch(0, &batch(burst(), 2_000 * MS));
+    for n in 0..20 {
+        let at = 610 * MS + n * 10 * MS;
+        let marks = [(Hop::DevXmit, at), (Hop::DevRecv, at + 1_000), (Hop::AppRecv, at + 2_000)];
+        scope.ingest_journey(crate::lifeline::tests::lifeline(n + 1, &marks).journey);
+    }
+    assert_eq!(scope.times_triggered(), 0);
+    scope.ingest_batch(0, &batch(Vec::new(), 2_010 * MS));
+    assert_eq!((scope.times_triggered(), scope.watch.last_ns()), (1, Some(1_000 * MS)));
+}
+
+#[test]
+fn rates_of_a_recording_are_checked_by_every_survey() {
+    let mut scope = Scope::new(info(), super::tests::recorded_options(3_000 * MS));
+    scope.apply(Action::TriggerText("events > 100".to_owned()));
+    let batch = |events, watermark_ns| Batch { events, flows: flows(), watermark_ns, ..Batch::default() };
+    for survey in 0..2 {
+        scope.ingest_batch(0, &batch(Vec::new(), 400 * MS));
+        scope.ingest_batch(0, &batch(burst(), 900 * MS));
+        scope.ingest_batch(0, &batch(message(21, 2_900 * MS, 2_000), 2_950 * MS));
+        scope.end();
+        assert_eq!((scope.times_triggered(), scope.take_captures().len()), (1, 1), "survey {survey}");
+        scope.recount();
+    }
+}
+
+#[test]
+fn a_single_shot_stops_when_its_window_is_complete() {
+    let mut scope = Scope::new(info(), Options::default());
+    scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1ms".to_owned()));
+    scope.apply(Action::TriggerMode(crate::trigger::Mode::Single));
+    scope.apply(Action::TriggerWindow(4_000 * MS));
+    for n in 0..500_u32 {
+        let at = u64::from(n) * 10 * MS;
+        feed(&mut scope, message(n, at, if n == 90 { 5 * MS } else { 2_000 }), at + 9 * MS);
+        // It fired at 0.9 s, and its window ends at 2.9 s.
+        assert!(!scope.controls.paused || at >= 2_900 * MS, "stopped at {at}");
+    }
+    assert!(scope.controls.paused && scope.fired.is_none());
+    let frame = scope.frame();
+    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.key()) == frame.sweep.anchor);
+    let anchor = anchor.expect("the journey of the trigger");
+    assert!(anchor.total_ns() > 5 * MS);
+    let ends = [anchor.start_ns(), anchor.end_ns()].map(|ns| frame.sweep.x_of(ns));
+    assert!(ends.iter().all(|x| (0.0..=1.0).contains(x)), "{ends:?}");
 }
 
 #[test]

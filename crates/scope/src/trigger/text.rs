@@ -142,18 +142,24 @@ pub(crate) fn number(text: &str, unit: Unit) -> Result<f64, TriggerError> {
     factor.map(|(_, factor, _)| value * factor).ok_or_else(bad)
 }
 
+/// A value in a unit of this size, to a thousandth.
+fn in_unit(value: f64, name: &str, factor: f64) -> String {
+    format!("{}{name}", (value / factor * 1e3).round() / 1e3)
+}
+
 /// A value in the largest unit that keeps it short; parsing it gives the same value.
 pub(crate) fn written(value: f64, unit: Unit) -> String {
-    let fits = |(_, factor, units): &&(&str, f64, &[Unit])| {
-        units.contains(&unit) && value.abs() >= *factor && (value / factor * 1e3).fract() == 0.0
+    // A part is written in per cent, however small.
+    let fits = |(name, factor, units): &&(&str, f64, &[Unit])| {
+        units.contains(&unit)
+            && (unit == Unit::Ratio || value.abs() >= *factor)
+            && number(&in_unit(value, name, *factor), unit) == Ok(value)
     };
     let best = UNITS.iter().filter(fits).max_by(|a, b| a.1.total_cmp(&b.1));
     match best {
-        Some((name, factor, _)) if number(&format!("{}{name}", value / factor), unit) == Ok(value) => {
-            format!("{}{name}", value / factor)
-        }
-        _ if unit == Unit::Time => format!("{value}ns"),
-        _ => format!("{value}"),
+        Some((name, factor, _)) => in_unit(value, name, *factor),
+        None if unit == Unit::Time => format!("{value}ns"),
+        None => format!("{value}"),
     }
 }
 
@@ -221,6 +227,10 @@ mod tests {
             let read = Condition::parse(text).unwrap().unwrap();
             assert_eq!(read, expected, "{text}");
             assert_eq!(Condition::parse(&read.to_string()).unwrap().unwrap(), expected, "{read}");
+        }
+        for text in ["own_cpu > 1.9%", "cpu falls 0.5%", "ring_fill > 33.333%", "srtt > 1.5ms"] {
+            let read = Condition::parse(text).unwrap().unwrap();
+            assert_eq!(read.to_string(), text, "a part is in per cent");
         }
         assert_eq!(Condition::parse("  "), Ok(None));
         for filter in

@@ -6,7 +6,7 @@
 
 use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, TriggerState};
 use crate::channel::Channel;
-use crate::format::short_duration;
+use crate::format::{short_duration, signal};
 use crate::lifeline::Lifeline;
 use crate::names::Names;
 use magscope_core::exchange::Exchange;
@@ -87,6 +87,11 @@ impl Watch {
     /// True after a single shot.
     pub const fn is_stopped(&self) -> bool {
         self.stopped
+    }
+
+    /// True after a single shot whose window is complete.
+    pub const fn is_complete(&self) -> bool {
+        self.stopped && self.open.is_empty()
     }
 
     /// Instant at which it fired last, by event time.
@@ -191,8 +196,8 @@ impl Watch {
     }
 
     fn value(&mut self, channel: Channel, edge: Edge, of: (u16, FlowId), now: (u64, f64)) -> bool {
-        let text = super::text::written(now.1, channel.unit());
-        self.edge(edge, of, now) && self.hit(now.0, None, format!("{channel} = {text}"))
+        self.edge(edge, of, now)
+            && self.hit(now.0, None, format!("{channel} = {}", signal(channel.unit(), now.1).trim()))
     }
 
     /// Checks an event; `why` gives the name of a kernel's drop reason.
@@ -419,6 +424,20 @@ mod tests {
         assert!(rate.signal(Channel::OwnCpu, 1, 0.06) && !rate.signal(Channel::RingFill, 1, 0.9));
         let mut verdict = watch("verdict = complete", HoldOff::Nothing);
         assert!(verdict.journey(&slow(1, 100, 1), &Names::default()));
+    }
+
+    #[test]
+    fn the_cause_has_the_value_in_its_unit() {
+        for (condition, channel, value, because) in [
+            ("own_cpu > 1%", Channel::OwnCpu, 0.019_068_012_345, "own_cpu = 1.9 %"),
+            ("cpu > 1%", Channel::HostCpu, 0.760_1, "cpu = 76 %"),
+            ("ring_fill > 1%", Channel::RingFill, 0.070_1, "ring_fill = 7.0 %"),
+            ("events > 1", Channel::Events, 18_204.7, "events = 18.2 k/s"),
+        ] {
+            let mut watch = watch(condition, HoldOff::Nothing);
+            assert!(watch.signal(channel, 1, value));
+            assert_eq!(watch.close(u64::MAX, |_| (Vec::new(), true))[0].because, because);
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::draw::grid::{Column, Grid, number, words};
 use crate::draw::help::lines as wrapped;
 use magscope_core::exchange::ExchangePart;
 use magscope_scope::Frame;
-use magscope_scope::format::{bytes, count, counted, duration, percent};
-use magscope_scope::look::{RequestPanel, RequestPart, RequestRow, RequestTable, SlowRequest, slowest_parts};
+use magscope_scope::format::{bytes, count, duration, percent};
+use magscope_scope::look::{RequestPanel, RequestPart, RequestRow, SlowRequest, more_services, slowest_parts};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -67,7 +67,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         service(canvas, &grid, y, row);
         y += 1;
     }
-    if let Some(words) = rest_of(&panel.table) {
+    if let Some(words) = more_services(&panel.table) {
         canvas.put_cut(area, 2, y, area.width.saturating_sub(3), &words, dim);
         y += 1;
     }
@@ -87,14 +87,6 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let is_selected = panel.selected == Some(slow.id);
         y = request(canvas, area, y, (frame, widths), slow, is_selected);
     }
-}
-
-/// The services without a line, in words; `None` if each has one.
-fn rest_of(table: &RequestTable) -> Option<String> {
-    (table.others > 0).then(|| {
-        let services = counted(table.others, "more service", "more services");
-        format!("{services}, {}", counted(table.rest.total(), "exchange", "exchanges"))
-    })
 }
 
 /// Lines of a request.
@@ -247,19 +239,6 @@ fn style_of(canvas: &Canvas, part: ExchangePart) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::node::NodeInfo;
-    use magscope_scope::{Options, Scope};
-
-    #[test]
-    fn services_without_a_line_are_counted() {
-        let scope = Scope::new(NodeInfo::default(), Options::default());
-        let mut table = scope.frame().requests(1, 1).table;
-        assert_eq!(rest_of(&table), None);
-        (table.others, table.rest.turn, table.rest.streamed) = (3, 119, 1);
-        assert_eq!(rest_of(&table).as_deref(), Some("3 more services, 120 exchanges"));
-        (table.others, table.rest.turn, table.rest.streamed) = (1, 1, 0);
-        assert_eq!(rest_of(&table).as_deref(), Some("1 more service, 1 exchange"));
-    }
 
     #[test]
     fn a_list_is_short_of_whole_items() {
