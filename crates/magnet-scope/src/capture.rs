@@ -13,6 +13,7 @@ use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::cost::{self, Cost, Measuring};
+use magscope_probe::facts::{self, CAP_SYS_ADMIN};
 use magscope_probe::filter::names::HostNames;
 use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
@@ -156,10 +157,23 @@ fn governor(
             Err(Hint::error(format!("the overhead cannot be measured: {error}"), "", next))
         }
         Err(error) => {
-            output::note(&format!("no overhead budget, because the overhead cannot be measured: {error}"));
+            output::note(&no_budget(facts, &error));
             Ok(None)
         }
     }
+}
+
+/// The note of a capture that goes on without the budget of its defaults.
+fn no_budget(facts: &HostFacts, error: &ProbeError) -> String {
+    let next = if facts.has(CAP_SYS_ADMIN) {
+        "`magnet-scope doctor` says what this host has"
+    } else {
+        "it takes CAP_SYS_ADMIN to make the namespace in which hits are weighed: grant it (docs/agents.md)"
+    };
+    format!(
+        "no overhead budget, because the overhead cannot be measured: {error}; nothing limits what this capture costs; {next}, \
+         or leave out this note by `--max-overhead off`"
+    )
 }
 
 /// Drops the privileges of a thread that measures, or has read names for a window.
@@ -312,9 +326,29 @@ fn missing(coverage: &Coverage, asked: HopSet) -> Vec<&'static str> {
     asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop.name()).collect()
 }
 
+/// What lifts the limit of locked memory.
+pub const LIFT_LOCKED_MEMORY: &str = "start as root, which lifts it, or with `ulimit -l unlimited`; `LimitMEMLOCK=infinity` in a unit, \
+     `--ulimit memlock=-1` for a container";
+
 /// The error with its likely cause and what to do next.
 pub fn explain(error: ProbeError) -> anyhow::Error {
-    let (likely, next) = match &error {
+    explain_by(error, facts::locked_memory())
+}
+
+/// The same where `locked_memory` bytes may be locked; `None` for any number.
+fn explain_by(error: ProbeError, locked_memory: Option<u64>) -> anyhow::Error {
+    let limit = locked_memory.filter(|_| error.is_refused_memory()).map(|bytes| {
+        let counts = "before Linux 5.11 the kernel counts maps and programs as locked memory";
+        format!("{counts}, and the limit (RLIMIT_MEMLOCK) is {} KiB", bytes >> 10)
+    });
+    let (cause, next) = likely(&error);
+    let (cause, next) = limit.map_or_else(|| (cause.to_owned(), next), |limit| (limit, LIFT_LOCKED_MEMORY));
+    Err::<(), _>(error).context(Hint::new("cannot start the capture", cause, next)).unwrap_err()
+}
+
+/// The likely cause and the next step; either may be empty.
+fn likely(error: &ProbeError) -> (&'static str, &'static str) {
+    match error {
         ProbeError::NoBtf { .. } => {
             ("", "`magnet-scope replay` and `report` work on recordings made elsewhere")
         }
@@ -343,6 +377,43 @@ pub fn explain(error: ProbeError) -> anyhow::Error {
         }
         ProbeError::Filter(_) => ("", "docs/filters.md has every word, `magnet-scope hops` every hop"),
         _ => ("", "`magnet-scope doctor` says what this host has"),
-    };
-    Err::<(), _>(error).context(Hint::new("cannot start the capture", likely, next)).unwrap_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::parts;
+
+    fn no_ring(cause: &str) -> ProbeError {
+        ProbeError::Map { operation: "create", map: "rings", cause: cause.to_owned() }
+    }
+
+    #[test]
+    fn a_refusal_names_the_limit_of_locked_memory_where_there_is_one() {
+        let refusal = || no_ring("Operation not permitted (os error 1)");
+        let (_, why, next) = parts(&explain_by(refusal(), Some(64 << 10)));
+        assert!(why.contains("RLIMIT_MEMLOCK) is 64 KiB"), "{why}");
+        assert!(next.contains("ulimit -l unlimited"), "{next}");
+        // No limit, and another error.
+        for error in
+            [explain_by(refusal(), None), explain_by(no_ring("Bad address (os error 14)"), Some(64 << 10))]
+        {
+            let (_, why, next) = parts(&error);
+            assert!(!why.contains("RLIMIT_MEMLOCK") && next.contains("--ring-size"), "{why}: {next}");
+        }
+    }
+
+    #[test]
+    fn a_capture_without_its_budget_names_what_it_lacks_and_what_follows() {
+        let error = no_ring("Operation not permitted (os error 1)");
+        let note = no_budget(&HostFacts::default(), &error);
+        for words in ["CAP_SYS_ADMIN", "nothing limits what this capture costs", "--max-overhead off", "rings"]
+        {
+            assert!(note.contains(words), "{note}");
+        }
+        let may = HostFacts { capabilities: 1 << CAP_SYS_ADMIN, ..HostFacts::default() };
+        let note = no_budget(&may, &error);
+        assert!(note.contains("magnet-scope doctor") && !note.contains("CAP_SYS_ADMIN"), "{note}");
+    }
 }

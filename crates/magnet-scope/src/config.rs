@@ -1,4 +1,4 @@
-//! Defaults of options, from files.
+//! Values of options, from files.
 //!
 //! Each table has the name of a subcommand, and its keys are that subcommand's options without `--`. Options of all
 //! subcommands come before the first table.
@@ -13,12 +13,14 @@
 //! ```
 //!
 //! `/etc/magnet-scope/config.toml` is for all users. The user's own file is below `~/.config`, and its values replace
-//! those. A value on the command line replaces both. Every value is checked before any command runs.
+//! those. A value on the command line replaces both. Every value is checked before any command runs, and clap takes it
+//! as one of the command line (`config/line.rs`).
 //!
 //! **A file of others is not read.** It chooses what the program does: it must belong to root or to the user, to root
 //! alone if root runs the program, and nobody else may write to it.
 
 mod file;
+mod line;
 
 use crate::failure::Hint;
 use crate::output;
@@ -32,7 +34,7 @@ pub use file::{File, paths, read};
 /// The name of the table of options without a subcommand.
 const LIVE: &str = "live";
 
-/// One option's default.
+/// One option's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The subcommand; `None` for all.
@@ -45,7 +47,7 @@ pub struct Setting {
     pub file: PathBuf,
 }
 
-/// The defaults of all files.
+/// The settings of all files, those of later files behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     settings: Vec<Setting>,
@@ -81,24 +83,6 @@ impl Config {
         let mut all: Vec<&Setting> = self.settings.iter().collect();
         all.sort_by_key(|setting| (&setting.command, &setting.option));
         all
-    }
-
-    /// Sets the defaults of a command line.
-    ///
-    /// # Errors
-    /// A setting of an unknown subcommand or option, or with a value that its option refuses.
-    pub fn apply(&self, mut command: Command) -> Result<Command> {
-        for setting in &self.settings {
-            setting.check(&command)?;
-        }
-        for setting in &self.settings {
-            command = match setting.command.as_deref() {
-                None => setting.set(command),
-                Some(LIVE) => setting.set(command).mut_subcommand(LIVE, |sub| setting.set(sub)),
-                Some(name) => command.mut_subcommand(name, |sub| setting.set(sub)),
-            };
-        }
-        Ok(command)
     }
 }
 
@@ -172,16 +156,6 @@ impl Setting {
     fn arg<'c>(&self, of: &'c Command) -> Option<&'c Arg> {
         of.get_arguments().find(|arg| arg.get_long() == Some(&self.option) && !is_about_itself(arg))
     }
-
-    /// Makes it the default of its option.
-    fn set(&self, of: Command) -> Command {
-        let Some(arg) = self.arg(&of) else { return of };
-        let (id, is_flag) = (arg.get_id().clone(), is_flag(arg));
-        if is_flag && self.values.iter().all(|value| value == "false") {
-            return of;
-        }
-        of.mut_arg(id, |arg| arg.default_values(self.values.clone()))
-    }
 }
 
 /// `--help` and `--version`.
@@ -198,7 +172,6 @@ fn is_flag(arg: &Arg) -> bool {
 
 fn takes_several(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Append)
-        || arg.get_num_args().is_some_and(|range| range.max_values() > 1)
 }
 
 #[cfg(test)]

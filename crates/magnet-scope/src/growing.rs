@@ -3,18 +3,23 @@
 //! The recorder writes whole batches, so each poll reads the session from the end of the last one; its cost is
 //! that of the new data. Record numbers per CPU identify delivered records. A late event is therefore neither
 //! lost nor repeated.
+//!
+//! Damage is collected for the end of the command. A poll may see a batch that is half written, so damage found at the
+//! opening counts if the next poll finds it too.
 
+use crate::recordings::FoundDamage;
 use crate::sessions;
 use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
-use magscope_session::{Replay, Session};
+use magscope_session::{Damage, Replay, Session};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Interval between two polls.
@@ -35,6 +40,11 @@ pub struct Growing {
     /// True if the recorder closed it before the current poll.
     closed: bool,
     seen: Seen,
+    /// Damage that the opening of the current poll found.
+    at_opening: Vec<Damage>,
+    /// Number of damaged places of the current replay that were passed on.
+    passed: usize,
+    found: Arc<FoundDamage>,
 }
 
 /// True if the reader has given up.
@@ -109,8 +119,8 @@ impl Delivered {
 }
 
 impl Growing {
-    /// From the start until the session is closed or `stop` is set.
-    pub fn new(dir: PathBuf, stop: Stop) -> Result<Self> {
+    /// From the start until the session is closed or `stop` is set. Damage is added to `found`.
+    pub fn new(dir: PathBuf, stop: Stop, found: Arc<FoundDamage>) -> Result<Self> {
         let info = Session::open(&dir)?.info().clone();
         let given_up = GivenUp::default();
         Ok(Growing {
@@ -122,6 +132,9 @@ impl Growing {
             looked: None,
             closed: false,
             seen: Seen::default(),
+            at_opening: Vec::new(),
+            passed: 0,
+            found,
         })
     }
 
@@ -150,7 +163,16 @@ impl Growing {
     fn look(&mut self) -> Result<(), SourceError> {
         let session = Session::open(&self.dir)?;
         self.closed = session.summary().closed;
+        let at_opening = session.damage().to_vec();
+        for damage in at_opening.iter().filter(|damage| !damage.unfinished) {
+            // A closed one is not being written any more.
+            if self.closed || self.at_opening.contains(damage) {
+                self.found.add(&self.dir, damage.to_string());
+            }
+        }
+        self.at_opening = at_opening;
         self.replay = Some(session.replay(self.seen.latest_ns.map(|ns| ns.saturating_sub(BACK_NS)), None));
+        self.passed = 0;
         Ok(())
     }
 }
@@ -174,7 +196,13 @@ impl Source for Growing {
             self.look()?;
         }
         let Some(replay) = &mut self.replay else { return Ok(Progress::End) };
-        if replay.next(batch, Duration::ZERO)? == Progress::More {
+        let progress = replay.next(batch, Duration::ZERO)?;
+        let all = replay.damage();
+        for damage in all.iter().skip(self.passed).filter(|damage| !self.at_opening.contains(damage)) {
+            self.found.add(&self.dir, damage.to_string());
+        }
+        self.passed = all.len();
+        if progress == Progress::More {
             self.seen.only_new(batch);
             return Ok(Progress::More);
         }
@@ -237,6 +265,27 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn damage_of_a_followed_recording_is_found() {
+        let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/damaged/session"));
+        let verified: Vec<String> = Session::open(dir)
+            .expect("a golden recording")
+            .verify()
+            .iter()
+            .filter(|damage| !damage.unfinished)
+            .map(ToString::to_string)
+            .collect();
+        assert!(verified.iter().any(|what| what.contains("checksum")), "{verified:?}");
+        let (stop, found) = (Stop::default(), Arc::new(FoundDamage::default()));
+        let mut growing = Growing::new(dir.to_path_buf(), stop, found.clone()).expect("a golden recording");
+        let mut batch = Batch::default();
+        while growing.next(&mut batch, PAUSE).expect("a golden recording") == Progress::More {}
+        let all = found.all();
+        assert!(all.iter().any(|what| what.contains("checksum")), "{all:?}");
+        assert!(all.iter().all(|what| verified.contains(what)), "{all:?} {verified:?}");
+    }
 
     #[test]
     fn a_record_that_an_interrupt_delayed_hides_none() {

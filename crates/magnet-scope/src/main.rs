@@ -56,8 +56,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line with the user's defaults. Help, version and usage errors end the program here.
+/// The command line with the values of the user's files. Help, version and usage errors end the program here.
 fn parsed() -> anyhow::Result<cli::Cli> {
-    let command = config::Config::load()?.apply(help::command())?;
-    Ok(cli::Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit()))
+    let command = help::command();
+    let words = config::Config::load()?.arguments(&command, std::env::args_os().collect())?;
+    Ok(cli::Cli::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| error.exit()))
 }

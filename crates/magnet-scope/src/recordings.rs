@@ -1,5 +1,9 @@
 //! One or more recordings on one time line.
 
+mod damage;
+
+pub use damage::{DamageReader, FoundDamage};
+
 use crate::cli::PartArgs;
 use crate::failure::Hint;
 use crate::joint::Joint;
@@ -14,7 +18,7 @@ use magscope_core::journey::{Limits, Proofs};
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::look::ClockPair;
-use magscope_session::{Replay, Session};
+use magscope_session::Session;
 use magscope_timeline::UtcMap;
 use magscope_timeline::align::{Aligner, Alignment, separate_clones};
 use magscope_timeline::join::{Timeline, Unaligned};
@@ -32,6 +36,8 @@ pub struct Recordings {
     parts: Vec<(Option<u64>, Option<u64>)>,
     alignment: Alignment,
     utc: UtcMap,
+    /// Damage that was found while reading.
+    found: FoundDamage,
 }
 
 impl Recordings {
@@ -66,6 +72,7 @@ impl Recordings {
             sessions,
             infos,
             parts,
+            found: FoundDamage::default(),
         };
         if !Aligner::new(&all.infos).is_one_clock() {
             let to_utc_ns = maps.iter().map(|map| {
@@ -74,7 +81,8 @@ impl Recordings {
             });
             let rough = Unaligned { to_utc_ns: overlapping(&all.sessions, to_utc_ns.collect()) };
             // All data, independent of the shown part: more packets give a narrower bound.
-            let replays = all.sessions.iter().map(|session| session.replay(None, None));
+            let opened = all.dirs.iter().zip(&all.sessions);
+            let replays = opened.map(|(dir, session)| all.found.replay(dir, session, (None, None)));
             let replays = all.infos.iter().zip(replays);
             let mut replays: Vec<Watched<'_>> =
                 replays.map(|(info, replay)| Watched { info, replay, watch }).collect();
@@ -131,11 +139,11 @@ impl Recordings {
 
     /// A merged reader of all, or of a range of the common time line.
     pub fn walker(&self, limits: Limits, stretch: Option<(u64, u64)>) -> Walker<'_> {
-        let sources = self.sessions.iter().zip(&self.parts).enumerate().map(|(at, (session, part))| {
+        let sources = self.opened().zip(&self.parts).enumerate().map(|(at, ((dir, session), part))| {
             let own = stretch.map(|(from, to)| (self.own_ns(at as u16, from), self.own_ns(at as u16, to)));
             let from = own.map(|own| own.0.max(part.0.unwrap_or(0))).or(part.0);
             let to = own.map(|own| own.1.min(part.1.unwrap_or(u64::MAX))).or(part.1);
-            Box::new(session.replay(from, to)) as Box<dyn Source + '_>
+            Box::new(self.found.replay(dir, session, (from, to))) as Box<dyn Source + '_>
         });
         Walker::new(sources.collect(), &self.alignment, limits, Duration::ZERO)
     }
@@ -194,12 +202,11 @@ impl Recordings {
         reported.into_iter().chain(first).map(pair).collect()
     }
 
-    /// Reads all of them, merged.
+    /// Reads all of them, merged, and prints damage that is found.
     pub fn walk(&self, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<ReadSummary> {
-        let parts = self.sessions.iter().zip(&self.parts);
-        let mut replays: Vec<Replay> = parts.map(|(session, (from, to))| session.replay(*from, *to)).collect();
-        merged_reader::walk(&mut borrowed(&mut replays), &self.alignment, limits, Duration::ZERO, visit)
-            .map_err(anyhow::Error::from_boxed)
+        let walked = self.walk_watched(limits, &|_| true, visit);
+        self.note_damage();
+        walked
     }
 
     /// Reads all of them, merged; `watch` receives the progress and returns false to cancel.
@@ -209,11 +216,11 @@ impl Recordings {
         watch: &dyn Fn(&Batch) -> bool,
         visit: impl FnMut(Piece<'_>),
     ) -> Result<ReadSummary> {
-        let parts = self.sessions.iter().zip(&self.parts);
+        let parts = self.opened().zip(&self.parts);
         let mut replays: Vec<Watched<'_>> = parts
-            .map(|(session, (from, to))| Watched {
+            .map(|((dir, session), part)| Watched {
                 info: session.info(),
-                replay: session.replay(*from, *to),
+                replay: self.found.replay(dir, session, *part),
                 watch,
             })
             .collect();
@@ -240,9 +247,21 @@ impl Recordings {
         Ok(())
     }
 
-    /// Descriptions of damage.
+    /// Descriptions of damage, found at the opening and then while reading.
     pub fn damage(&self) -> Vec<String> {
-        self.sessions.iter().flat_map(|session| session.damage().iter().map(ToString::to_string)).collect()
+        let at_opening =
+            self.sessions.iter().flat_map(|session| session.damage().iter().map(ToString::to_string));
+        at_opening.chain(self.found.all()).collect()
+    }
+
+    /// Damage that was found while reading.
+    pub fn found(&self) -> &FoundDamage {
+        &self.found
+    }
+
+    /// Prints damage that was found while reading, each place once. The opening prints what it finds.
+    pub fn note_damage(&self) {
+        self.found.note();
     }
 
     /// Events in all of them.
@@ -330,14 +349,10 @@ fn overlapping(sessions: &[Session], mut to_utc_ns: Vec<i64>) -> Vec<i64> {
     to_utc_ns
 }
 
-fn borrowed(replays: &mut [Replay]) -> Vec<&mut dyn Source> {
-    replays.iter_mut().map(|replay| replay as &mut dyn Source).collect()
-}
-
 /// A replay with progress and cancellation.
 struct Watched<'w> {
     info: &'w NodeInfo,
-    replay: Replay,
+    replay: DamageReader<'w>,
     watch: &'w dyn Fn(&Batch) -> bool,
 }
 

@@ -18,6 +18,7 @@ pub use trigger_buffers::below;
 
 use crate::meters::Meters;
 use crate::recording::Directory;
+use crate::recordings::FoundDamage;
 use crate::trigger::{TriggerArgs, TriggerRecorder};
 use switch::Switch;
 
@@ -135,6 +136,13 @@ fn show_scope(
     let ended = magscope_tui::run(&mut pump, &mut scope, options);
     pump.end(&mut scope);
     end_of(ended)
+}
+
+/// Shows damage that was found since `shown` places were, as a message.
+pub fn show_damage(found: &FoundDamage, shown: &mut usize, scope: &mut dyn ScopeAccess) {
+    if let Some(words) = found.news(shown) {
+        scope.hold(&mut |scope| scope.show_message(words.clone(), true));
+    }
 }
 
 /// Converts the end of a screen to an error.

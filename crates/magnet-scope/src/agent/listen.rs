@@ -8,7 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use magscope_fleet::pki::Folder;
 use magscope_fleet::{Credentials, FleetError, Hosts, Listen, READER_BYTES, Reporter, serve};
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,8 @@ pub struct ListenArgs {
     /// Let every user of this host come without a certificate, by TCP on a loopback address
     #[arg(long, value_name = "127.0.0.1:PORT")]
     insecure_loopback: Option<SocketAddr>,
-    /// The socket for root and the agent's own user [default: /run/magnet-scope/agent.sock]
+    /// The socket for root and the agent's own user [default: `/run/magnet-scope/agent.sock` if root starts it, else
+    /// `$XDG_RUNTIME_DIR/magnet-scope/agent.sock`]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// How much memory may serve viewers, all of them together; one has at most half of it [default: 256MiB]
@@ -85,12 +87,6 @@ impl ListenArgs {
 
     /// Opens TCP sockets while the process may still bind to any port.
     fn listeners(&self, kind: &str) -> Result<Vec<Listen>> {
-        let bind = |at: &SocketAddr| {
-            let failed = |error: std::io::Error| {
-                explain(FleetError::Listen { address: at.to_string(), because: error.to_string() })
-            };
-            TcpListener::bind(at).map_err(failed)
-        };
         let mut listeners = Vec::new();
         if let Some(tls) = &self.tls {
             let Credentials { folder, identity } = self.credentials(tls, kind)?;
@@ -103,7 +99,7 @@ impl ListenArgs {
             // Reported now rather than at the first viewer.
             folder.agent(&identity).map_err(explain)?;
             for at in &self.listen {
-                listeners.push(Listen::Tls(bind(at)?, folder.clone(), identity.clone()));
+                listeners.push(Listen::Tls(bind(*at)?, folder.clone(), identity.clone()));
             }
         }
         if let Some(at) = &self.insecure_loopback {
@@ -113,10 +109,30 @@ impl ListenArgs {
                 ))
                 .into());
             }
-            listeners.push(Listen::Loopback(bind(at)?));
+            listeners.push(Listen::Loopback(bind(*at)?));
         }
         Ok(listeners)
     }
+}
+
+/// Binds a TCP socket. Every address of a host without IPv6 is one of IPv4.
+fn bind(at: SocketAddr) -> Result<TcpListener> {
+    let (at, bound) = match TcpListener::bind(at) {
+        Err(error) if is_for_want_of_ipv6(at, &error) => {
+            let by_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, at.port()));
+            output::note(&format!("this host has no IPv6 ({error}): {by_ipv4} takes the place of {at}"));
+            (by_ipv4, TcpListener::bind(by_ipv4))
+        }
+        bound => (at, bound),
+    };
+    bound.map_err(|error| explain(FleetError::Listen { address: at.to_string(), because: error.to_string() }))
+}
+
+/// True if every address was asked for, and the kernel has no IPv6: it was built or booted without, or has it switched
+/// off.
+fn is_for_want_of_ipv6(at: SocketAddr, error: &io::Error) -> bool {
+    let is_every = at.is_ipv6() && at.ip().is_unspecified();
+    is_every && matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
 impl Listeners {
@@ -159,5 +175,29 @@ impl Talker {
         }
         self.end.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("what talks to viewers has failed"))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_ipv6_listens_by_ipv4_where_every_address_is_asked_for() {
+        let is_replaced = |at: &str, code: i32| {
+            is_for_want_of_ipv6(at.parse().expect("an address"), &io::Error::from_raw_os_error(code))
+        };
+        assert!(is_replaced("[::]:6246", libc::EAFNOSUPPORT) && is_replaced("[::]:6246", libc::EADDRNOTAVAIL));
+        assert!(!is_replaced("[::]:6246", libc::EADDRINUSE), "another agent listens");
+        assert!(!is_replaced("[::1]:6246", libc::EADDRNOTAVAIL), "one address has no replacement");
+        assert!(!is_replaced("0.0.0.0:6246", libc::EADDRNOTAVAIL));
+    }
+
+    #[test]
+    fn an_address_in_use_is_an_error_with_its_name() {
+        let first = bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let at = first.local_addr().expect("its address");
+        let error = bind(at).expect_err("it is in use");
+        assert!(format!("{error:#}").contains(&at.to_string()), "{error:#}");
     }
 }

@@ -41,6 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     args.plot.as_deref().map(Format::of).transpose()?;
     let recordings = Recordings::open(&args.recordings, PartArgs::default(), args.limits.limits())?;
+    recordings.note_damage();
     let alignment = recordings.alignment();
     let names: Vec<String> = recordings.infos().iter().map(|info| info.host.clone()).collect();
     let table = Table::of(alignment, &names);

@@ -5,6 +5,7 @@ mod text;
 
 use crate::cli::LimitArgs;
 use crate::failure::Usage;
+use crate::recordings::FoundDamage;
 use crate::reporting;
 use crate::{output, sessions};
 use anyhow::Result;
@@ -44,18 +45,20 @@ pub fn run(args: &Args) -> Result<()> {
     let in_b = in_a.split_off(before.len());
     let hops = common_hops(in_a.iter().chain(&in_b).map(Session::info));
     let limits = args.limits.limits();
-    let read = |sessions: &[Session]| {
+    let damage = FoundDamage::default();
+    let read = |dirs: &[PathBuf], sessions: &[Session]| {
         let mut side = Side::default();
-        for session in sessions {
+        for (dir, session) in dirs.iter().map(PathBuf::as_path).zip(sessions) {
             let mut run = Run::new(session.info(), hops);
             if let Some((from_ns, to_ns)) = session.observed_ns() {
                 run.observed(from_ns, to_ns);
             }
-            read(&mut side, run, limits, &mut session.replay(None, None))?;
+            read(&mut side, run, limits, &mut damage.replay(dir, session, (None, None)))?;
         }
         anyhow::Ok(side)
     };
-    let comparison = compare(&read(&in_a)?, &read(&in_b)?);
+    let comparison = compare(&read(before, &in_a)?, &read(after, &in_b)?);
+    damage.note();
     if args.json {
         output::json(&comparison)
     } else {

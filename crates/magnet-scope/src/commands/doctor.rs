@@ -87,6 +87,9 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json { output::json(&found) } else { output::text(&text(&found, reporting::width())) }
 }
 
+/// Room for the maps other than rings, and for programs, bytes.
+const OTHER_MAPS_BYTES: u64 = 64 << 20;
+
 /// Indentation of the text of a check.
 const INDENT: &str = "                  ";
 
@@ -132,7 +135,7 @@ fn text(found: &Examination, width: usize) -> String {
 }
 
 fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         programs(facts, rows),
         kernel(facts, rows),
         btf(facts),
@@ -144,7 +147,9 @@ fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
         clock(facts),
         memory(facts),
         others(),
-    ]
+    ];
+    checks.extend(locked_memory(facts, facts::locked_memory()));
+    checks
 }
 
 fn check(what: &'static str, good: bool, found: impl Into<String>, advice: &str) -> Check {
@@ -299,9 +304,25 @@ fn clock(facts: &HostFacts) -> Check {
     check("clock source", !slow, facts.clocksource.clone(), advice)
 }
 
-fn memory(facts: &HostFacts) -> Check {
+/// Bytes of one ring, and of those of all CPUs.
+fn ring_bytes(facts: &HostFacts) -> (u64, u64) {
     let ring = CaptureOptions::default().ring_bytes_per_cpu as u64;
-    let (rings, available) = (ring * u64::from(facts.cpus), available_bytes());
+    (ring, ring * u64::from(facts.cpus))
+}
+
+/// Where the kernel counts maps and programs as locked memory and limits it: whether a capture fits in `limit` bytes.
+fn locked_memory(facts: &HostFacts, limit: Option<u64>) -> Option<Check> {
+    let (limit, needed) = (limit?, ring_bytes(facts).1 + OTHER_MAPS_BYTES);
+    let found = format!(
+        "at most {} KiB (RLIMIT_MEMLOCK), and before Linux 5.11 rings and programs take some {} MiB of that",
+        limit >> 10,
+        needed >> 20
+    );
+    Some(check("locked memory", limit >= needed, found, capture::LIFT_LOCKED_MEMORY))
+}
+
+fn memory(facts: &HostFacts) -> Check {
+    let ((ring, rings), available) = (ring_bytes(facts), available_bytes());
     let mib = |bytes: u64| bytes >> 20;
     let found =
         format!("rings take {} MiB ({} MiB a CPU) of {} MiB available", mib(rings), mib(ring), mib(available));
@@ -335,4 +356,19 @@ fn others() -> Check {
         .collect();
     let found = if running.is_empty() { "none".to_owned() } else { format!("running: {}", running.join(", ")) };
     check("other captures", running.is_empty(), found, "each one costs the traffic its own hits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_limit_of_locked_memory_is_a_warning_where_there_is_one() {
+        let facts = HostFacts { cpus: 2, ..HostFacts::default() };
+        let small = locked_memory(&facts, Some(64 << 10)).expect("a limit");
+        assert!(!small.good && small.found.contains("64 KiB") && small.advice.contains("ulimit -l unlimited"));
+        let large = locked_memory(&facts, Some(1 << 30)).expect("a limit");
+        assert!(large.good && large.advice.is_empty());
+        assert!(locked_memory(&facts, None).is_none());
+    }
 }

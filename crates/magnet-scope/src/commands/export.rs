@@ -123,6 +123,7 @@ pub fn run(args: &Args) -> Result<()> {
         |piece| failed.borrow_mut().piece(&piece),
     );
     bar.finish_and_clear();
+    recordings.note_damage();
     let walked = walked?;
     if stop.is_raised() {
         return Err(Cancelled("cancelled; nothing was written".to_owned()).into());

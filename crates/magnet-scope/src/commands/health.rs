@@ -54,10 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address, conflicts_with = "duration")]
     connect: Vec<Address>,
     /// Folder with `ca.pem` and your certificate
-    #[arg(long, value_name = "DIR", requires = "connect")]
+    #[arg(long, value_name = "DIR", requires = "connect", conflicts_with = "duration")]
     tls: Option<PathBuf>,
     /// Certificate in that folder to present: `viewer-NAME` [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "connect")]
+    #[arg(long, value_name = "NAME", requires = "connect", conflicts_with = "duration")]
     identity: Option<String>,
     /// Treat an unknown result as a failed check
     #[arg(long)]

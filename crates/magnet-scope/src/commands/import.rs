@@ -156,6 +156,15 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     if bad.lines > 0 {
         output::note(&format!("{} lines were not understood", count(bad.lines)));
     }
+    if events.unnamed > 0 {
+        let what =
+            "events have no ID: nothing shows which are of one datagram, so each is a datagram of its own";
+        output::note(&format!("{} {what}", count(events.unnamed)));
+    }
+    if events.unplaced > 0 {
+        let what = "events of TCP have neither an ID nor the place of their bytes, so a journey may be of several messages";
+        output::note(&format!("{} {what}", count(events.unplaced)));
+    }
     if events.added_wakes() > 0 {
         let what = "wake-ups were added: a reader ran, and the log has no line of what had woken it";
         output::note(&format!("{} {what}", count(events.added_wakes())));

@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
     let recordings = Arc::new(Recordings::open(dirs, args.part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     let missing: Vec<String> = recordings.missing().into_iter().chain(recordings.clocks_apart()).collect();
-    let engine = Engine::new(&feed::of(recordings, limits), memory_bytes)
+    let engine = Engine::new(&feed::of(recordings.clone(), limits), memory_bytes)
         .map_err(|error| Stopped::from(error).into_user_error(&args.output))?;
     let target = if args.output == Path::new("-") {
         Target::stdout(None)
@@ -111,6 +111,7 @@ pub fn run(args: &Args) -> Result<()> {
     let file = target.create("answer").with_context(|| target::cannot(&args.output))?;
     let mut answer = Answer::new(args.format.into(), file);
     let ended = engine.query(sql, &|| stop.is_raised(), |batch| Ok::<_, Stopped>(answer.rows(batch)?));
+    recordings.note_damage();
     let more = match ended {
         Ok(Ended::Whole) => answer.finish().map_err(Stopped::from),
         Ok(Ended::Stopped) => {

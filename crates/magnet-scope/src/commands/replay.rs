@@ -28,7 +28,13 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["follow", "json", "speed"])]
     picture: Option<Picture>,
     /// Keys to press before, with blanks between them: `Down Enter`, `/port 443 Enter`
-    #[arg(long, value_name = "KEYS", requires = "picture", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        requires = "picture",
+        conflicts_with_all = ["follow", "json", "speed"],
+        allow_hyphen_values = true
+    )]
     press: Option<String>,
     /// Follow running recordings, on one time line by the clock bounds known so far; screen only
     #[arg(long, conflicts_with_all = ["json", "speed", "PartArgs"])]
@@ -54,10 +60,14 @@ pub fn run(args: &Args) -> Result<()> {
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     if let Some(picture) = args.picture {
         let keys = args.press.as_deref().unwrap_or_default();
-        return output::text(&screen::picture(&recordings, limits, &args.screen, picture, keys)?);
+        let picture = screen::picture(&recordings, limits, &args.screen, picture, keys)?;
+        recordings.note_damage();
+        return output::text(&picture);
     }
     if output::is_screen() && !args.json {
-        return screen::play(&recordings, args.speed, limits, &args.screen);
+        let played = screen::play(&recordings, args.speed, limits, &args.screen);
+        recordings.note_damage();
+        return played;
     }
     let report = ReportBuilder::of_many(recordings.infos());
     reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)

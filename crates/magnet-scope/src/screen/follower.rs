@@ -2,9 +2,10 @@
 //! Sources are running recordings or agents.
 
 use super::trigger_buffers::TriggerBuffers;
-use super::{ScopeAccess, ScreenArgs, Triggered, end_of, save};
+use super::{ScopeAccess, ScreenArgs, Triggered, end_of, save, show_damage};
 use crate::connect::Connected;
 use crate::growing::Growing;
+use crate::recordings::FoundDamage;
 use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::journey::Limits;
@@ -20,6 +21,7 @@ use magscope_timeline::pair::{Live, smallest_visible_step_ns};
 use magscope_tui::Pump;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum wait for one recording while others wait too.
@@ -38,14 +40,17 @@ pub struct Followed {
     discovery: Option<HostDiscovery>,
     /// Trigger buffers of the hosts.
     trigger_buffers: TriggerBuffers,
+    /// Damage of recordings.
+    damage: Arc<FoundDamage>,
 }
 
 impl Followed {
     /// Running recordings from their start until they are closed.
     pub fn open(dirs: &[PathBuf]) -> Result<Self> {
-        let sources = dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default()));
+        let damage = Arc::new(FoundDamage::default());
+        let sources = dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default(), damage.clone()));
         let sources = sources.map(|source| source.map(|source| Box::new(source) as Box<dyn Source>));
-        Ok(Self::of(sources.collect::<Result<Vec<_>>>()?, None))
+        Ok(Followed { damage: damage.clone(), ..Self::of(sources.collect::<Result<Vec<_>>>()?, None) })
     }
 
     /// Agents, from the requested start.
@@ -58,7 +63,13 @@ impl Followed {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         make_names_unique(&mut infos);
         let online = Online::new(&infos);
-        Followed { sources, infos, online, discovery, trigger_buffers: TriggerBuffers::default() }
+        let (trigger_buffers, damage) = (TriggerBuffers::default(), Arc::default());
+        Followed { sources, infos, online, discovery, trigger_buffers, damage }
+    }
+
+    /// Damage of the recordings that was found so far.
+    pub fn damage(&self) -> Arc<FoundDamage> {
+        self.damage.clone()
     }
 
     /// Adds trigger buffers, with one directory per host.
@@ -86,6 +97,8 @@ impl Followed {
             infos: self.infos.clone(),
             discovery: self.discovery.as_ref(),
             buffers: &mut self.trigger_buffers,
+            damage: &self.damage,
+            damage_shown: 0,
             clocks_shown_at: None,
             bounds: BTreeMap::new(),
         }
@@ -107,6 +120,9 @@ pub struct Follower<'f> {
     infos: Vec<NodeInfo>,
     discovery: Option<&'f HostDiscovery>,
     buffers: &'f mut TriggerBuffers,
+    damage: &'f FoundDamage,
+    /// Number of damaged places that were shown.
+    damage_shown: usize,
     clocks_shown_at: Option<Instant>,
     /// Bound of each pair over time, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
@@ -161,6 +177,7 @@ impl Follower<'_> {
             })?;
             if progress == Progress::End {
                 self.show_clocks(scope);
+                show_damage(self.damage, &mut self.damage_shown, scope);
                 scope.hold(&mut Scope::end);
                 return Ok(Progress::End);
             }
@@ -177,6 +194,7 @@ impl Follower<'_> {
         if self.clocks_shown_at.is_none_or(|reported| reported.elapsed() >= CLOCKS) {
             self.show_clocks(scope);
         }
+        show_damage(self.damage, &mut self.damage_shown, scope);
         Ok(Progress::More)
     }
 
@@ -243,10 +261,14 @@ fn clock_pair(
 
 /// Shows recordings that still run until it is quit.
 pub fn follow(dirs: &[PathBuf], limits: Limits, args: &ScreenArgs) -> Result<()> {
+    let options = args.options()?;
     let mut followed = Followed::open(dirs)?;
+    let damage = followed.damage();
     let mut scope = followed.scope(limits, Options::default().most_lifelines);
     let mut follower = followed.follower(limits);
-    end_of(magscope_tui::run(&mut follower, &mut scope, args.options()?))
+    let ended = magscope_tui::run(&mut follower, &mut scope, options);
+    damage.note();
+    end_of(ended)
 }
 
 /// Shows agents until it is quit.

@@ -4,7 +4,7 @@
 //! zoomed-in window is read again, with a margin for journeys in flight.
 
 use super::stretch::{self, Found};
-use super::{ScreenArgs, end_of, save};
+use super::{ScreenArgs, end_of, save, show_damage};
 use crate::recordings::Recordings;
 use anyhow::Result;
 use magscope_core::Batch;
@@ -96,6 +96,8 @@ pub struct Player<'r> {
     most_read: usize,
     /// The scope's revision at the last query for a window: an unchanged scope has the same answer.
     asked: Option<u64>,
+    /// Number of damaged places that were shown.
+    damage_shown: usize,
     ticked: Instant,
 }
 
@@ -112,15 +114,17 @@ impl<'r> Player<'r> {
             idle: false,
             most_read: MOST_READ,
             asked: None,
+            damage_shown: 0,
             ticked: Instant::now(),
         };
         player.begin_survey();
         player
     }
 
-    /// A player in a separate thread, where no key waits for a window.
+    /// A player in a separate thread, where no key waits for a window. Damage found before is shown already.
     pub fn in_background(self) -> Self {
-        Player { most_read: MOST_READ_IN_BACKGROUND, ..self }
+        let damage_shown = self.recordings.found().count();
+        Player { most_read: MOST_READ_IN_BACKGROUND, damage_shown, ..self }
     }
 
     fn begin_survey(&mut self) {
@@ -206,6 +210,7 @@ impl<'r> Player<'r> {
         } else {
             return Ok(false);
         }
+        show_damage(self.recordings.found(), &mut self.damage_shown, scope);
         Ok(true)
     }
 

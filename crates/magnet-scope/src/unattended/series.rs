@@ -4,7 +4,7 @@
 //! ends, and a separate thread closes the old one, so that nothing waits for a disk.
 
 use super::UnattendedArgs;
-use super::health::{Health, Tally, rest};
+use super::health::{Health, Tally, left, rest};
 use super::names;
 use super::retention::{Limits, Retention};
 use crate::output;
@@ -18,7 +18,7 @@ use magscope_scope::Budget;
 use magscope_session::{
     OnFullDisk, Prefix, RecordOptions, Recorder, RecorderStatus, RecorderWatch, SessionError, Shipped, Summary,
 };
-use magscope_ship::{LocalStore, Shipper, Status};
+use magscope_ship::{LocalStore, Shipper};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -334,12 +334,7 @@ impl<S: Source> Series<S> {
         let shipping = self.shipper.as_ref().map(|shipper| shipper.finish(FINISH));
         let tally = self.tally();
         output::note(&format!("ended: {} records, {}", tally.records, rest(&tally, shipping.as_ref())));
-        if let Some(Status { waiting: 1.., trouble, .. }) = shipping {
-            let because = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
-            output::note(&format!(
-                "what waits is shipped by the next recorder in the same place, or by `magnet-scope ship`{because}"
-            ));
-        }
+        shipping.iter().flat_map(left).for_each(|line| output::note(&line));
         self.failed.map_or(Ok(()), Err)
     }
 }

@@ -35,7 +35,16 @@ pub fn compared(before: &[PathBuf], after: &[PathBuf], limits: Limits, job: &Job
         comparison: compare(&side_a, &side_b),
         names: (name(before), name(after)),
         spreads: (spread_a, spread_b),
+        notes: damage_of(&a, &b),
     })
+}
+
+/// Damage of both sides, found at the opening and by reading, which must be over.
+fn damage_of(before: &Recordings, after: &Recordings) -> Vec<String> {
+    let of = |side: &'static str, recordings: &Recordings| {
+        recordings.damage().into_iter().map(move |what| format!("{side}: {what}")).collect::<Vec<_>>()
+    };
+    [of("before", before), of("after", after)].concat()
 }
 
 fn side(
@@ -68,4 +77,23 @@ fn side(
     }
     side.add(run);
     Ok((side, spreads))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_that_only_reading_finds_is_in_the_notes() {
+        let golden = |name: &str| {
+            let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
+            vec![PathBuf::from(golden).join(name).join("session")]
+        };
+        let (damaged, whole) = (golden("damaged"), golden("demo"));
+        let compared = compared(&damaged, &whole, Limits::default(), &Job::default());
+        let notes = compared.expect("golden recordings").notes;
+        let by_reading = notes.iter().find(|note| note.contains("the checksum differs"));
+        assert!(by_reading.is_some_and(|note| note.starts_with("before: ")), "{notes:?}");
+        assert!(!notes.iter().any(|note| note.starts_with("after: ")), "{notes:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::trouble;
 use crate::growing::Growing;
-use crate::recordings::Recordings;
+use crate::recordings::{FoundDamage, Recordings};
 use crate::screen::{self, Feeder, Followed, Player, ScopeAccess};
 use crate::signals::Stop;
 use crate::trigger::TriggerRecorder;
@@ -12,6 +12,7 @@ use magscope_core::source::{Progress, SourceError};
 use magscope_gui::{Feed, Shared, Trouble};
 use magscope_scope::Scope;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ impl Feed for ReplayFeed {
                 thread::sleep(PAUSE);
             }
         }
+        self.recordings.note_damage();
         Ok(())
     }
 }
@@ -63,15 +65,22 @@ pub fn feed_live(
     scope: &Shared,
 ) -> Result<(), Trouble> {
     let mut feeder = Feeder::new(live, trigger_recorder);
-    let ended = run(&mut feeder, scope);
+    let ended = run(&mut feeder, &FoundDamage::default(), scope);
     scope.hold(|scope| feeder.end(scope));
     ended
 }
 
-fn run<F: screen::Feed>(feeder: &mut Feeder<'_, F>, scope: &Shared) -> Result<(), Trouble> {
+/// Feeds a scope, and shows damage that the source finds.
+fn run<F: screen::Feed>(
+    feeder: &mut Feeder<'_, F>,
+    damage: &FoundDamage,
+    scope: &Shared,
+) -> Result<(), Trouble> {
+    let mut damage_shown = 0;
     while !scope.is_ended() {
         let progress = feeder.wait(2 * PAUSE).map_err(failed)?;
         scope.hold(|scope| feeder.give(scope)).map_err(failed)?;
+        screen::show_damage(damage, &mut damage_shown, &mut Moments(scope));
         if progress == Progress::End {
             scope.hold(Scope::end);
             scope.news();
@@ -90,9 +99,13 @@ pub struct FollowFeed {
 
 impl Feed for FollowFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
-        let mut growing = Growing::new(self.dir, Stop::default()).map_err(|error| trouble(&error))?;
+        let damage = Arc::new(FoundDamage::default());
+        let growing = Growing::new(self.dir, Stop::default(), damage.clone());
+        let mut growing = growing.map_err(|error| trouble(&error))?;
         let mut feeder = Feeder::new(&mut growing, None);
-        run(&mut feeder, scope)
+        let ended = run(&mut feeder, &damage, scope);
+        damage.note();
+        ended
     }
 }
 
@@ -107,7 +120,9 @@ pub struct FollowAllFeed {
 impl Feed for FollowAllFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
         let mut followed = Followed::open(&self.dirs).map_err(|error| trouble(&error))?;
-        feed_followed(&mut followed, self.limits, scope)
+        let ended = feed_followed(&mut followed, self.limits, scope);
+        followed.damage().note();
+        ended
     }
 }
 

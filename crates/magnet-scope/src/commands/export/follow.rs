@@ -3,11 +3,13 @@
 use super::format::Format;
 use super::{Args, ExportFeed, print_written, target};
 use crate::growing::Growing;
+use crate::recordings::FoundDamage;
 use crate::reporting;
 use crate::signals::Stop;
 use anyhow::{Context, Result};
 use magscope_core::source::Source;
 use magscope_export::{Chosen, TimeLine};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Follows the recording to its end.
@@ -15,7 +17,8 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     let began = Instant::now();
     let target = target.growing();
     let dir = args.sessions.dirs.first().cloned().unwrap_or_default();
-    let mut source = Growing::new(dir, stop.clone())?;
+    let damage = Arc::new(FoundDamage::default());
+    let mut source = Growing::new(dir, stop.clone(), damage.clone())?;
     let line = TimeLine { to_utc_ns: source.to_utc_ns()? };
     let infos = [source.info().clone()];
     let writer = format.writer(&target, &infos, line, chosen, &[], args);
@@ -29,7 +32,9 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
             fed.error = fed.export.flush().err();
         }
         given_up.set(fed.error.is_some());
-    })?;
+    });
+    damage.note();
+    let walked = walked?;
     reporting::note_evicted(&walked);
     let written = fed.finish().with_context(|| target::cannot(&args.output))?;
     let size = target.commit()?;

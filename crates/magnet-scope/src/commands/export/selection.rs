@@ -62,6 +62,7 @@ pub fn write(
     if !*wanted.borrow() {
         return Err(Cancelled("cancelled; nothing was written".to_owned()).into());
     }
+    recordings.note_damage();
     let written = fed.finish().with_context(|| target::cannot(output))?;
     let size = target.commit()?.unwrap_or(0);
     let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();

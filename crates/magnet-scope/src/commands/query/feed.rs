@@ -7,8 +7,9 @@ use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::Progress;
 use magscope_export::table::{Pairs, Rows};
-use magscope_export::{Chosen, Export, ExportError, Periods, TimeLine};
+use magscope_export::{Chosen, Export, ExportError, Periods, TableWriter, TimeLine};
 use magscope_query::{Feed, Out, Want};
+use magscope_scope::format::count;
 use magscope_timeline::merged_reader::Piece;
 use std::collections::BTreeSet;
 use std::iter;
@@ -52,6 +53,12 @@ fn note_unknown(name: &str, infos: &[NodeInfo]) {
         let there: Vec<&str> = there.into_iter().take(MOST_NAMES).collect();
         output::note(&format!("no host or namespace is called `{name}`; there are {}", there.join(", ")));
     }
+}
+
+/// Ends sums over periods. Returns what came too late for its period, in words and with its number.
+fn end_periods<W: TableWriter>(periods: &mut Periods<W>) -> Result<Vec<String>, ExportError> {
+    let written = periods.finish()?;
+    Ok(written.left_out.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect())
 }
 
 /// Converts pieces to rows.
@@ -105,10 +112,41 @@ impl Maker {
                 out.give(batch);
                 Ok(())
             }),
-            Maker::Periods(mut periods) => periods.finish().map(|_| ()),
+            Maker::Periods(mut periods) => {
+                end_periods(&mut *periods)?.iter().for_each(|late| output::note(late));
+                Ok(())
+            }
             Maker::Pairs(mut pairs) => {
                 pairs.take(true).map(|batch| batch.into_iter().for_each(|batch| out.give(batch)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::Source;
+    use magscope_core::{Generator, GeneratorOptions};
+    use magscope_export::format::json::JsonLines;
+
+    #[test]
+    fn passes_that_come_too_late_for_their_period_are_counted() {
+        let late = |every_ns| {
+            let source = || Generator::new(GeneratorOptions { events: 40_000, ..GeneratorOptions::default() });
+            let infos = [source().info().clone()];
+            let writer = JsonLines::new(Box::new(Vec::<u8>::new()));
+            let line = TimeLine { to_utc_ns: None };
+            let mut periods = Periods::new(&infos, line, Chosen::default(), every_ns, writer).keeping_open(1);
+            // The second time, all of it is late.
+            for _ in 0..2 {
+                let take = |piece: Piece<'_>| periods.piece(&piece).expect("memory takes all");
+                reporting::walk(&mut source(), Limits::default(), take).expect("a generator never fails");
+            }
+            end_periods(&mut periods).expect("memory takes all")
+        };
+        assert!(late(u64::MAX).is_empty(), "one period has all");
+        let words = late(1_000);
+        assert!(words.len() == 1 && words[0].contains("came too late"), "{words:?}");
     }
 }
