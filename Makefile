@@ -3,6 +3,7 @@
 .PHONY: run site build build-arm64 build-static dist install uninstall test test-truth test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 # SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
 FEATURES ?= --features magnet-scope/query
 # An ordinary user builds the binary and the programs of root tests.
@@ -11,13 +12,13 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 # The demo does not use SQL, buckets and the window, which take longest to build.
 run: setup
 	$(CARGO) build --profile quick --bin magnet-scope --no-default-features
-	$(SUDO) ./target/quick/magnet-scope demo
+	$(SUDO) '$(abspath $(TARGET))/quick/magnet-scope' demo
 
 # target/dist/magnet-scope has no symbols. magnet-scope.debug in the same folder has them and the line tables; gdb and
 # perf find it there.
 build: setup
 	$(CARGO) build --profile dist --bin magnet-scope $(FEATURES)
-	scripts/split-symbols.sh target/dist/magnet-scope
+	scripts/split-symbols.sh '$(TARGET)/dist/magnet-scope'
 
 # The binary without the window and without SQL, for any Linux. STATIC_ARCH=aarch64 builds that of arm64.
 build-static: setup
@@ -29,7 +30,7 @@ dist: setup
 
 # What `make build` built, or BINARY=…, with its pages, completions and services. DESTDIR is for packages.
 PREFIX ?= /usr/local
-BINARY ?= target/dist/magnet-scope
+BINARY ?= $(TARGET)/dist/magnet-scope
 install:
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh install '$(BINARY)'
 

@@ -69,8 +69,8 @@ fi
 %files
 %config(noreplace) %attr(0600, root, root) /etc/magnet-scope/record.env
 %dir /etc/magnet-scope
-%dir $documents
 %dir $licenses
+$(cd "$work/root" && find ".$documents" -type d | LC_ALL=C sort | sed 's|^\.|%dir |')
 $(cd "$work/root" && find usr -type f -printf '/%p\n' | LC_ALL=C sort | sed "s|^$documents/|%doc &|; s|^$licenses/|%license &|")
 
 %changelog

@@ -46,6 +46,8 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
             "${as_root[@]}" chmod 755 "$policy" && forbids=yes
     fi
     trap '[ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"; exit 1' INT TERM
+    # An image may have no lists of packages.
+    "${as_root[@]}" apt-get update -qq >&2 || true
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
         say "could not install ${missing[*]}: their tests are skipped"
     trap - INT TERM

@@ -4,7 +4,10 @@
 # usage: scripts/split-symbols.sh BINARY
 # Environment: OBJCOPY for a binary of another architecture
 set -euo pipefail
+fail() { echo "split-symbols: $*" >&2; exit 1; }
+[ $# = 1 ] || fail "usage: scripts/split-symbols.sh BINARY"
 binary=$1 objcopy=${OBJCOPY:-objcopy}
+[ -f "$binary" ] || fail "there is no $binary: run \`make build\` first"
 
 # A second run finds no symbols. It must not write an empty file over the first one's.
 if ! readelf --sections --wide "$binary" | grep '\.debug_line' >/dev/null; then exit 0; fi

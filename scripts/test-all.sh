@@ -44,7 +44,7 @@ step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
 step static scripts/build-static.sh
 step static-runs scripts/check-static
 step static-arm64 env STATIC_ARCH=aarch64 scripts/build-static.sh
-step arm64-runs scripts/check-static target/aarch64-unknown-linux-musl/dist/magnet-scope
+step arm64-runs scripts/check-static "${CARGO_TARGET_DIR:-target}/aarch64-unknown-linux-musl/dist/magnet-scope"
 step crates scripts/check-crates install
 step packages scripts/check-packages
 step new-hop scripts/check-new-hop

@@ -1,5 +1,8 @@
 # What the packages have in common. To be sourced, after reproducible.sh.
 
+# Modes of a package do not depend on who makes it.
+umask 022
+
 package_version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)}
 package_summary="oscilloscope for the Linux network stack"
 package_maintainer=${MAINTAINER:-magnet-scope maintainers <maintainers@magnet-scope.example>}

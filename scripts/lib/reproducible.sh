@@ -3,6 +3,13 @@
 # Sets rust_paths and c_paths: flags that shorten the paths of this machine in line tables and messages.
 reproducible_paths() {
     local cargo_home=${CARGO_HOME:-$HOME/.cargo}
+    # Both go to the compilers in one variable, whose words are separated by blanks.
+    case $PWD$cargo_home in
+        *[[:space:]]*)
+            echo "reproducible: a path has a blank, which the compilers take for its end: $PWD, $cargo_home; build elsewhere" >&2
+            exit 1
+            ;;
+    esac
     rust_paths="--remap-path-prefix=$PWD=. --remap-path-prefix=$cargo_home=cargo"
     c_paths="-ffile-prefix-map=$PWD=. -ffile-prefix-map=$cargo_home=cargo"
 }

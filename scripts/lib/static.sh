@@ -8,11 +8,13 @@
 
 static_arch=${STATIC_ARCH:-$(uname -m)}
 static_target=$static_arch-unknown-linux-musl
-static_root=${CARGO_TARGET_DIR:-$PWD/target}/static/$static_arch
+# Absolute, because build scripts of crates use it from their own folders.
+static_root=$(realpath -m "${CARGO_TARGET_DIR:-target}")/static/$static_arch
 
 # Ends with a message if nothing static can be built here.
 static_needs() {
     local fail=$1
+    case $static_root in *[[:space:]]*) $fail "the path $static_root has a blank, which the compilers take for its end" ;; esac
     case $static_arch:$(uname -m) in
         x86_64:x86_64 | aarch64:aarch64) static_native "$fail" ;;
         aarch64:x86_64) static_cross "$fail" ;;
