@@ -20,8 +20,7 @@ const FORGET_NS: u64 = 60_000_000_000;
 /// Longest time from the send of bytes to the SYN that has them, nanoseconds.
 const SYN_NS: u64 = 1_000_000_000;
 
-/// The same for bytes that follow those in the SYN, of the same call. Bytes of an earlier connection may have such numbers,
-/// too, and were sent earlier.
+/// The same for bytes that follow those in the SYN, of the same call.
 const CALL_NS: u64 = 10_000_000;
 
 /// Maximum number of bytes of the call that sent the SYN.
@@ -47,6 +46,12 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    /// True if it had certainly ended at an instant, or never was.
+    fn is_over(&self, ns: u64) -> bool {
+        let never_was = self.ns == 0 && self.slot.is_none();
+        never_was || self.ended_ns > 0 && self.ended_ns <= ns
+    }
+
     /// True if the socket had accepted bytes behind a position. Its FIN is none.
     pub fn accepted_behind(&self, position: u64) -> bool {
         let Some(written) = self.written else { return false };
@@ -134,11 +139,14 @@ impl Openings {
     pub fn of(&self, part: &Part, is_sender: bool) -> Option<Opening> {
         let sent_ns = part.ns(true);
         let at = self.0.partition_point(|opening| opening.ns <= sent_ns).checked_sub(1)?;
+        // Else it may have sent bytes with the numbers of the next one.
+        let is_over = self.0.get(at).is_none_or(|before| before.is_over(sent_ns));
         let in_syn = |next: &&Opening| {
             let Some(first) = next.first[usize::from(!is_sender)] else { return false };
+            let opens = next.is_own == Some(is_sender);
             let most_ns = match (part.start as u32).wrapping_sub(first) {
                 0 => SYN_NS,
-                1..SYN_BYTES => CALL_NS,
+                1..SYN_BYTES if opens && is_over => CALL_NS,
                 _ => return false,
             };
             next.ns.saturating_sub(sent_ns) < most_ns
@@ -189,6 +197,7 @@ mod tests {
         assert_eq!(openings.of(&sent_at(7, 50), true).map(|opening| opening.ns), Some(0));
         openings.syn(100, true, 1_000, true);
         openings.syn(110, false, 5_000, true);
+        openings.ended(150, 5_000, Some(1_001));
         openings.syn(200, false, 8_000, false);
         openings.syn(210, true, 2_000, false);
         let of = |start, ns, is_sender| openings.of(&sent_at(start, ns), is_sender).expect("known");
@@ -197,6 +206,21 @@ mod tests {
         assert_eq!(of(8_000, 190, false).ns, 200, "bytes in the SYN were sent before it");
         assert_eq!(of(8_500, 190, false).ns, 200, "so were those of the same call that followed it");
         assert_eq!(of(7_990, 190, false).ns, 100, "those before its first byte are of another");
+    }
+
+    #[test]
+    fn numbers_of_the_next_connection_are_no_proof_while_this_one_sends() {
+        for is_own in [true, false] {
+            let mut openings = Openings::default();
+            openings.syn(100, true, 1_000, is_own);
+            openings.syn(110, false, 500_000, is_own);
+            openings.syn(200, true, 7_000, true);
+            openings.syn(210, false, 506_000, true);
+            for (start, is_sender) in [(8_000, true), (507_000, false)] {
+                let of = openings.of(&sent_at(start, 150), is_sender);
+                assert_eq!(of.map(|opening| opening.ns), Some(100), "{start}");
+            }
+        }
     }
 
     #[test]
