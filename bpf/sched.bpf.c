@@ -47,8 +47,13 @@ static __noinline int admit_switch(struct mag_cpu *state, const struct task_stru
 	if (!can(MAG_CAN_FILTER))
 		return admit(state, &s, NULL, now);
 	struct mag_filter *filter = filter_now();
-	who_is(&who, prev);
-	if (!filter || decide(filter, &s, &who) != YES)
+	bool leaves = false;
+	/* The idle task is of no process. */
+	if (filter && READ(prev, pid)) {
+		who_is(&who, prev);
+		leaves = decide(filter, &s, &who) == YES;
+	}
+	if (!leaves)
 		who_is(&who, next);
 	return admit(state, &s, &who, now);
 }

@@ -87,8 +87,8 @@ uninstall_all() {
     local unit
     for unit in "$source"/packaging/*.service; do
         unit=$(basename "$unit")
-        # A package may have a unit of the same name.
-        if is_live && [ "$(systemctl show --property FragmentPath --value "$unit")" = "$units/$unit" ]; then
+        # A package may have a unit of the same name. /lib may be a link to /usr/lib.
+        if is_live && [ "$(systemctl show --property FragmentPath --value "$unit")" -ef "$units/$unit" ]; then
             systemctl disable --now "$unit" || true
         fi
         rm -f "$root$units/$unit"

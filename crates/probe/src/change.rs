@@ -17,6 +17,7 @@ use crate::plan::plan_by;
 use crate::record::mag_insn;
 use crate::restarts::Restarts;
 use crate::setting::{Detail, Setting};
+use libbpf_rs::{MapCore, Object};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// A child starts within milliseconds, on a machine that is very busy within some hundred.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Beginning of the names of the breakpoints at the calls and returns of reads.
+const READ_RETURNS: &str = "kprobe_app_recv";
 
 /// Hops that run in process context and therefore map a socket to its process.
 pub(crate) fn teachers() -> HopSet {
@@ -258,6 +262,10 @@ impl Capture {
                     .to_owned();
                 return Err(ProbeError::Switch { hop: probe.hop, because });
             }
+            let reads = |program: &str| program.starts_with(READ_RETURNS);
+            if reads(probe.program) && !self.links.iter().any(|(program, _)| reads(program)) {
+                forget_begun_reads(&self.object);
+            }
             let links = attach(&self.facts, &self.object, probe, &self.options)?;
             self.links.push((probe.program, links));
         }
@@ -280,6 +288,16 @@ impl Capture {
     /// Updates the coverage.
     fn cover(&mut self, on: HopSet) {
         self.info.coverage = plan_by(&self.facts, on, self.options.backend).coverage;
+    }
+}
+
+/// Deletes the stored calls of reads. They are from a time when the returns were followed, and have returned unseen since.
+fn forget_begun_reads(object: &Object) {
+    if let Some(map) = object.maps().find(|map| map.name() == "recv_calls") {
+        for thread in map.keys().collect::<Vec<_>>() {
+            // One that has returned meanwhile is gone.
+            let _ = map.delete(&thread);
+        }
     }
 }
 

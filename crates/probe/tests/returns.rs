@@ -9,6 +9,7 @@ use magscope_core::{Hop, LossCause};
 use magscope_probe::{CaptureOptions, HostFacts, plan_by};
 use sockets::tid;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// The kernel reports the returns of so many calls at once as it has prepared for, and no others. While many threads
 /// wait in a read, those of other threads are not reported: each is an event or a loss.
@@ -32,6 +33,9 @@ fn reads_whose_return_is_not_reported_are_losses() {
         return;
     }
     let sleepers: Vec<Pair> = (0..SLEEPERS).map(|n| Pair::new(&net, CLIENT, SERVER, 6_000 + 2 * n)).collect();
+    for sleeper in &sleepers {
+        sleeper.server.set_read_timeout(Some(Duration::from_mins(5))).expect("a time-out");
+    }
     let pair = Pair::new(&net, CLIENT, SERVER, 5_300);
     let mut recording = net.capture_with(options);
     let asleep = Mutex::new(Vec::new());

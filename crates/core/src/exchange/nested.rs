@@ -14,6 +14,8 @@ const MOST_OF_PROCESS: usize = 1 << 12;
 const MOST_OF_THREAD: usize = 1 << 12;
 /// Maximum number of stored reads of all threads: more than exchanges wait for those within them.
 const MOST_READS: usize = 1 << 17;
+/// Maximum number of reads that are looked at for one that was answered.
+const MOST_LOOKED_AT: usize = 64;
 /// Maximum number of exchanges within one.
 const MOST_DURING: usize = 64;
 
@@ -90,9 +92,9 @@ pub(super) struct Processes {
     reads: Map<(u16, u32), Reads>,
     /// Number of the reads of all threads.
     stored: usize,
-    /// The last instant of any read, and of those that were forgotten for all threads.
-    last_ns: u64,
-    forgotten_ns: u64,
+    /// By recording: the last instant of any read, and of those that were forgotten for all threads.
+    last_ns: Map<u16, u64>,
+    forgotten_ns: Map<u16, u64>,
 }
 
 impl Processes {
@@ -166,7 +168,8 @@ impl Processes {
         if self.stored >= MOST_READS {
             self.forget_reads();
         }
-        self.last_ns = self.last_ns.max(read.last_ns());
+        let last_ns = self.last_ns.entry(thread.0).or_default();
+        *last_ns = read.last_ns().max(*last_ns);
         let reads = self.reads.entry(thread).or_default();
         if reads.requests.insert(exchange, read).is_some() {
             return;
@@ -174,7 +177,8 @@ impl Processes {
         self.stored += 1;
         if reads.requests.len() > MOST_OF_THREAD {
             // One that is still to be answered may be the reason of much to come.
-            let answered = reads.requests.iter().find(|(_, read)| read.answered_ns.is_some());
+            let answered =
+                reads.requests.iter().take(MOST_LOOKED_AT).find(|(_, read)| read.answered_ns.is_some());
             let oldest = answered.map_or(exchange, |(oldest, _)| *oldest);
             let forgotten_ns = reads.requests.remove(&oldest).map_or(0, |read| read.last_ns());
             reads.forgotten_ns = reads.forgotten_ns.max(forgotten_ns);
@@ -184,7 +188,7 @@ impl Processes {
 
     /// Forgets the reads of requests that were answered, and all of them if too many were not.
     fn forget_reads(&mut self) {
-        self.forgotten_ns = self.last_ns;
+        self.forgotten_ns = self.last_ns.clone();
         self.reads.retain(|_, reads| {
             reads.requests.retain(|_, read| read.answered_ns.is_none());
             !reads.requests.is_empty()
@@ -204,7 +208,8 @@ impl Processes {
             let is_open = read.answered_ns.is_none_or(|answered_ns| answered_ns > from_ns);
             *id != exchange && read.read_ns < to_ns && (read.read_ns > from_ns || is_open)
         };
-        from_ns > self.forgotten_ns.max(reads.forgotten_ns) && !reads.requests.iter().any(is_other)
+        let forgotten_ns = self.forgotten_ns.get(&thread.0).copied().unwrap_or_default();
+        from_ns > forgotten_ns.max(reads.forgotten_ns) && !reads.requests.iter().any(is_other)
     }
 
     /// The exchanges that the responder of this one began and ended between the read of the request and the last send of
@@ -301,6 +306,21 @@ mod tests {
     fn read_between(processes: &mut Processes, id: u64, read_ns: u64, answered_ns: u64) {
         let ns = [read_ns - 1, read_ns, answered_ns, answered_ns + 1];
         processes.note_closed(&exchange(id, (OTHER, WORKER), ns));
+    }
+
+    #[test]
+    fn what_is_forgotten_of_one_recording_proves_nothing_of_another() {
+        let mut processes = Processes::default();
+        let read = |ns| ReadRequest { read_ns: ns, answered_ns: Some(ns) };
+        let later_ns = 3_600_000_000_000;
+        for id in 0..=MOST_READS as u64 {
+            processes.note_read((0, id as u32 % 64), id, read(later_ns + id));
+        }
+        let id = MOST_READS as u64 + 1;
+        processes.note_read((1, 7), id, read(1_000));
+        assert!(processes.is_alone((1, 7), id, 900, 2_000), "its clock is an hour behind");
+        processes.note_read((0, 7), id + 1, read(later_ns + 1_000));
+        assert!(!processes.is_alone((0, 7), id + 1, later_ns + 900, later_ns + 2_000), "others were forgotten");
     }
 
     #[test]

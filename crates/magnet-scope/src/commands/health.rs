@@ -22,6 +22,8 @@ use magscope_timeline::join::OneClock;
 use magscope_timeline::merged_reader::{Piece, Walker, walk};
 use serde::Serialize;
 use std::cell::Cell;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -188,8 +190,12 @@ fn explain_clocks(answer: &Answer) {
 
 fn look(args: &Args) -> Result<(Vec<Health>, Vec<ClockHealth>)> {
     let thresholds = Thresholds::from(args.thresholds);
-    let own_socket =
-        control::folders().into_iter().map(|folder| folder.join("agent.sock")).find(|path| path.exists());
+    // An agent that was killed leaves its socket behind.
+    let is_dead = |path: &PathBuf| {
+        UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    let sockets = control::folders().into_iter().map(|folder| folder.join("agent.sock"));
+    let own_socket = sockets.filter(|path| path.exists()).find(|path| !is_dead(path));
     let limits = args.limits.limits();
     match (&*args.connect, own_socket) {
         ([], Some(path)) if args.capture.duration.is_none() => {

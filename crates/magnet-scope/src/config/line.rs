@@ -11,6 +11,10 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
 
+/// Options that are an error in a file without what they need: whoever sets them relies on their effect. Others have no
+/// effect then: `tls` in a file is for calls with agents, and other calls do without it.
+const RELIED_ON: [&str; 2] = ["total-limit", "listen"];
+
 /// A setting and its option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value<'c> {
@@ -37,11 +41,12 @@ impl Config {
     /// The words of a command line with the values of the files as further options.
     ///
     /// `words` begin with the name of the program. A value is left out if the user gives the same option, or one that
-    /// excludes it. Words that are wrong by themselves come back as they are.
+    /// excludes it, and if it needs another one that is not there. Words that are wrong by themselves come back as they
+    /// are.
     ///
     /// # Errors
-    /// A setting of an unknown subcommand or option, with a value that its option refuses, without an option that it
-    /// needs, or with one that it excludes.
+    /// A setting of an unknown subcommand or option, with a value that its option refuses, or with an option that it
+    /// excludes; one of [`RELIED_ON`] without an option that it needs.
     pub fn arguments(&self, command: &Command, words: Vec<OsString>) -> Result<Vec<OsString>> {
         for setting in &self.settings {
             setting.check(command)?;
@@ -60,6 +65,10 @@ impl Config {
 }
 
 impl Value<'_> {
+    fn is_relied_on(&self) -> bool {
+        RELIED_ON.contains(&self.setting.option.as_str())
+    }
+
     /// Its options; none of a flag that is false.
     fn words(&self) -> Vec<OsString> {
         let Setting { option, values, .. } = self.setting;
@@ -93,7 +102,6 @@ impl<'c> Line<'c> {
     fn with_values(&self, settings: &'c [Setting]) -> Result<Vec<OsString>> {
         let all = self.values(settings);
         let mut values = self.compatible(&all);
-        let is_displaced = values.len() < all.len();
         loop {
             let words = self.with(&values);
             let Err(error) = parse(self.command, &words) else { return Ok(words) };
@@ -103,8 +111,8 @@ impl<'c> Line<'c> {
                 // The user's own words lack something. clap explains it.
                 return Ok(words);
             }
-            // A value has no use without another one that the user's options displace.
-            if !(is_displaced && self.agree(&all)) {
+            let lacks_another = error.kind() == ErrorKind::MissingRequiredArgument;
+            if !lacks_another || guilty.iter().any(Value::is_relied_on) {
                 return Err(refused(&guilty, &because));
             }
             values.retain(|value| !guilty.contains(value));
@@ -166,13 +174,6 @@ impl<'c> Line<'c> {
         let mut rest = values.to_vec();
         rest.remove(at);
         parse(self.command, &self.with(&rest)).is_err_and(|error| reason(&error) == because)
-    }
-
-    /// True if clap accepts these values without words of the user.
-    fn agree(&self, values: &[Value<'c>]) -> bool {
-        let alone = self.of.clone().mut_args(|arg| arg.required(false)).no_binary_name(true);
-        let own = values.iter().filter(|value| !value.arg.is_global_set());
-        alone.try_get_matches_from(own.flat_map(Value::words)).is_ok()
     }
 }
 

@@ -5,8 +5,8 @@
 //! may be in any order of time.
 
 use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, TriggerState};
-use crate::channel::Channel;
-use crate::format::{short_duration, signal};
+use crate::channel::{Channel, Unit};
+use crate::format::{count, short_duration, signal};
 use crate::lifeline::Lifeline;
 use crate::names::Names;
 use magscope_core::exchange::Exchange;
@@ -197,7 +197,7 @@ impl Watch {
 
     fn value(&mut self, channel: Channel, edge: Edge, of: (u16, FlowId), now: (u64, f64)) -> bool {
         self.edge(edge, of, now)
-            && self.hit(now.0, None, format!("{channel} = {}", signal(channel.unit(), now.1).trim()))
+            && self.hit(now.0, None, format!("{channel} = {}", in_words(channel.unit(), now.1)))
     }
 
     /// Checks an event; `why` gives the name of a kernel's drop reason.
@@ -311,6 +311,16 @@ impl Watch {
         }
         ended
     }
+}
+
+/// A value of a signal, in words: a count with all of its digits, because a threshold may differ in the last one.
+fn in_words(unit: Unit, value: f64) -> String {
+    if unit == Unit::Count && value.is_finite() {
+        let sign = if value < 0.0 { "−" } else { "" };
+        return format!("{sign}{}", count(value.abs().round() as u64));
+    }
+    let text = signal(unit, value);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -427,12 +437,19 @@ mod tests {
     }
 
     #[test]
+    fn counts_have_all_digits() {
+        let words = [1_001.0, -70_001.0, 0.0].map(|value| in_words(Unit::Count, value));
+        assert_eq!(words, ["1 001", "−70 001", "0"], "a threshold may lie between two of them");
+    }
+
+    #[test]
     fn the_cause_has_the_value_in_its_unit() {
         for (condition, channel, value, because) in [
             ("own_cpu > 1%", Channel::OwnCpu, 0.019_068_012_345, "own_cpu = 1.9 %"),
             ("cpu > 1%", Channel::HostCpu, 0.760_1, "cpu = 76 %"),
             ("ring_fill > 1%", Channel::RingFill, 0.070_1, "ring_fill = 7.0 %"),
             ("events > 1", Channel::Events, 18_204.7, "events = 18.2 k/s"),
+            ("events > 1", Channel::Events, 412.0, "events = 412 /s"),
         ] {
             let mut watch = watch(condition, HoldOff::Nothing);
             assert!(watch.signal(channel, 1, value));

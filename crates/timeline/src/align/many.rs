@@ -204,21 +204,24 @@ impl<P: Difference> Alignment<P> {
     /// The difference of two clocks on the time line that satisfies the bounds of all pairs at once.
     /// `None` with at most two clocks, or with contradictory bounds.
     ///
-    /// While packets between the two bound it from both sides, UTC does not count: the basis is that of the pair.
+    /// While packets between the two bound it from both sides, UTC does not narrow it: the basis is that of the pair. The
+    /// time line is one for all pairs, with UTC, and inside the bounds of the packets.
     pub(super) fn difference_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<ClockDifference> {
         let reached = self.solved_from(from, raw_ns)?;
         let number = |clock: u16| reached.binary_search_by_key(&clock, |reached| reached.clock).ok();
         let graph = self.graph_of_packets(&reached, reached.len(), number, |_, _| true);
         let first = reached.get(number(from.min(to))?)?;
         let pair = self.pair(first.clock, from.max(to));
-        let solution = if pair.is_some_and(|pair| !is_weak(pair.state_at(first.at_ns))) {
-            graph.solve().ok()?
-        } else {
-            graph.solve_with_utc(&self.utc_of(&reached, number)).ok()?.0
-        };
+        let is_by_packets = pair.is_some_and(|pair| !is_weak(pair.state_at(first.at_ns)));
+        let utc = self.utc_of(&reached, number);
+        let (all, _) = graph.solve_with_utc(&utc).ok()?;
         let (from, to) = (number(from)?, number(to)?);
-        let bounds = solution.bounds(from, to);
-        let line = solution.time_line(0);
+        let bounds = if is_by_packets && !utc.is_empty() {
+            graph.solve().ok()?.bounds(from, to)
+        } else {
+            all.bounds(from, to)
+        };
+        let line = all.time_line(0);
         let theta = |node: usize| line.get(node).copied().flatten();
         let on_line = theta(to).zip(theta(from)).and_then(|(to, from)| to.checked_sub(from));
         let found = ClockDifference::of(bounds, on_line);
@@ -330,6 +333,20 @@ mod tests {
             assert!(shown.bounds.contains(0), "{a}–{b}: {shown:?}");
             assert!(shown.half_width_ns().is_some_and(|ns| ns < 2 * DELAY_NS), "{a}–{b}: {shown:?}");
         }
+    }
+
+    /// Packets bound one pair by milliseconds and another by microseconds, and UTC alone the third.
+    #[test]
+    fn the_clocks_of_all_pairs_are_on_one_line() {
+        let vouched = Host { claim_ns: Some(1_000), ..Host::default() };
+        let slow = [(0, 1, 19 * MILLISECOND), (1, 0, MILLISECOND)];
+        let alignment = aligned(&[vouched; 3], &[slow, both(1, 2)].concat());
+        let shown = |a, b| alignment.difference_at(a, b, BEGIN_NS + 5 * SECOND);
+        let ahead_ns =
+            shown(0, 2).estimate_ns.zip(shown(0, 1).estimate_ns).map(|(third, second)| third - second);
+        let near = shown(1, 2).bounds;
+        assert!(near.width_ns().is_some_and(|ns| ns < 4 * DELAY_NS), "{near:?}");
+        assert!(ahead_ns.is_some_and(|ns| near.contains(ns)), "{ahead_ns:?} is not in {near:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! **Many flows.** Those that were idle longest are forgotten. A forgotten flow that returns has new counts. They are
 //! used where the clocks are aligned and nothing of its forgotten part can still be on the wire, else none of it is
 //! certain. One bit for each hash remembers the forgotten ones. So after millions of them, a new flow may be taken for
-//! one that returns.
+//! one that returns, and is certain with aligned clocks alone.
 
 use super::empty::Recording;
 use super::key::{End, Key};
@@ -32,7 +32,7 @@ const STRIDE: u64 = 1 << 12;
 const UNREAD_NS: u64 = 250_000_000;
 /// Maximum number of directions of flows, by end; beyond it the half that was idle longest is forgotten.
 const MAX_SIDES: usize = 1 << 16;
-/// Bits for the hashes of forgotten flows: 1 MiB.
+/// Bits for the hashes of forgotten flows: 1 MiB, three times.
 const FORGOTTEN_BITS: u64 = 1 << 23;
 /// A datagram takes less than this on the wire, nanoseconds.
 const MOST_TRANSIT_NS: u64 = 10_000_000_000;
@@ -151,34 +151,70 @@ struct Named {
     newest_use: u64,
 }
 
-/// The forgotten sides, as bits of their hashes: another one may have the same bit.
+/// Sides as bits of their hashes: another one may have the same bit.
 #[derive(Debug, Default)]
-struct Forgotten {
-    bits: Vec<u64>,
-    /// Of each recording: the newest instant of what is forgotten.
-    to_ns: Map<u16, u64>,
-}
+struct Bits(Vec<u64>);
 
-impl Forgotten {
+impl Bits {
     /// The word and the bit of a side.
     fn place(key: &SideKey) -> (usize, u64) {
         let bit = BuildHasherDefault::<FoldHasher>::default().hash_one(key) % FORGOTTEN_BITS;
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
-    fn add(&mut self, key: &SideKey, newest_ns: u64) {
-        self.bits.resize((FORGOTTEN_BITS / 64) as usize, 0);
+    fn add(&mut self, key: &SideKey) {
+        self.0.resize((FORGOTTEN_BITS / 64) as usize, 0);
         let (word, bit) = Self::place(key);
-        if let Some(word) = self.bits.get_mut(word) {
+        if let Some(word) = self.0.get_mut(word) {
             *word |= bit;
         }
-        let to_ns = self.to_ns.entry(key.1).or_default();
-        *to_ns = newest_ns.max(*to_ns);
     }
 
     fn may_have(&self, key: &SideKey) -> bool {
         let (word, bit) = Self::place(key);
-        self.bits.get(word).is_some_and(|word| word & bit != 0)
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+}
+
+/// Sides that were forgotten in one stretch of time.
+#[derive(Debug, Default)]
+struct Stretch {
+    sides: Bits,
+    /// Of each recording: the newest instant of what is forgotten.
+    to_ns: Map<u16, u64>,
+}
+
+impl Stretch {
+    /// True if nothing of it is on the wire any more, by the newest instants of a later stretch.
+    fn has_arrived(&self, later: &Self) -> bool {
+        let mut both = later.to_ns.iter().filter_map(|(node, ns)| Some((self.to_ns.get(node)?, ns)));
+        both.all(|(to_ns, ns)| ns.saturating_sub(*to_ns) > MOST_TRANSIT_NS)
+    }
+}
+
+/// The forgotten sides: all of them, and those of which something may be on the wire. The latter are few, however long
+/// the recording is.
+#[derive(Debug, Default)]
+struct Forgotten {
+    all: Bits,
+    /// The stretch that goes on, and the one before it.
+    recent: [Stretch; 2],
+}
+
+impl Forgotten {
+    fn add(&mut self, key: &SideKey, newest_ns: u64) {
+        self.all.add(key);
+        let [now, before] = &mut self.recent;
+        now.sides.add(key);
+        let to_ns = now.to_ns.entry(key.1).or_default();
+        *to_ns = newest_ns.max(*to_ns);
+        if before.has_arrived(now) {
+            *before = std::mem::take(now);
+        }
+    }
+
+    fn may_have(&self, key: &SideKey) -> bool {
+        self.all.may_have(key)
     }
 
     /// What may have preceded a side that begins at an instant.
@@ -186,8 +222,11 @@ impl Forgotten {
         if !self.may_have(key) {
             return Past::Nothing;
         }
-        let to_ns = self.to_ns.get(&key.1).copied().unwrap_or_default();
-        if time_ns.saturating_sub(to_ns) > MOST_TRANSIT_NS { Past::Arrived } else { Past::Unknown }
+        let may_arrive = |stretch: &&Stretch| {
+            let to_ns = stretch.to_ns.get(&key.1).copied().unwrap_or_default();
+            stretch.sides.may_have(key) && time_ns.saturating_sub(to_ns) <= MOST_TRANSIT_NS
+        };
+        if self.recent.iter().any(|stretch| may_arrive(&stretch)) { Past::Unknown } else { Past::Arrived }
     }
 }
 
@@ -398,5 +437,22 @@ mod tests {
         assert!(!is_within(&numbering, 0, Past::Arrived), "it may have turned");
         cross(&mut numbering, 1, 7, now_ns + 2 * MOST_TRANSIT_NS);
         assert!(is_within(&numbering, 1, Past::Arrived) && !is_within(&numbering, 1, Past::Nothing));
+    }
+
+    /// A resolver has a new flow for each question: 10,000 a second, for five minutes.
+    #[test]
+    fn new_flows_are_not_taken_for_those_that_were_forgotten_long_ago() {
+        let (mut forgotten, questions) = (Forgotten::default(), 3_000_000);
+        for flow in 0..questions {
+            forgotten.add(&(key(flow), 0, true), u64::from(flow) * 100_000);
+        }
+        let now_ns = u64::from(questions) * 100_000;
+        let of = |flow: u32, ns| forgotten.before(&(key(flow), 0, true), ns);
+        let new = (questions..questions + 1_000).filter(|flow| of(*flow, now_ns) == Past::Unknown).count();
+        assert!(new < 100, "{new} of 1000");
+        let newest = questions - 100_000..questions;
+        assert!(newest.clone().all(|flow| of(flow, now_ns) == Past::Unknown), "of the last ten seconds");
+        assert!(newest.clone().all(|flow| of(flow, now_ns + 2 * MOST_TRANSIT_NS) == Past::Arrived));
+        assert!((0..1_000).all(|flow| of(flow, now_ns) != Past::Nothing));
     }
 }

@@ -5,8 +5,9 @@
 //! repeatedly, without a third such connection.
 //!
 //! Identifications of datagrams count up from anywhere in 16 bits. So any two long flows of one length have many in
-//! common, one after the other, which is no proof. Flows of datagrams must have an address in common, too. It is the
-//! same on both sides unless the path has two translators.
+//! common, one after the other, which is no proof. Flows of datagrams must have an address in common, too. One is
+//! the same on both sides unless both are translated: by two translators, or by one that does both (a service on all
+//! nodes of a cluster, a published port that is used from behind a masquerade).
 
 use super::half::Half;
 use super::key::{End, Key};

@@ -35,6 +35,10 @@ impl Scope {
     pub(in crate::scope) fn go_on(&mut self) {
         self.unselect();
         self.shown = None;
+        // A shot whose window has become complete since does not stop it again.
+        if self.watch.is_complete() {
+            self.fired = None;
+        }
         self.playhead.following = true;
         // Events during the pause are not shown afterwards: the picture resumes at the present.
         self.swept_ns = self.now_ns;
