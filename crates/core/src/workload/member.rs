@@ -27,7 +27,7 @@ impl Member<'_> {
     /// `web (podman)`.
     ///
     /// The containers that the host has shown so far count. So a second one that starts later renames the first from
-    /// then on. Ids do not count: a container that is created anew has the name of the one before.
+    /// then on. Ids do not count: a container that is created again has the name of the one before.
     pub fn container_name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -152,7 +152,7 @@ mod tests {
         let name = |info: &NodeInfo, cgroup| {
             info.member(Some(&task(cgroup)), None).and_then(|one| one.container_name().map(str::to_owned))
         };
-        // Another one of the same engine is the same, created anew.
+        // Another one of the same engine and name is the same container, created again.
         assert_eq!([1, 4].map(|id| name(&info, id)), [1, 4].map(|_| Some("web".to_owned())));
         info.containers.push(of(Engine::Podman, "other"));
         let names = [1, 4, 5].map(|id| name(&info, id).unwrap_or_default());

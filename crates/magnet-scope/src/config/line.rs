@@ -11,8 +11,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Options that are an error in a file without what they need: whoever sets them relies on their effect. Others have no
-/// effect then: `tls` in a file is for calls with agents, and other calls do without it.
+/// Options of a file that need another option, and are an error without it: a user relies on their effect. All others
+/// then have no effect: `tls` in a file is for calls with agents, and other calls do not need it.
 const RELIED_ON: [&str; 2] = ["total-limit", "listen"];
 
 /// A setting and its option.
